@@ -1,0 +1,45 @@
+# Copyright (c) QB-Heat MM authors. All rights reserved.
+"""QB-Heat on the OpenMMLab toolboxes.
+
+Importing this package registers the backbone, the pre-training and the
+classification parts; it needs neither mmdet nor mmcv's compiled ops. The
+detection parts are registered by ``import qbheat_mm.detection``.
+"""
+import importlib
+import sys
+
+from .version import __version__
+
+__all__ = ['__version__']
+
+
+def _is_check_env_run() -> bool:
+    """Whether this import belongs to ``python -m qbheat_mm.check_env``.
+
+    That command must run where the toolboxes are missing or broken. While
+    ``python -m`` imports a module's parent package, ``sys.argv[0]`` is
+    still ``'-m'`` and only ``sys.orig_argv`` knows the module's name.
+    """
+    return sys.argv[:1] == ['-m'] and any(
+        arg.endswith('qbheat_mm.check_env') for arg in sys.orig_argv)
+
+
+def _require_toolboxes() -> None:
+    """Raise one line that names the way out where a toolbox is missing."""
+    for name in ('torch', 'mmengine', 'mmcv', 'mmpretrain'):
+        try:
+            importlib.import_module(name)
+        # A broken installation fails as ImportError, OSError (libraries),
+        # RuntimeError (torchvision's operators) or AssertionError (versions).
+        except Exception as error:
+            raise ImportError(
+                f'qbheat_mm needs {name}, whose import failed '
+                f'({type(error).__name__}: {error}). The command '
+                '`python -m qbheat_mm.check_env` says how to mend it.'
+            ) from error
+
+
+if not _is_check_env_run():
+    _require_toolboxes()
+    # The registrations of the project follow here, each a plain import:
+    #   from . import compat, models  (marked noqa: F401)
