@@ -41,5 +41,4 @@ def _require_toolboxes() -> None:
 
 if not _is_check_env_run():
     _require_toolboxes()
-    # The registrations of the project follow here, each a plain import:
-    #   from . import compat, models  (marked noqa: F401)
+    from . import models  # noqa: F401

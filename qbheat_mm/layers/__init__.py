@@ -1,0 +1,12 @@
+"""Building blocks of Mobile-Former; they know no configs and no registries."""
+from .bridge import FormerToMobile, MobileToFormer
+from .dynamic_relu import DynamicReLU, DynamicReLUCoefficients
+from .former import Former
+from .mobile import DownsampleMobile, LiteBottleneck, Mobile
+from .mobile_former_block import MobileFormerBlock
+
+__all__ = [
+    'DownsampleMobile', 'DynamicReLU', 'DynamicReLUCoefficients', 'Former',
+    'FormerToMobile', 'LiteBottleneck', 'Mobile', 'MobileFormerBlock',
+    'MobileToFormer'
+]

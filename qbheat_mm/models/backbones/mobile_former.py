@@ -1,0 +1,274 @@
+"""Mobile-Former as a backbone of mmpretrain and mmdet."""
+from contextlib import nullcontext
+from typing import List, Optional, Sequence, Tuple, Union
+
+import torch
+from mmengine.model import BaseModule
+from mmengine.registry import MODELS
+from torch import Tensor, nn
+from torch.nn.modules.batchnorm import _BatchNorm
+
+from ...layers import LiteBottleneck, MobileFormerBlock, MobileToFormer
+from ...layers.mobile import conv_bn
+from .mobile_former_archs import ARCHS
+
+_BLOCKS = ('lite', 'lite-down', 'mf', 'mf-down')
+
+
+@MODELS.register_module()
+class MobileFormer(BaseModule):
+    """Mobile-Former: a MobileNet with a few global tokens in parallel.
+
+    The three encoders of QB-Heat ("Specification of Mobile-Former encoders",
+    appendix) end at 1/16 of the image; the seven variants of Mobile-Former V1
+    end at 1/32.
+
+    The outputs are numbered: 0 ... S-1 are the ends of the S stages, S is the
+    output of the last 1x1 convolution (with BN and ReLU6; the features that
+    QB-Heat predicts from), S+1 are the tokens. S is 4 for the encoders of
+    QB-Heat, with strides 2, 4, 8, 16, and 16 for the 1x1 convolution.
+
+    Weights past the last output that is asked for stay in the state dict and
+    are not trained, so that no parameter goes unused under
+    DistributedDataParallel.
+
+    Args:
+        arch (str | dict): ``'mf-285m'``, ``'mf-1.0g'``, ``'mf-3.7g'``
+            (QB-Heat), ``'mf-26m'``, ``'mf-52m'``, ``'mf-96m'``,
+            ``'mf-151m'``, ``'mf-214m'``, ``'mf-294m'``, ``'mf-508m'`` (V1),
+            or a dict with
+
+            - **stem** (int): channels of the stride-2 stem,
+            - **tokens** (tuple[int, int]): number and width of the tokens,
+            - **stages** (list[list[tuple]]): rows (block, #exp, #out) with
+              the blocks ``'lite'``, ``'lite-down'``, ``'mf'``, ``'mf-down'``,
+            - **conv** (int): channels of the last 1x1 convolution,
+            - **groups** (int): of all 1x1 convolutions, with channel
+              shuffles where > 1; defaults to 1,
+            - **final_bridge** (bool): one more Mobile->Former after the last
+              block, as in V1; defaults to False.
+        out_indices (Sequence[int]): The outputs, in this order; negative
+            numbers count from the end. Defaults to None, the output of the
+            1x1 convolution alone.
+        frozen_stages (int): -1 freezes nothing, 0 the stem and the tokens,
+            k the first k stages too, S + 1 everything (5 for the encoders of
+            QB-Heat). Frozen parts get no gradient and build no graph, their
+            BN uses the statistics of the checkpoint, their stochastic depth
+            is off. Defaults to -1.
+        norm_eval (bool): Keep the statistics of every BN. Defaults to False.
+        drop_path_rate (float): Stochastic depth of the last block; it grows
+            linearly over the blocks. Defaults to 0.
+        init_cfg (dict | list[dict], optional): Initialization.
+
+    Raises:
+        ValueError: An unknown ``arch``, block, output or stage.
+    """
+
+    def __init__(self,
+                 arch: Union[str, dict] = 'mf-285m',
+                 out_indices: Optional[Sequence[int]] = None,
+                 frozen_stages: int = -1,
+                 norm_eval: bool = False,
+                 drop_path_rate: float = 0.,
+                 init_cfg: Optional[Union[dict, List[dict]]] = (
+                     dict(type='Kaiming', layer='Conv2d'),
+                     dict(type='TruncNormal', layer='Linear', std=.02),
+                     dict(
+                         type='Constant',
+                         layer=['_BatchNorm', 'LayerNorm'],
+                         val=1))
+                 ) -> None:
+        super().__init__(
+            list(init_cfg) if isinstance(init_cfg, tuple) else init_cfg)
+        self.arch = self._resolve_arch(arch)
+        num_tokens, token_dims = self.arch['tokens']
+        self.num_stages = len(self.arch['stages'])
+        self.num_blocks = sum(map(len, self.arch['stages']))
+        self.out_indices = self._resolve_out_indices(out_indices)
+        if not -1 <= frozen_stages <= self.num_stages + 1:
+            raise ValueError(
+                f'frozen_stages={frozen_stages} is not between -1 and '
+                f'{self.num_stages + 1} (which freezes all of {arch})')
+        self.frozen_stages = frozen_stages
+        self.norm_eval = norm_eval
+
+        groups = self.arch.get('groups', 1)
+        channels = self.arch['stem']
+        self.tokens = nn.Parameter(torch.randn(num_tokens, token_dims))
+        self.stem = nn.Sequential(
+            *conv_bn(3, channels, 3, stride=2), nn.ReLU6(inplace=True))
+        self.stages = nn.ModuleList()
+        drop_rates = iter(
+            torch.linspace(0, drop_path_rate, self.num_blocks).tolist())
+        for rows in self.arch['stages']:
+            stage = nn.ModuleList()
+            for block, mid_channels, out_channels in rows:
+                stage.append(
+                    self._make_block(block, channels, mid_channels,
+                                     out_channels, token_dims, groups,
+                                     next(drop_rates)))
+                channels = out_channels
+            self.stages.append(stage)
+        self.final_bridge = (
+            MobileToFormer(channels, token_dims)
+            if self.arch.get('final_bridge', False) else None)
+        self.conv = nn.Sequential(
+            nn.ChannelShuffle(groups) if groups > 1 else nn.Identity(),
+            *conv_bn(channels, self.arch['conv'], groups=groups),
+            nn.ReLU6(inplace=True))
+        self._set_trainable()
+
+    @staticmethod
+    def _resolve_arch(arch: Union[str, dict]) -> dict:
+        if isinstance(arch, str):
+            if arch not in ARCHS:
+                raise ValueError(f'arch={arch!r} is unknown; known are '
+                                 f'{", ".join(ARCHS)}, or a dict')
+            return ARCHS[arch]
+        missing = {'stem', 'tokens', 'stages', 'conv'} - set(arch)
+        unknown = set(arch) - {
+            'stem', 'tokens', 'stages', 'conv', 'groups', 'final_bridge'
+        }
+        if missing or unknown:
+            raise ValueError(
+                'arch as a dict needs stem, tokens, stages and conv (and may '
+                'have groups and final_bridge); '
+                f'missing: {sorted(missing)}, unknown: {sorted(unknown)}')
+        return arch
+
+    def _resolve_out_indices(self,
+                             out_indices: Optional[Sequence[int]]) -> tuple:
+        if out_indices is None:
+            return (self.num_stages, )
+        if isinstance(out_indices, int):
+            out_indices = (out_indices, )
+        num_outputs = self.num_stages + 2
+        for index in out_indices:
+            if not -num_outputs <= index < num_outputs:
+                raise ValueError(
+                    f'out_indices={tuple(out_indices)}: there is no output '
+                    f'{index}; 0 to {self.num_stages - 1} are the stages, '
+                    f'{self.num_stages} the 1x1 convolution, '
+                    f'{self.num_stages + 1} the tokens')
+        return tuple(index % num_outputs for index in out_indices)
+
+    @staticmethod
+    def _make_block(block: str, in_channels: int, mid_channels: int,
+                    out_channels: int, token_dims: int, groups: int,
+                    drop_path_rate: float) -> nn.Module:
+        if block not in _BLOCKS:
+            raise ValueError(f'block {block!r} in arch.stages is unknown; '
+                             f'known are {", ".join(_BLOCKS)}')
+        downsample = block.endswith('-down')
+        if block.startswith('lite'):
+            return LiteBottleneck(in_channels, mid_channels, out_channels,
+                                  2 if downsample else 1, groups,
+                                  drop_path_rate)
+        return MobileFormerBlock(in_channels, mid_channels, out_channels,
+                                 token_dims, downsample, groups,
+                                 drop_path_rate)
+
+    def forward(self, x: Tensor) -> Tuple[Tensor, ...]:
+        """Encode images of any size.
+
+        Args:
+            x (Tensor): (B, 3, H, W).
+
+        Returns:
+            tuple[Tensor]: One entry for each of ``out_indices``: features
+            (B, C, H / stride, W / stride), or tokens (B, T, d).
+        """
+        outs = {}
+        tokens = self.tokens.expand(x.shape[0], -1, -1)
+        with self._grad_unless_frozen(0):
+            # The bridges read the pixels as rows; see layers/bridge.py.
+            x = self.stem(x.contiguous(memory_format=torch.channels_last))
+        for i, stage in enumerate(self.stages[:self._num_used_stages()]):
+            with self._grad_unless_frozen(i + 1):
+                for block in stage:
+                    if isinstance(block, LiteBottleneck):
+                        x = block(x)
+                    else:
+                        x, tokens = block(x, tokens)
+            outs[i] = x
+        conv_index, token_index = self.num_stages, self.num_stages + 1
+        with self._grad_unless_frozen(self.num_stages + 1):
+            if token_index in self.out_indices:
+                outs[token_index] = tokens if self.final_bridge is None \
+                    else self.final_bridge(x, tokens)
+            if conv_index in self.out_indices:
+                outs[conv_index] = self.conv(x)
+        return tuple(outs[i] for i in self.out_indices)
+
+    def _num_used_stages(self) -> int:
+        return min(max(self.out_indices) + 1, self.num_stages)
+
+    def _grad_unless_frozen(self, depth: int):
+        return torch.no_grad() if depth <= self.frozen_stages \
+            else nullcontext()
+
+    def _parts(self, depth: int) -> List[nn.Module]:
+        """Modules at a depth: 0 the stem, k stage k, S + 1 what follows."""
+        if depth == 0:
+            return [self.stem]
+        if depth <= self.num_stages:
+            return [self.stages[depth - 1]]
+        return [m for m in (self.final_bridge, self.conv) if m is not None]
+
+    def _set_trainable(self) -> None:
+        """Switch off what is frozen and what no output depends on."""
+        self.tokens.requires_grad_(self.frozen_stages < 0)
+        unused = [
+            part for depth in range(self._num_used_stages() + 1,
+                                    self.num_stages + 1)
+            for part in self._parts(depth)
+        ]
+        if self.num_stages not in self.out_indices:
+            unused.append(self.conv)
+        if (self.num_stages + 1 not in self.out_indices
+                and self.final_bridge is not None):
+            unused.append(self.final_bridge)
+        frozen = [
+            part for depth in range(self.frozen_stages + 1)
+            for part in self._parts(depth)
+        ]
+        for part in unused + frozen:
+            part.requires_grad_(False)
+
+    def train(self, mode: bool = True) -> 'MobileFormer':
+        """Set the mode; frozen stages stay in eval mode."""
+        super().train(mode)
+        for depth in range(self.frozen_stages + 1):
+            for part in self._parts(depth):
+                part.eval()
+        if self.norm_eval:
+            for module in self.modules():
+                if isinstance(module, _BatchNorm):
+                    module.eval()
+        return self
+
+    def get_layer_depth(self,
+                        param_name: str,
+                        prefix: str = '') -> Tuple[int, int]:
+        """Depth of a parameter for layer-wise learning-rate decay.
+
+        Args:
+            param_name (str): Name of the parameter in the model.
+            prefix (str): Prefix of this backbone's names.
+
+        Returns:
+            tuple[int, int]: The depth (0 the stem and the tokens, k the k-th
+            block, then the last 1x1 convolution, then everything outside
+            the backbone) and the number of depths.
+        """
+        num_layers = self.num_blocks + 3
+        if not param_name.startswith(prefix):
+            return num_layers - 1, num_layers
+        parts = param_name[len(prefix):].split('.')
+        if parts[0] in ('stem', 'tokens'):
+            return 0, num_layers
+        if parts[0] == 'stages':
+            stage, block = int(parts[1]), int(parts[2])
+            before = sum(len(rows) for rows in self.arch['stages'][:stage])
+            return before + block + 1, num_layers
+        return self.num_blocks + 1, num_layers
