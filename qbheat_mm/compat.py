@@ -1,0 +1,176 @@
+# Copyright (c) QB-Heat MM authors. All rights reserved.
+"""Safe loading and resuming of mm checkpoints.
+
+Since torch 2.6 ``torch.load`` refuses pickled objects other than tensors and
+plain containers, and so refuses the checkpoints of mmengine, which hold a few
+more. :func:`apply` allows exactly those. It also makes mmengine's loaders
+safe where they are not: its loader of URLs asks torch for the unsafe
+unpickler, and the maintained fork falls back to it for every file.
+"""
+import functools
+import os
+import re
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pickle import UnpicklingError
+
+import numpy as np
+import torch
+from mmengine.logging import HistoryBuffer
+from mmengine.runner import checkpoint as mm_checkpoint
+from mmengine.runner.checkpoint import CheckpointLoader
+from mmengine.utils import digit_version
+
+from .errors import UserError
+
+try:
+    from numpy._core import multiarray
+except ImportError:  # numpy 1
+    from numpy.core import multiarray
+
+# Torch reads these two on every load; they are its documented switches.
+FORCE_SAFE = 'TORCH_FORCE_WEIGHTS_ONLY_LOAD'
+FORCE_UNSAFE = 'TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD'
+
+# Texts of the RuntimeErrors that torch raises for a cut or foreign file.
+_DAMAGE = ('PytorchStreamReader', 'unexpected EOF', 'corrupt', 'zip archive',
+           'Invalid magic number')
+
+
+def apply() -> None:
+    """Allow what mm checkpoints pickle and guard mmengine's loaders.
+
+    Does nothing on torch < 2.6, whose unpickler cannot be told the names.
+    """
+    if digit_version(torch.__version__.split('+')[0]) < digit_version('2.6'):
+        return
+    torch.serialization.add_safe_globals(_safe_globals())
+    for prefixes, loader in (
+        ('', mm_checkpoint.load_from_local),
+        (('http://', 'https://'), mm_checkpoint.load_from_http),
+        (('modelzoo://', 'torchvision://'),
+         mm_checkpoint.load_from_torchvision),
+        (('open-mmlab://', 'openmmlab://'),
+         mm_checkpoint.load_from_openmmlab),
+    ):
+        CheckpointLoader.register_scheme(
+            prefixes, loader=guard(loader), force=True)
+
+
+def guard(loader: Callable) -> Callable:
+    """Make a checkpoint loader safe and its refusals readable.
+
+    Args:
+        loader (Callable): ``loader(filename, map_location)``, one of
+            mmengine's.
+
+    Returns:
+        Callable: The same call; raises :class:`UserError` for a checkpoint
+        that holds a foreign object and for a damaged file, and
+        :class:`FileNotFoundError` where there is no file.
+    """
+    # `wraps` keeps the name, which mmengine prints when it loads.
+    @functools.wraps(loader)
+    def load(filename: str, map_location=None):
+        try:
+            with _force_safe_unpickler():
+                checkpoint = loader(filename, map_location=map_location)
+        except FileNotFoundError as error:
+            raise FileNotFoundError(
+                f"no checkpoint '{filename}': the file does not exist"
+            ) from error
+        except (UnpicklingError, EOFError, RuntimeError) as error:
+            message = _explain(filename, error)
+            if message is None:
+                raise
+            raise UserError(message) from error
+        return _without_code(checkpoint)
+
+    return load
+
+
+def _safe_globals() -> list[tuple[Callable, str]]:
+    """What a checkpoint of mmengine pickles beyond tensors, with names.
+
+    All are given as pairs, since the maintained fork adds some of the bare
+    classes for the time of one call and takes them away afterwards.
+    """
+    numbers = (np.bool_, np.int8, np.int16, np.int32, np.int64, np.uint8,
+               np.uint16, np.uint32, np.uint64, np.float16, np.float32,
+               np.float64)
+    dtypes = [type(np.dtype(number)) for number in numbers]
+    pairs = [(HistoryBuffer, 'mmengine.logging.history_buffer.HistoryBuffer'),
+             (_history_buffer_method, 'builtins.getattr'),
+             (np.ndarray, 'numpy.ndarray'), (np.dtype, 'numpy.dtype')]
+    pairs += [(dtype, f'{dtype.__module__}.{dtype.__qualname__}')
+              for dtype in dtypes]
+    # numpy 2 renamed the module; a file carries the name of its writer's.
+    for module in ('numpy.core.multiarray', 'numpy._core.multiarray'):
+        pairs += [(multiarray.scalar, f'{module}.scalar'),
+                  (multiarray._reconstruct, f'{module}._reconstruct')]
+    return pairs
+
+
+def _history_buffer_method(owner: type, name: str) -> Callable:
+    """Stand in for ``getattr`` while a checkpoint is unpickled.
+
+    A HistoryBuffer pickles its statistics as ``getattr(HistoryBuffer,
+    'mean')``; nothing else is given out.
+    """
+    method = vars(HistoryBuffer).get(name) if owner is HistoryBuffer else None
+    if not callable(method) or name.startswith('_'):
+        raise UnpicklingError(f'Unsupported global: GLOBAL getattr({owner!r}, '
+                              f'{name!r})')
+    return method
+
+
+@contextmanager
+def _force_safe_unpickler() -> Iterator[None]:
+    """Let torch use the safe unpickler whatever the caller asks it for.
+
+    A user who has set torch's opposite switch has decided otherwise.
+    """
+    before = os.environ.get(FORCE_SAFE)
+    if os.environ.get(FORCE_UNSAFE) is None:
+        os.environ[FORCE_SAFE] = '1'
+    try:
+        yield
+    finally:
+        if before is None:
+            os.environ.pop(FORCE_SAFE, None)
+        else:
+            os.environ[FORCE_SAFE] = before
+
+
+def _explain(filename: str, error: Exception) -> str | None:
+    """One line for a refused or damaged file, None for another error."""
+    text = str(error)
+    refused = re.search(r'GLOBAL (getattr\(.*?\)|\S+)', text)
+    if refused:
+        return (f"checkpoint '{filename}' is refused: it holds the pickled "
+                f'object {refused.group(1)}, which could run code; save its '
+                'state_dict alone, or, only if you trust its author, set '
+                f'{FORCE_UNSAFE}=1 for this command')
+    if isinstance(error, RuntimeError) and not any(
+            mark in text for mark in _DAMAGE):
+        return None
+    return (f"checkpoint '{filename}' cannot be read: the file is cut, "
+            'damaged or no torch checkpoint; copy or download it again')
+
+
+def _without_code(checkpoint):
+    """Drop ``meta['config']``, which mmengine would run when it resumes.
+
+    mmengine 0.10 itself writes ``meta['cfg']`` and never runs it.
+    """
+    if isinstance(checkpoint, dict) and isinstance(
+            checkpoint.get('meta'), dict):
+        checkpoint['meta'].pop('config', None)
+    return checkpoint
+
+
+# The loading path of the package itself: any scheme of mmengine, safe on
+# every torch. It logs what it loads.
+load_checkpoint = guard(CheckpointLoader.load_checkpoint)
+
+apply()

@@ -1,0 +1,11 @@
+# Copyright (c) QB-Heat MM authors. All rights reserved.
+"""The error that the user can mend."""
+
+
+class UserError(ValueError):
+    """A wrong setting, file or input.
+
+    The message is one line that names the value, where it came from, and the
+    way out. The command-line tools print that line without a traceback;
+    every other exception keeps its traceback, because it is a defect.
+    """
