@@ -1,0 +1,26 @@
+# `make demo` and `make test` need nothing before them: both make the
+# environment first. PYTHON, TORCH, ... : see tools/env/make_env.py.
+PYTHON ?= python3
+
+.PHONY: env demo test lint check clean
+
+env:
+	@$(PYTHON) tools/env/make_env.py
+
+demo: env
+	.venv/bin/python tools/demo/run_demo.py
+
+test: env
+	.venv/bin/python -m pytest tests
+
+lint: env
+	.venv/bin/python -m ruff check .
+
+check:
+	.venv/bin/python -m qbheat_mm.check_env
+
+# Caches and builds only: neither .venv nor work_dirs nor the built mmcv.
+clean:
+	rm -rf build dist *.egg-info .pytest_cache .ruff_cache
+	find configs qbheat_mm tests tools -name __pycache__ -prune \
+	    -exec rm -rf {} +
