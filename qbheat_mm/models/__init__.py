@@ -1,2 +1,5 @@
 """The parts that the registries know, detection excepted."""
 from .backbones import *  # noqa: F401, F403
+from .heads import *  # noqa: F401, F403
+from .necks import *  # noqa: F401, F403
+from .selfsup import *  # noqa: F401, F403

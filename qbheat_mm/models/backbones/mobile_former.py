@@ -58,7 +58,8 @@ class MobileFormer(BaseModule):
         norm_eval (bool): Keep the statistics of every BN. Defaults to False.
         drop_path_rate (float): Stochastic depth of the last block; it grows
             linearly over the blocks. Defaults to 0.
-        init_cfg (dict | list[dict], optional): Initialization.
+        init_cfg (dict | list[dict], optional): Initialization; Kaiming's for
+            convolutions and a truncated normal for linear layers if None.
 
     Raises:
         ValueError: An unknown ``arch``, block, output or stage.
@@ -70,16 +71,12 @@ class MobileFormer(BaseModule):
                  frozen_stages: int = -1,
                  norm_eval: bool = False,
                  drop_path_rate: float = 0.,
-                 init_cfg: Optional[Union[dict, List[dict]]] = (
-                     dict(type='Kaiming', layer='Conv2d'),
-                     dict(type='TruncNormal', layer='Linear', std=.02),
-                     dict(
-                         type='Constant',
-                         layer=['_BatchNorm', 'LayerNorm'],
-                         val=1))
-                 ) -> None:
-        super().__init__(
-            list(init_cfg) if isinstance(init_cfg, tuple) else init_cfg)
+                 init_cfg: Optional[Union[dict, List[dict]]] = None) -> None:
+        super().__init__(init_cfg or [
+            dict(type='Kaiming', layer='Conv2d'),
+            dict(type='TruncNormal', layer='Linear', std=.02),
+            dict(type='Constant', layer=['_BatchNorm', 'LayerNorm'], val=1)
+        ])
         self.arch = self._resolve_arch(arch)
         num_tokens, token_dims = self.arch['tokens']
         self.num_stages = len(self.arch['stages'])

@@ -1,0 +1,70 @@
+"""The loss of QB-Heat: pixels of the masked quarters."""
+from typing import Optional
+
+from mmengine.model import BaseModule
+from mmengine.registry import MODELS
+from mmpretrain.registry import MODELS as MMPRETRAIN_MODELS
+from torch import Tensor
+
+
+@MODELS.register_module()
+class QBHeatPretrainHead(BaseModule):
+    """Compare painted patches with the image, on the masked part only.
+
+    The same comparison as MAE's (mmpretrain's MAEPretrainHead), for images
+    that need not be square.
+
+    Args:
+        loss (dict, optional): Config of the loss module; mmpretrain's
+            ``PixelReconstructionLoss`` with the squared error
+            if None.
+        norm_pix (bool): Normalize the pixels of each target patch by their
+            own mean and standard deviation; the paper does not say, MAE
+            does. Defaults to True.
+        patch_size (int): Side of a patch in pixels. Defaults to 16.
+    """
+
+    def __init__(self,
+                 loss: Optional[dict] = None,
+                 norm_pix: bool = True,
+                 patch_size: int = 16) -> None:
+        super().__init__()
+        self.loss_module = MMPRETRAIN_MODELS.build(
+            loss or dict(type='PixelReconstructionLoss', criterion='L2'))
+        self.norm_pix = norm_pix
+        self.patch_size = patch_size
+
+    def patchify(self, images: Tensor) -> Tensor:
+        """(B, 3, H, W) to (B, L, patch_size**2 * 3), patches in rows."""
+        p = self.patch_size
+        patches = images.unflatten(3, (-1, p)).unflatten(2, (-1, p))
+        return patches.permute(0, 2, 4, 3, 5, 1).flatten(3).flatten(1, 2)
+
+    def unpatchify(self, patches: Tensor, height: int, width: int) -> Tensor:
+        """The inverse of :meth:`patchify`, for images height x width."""
+        p = self.patch_size
+        grid = patches.unflatten(2, (p, p, 3)).unflatten(
+            1, (height // p, width // p))
+        return grid.permute(0, 5, 1, 3, 2, 4).flatten(4).flatten(2, 3)
+
+    def target(self, images: Tensor) -> Tensor:
+        """What the decoder should paint, (B, L, patch_size**2 * 3)."""
+        patches = self.patchify(images)
+        if not self.norm_pix:
+            return patches
+        mean = patches.mean(dim=-1, keepdim=True)
+        var = patches.var(dim=-1, keepdim=True)
+        return (patches - mean) / (var + 1e-6).sqrt()
+
+    def loss(self, pred: Tensor, images: Tensor, mask: Tensor) -> Tensor:
+        """Mean error over the masked patches.
+
+        Args:
+            pred (Tensor): Painted patches, (B, L, patch_size**2 * 3).
+            images (Tensor): (B, 3, H, W).
+            mask (Tensor): (B, L), 1 is masked, 0 is seen by the encoder.
+
+        Returns:
+            Tensor: A scalar.
+        """
+        return self.loss_module(pred, self.target(images), mask)

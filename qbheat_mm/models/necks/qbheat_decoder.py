@@ -1,0 +1,85 @@
+"""The decoder of QB-Heat: from predicted features to pixels."""
+from typing import List, Optional, Union
+
+from mmengine.model import BaseModule
+from mmengine.registry import MODELS
+from torch import Tensor, nn
+
+
+@MODELS.register_module()
+class QBHeatDecoder(BaseModule):
+    """Transformer blocks over all positions, as in MAE's decoder.
+
+    Section "Architecture and Implementation": 6 blocks of dimension 512 on
+    both the unmasked and the masked quarters.
+
+    Args:
+        embed_dims (int): Width of the features and of the blocks. Defaults
+            to 512.
+        depth (int): Number of blocks. Defaults to 6.
+        num_heads (int): Attention heads, 16 as in MAE. Defaults to 16.
+        mlp_ratio (int): Hidden width of the MLPs over embed_dims. Defaults
+            to 4.
+        patch_size (int): Side, in pixels, of the patch that a position
+            stands for: the stride of the encoder. Defaults to 16.
+        init_cfg (dict | list[dict], optional): Initialization; as in MAE
+            if None.
+    """
+
+    def __init__(
+        self,
+        embed_dims: int = 512,
+        depth: int = 6,
+        num_heads: int = 16,
+        mlp_ratio: int = 4,
+        patch_size: int = 16,
+        init_cfg: Optional[Union[List[dict], dict]] = None,
+    ) -> None:
+        super().__init__(init_cfg or dict(
+            type='Xavier', layer='Linear', distribution='uniform'))
+        # mmpretrain.models imports mmdet and mmcv's compiled ops where they
+        # are installed, so it is loaded when a model is built, not when this
+        # package is imported.
+        from mmpretrain.models.backbones.vision_transformer import (
+            TransformerEncoderLayer,
+        )
+        self.embed_dims = embed_dims
+        norm_cfg = dict(type='LN', eps=1e-6)
+        self.blocks = nn.ModuleList(
+            TransformerEncoderLayer(
+                embed_dims,
+                num_heads,
+                mlp_ratio * embed_dims,
+                norm_cfg=norm_cfg) for _ in range(depth))
+        self.norm = nn.LayerNorm(embed_dims, eps=1e-6)
+        self.pixels = nn.Linear(embed_dims, patch_size**2 * 3)
+        self._position_embeddings = {}
+
+    def forward(self, z: Tensor) -> Tensor:
+        """Paint the pixels of every patch.
+
+        Args:
+            z (Tensor): Features of all positions, (B, H, W, embed_dims).
+
+        Returns:
+            Tensor: (B, H * W, patch_size**2 * 3), patches in rows.
+        """
+        height, width = z.shape[1:3]
+        x = z.flatten(1, 2)
+        x = x + self.position_embedding(height, width).to(x)
+        for block in self.blocks:
+            x = block(x)
+        return self.pixels(self.norm(x))
+
+    def position_embedding(self, height: int, width: int) -> Tensor:
+        """Fixed 2-D sine-cosine embedding, (1, height * width, D)."""
+        size = (height, width)
+        if size not in self._position_embeddings:
+            from mmpretrain.models.utils import (
+                build_2d_sincos_position_embedding,
+            )
+            # It lays the first of the two sizes along the inner axis.
+            self._position_embeddings[size] = \
+                build_2d_sincos_position_embedding((width, height),
+                                                   self.embed_dims)
+        return self._position_embeddings[size]

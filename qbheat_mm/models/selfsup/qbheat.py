@@ -1,0 +1,223 @@
+"""QB-Heat pre-training: crop, encode, predict, decode, compare."""
+from typing import Dict, Optional, Tuple, Union
+
+import torch
+from mmengine.model import BaseModel
+from mmengine.registry import MODELS
+from mmpretrain.registry import MODELS as MMPRETRAIN_MODELS
+from torch import Tensor, nn
+
+from ..backbones import MobileFormer
+from .quarters import CENTER, CORNERS, Places, quarter_offset, sample_places
+
+#: Classes by whose presence a backbone is known as a vision transformer.
+_PIXEL_ATTENTION = {
+    'Attention', 'AttentionWithBias', 'AttentionWithRoPE', 'BEiTAttention',
+    'DaViTWindowMSA', 'LeAttention', 'LocallyGroupedSelfAttention',
+    'MultiheadAttention', 'MultiScaleAttention', 'ShiftWindowMSA',
+    'WindowAttention', 'WindowMSA', 'WindowMSAV2', 'XCA'
+}
+
+
+@MODELS.register_module()
+class QBHeat(BaseModel):
+    """Quarter-block prediction guided by the heat equation.
+
+    An encoder sees one quarter of the image; linear models extrapolate its
+    features to the other three quarters, a small decoder paints the pixels,
+    and the loss compares them with the image. After pre-training the
+    encoder, ``backbone``, is what is kept.
+
+    It follows mmpretrain's contract of self-supervised algorithms without
+    inheriting its base class: importing that class imports mmdet and mmcv's
+    compiled ops, which pre-training does not need.
+
+    Args:
+        backbone (dict): Any convolutional backbone; its last output, divided
+            by ``head.patch_size``, is what is predicted from.
+        predictor (dict): Config of :class:`QBHeatPredictor`.
+        neck (dict): Config of the decoder, :class:`QBHeatDecoder`.
+        head (dict): Config of :class:`QBHeatPretrainHead`.
+        position (str): Place of the unmasked quarter: ``'corner'``,
+            ``'center'`` or ``'mixed'``. Defaults to 'mixed'.
+        num_models (int): Explicit linear models per scale: 2, 4 or 8.
+            Defaults to 8.
+        data_preprocessor (dict, optional): Defaults to mmpretrain's
+            ``SelfSupDataPreprocessor``.
+        init_cfg (dict, optional): Initialization of the whole model.
+
+    Raises:
+        TypeError: The backbone is a vision transformer.
+        ValueError: A wrong position or number of models.
+    """
+
+    def __init__(self,
+                 backbone: dict,
+                 predictor: dict,
+                 neck: dict,
+                 head: dict,
+                 position: str = 'mixed',
+                 num_models: int = 8,
+                 data_preprocessor: Optional[Union[dict, nn.Module]] = None,
+                 init_cfg: Optional[dict] = None) -> None:
+        if not isinstance(data_preprocessor, nn.Module):
+            data_preprocessor = MMPRETRAIN_MODELS.build(
+                dict(
+                    dict(type='SelfSupDataPreprocessor'),
+                    **(data_preprocessor or {})))
+        super().__init__(data_preprocessor, init_cfg)
+        self.position = position
+        self.backbone = MMPRETRAIN_MODELS.build(backbone)
+        self.predictor = MMPRETRAIN_MODELS.build(
+            dict(predictor, position=position, num_models=num_models))
+        self.neck = MMPRETRAIN_MODELS.build(neck)
+        self.head = MMPRETRAIN_MODELS.build(head)
+        _refuse_vision_transformer(self.backbone)
+
+    def forward(self,
+                inputs: Tensor,
+                data_samples: Optional[list] = None,
+                mode: str = 'tensor'
+                ) -> Union[Dict[str, Tensor], Tuple[Tensor, ...]]:
+        """The entry that mmengine's runner calls.
+
+        Args:
+            inputs (Tensor): Images, (B, 3, H, W).
+            data_samples (list, optional): Not used.
+            mode (str): ``'loss'``, or ``'tensor'`` for the encoder's
+                features of the whole images.
+
+        Returns:
+            dict[str, Tensor] | tuple[Tensor]: Losses or features.
+        """
+        if mode == 'loss':
+            return self.loss(inputs, data_samples)
+        if mode == 'tensor':
+            return self.extract_feat(inputs)
+        raise RuntimeError(f"mode={mode!r}: QBHeat has 'loss' and 'tensor'")
+
+    def extract_feat(self, inputs: Tensor) -> Tuple[Tensor, ...]:
+        """Features of whole images (B, 3, H, W), as the backbone's."""
+        return self.backbone(inputs)
+
+    def loss(self,
+             inputs: Tensor,
+             data_samples: Optional[list] = None) -> Dict[str, Tensor]:
+        """The pre-training loss of images (B, 3, H, W)."""
+        places = sample_places(len(inputs), self.position)
+        pred = self.paint(inputs, places)
+        mask = self.mask(inputs, places)
+        return dict(loss=self.head.loss(pred, inputs, mask))
+
+    def paint(self, images: Tensor, places: Places) -> Tensor:
+        """Paint all patches from one quarter of each image.
+
+        Args:
+            images (Tensor): (B, 3, H, W).
+            places (Sequence[tuple[str, int]]): Where the quarters stand.
+
+        Returns:
+            Tensor: (B, L, patch_size**2 * 3); normalized patch by patch if
+            ``head.norm_pix``.
+        """
+        quarters = self.crop(images, places)
+        feats = self.encode(quarters)
+        return self.neck(self.predictor(feats, places))
+
+    def crop(self, images: Tensor, places: Places) -> Tensor:
+        """Cut the unmasked quarters, (B, 3, H / 2, W / 2)."""
+        height, width = images.shape[2:]
+        self._check_size(height, width)
+        quarters = []
+        for part, (place, _) in zip(
+                images.split([n for _, n in places]), places):
+            top, left = quarter_offset(place, height, width)
+            quarters.append(part[..., top:top + height // 2,
+                                 left:left + width // 2])
+        return torch.cat(quarters)
+
+    def encode(self, quarters: Tensor) -> Tensor:
+        """The encoder's last features of the quarters, (B, C, h, w)."""
+        feats = self.backbone(quarters)[-1]
+        stride = self.head.patch_size
+        expected = (self.predictor.in_channels, quarters.shape[2] // stride,
+                    quarters.shape[3] // stride)
+        if tuple(feats.shape[1:]) != expected:
+            raise ValueError(
+                f'the last features of {type(self.backbone).__name__} are '
+                f'{tuple(feats.shape[1:])} (C, h, w), where {expected} is '
+                f'expected: predictor.in_channels={expected[0]}, and '
+                f'head.patch_size={stride} and neck.patch_size must be the '
+                'stride of the backbone')
+        return feats
+
+    def mask(self, images: Tensor, places: Places) -> Tensor:
+        """1 for masked patches, 0 for those of the quarter, (B, L)."""
+        height, width = (n // self.head.patch_size for n in images.shape[2:])
+        mask = images.new_ones(len(images), height, width)
+        for part, (place, _) in zip(
+                mask.split([n for _, n in places]), places):
+            top, left = quarter_offset(place, height, width)
+            part[:, top:top + height // 2, left:left + width // 2] = 0
+        return mask.flatten(1)
+
+    @torch.no_grad()
+    def reconstruct(self, images: Tensor, place: str) -> Dict[str, Tensor]:
+        """Paint whole images from one quarter of each.
+
+        Args:
+            images (Tensor): Normalized images, (B, 3, H, W).
+            place (str): A corner (``'top_left'`` ...) or ``'center'``.
+
+        Returns:
+            dict[str, Tensor]: ``pred``, the painted images in the units of
+            the target (each patch has zero mean and unit variance if
+            ``head.norm_pix``), and ``mask``, 1 where the encoder saw
+            nothing; (B, 3, H, W) and (B, 1, H, W).
+
+        Raises:
+            ValueError: An unknown place.
+        """
+        if place not in (*CORNERS, CENTER):
+            raise ValueError(f'place={place!r} is not one of '
+                             f'{", ".join((*CORNERS, CENTER))}')
+        places = [(place, len(images))]
+        height, width = images.shape[2:]
+        pred = self.head.unpatchify(
+            self.paint(images, places), height, width)
+        mask = torch.ones_like(images[:, :1])
+        top, left = quarter_offset(place, height, width)
+        mask[..., top:top + height // 2, left:left + width // 2] = 0
+        return dict(pred=pred, mask=mask)
+
+    def _check_size(self, height: int, width: int) -> None:
+        """The quarter, or each of its four sub-blocks, is whole patches."""
+        parts = 2 if self.position == 'corner' else 4
+        unit = parts * self.head.patch_size
+        if height % unit or width % unit:
+            fit = [max(round(n / unit), 1) * unit for n in (height, width)]
+            raise ValueError(
+                f'images of {height}x{width} pixels do not divide: with '
+                f'position={self.position!r} and patches of '
+                f'{self.head.patch_size} pixels height and width must be '
+                f'multiples of {unit}; the nearest fit is {fit[0]}x{fit[1]} '
+                '(the scale of RandomResizedCrop in the train pipeline)')
+
+    def get_layer_depth(self, param_name: str) -> Tuple[int, int]:
+        """Depth of a parameter, see the backbone's method."""
+        return self.backbone.get_layer_depth(param_name, 'backbone.')
+
+
+def _refuse_vision_transformer(backbone: nn.Module) -> None:
+    if isinstance(backbone, MobileFormer):
+        return
+    for module in backbone.modules():
+        names = {cls.__name__ for cls in type(module).__mro__}
+        if names & _PIXEL_ATTENTION:
+            raise TypeError(
+                f'{type(backbone).__name__} attends among pixels '
+                f'({type(module).__name__}) and cannot be the encoder of '
+                'QB-Heat: it would never see tokens beyond a quarter in '
+                'pre-training, but all of them later (the limitation that '
+                'the paper states). Use a convolutional backbone, such as '
+                'MobileFormer, ResNet or ConvNeXt.')

@@ -1,0 +1,58 @@
+"""Where the unmasked quarter stands in an image."""
+from typing import List, Sequence, Tuple
+
+import torch
+
+#: The four corners with their (column, row) in the 2x2 grid of quarters.
+CORNERS = dict(
+    top_left=(0, 0), top_right=(1, 0), bottom_left=(0, 1), bottom_right=(1, 1))
+CENTER = 'center'
+#: What a model may be trained on (Table "ablation", a).
+POSITIONS = ('corner', 'center', 'mixed')
+
+#: Consecutive images of a batch that share a place: (place, count).
+Places = Sequence[Tuple[str, int]]
+
+
+def sample_places(batch_size: int, position: str) -> List[Tuple[str, int]]:
+    """Give each image of a batch the place of its unmasked quarter.
+
+    Corners are spread evenly over the batch, starting at a random one; in
+    ``'mixed'`` half of the batch is corner, half center (Section "Linear
+    Prediction based on Quarter Masking").
+
+    Args:
+        batch_size (int): Number of images.
+        position (str): ``'corner'``, ``'center'`` or ``'mixed'``.
+
+    Returns:
+        list[tuple[str, int]]: Places and counts, in the batch's order.
+
+    Raises:
+        ValueError: A single image cannot be split into the two halves.
+    """
+    if position == 'center':
+        return [(CENTER, batch_size)]
+    num_corner = batch_size
+    if position == 'mixed':
+        if batch_size < 2:
+            raise ValueError(
+                f"a batch of {batch_size} image cannot be half corner, half "
+                "center: use a batch size of at least 2 (with drop_last=True "
+                "in the train_dataloader), or position='corner'")
+        num_corner = batch_size // 2
+    first = int(torch.randint(4, ()))
+    names = [*CORNERS][first:] + [*CORNERS][:first]
+    counts = [len(range(i, num_corner, 4)) for i in range(4)]
+    places = [(name, n) for name, n in zip(names, counts) if n]
+    if position == 'mixed':
+        places.append((CENTER, batch_size - num_corner))
+    return places
+
+
+def quarter_offset(place: str, height: int, width: int) -> Tuple[int, int]:
+    """Top and left of the unmasked quarter of a height x width map."""
+    if place == CENTER:
+        return height // 4, width // 4
+    column, row = CORNERS[place]
+    return row * (height // 2), column * (width // 2)
