@@ -41,4 +41,4 @@ def _require_toolboxes() -> None:
 
 if not _is_check_env_run():
     _require_toolboxes()
-    from . import compat, engine, models  # noqa: F401
+    from . import compat, datasets, engine, models  # noqa: F401

@@ -37,11 +37,11 @@ class StopOnNonFiniteLossHook(Hook):
             UserError: If ``'loss'`` is there and not finite.
         """
         loss = (outputs or {}).get('loss')
-        if loss is None or math.isfinite(loss):
+        if loss is None or math.isfinite(float(loss.detach())):
             return
-        parts = ', '.join(f'{name} {float(value):.4g}'
+        parts = ', '.join(f'{name} {float(value.detach()):.4g}'
                           for name, value in outputs.items()
-                          if isinstance(value, (torch.Tensor, float)))
+                          if isinstance(value, torch.Tensor))
         last = find_latest_checkpoint(runner.work_dir)
         last = (f'the last checkpoint is {last}'
                 if last else 'there is no checkpoint yet')

@@ -1,0 +1,17 @@
+# What every run of mmpretrain shares: pre-training, probing, classification.
+_base_ = 'mmpretrain::_base_/default_runtime.py'
+
+custom_imports = dict(imports=['qbheat_mm'], allow_failed_imports=False)
+
+default_hooks = dict(
+    logger=dict(interval=50),
+    checkpoint=dict(max_keep_ckpts=2),
+    # A checkpoint to load, resume or test fills the whole model.
+    checkpoint_match=dict(type='CheckpointMatchHook'),
+    # A resumed run goes on as if it had not been interrupted.
+    random_state=dict(type='RandomStateHook'),
+    stop_on_non_finite_loss=dict(type='StopOnNonFiniteLossHook'))
+
+log_processor = dict(window_size=50)
+
+randomness = dict(seed=0, deterministic=False)

@@ -1,0 +1,11 @@
+# Copyright (c) QB-Heat MM authors. All rights reserved.
+"""What the command-line tools share: arguments, settings, processes."""
+from .command_line import add_common_arguments, report_user_errors
+from .data_check import check_data
+from .distributed import init_processes
+from .settings import apply_common_arguments, read_config, require_file
+
+__all__ = [
+    'add_common_arguments', 'apply_common_arguments', 'check_data',
+    'init_processes', 'read_config', 'report_user_errors', 'require_file'
+]

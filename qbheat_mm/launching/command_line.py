@@ -1,0 +1,94 @@
+# Copyright (c) QB-Heat MM authors. All rights reserved.
+"""Arguments that all tools know, and errors in one line."""
+import os
+import sys
+from argparse import ArgumentError, ArgumentParser
+from collections.abc import Callable
+
+from mmengine.config import DictAction
+
+from ..errors import UserError
+
+# Set to 1 to see where an error that is told in one line came from.
+TRACEBACK = 'QBHEAT_TRACEBACK'
+
+
+class KeyValueAction(DictAction):
+    """mmengine's ``KEY=VALUE`` arguments with a message for the rest."""
+
+    def __call__(self, parser, namespace, values, option_string=None):
+        for value in values:
+            if '=' not in value:
+                raise ArgumentError(
+                    self, f"'{value}' is not KEY=VALUE; write no space "
+                    'around = and quote values that hold spaces')
+        try:
+            super().__call__(parser, namespace, values, option_string)
+        except AssertionError as error:
+            raise ArgumentError(self, str(error)) from error
+
+
+def add_common_arguments(parser: ArgumentParser) -> None:
+    """Add the arguments of mmdet's and mmpretrain's tools alike."""
+    parser.add_argument('config', help='configuration file')
+    parser.add_argument(
+        '--work-dir',
+        help='folder for logs and checkpoints; by default the work_dir of '
+        'the configuration or work_dirs/NAME_OF_THE_CONFIGURATION')
+    parser.add_argument(
+        '--cfg-options',
+        nargs='+',
+        action=KeyValueAction,
+        metavar='KEY=VALUE',
+        help='settings that replace those of the configuration, as '
+        'train_dataloader.batch_size=4 or model.neck.in_channels="[8,16]"')
+    parser.add_argument(
+        '--launcher',
+        choices=['none', 'pytorch', 'slurm', 'mpi'],
+        default='none',
+        help='what has started the processes of a distributed run; '
+        'tools/dist_*.sh set it')
+    # Older launchers pass the rank as an argument, torchrun does not.
+    parser.add_argument(
+        '--local_rank', '--local-rank', type=int, default=0,
+        help='set by some launchers')
+
+
+def report_user_errors(main: Callable[[], None]) -> None:
+    """Run a tool; end with one line where the user can mend the error.
+
+    Errors of which the cause is unknown keep their traceback.
+
+    Args:
+        main (Callable): The tool.
+
+    Raises:
+        SystemExit: With status 1, for an error told in one line.
+    """
+    try:
+        main()
+    except Exception as error:
+        line = explain(error)
+        if line is None or os.environ.get(TRACEBACK) == '1':
+            raise
+        rank = os.environ.get('RANK', '0')
+        where = '' if rank == '0' else f' (process {rank})'
+        sys.exit(f'error{where}: {line}')
+
+
+def explain(error: Exception) -> str | None:
+    """One line for an error that is the user's to mend, else None."""
+    # What a worker of a data loader raises arrives with its traceback as
+    # text, whose last line is the message.
+    text = str(error).strip().split('\n')[-1]
+    name = type(error).__name__
+    text = text.removeprefix(f'{type(error).__module__}.{name}: ')
+    text = text.removeprefix(f'{name}: ')
+    if isinstance(error, UserError):
+        return text
+    if isinstance(error, FileNotFoundError | PermissionError):
+        return f'{text} ({TRACEBACK}=1 shows where)'
+    # mmengine's message names the misspelt type and its registry.
+    if isinstance(error, KeyError) and 'is not in the' in text:
+        return f'{error.args[0]} ({TRACEBACK}=1 shows where)'
+    return None

@@ -1,0 +1,107 @@
+# Copyright (c) QB-Heat MM authors. All rights reserved.
+"""From a configuration file and arguments to what the runner gets."""
+import difflib
+import inspect
+import os
+import os.path as osp
+from argparse import Namespace
+
+import torch
+from mmengine.config import Config, ConfigDict
+from mmengine.runner import Runner
+
+from ..errors import UserError
+
+# Settings that mmengine reads from a configuration beside the arguments of
+# its runner.
+_EXTRA_SETTINGS = ('activation_checkpointing', 'compile',
+                   'efficient_conv_bn_eval', 'find_unused_parameters',
+                   'model_wrapper_cfg', 'sync_bn', 'work_dir')
+LOADERS = ('train_dataloader', 'val_dataloader', 'test_dataloader')
+
+
+def read_config(path: str, options: dict | None = None) -> Config:
+    """Read a configuration and replace settings by those of the user.
+
+    Args:
+        path (str): Configuration file.
+        options (dict, optional): ``{'train_dataloader.batch_size': 4}``.
+
+    Raises:
+        UserError: If the file does not exist, or an option does not fit.
+    """
+    if not osp.isfile(path):
+        raise UserError(f"configuration '{path}' does not exist: the path is "
+                        f"taken from '{os.getcwd()}'")
+    cfg = Config.fromfile(path)
+    if cfg.get('default_scope') == 'mmpretrain':
+        _set_loader_defaults(cfg)
+    if options:
+        _check_names(path, cfg, options)
+        try:
+            cfg.merge_from_dict(options)
+        except (KeyError, TypeError, ValueError, IndexError) as error:
+            raise UserError(f'--cfg-options {_written(options)} does not fit '
+                            f"'{path}': {error}") from error
+    _mend_loaders(cfg)
+    return cfg
+
+
+def apply_common_arguments(cfg: Config, args: Namespace) -> None:
+    """Set the launcher and the work folder in ``cfg``."""
+    cfg.launcher = args.launcher
+    if args.work_dir is not None:
+        cfg.work_dir = args.work_dir
+    elif cfg.get('work_dir') is None:
+        name = osp.splitext(osp.basename(args.config))[0]
+        cfg.work_dir = osp.join('work_dirs', name)
+
+
+def require_file(path: str, option: str) -> None:
+    """Raise if ``path`` is neither a file nor an address.
+
+    Raises:
+        UserError: Naming the argument that gave the path.
+    """
+    if '://' not in path and not osp.isfile(path):
+        raise UserError(f"checkpoint '{path}' ({option}) does not exist: the "
+                        f"path is taken from '{os.getcwd()}'")
+
+
+def _check_names(path: str, cfg: Config, options: dict) -> None:
+    """Refuse options whose first name no part of mmengine would read."""
+    known = set(cfg.keys()) | set(_EXTRA_SETTINGS) | set(
+        inspect.signature(Runner.__init__).parameters)
+    for option in options:
+        name = option.split('.')[0]
+        if name not in known:
+            near = difflib.get_close_matches(name, known, n=1)
+            hint = f"did you mean '{near[0]}'?" if near else (
+                'run the command with names that the file or its bases set')
+            raise UserError(f"--cfg-options {option}: '{path}' has no "
+                            f"setting '{name}'; {hint}")
+
+
+def _written(options: dict) -> str:
+    return ' '.join(f'{key}={value}' for key, value in options.items())
+
+
+def _set_loader_defaults(cfg: Config) -> None:
+    """Give mmpretrain's loaders what its own tools give them."""
+    for name in LOADERS:
+        if cfg.get(name) is not None:
+            defaults = ConfigDict(
+                pin_memory=torch.cuda.is_available(),
+                persistent_workers=True,
+                collate_fn=dict(type='default_collate'))
+            defaults.update(cfg[name])
+            cfg[name] = defaults
+
+
+def _mend_loaders(cfg: Config) -> None:
+    """Let ``num_workers=0`` be enough to load data without workers."""
+    for name in LOADERS:
+        loader = cfg.get(name)
+        if loader is not None and loader.get('num_workers') == 0:
+            loader['persistent_workers'] = False
+            loader.pop('prefetch_factor', None)

@@ -1,0 +1,145 @@
+# Copyright (c) QB-Heat MM authors. All rights reserved.
+"""Tiny data sets, configurations and runs of the real tools."""
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import mmcv
+import mmengine
+import numpy as np
+import pytest
+
+ROOT = Path(__file__).parents[2]
+
+CLASSIFIER = """
+_base_ = '{root}/configs/_base_/runtime_mmpretrain.py'
+dataset = dict(
+    type='CustomDataset', data_root='{data}', data_prefix='images',
+    pipeline=[
+        dict(type='LoadNamedImageFromFile'),
+        dict(type='RandomResizedCrop', scale=16),
+        dict(type='RandomFlip', prob=0.5),
+        dict(type='PackInputs')])
+train_dataloader = dict(
+    batch_size=4, num_workers=0, dataset=dataset,
+    sampler=dict(type='DefaultSampler', shuffle=True))
+val_dataloader = dict(
+    batch_size=4, num_workers=0, dataset=dataset,
+    sampler=dict(type='DefaultSampler', shuffle=False))
+test_dataloader = val_dataloader
+val_evaluator = dict(type='Accuracy', topk=(1, ))
+test_evaluator = val_evaluator
+model = dict(
+    type='ImageClassifier',
+    data_preprocessor=dict(mean=[127.5] * 3, std=[64.] * 3),
+    backbone=dict(type='ResNet', depth=18, base_channels=4, stem_channels=4),
+    neck=dict(type='GlobalAveragePooling'),
+    head=dict(type='StackedLinearClsHead', num_classes=2, in_channels=32,
+              mid_channels=[8], dropout_rate=0.5))
+optim_wrapper = dict(optimizer=dict(type='SGD', lr=0.01, momentum=0.9))
+param_scheduler = dict(type='CosineAnnealingLR', T_max=4)
+train_cfg = dict(by_epoch=True, max_epochs=4, val_interval=10)
+val_cfg = dict()
+test_cfg = dict()
+"""
+
+DETECTOR = """
+_base_ = '{root}/configs/_base_/detection_runtime.py'
+dataset = dict(
+    type='CocoDataset', data_root='{data}', ann_file='coco.json',
+    data_prefix=dict(img='images/a'), metainfo=dict(classes=('a', 'b')),
+    pipeline=[
+        dict(type='LoadNamedImageFromFile'),
+        dict(type='LoadAnnotations', with_bbox=True),
+        dict(type='Resize', scale=(32, 32)),
+        dict(type='PackDetInputs')])
+train_dataloader = dict(
+    batch_size=2, num_workers=0, dataset=dataset,
+    sampler=dict(type='DefaultSampler', shuffle=True))
+val_dataloader = dict(
+    batch_size=1, num_workers=0, dataset=dict(test_mode=True, **dataset),
+    sampler=dict(type='DefaultSampler', shuffle=False))
+test_dataloader = val_dataloader
+val_evaluator = dict(type='CocoMetric', ann_file='{data}/coco.json')
+test_evaluator = val_evaluator
+model = dict(
+    type='RetinaNet',
+    data_preprocessor=dict(type='DetDataPreprocessor', pad_size_divisor=32),
+    backbone=dict(type='ResNet', depth=18, base_channels=4, stem_channels=4,
+                  out_indices=(2, 3), frozen_stages=4, norm_eval=True),
+    neck=dict(type='FPN', in_channels=[16, 32], out_channels=8, num_outs=3),
+    bbox_head=dict(
+        type='RetinaHead', num_classes=2, in_channels=8, feat_channels=8,
+        stacked_convs=1,
+        anchor_generator=dict(
+            type='AnchorGenerator', octave_base_scale=1, scales_per_octave=1,
+            ratios=[1.], strides=[16, 32, 64]),
+        bbox_coder=dict(type='DeltaXYWHBBoxCoder')),
+    train_cfg=dict(assigner=dict(type='MaxIoUAssigner', pos_iou_thr=0.5,
+                                 neg_iou_thr=0.4, ignore_iof_thr=-1),
+                   allowed_border=-1, pos_weight=-1, debug=False),
+    test_cfg=dict(nms_pre=10, min_bbox_size=0, score_thr=0.0,
+                  nms=dict(type='nms', iou_threshold=0.5), max_per_img=5))
+optim_wrapper = dict(type='OptimWrapper',
+                     optimizer=dict(type='SGD', lr=0.01))
+train_cfg = dict(type='EpochBasedTrainLoop', max_epochs=1)
+val_cfg = dict(type='ValLoop')
+test_cfg = dict(type='TestLoop')
+"""
+
+
+def run(*command, cwd, ok=True, **env):
+    """Run a command as a user would; return all that it printed."""
+    done = subprocess.run(
+        [str(part) for part in command],
+        cwd=cwd, capture_output=True, text=True, timeout=300,
+        env=dict(os.environ, OMP_NUM_THREADS='1',
+                 PYTHONPATH=f'{ROOT}{os.pathsep}'
+                 f'{os.environ.get("PYTHONPATH", "")}', **env))
+    output = done.stdout + done.stderr
+    assert (done.returncode == 0) == ok, output
+    return output
+
+
+def tool(name, *args, **kwargs):
+    """Run one of the Python tools of the project."""
+    return run(sys.executable, ROOT / 'tools' / name, *args, **kwargs)
+
+
+@pytest.fixture(scope='session')
+def data(tmp_path_factory):
+    """Eight images in two classes, with one box in each of the first four."""
+    root = tmp_path_factory.mktemp('data')
+    random = np.random.default_rng(0)
+    boxes = []
+    for i in range(8):
+        image = random.integers(0, 255, (32, 32, 3), dtype=np.uint8)
+        name = f'{"ab"[i // 4]}/{i}.jpg'
+        mmcv.imwrite(image, str(root / 'images' / name))
+        if i < 4:
+            boxes.append(dict(id=i + 1, image_id=i, category_id=i % 2 + 1,
+                              bbox=[4, 4, 16, 16], area=256, iscrowd=0))
+    mmengine.dump(
+        dict(images=[dict(id=i, file_name=f'{i}.jpg', width=32, height=32)
+                     for i in range(4)],
+             annotations=boxes,
+             categories=[dict(id=1, name='a'), dict(id=2, name='b')]),
+        root / 'coco.json')
+    return root
+
+
+@pytest.fixture(scope='session')
+def classifier_config(data):
+    """Configuration of a classifier with dropout and random augmentation."""
+    file = data / 'classifier.py'
+    file.write_text(CLASSIFIER.format(root=ROOT, data=data))
+    return file
+
+
+@pytest.fixture(scope='session')
+def detector_config(data):
+    """Configuration of a detector on a frozen encoder."""
+    file = data / 'detector.py'
+    file.write_text(DETECTOR.format(root=ROOT, data=data))
+    return file

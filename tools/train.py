@@ -1,0 +1,93 @@
+# Copyright (c) QB-Heat MM authors. All rights reserved.
+"""Train with mmpretrain or mmdet; the configuration says which."""
+import argparse
+
+from mmengine.config import Config
+from mmengine.device import get_device
+from mmengine.registry import RUNNERS
+
+from qbheat_mm.errors import UserError
+from qbheat_mm.launching import (
+    add_common_arguments,
+    apply_common_arguments,
+    check_data,
+    init_processes,
+    read_config,
+    report_user_errors,
+    require_file,
+)
+
+
+def parse_args() -> argparse.Namespace:
+    """Read the command line."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    add_common_arguments(parser)
+    parser.add_argument(
+        '--resume',
+        nargs='?',
+        const='auto',
+        metavar='CHECKPOINT',
+        help='go on from CHECKPOINT, or from the latest of the work folder')
+    parser.add_argument(
+        '--amp',
+        action=argparse.BooleanOptionalAction,
+        help='train in mixed precision, or not where the configuration does')
+    parser.add_argument(
+        '--auto-scale-lr',
+        action='store_true',
+        help='scale the learning rate by the batch size that there is over '
+        'the one that the configuration was made for')
+    parser.add_argument(
+        '--no-validate',
+        action='store_true',
+        help='train without evaluating between epochs')
+    return parser.parse_args()
+
+
+def apply_arguments(cfg: Config, args: argparse.Namespace) -> None:
+    """Bring the arguments into the configuration."""
+    apply_common_arguments(cfg, args)
+    if args.no_validate:
+        cfg.val_cfg = cfg.val_dataloader = cfg.val_evaluator = None
+    if args.resume is not None:
+        cfg.resume = True
+        cfg.load_from = None if args.resume == 'auto' else args.resume
+    if cfg.get('load_from'):
+        require_file(cfg.load_from, 'load_from or --resume')
+    if args.auto_scale_lr:
+        if 'base_batch_size' not in (cfg.get('auto_scale_lr') or {}):
+            raise UserError(
+                f"--auto-scale-lr: '{args.config}' does not say for which "
+                'batch size its learning rate is; add --cfg-options '
+                'auto_scale_lr.base_batch_size=N')
+        cfg.auto_scale_lr.enable = True
+    set_precision(cfg, args.amp)
+
+
+def set_precision(cfg: Config, amp: bool | None) -> None:
+    """Switch mixed precision on or off; None keeps the configuration's."""
+    wrapper = cfg.optim_wrapper
+    if amp:
+        wrapper.type = 'AmpOptimWrapper'
+        wrapper.setdefault('loss_scale', 'dynamic')
+    elif amp is False and wrapper.get('type') == 'AmpOptimWrapper':
+        wrapper.type = 'OptimWrapper'
+        for setting in ('loss_scale', 'dtype', 'use_fsdp'):
+            wrapper.pop(setting, None)
+    if wrapper.get('type') == 'AmpOptimWrapper' and get_device() == 'cpu':
+        raise UserError('mixed precision (optim_wrapper.type=AmpOptimWrapper)'
+                        ' needs a GPU and torch sees none: add --no-amp')
+
+
+def main() -> None:
+    """Train."""
+    args = parse_args()
+    cfg = read_config(args.config, args.cfg_options)
+    apply_arguments(cfg, args)
+    check_data(cfg, ('train', 'val'))
+    init_processes(cfg)
+    RUNNERS.build(cfg).train()
+
+
+if __name__ == '__main__':
+    report_user_errors(main)
