@@ -1,0 +1,7 @@
+# COCO 2017 as in mmdet, refusing annotation files of other classes.
+_base_ = 'mmdet::_base_/datasets/coco_detection.py'
+
+dataset_type = 'MatchedCocoDataset'
+train_dataloader = dict(dataset=dict(type=dataset_type))
+val_dataloader = dict(dataset=dict(type=dataset_type))
+test_dataloader = val_dataloader

@@ -1,0 +1,35 @@
+# COCO 2017 with DETR's augmentation: half of the images are resized at once,
+# half after a random crop.
+_base_ = 'mmdet::_base_/datasets/coco_detection.py'
+
+scales = [(side, 1333) for side in range(480, 801, 32)]
+train_pipeline = [
+    dict(type='LoadImageFromFile', backend_args={{_base_.backend_args}}),
+    dict(type='LoadAnnotations', with_bbox=True),
+    dict(type='RandomFlip', prob=0.5),
+    dict(
+        type='RandomChoice',
+        transforms=[
+            [dict(type='RandomChoiceResize', scales=scales, keep_ratio=True)],
+            [
+                dict(
+                    type='RandomChoiceResize',
+                    scales=[(400, 1333), (500, 1333), (600, 1333)],
+                    keep_ratio=True),
+                dict(
+                    type='RandomCrop',
+                    crop_type='absolute_range',
+                    crop_size=(384, 600),
+                    allow_negative_crop=True),
+                dict(
+                    type='RandomChoiceResize', scales=scales, keep_ratio=True)
+            ]
+        ]),
+    dict(type='PackDetInputs')
+]
+
+dataset_type = 'MatchedCocoDataset'
+train_dataloader = dict(
+    dataset=dict(type=dataset_type, pipeline=train_pipeline))
+val_dataloader = dict(dataset=dict(type=dataset_type))
+test_dataloader = val_dataloader

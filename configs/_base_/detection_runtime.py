@@ -1,0 +1,14 @@
+_base_ = 'mmdet::_base_/default_runtime.py'
+
+custom_imports = dict(
+    imports=['qbheat_mm', 'qbheat_mm.detection'], allow_failed_imports=False)
+
+default_hooks = dict(
+    checkpoint=dict(max_keep_ckpts=2, save_best='coco/bbox_mAP'),
+    # A checkpoint to load, resume or test fills the whole model.
+    checkpoint_match=dict(type='CheckpointMatchHook'),
+    # The annotation files hold the classes of the data set and the head.
+    check_classes=dict(type='CheckClassesHook'),
+    # A resumed run goes on as if it had not been interrupted.
+    random_state=dict(type='RandomStateHook'),
+    stop_on_non_finite_loss=dict(type='StopOnNonFiniteLossHook'))

@@ -1,0 +1,15 @@
+# mmdet's RetinaNet on a frozen QB-Heat encoder: a standard FPN over 1/8 and
+# 1/16 and three extra levels. Children set `arch` and the neck's
+# `in_channels`.
+_base_ = 'mmdet::_base_/models/retinanet_r50_fpn.py'
+
+model = dict(
+    backbone=dict(
+        _delete_=True,
+        type='MobileFormer',
+        arch='mf-285m',
+        out_indices=(2, 4),
+        frozen_stages=5,  # all of it
+        # --cfg-options model.backbone.init_cfg.checkpoint=FILE
+        init_cfg=dict(type='PretrainedEncoder', checkpoint=None)),
+    neck=dict(in_channels=[48, 720], start_level=0))

@@ -1,0 +1,8 @@
+_base_ = [
+    '../../_base_/models/mf-dec.py', '../../_base_/datasets/coco_detr.py',
+    '../../_base_/schedules/detr_500e.py',
+    '../../_base_/detection_runtime.py'
+]
+
+model = dict(
+    backbone=dict(arch='mf-285m'), in_channels=(48, 720), depths=(5, 2, 2))

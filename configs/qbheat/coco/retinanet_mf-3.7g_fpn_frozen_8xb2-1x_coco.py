@@ -1,0 +1,11 @@
+_base_ = [
+    '../../_base_/models/retinanet_fpn.py', '../../_base_/datasets/coco.py',
+    'mmdet::_base_/schedules/schedule_1x.py',
+    '../../_base_/detection_runtime.py'
+]
+
+model = dict(
+    backbone=dict(arch='mf-3.7g'), neck=dict(in_channels=[192, 2880]))
+
+# mmdet's value for RetinaNet
+optim_wrapper = dict(optimizer=dict(lr=0.01))

@@ -1,0 +1,11 @@
+"""Detection on mmdet; importing it registers the parts into mmdet.
+
+The only part of the package that needs mmdet and mmcv's compiled ops.
+"""
+import qbheat_mm  # noqa: F401  (the backbone's registration)
+
+from .check_classes_hook import CheckClassesHook
+from .coco_dataset import MatchedCocoDataset
+from .mobile_former_detr import MobileFormerDETR
+
+__all__ = ['CheckClassesHook', 'MatchedCocoDataset', 'MobileFormerDETR']

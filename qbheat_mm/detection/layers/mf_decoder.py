@@ -1,0 +1,163 @@
+"""MF-Dec: Mobile-Former's decoder for DETR over 1/32, 1/16 and 1/8."""
+from collections.abc import Sequence
+
+import torch
+from mmdet.models.layers import SinePositionalEncoding
+from mmengine.model import BaseModule, xavier_init
+from torch import Tensor, nn
+
+from qbheat_mm.errors import UserError
+from qbheat_mm.layers.mobile import conv_bn, depthwise
+
+from .mf_block import BottleneckMobile, MFBlock, TransformerMobile
+from .scale import Scale, content_sizes, make_scale, upsample, zero_padding
+
+#: Expansions of the M-F- blocks at 1/16 and 1/8 by depths. They reproduce
+#: the parameters and MAdds of the paper (Table "COCO object detection
+#: results"), which does not print them.
+PAPER_EXPANSIONS = {(5, 2, 2): (6, 4), (2, 1, 1): (2, 2)}
+#: Strides of the two input maps.
+STRIDES = (8, 16)
+
+
+def separable_conv(in_channels: int,
+                   out_channels: int,
+                   stride: int = 1) -> nn.Sequential:
+    """3x3 depthwise, BN, ReLU6, 1x1, BN (of "down-conv" and "up-conv")."""
+    return nn.Sequential(
+        depthwise(in_channels, in_channels, stride), nn.ReLU6(inplace=True),
+        conv_bn(in_channels, out_channels))
+
+
+class MFDecoder(BaseModule):
+    """Blocks, down-conv, up-convs and laterals of MF-Dec (appendix B.3).
+
+    The 1/16 map is taken down to 1/32, where ``depths[0]`` M-F+ blocks run.
+    Up to 1/16 and 1/8 the map is doubled, a lateral from the backbone is
+    added, and ``depths[1]`` and ``depths[2]`` M-F- blocks run. Scales after
+    the last block are not built.
+
+    Args:
+        in_channels (Sequence[int]): Channels of the maps at 1/8 and 1/16.
+        depths (Sequence[int]): Blocks at 1/32, 1/16 and 1/8; (5, 2, 2) is
+            MF-Dec-522 and (2, 1, 1) MF-Dec-211.
+        expansions (Sequence[int], optional): Channel multipliers of the M-F-
+            blocks at 1/16 and 1/8. None: the paper's for its two decoders, 2
+            for all others. Defaults to None.
+        embed_dims (int): Width C. Defaults to 256.
+        num_heads (int): Attention heads. Defaults to 8.
+        mobile_mlp_dims (int): Hidden width of the MLP on the 1/32 positions.
+            Defaults to 2048.
+        former_mlp_dims (int): Hidden width of the queries' MLP. Defaults to
+            1024.
+        dropout (float): Defaults to 0.1.
+    """
+
+    def __init__(self,
+                 in_channels: Sequence[int],
+                 depths: Sequence[int],
+                 expansions: Sequence[int] | None = None,
+                 embed_dims: int = 256,
+                 num_heads: int = 8,
+                 mobile_mlp_dims: int = 2048,
+                 former_mlp_dims: int = 1024,
+                 dropout: float = 0.1) -> None:
+        super().__init__()
+        depths = _checked_depths(depths)
+        if expansions is None:
+            expansions = PAPER_EXPANSIONS.get(depths, (2, 2))
+        self.in_channels = tuple(in_channels)
+        self.encoding = SinePositionalEncoding(embed_dims // 2, normalize=True)
+        self.down_conv = separable_conv(in_channels[1], embed_dims, stride=2)
+
+        def blocks(depth: int, make_mobile) -> nn.ModuleList:
+            return nn.ModuleList(
+                MFBlock(make_mobile(), embed_dims, num_heads, former_mlp_dims,
+                        dropout) for _ in range(depth))
+
+        self.stages = nn.ModuleList([
+            blocks(
+                depths[0], lambda: TransformerMobile(
+                    embed_dims, num_heads, mobile_mlp_dims, dropout))
+        ])
+        self.up_convs = nn.ModuleList()
+        self.laterals = nn.ModuleList()
+        for i in range(1, 3):
+            if not any(depths[i:]):
+                break
+            self.up_convs.append(separable_conv(embed_dims, embed_dims))
+            self.laterals.append(conv_bn(in_channels[2 - i], embed_dims))
+            self.stages.append(
+                blocks(
+                    depths[i], lambda i=i: BottleneckMobile(
+                        embed_dims, expansions[i - 1])))
+        if sum(depths) > 1:
+            self.refine_pos = nn.Sequential(
+                nn.Linear(embed_dims, embed_dims), nn.ReLU(inplace=True),
+                nn.Linear(embed_dims, embed_dims))
+
+    def init_weights(self) -> None:
+        """Xavier for all linear layers, as in DETR."""
+        super().init_weights()
+        for layer in self.modules():
+            if isinstance(layer, nn.Linear):
+                xavier_init(layer, distribution='uniform')
+
+    def forward(
+        self,
+        query: Tensor,
+        query_pos: Tensor,
+        feats: Sequence[Tensor],
+        image_sizes: Sequence[tuple[int, int]] | None = None,
+    ) -> Tensor:
+        """Decode.
+
+        Args:
+            query (Tensor): Content of the queries, (B, N, C).
+            query_pos (Tensor): Position embedding of the queries, (B, N, C).
+            feats (Sequence[Tensor]): Maps at 1/8 and 1/16.
+            image_sizes (Sequence[tuple[int, int]], optional): Height and
+                width in pixels of each image without its padding. None: no
+                padding.
+
+        Returns:
+            Tensor: The queries after each block, (num_blocks, B, N, C).
+        """
+        feats = dict(zip(STRIDES, feats))
+        scales = {
+            stride: self._scale(feat, image_sizes, stride)
+            for stride, feat in feats.items()
+        }
+        x = self.down_conv(zero_padding(feats[16], scales[16]))
+        scales[32] = self._scale(x, image_sizes, 32)
+        states = []
+        for i, (stride, blocks) in enumerate(zip((32, 16, 8), self.stages)):
+            if i > 0:
+                x = upsample(x, scales[2 * stride], scales[stride].hw)
+                x = self.up_convs[i - 1](zero_padding(x, scales[stride]))
+                x = x + self.laterals[i - 1](
+                    zero_padding(feats[stride], scales[stride]))
+            for block in blocks:
+                if states:
+                    query_pos = query_pos + self.refine_pos(query)
+                x, query = block(x, query, query_pos, scales[stride])
+                states.append(query)
+        return torch.stack(states)
+
+    def _scale(self, x: Tensor, image_sizes: Sequence[tuple[int, int]] | None,
+               stride: int) -> Scale:
+        sizes = image_sizes and content_sizes(image_sizes, stride,
+                                              x.shape[-2:])
+        return make_scale(x, sizes, self.encoding)
+
+
+def _checked_depths(depths: Sequence[int]) -> tuple[int, ...]:
+    """Depths as a tuple; UserError when they make no decoder."""
+    depths = tuple(depths)
+    if (len(depths) != 3 or sum(depths) < 1
+            or any(not isinstance(d, int) or d < 0 for d in depths)):
+        raise UserError(
+            f'depths={depths}: give the number of blocks at 1/32, 1/16 and '
+            '1/8, three integers of which none is negative and one at least '
+            'is positive, e.g. (5, 2, 2) for MF-Dec-522.')
+    return depths

@@ -1,0 +1,111 @@
+"""Feature maps of padded batches: what is image, what is padding."""
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+
+class Scale(NamedTuple):
+    """What the blocks know about one scale of the pyramid.
+
+    Attributes:
+        hw (tuple[int, int]): Height and width of the map.
+        pos (Tensor): Position embeddings of the pixels, (B, H*W, C).
+        padding (Tensor, optional): (B, 1, H, W), bool, True in the padding.
+            None when no image of the batch is padded.
+    """
+    hw: tuple[int, int]
+    pos: Tensor
+    padding: Tensor | None
+
+    @property
+    def key_mask(self) -> Tensor | None:
+        """Tensor, optional: (B, 1, 1, H*W), bool, True inside the image."""
+        if self.padding is None:
+            return None
+        return ~self.padding.flatten(2).unsqueeze(1)
+
+
+def content_sizes(image_sizes: Sequence[tuple[int, int]], stride: int,
+                  hw: tuple[int, int]) -> list[tuple[int, int]]:
+    """Size that each image's content takes in a map of size ``hw``.
+
+    Strided convolutions round up, so a cell that holds the last few pixels
+    of an image belongs to the image.
+    """
+    return [(min(-(-h // stride), hw[0]), min(-(-w // stride), hw[1]))
+            for h, w in image_sizes]
+
+
+def make_scale(x: Tensor, sizes: Sequence[tuple[int, int]] | None,
+               encoding: nn.Module) -> Scale:
+    """Describe the map ``x``.
+
+    Args:
+        x (Tensor): A map, (B, C, H, W).
+        sizes (Sequence[tuple[int, int]], optional): Height and width of each
+            image's content in the map. None: no padding.
+        encoding (nn.Module): mmdet's ``SinePositionalEncoding``.
+    """
+    hw = tuple(x.shape[-2:])
+    padding = None
+    if sizes is not None and any(tuple(size) != hw for size in sizes):
+        ends = torch.as_tensor(sizes, device=x.device)[:, :, None]
+        below = torch.arange(hw[0], device=x.device) >= ends[:, 0]
+        beside = torch.arange(hw[1], device=x.device) >= ends[:, 1]
+        padding = below[:, :, None] | beside[:, None, :]
+    # Positions are counted over the content, so that padding moves nothing.
+    pos = encoding(padding, input=x).to(x.dtype)
+    return Scale(hw,
+                 pos.flatten(2).transpose(1, 2),
+                 None if padding is None else padding.unsqueeze(1))
+
+
+def zero_padding(x: Tensor, scale: Scale) -> Tensor:
+    """Zero the padding of a map (B, C, H, W), whatever stood there."""
+    # Not a product: 0 * nan is nan.
+    return x if scale.padding is None else x.masked_fill(scale.padding, 0)
+
+
+def upsample(x: Tensor, scale: Scale, hw: tuple[int, int]) -> Tensor:
+    """Double a map bilinearly, then cut it to ``hw``.
+
+    The factor is exactly 2 at any size: if it depended on the size of the
+    map, it would depend on the batch's padding. At the border of the content
+    the weights of padding are shared out to the content, which is what
+    ``interpolate`` does at the border of an unpadded map.
+
+    Args:
+        x (Tensor): A map, (B, C, h, w).
+        scale (Scale): Its scale.
+        hw (tuple[int, int]): The size wanted, each within 1 of its double.
+
+    Returns:
+        Tensor: (B, C, *hw); arbitrary but finite in the padding.
+    """
+    x = _double(zero_padding(x, scale))
+    if scale.padding is not None:
+        weight = _double((~scale.padding).to(x.dtype))
+        # Inside the content at least (3/4)^2 of the weight is content.
+        x = x / weight.clamp(min=0.5)
+    missing = [max(want - have, 0) for want, have in zip(hw, x.shape[-2:])]
+    if any(missing):
+        x = F.pad(x, (0, missing[1], 0, missing[0]), mode='replicate')
+    return x[..., :hw[0], :hw[1]]
+
+
+def _double(x: Tensor) -> Tensor:
+    return F.interpolate(
+        x, scale_factor=2, mode='bilinear', align_corners=False)
+
+
+def to_sequence(x: Tensor) -> Tensor:
+    """(B, C, H, W) to (B, H*W, C); a view if ``x`` is channels-last."""
+    return x.permute(0, 2, 3, 1).flatten(1, 2)
+
+
+def to_map(x: Tensor, hw: tuple[int, int]) -> Tensor:
+    """(B, H*W, C) to a channels-last view (B, C, H, W)."""
+    return x.unflatten(1, hw).permute(0, 3, 1, 2)

@@ -1,0 +1,114 @@
+"""A tiny COCO-format data set and small models, made at run time."""
+import json
+from pathlib import Path
+
+import mmcv
+import numpy as np
+import pytest
+import torch
+from mmdet.utils import register_all_modules
+from mmengine.config import Config
+
+import qbheat_mm.detection  # noqa: F401
+
+CONFIGS = Path(__file__).parents[2] / 'configs'
+CLASSES = ('disc', 'square', 'ring')
+
+#: A Mobile-Former of four stages that costs nothing.
+TINY_ARCH = dict(
+    stem=8,
+    tokens=(3, 16),
+    stages=[[('lite', 8, 8)], [('lite-down', 16, 8)],
+            [('mf-down', 16, 16)], [('mf-down', 32, 16), ('mf', 32, 16)]],
+    conv=32)
+
+
+@pytest.fixture(scope='session', autouse=True)
+def mmdet_scope():
+    register_all_modules()
+    torch.set_num_threads(1)
+
+
+def write_coco(root: Path, classes=CLASSES, sizes=((64, 96), (80, 48),
+                                                   (64, 64), (48, 80))):
+    """Images with one object each, but the last, which has none.
+
+    Returns:
+        str: The annotation file.
+    """
+    rng = np.random.default_rng(0)
+    images, annotations = [], []
+    for i, (height, width) in enumerate(sizes):
+        image = rng.integers(0, 255, (height, width, 3), dtype=np.uint8)
+        images.append(
+            dict(id=i, file_name=f'{i}.png', height=height, width=width))
+        if i < len(sizes) - 1:
+            box = [8, 8, 24, 20]
+            image[8:28, 8:32] = 80 * (i % 3)
+            annotations.append(
+                dict(
+                    id=i + 1,
+                    image_id=i,
+                    category_id=i % len(classes) + 1,
+                    bbox=box,
+                    area=24 * 20,
+                    iscrowd=0))
+        mmcv.imwrite(image, str(root / f'{i}.png'))
+    ann_file = root / 'ann.json'
+    ann_file.write_text(
+        json.dumps(
+            dict(
+                images=images,
+                annotations=annotations,
+                categories=[
+                    dict(id=i + 1, name=name)
+                    for i, name in enumerate(classes)
+                ])))
+    return str(ann_file)
+
+
+@pytest.fixture
+def coco_root(tmp_path):
+    root = tmp_path / 'data'
+    root.mkdir()
+    write_coco(root)
+    return root
+
+
+@pytest.fixture
+def tiny_config(coco_root, tmp_path):
+    """The config of MF-Dec-211, cut down to the tiny set and encoder."""
+    cfg = Config.fromfile(
+        CONFIGS / 'qbheat/coco/mf-dec-211_mf-285m_frozen_8xb2-500e_coco.py')
+    cfg.merge_from_dict(
+        dict(
+            work_dir=str(tmp_path / 'work'),
+            model=dict(
+                backbone=dict(init_cfg=None),
+                in_channels=(16, 32),
+                num_queries=9,
+                embed_dims=32,
+                num_heads=4,
+                mobile_mlp_dims=64,
+                former_mlp_dims=64,
+                bbox_head=dict(num_classes=3, embed_dims=32)),
+            train_cfg=dict(max_epochs=1, val_interval=1),
+            param_scheduler=[],
+            default_hooks=dict(logger=dict(interval=1))))
+    cfg.model.backbone.arch = TINY_ARCH
+    dataset = dict(
+        data_root=str(coco_root),
+        ann_file='ann.json',
+        data_prefix=dict(img=''),
+        metainfo=dict(classes=CLASSES))
+    for name in ('train', 'val', 'test'):
+        loader = cfg[f'{name}_dataloader']
+        loader.dataset.update(dataset)
+        loader.update(num_workers=0, persistent_workers=False)
+    cfg.train_dataloader.dataset.filter_cfg = None
+    cfg.train_dataloader.dataset.pipeline[3:4] = []
+    cfg.val_dataloader.dataset.pipeline[1].scale = (96, 96)
+    cfg.test_dataloader.dataset.pipeline[1].scale = (96, 96)
+    for name in ('val', 'test'):
+        cfg[f'{name}_evaluator'].ann_file = str(coco_root / 'ann.json')
+    return cfg
