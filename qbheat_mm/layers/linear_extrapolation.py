@@ -5,6 +5,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from ..errors import UserError
+
 Direction = Tuple[int, int]
 
 #: Unit steps (x to the right, y downwards) in the order of the explicit
@@ -42,13 +44,13 @@ class LinearExtrapolation(nn.Module):
         num_models (int): Explicit matrices: 2, 4 or 8. Defaults to 8.
 
     Raises:
-        ValueError: Another number of models.
+        UserError: Another number of models.
     """
 
     def __init__(self, embed_dims: int, num_models: int = 8) -> None:
         super().__init__()
         if num_models not in EXPLICIT_DIRECTIONS:
-            raise ValueError(f'num_models={num_models} is not one of '
+            raise UserError(f'num_models={num_models} is not one of '
                              f'{sorted(EXPLICIT_DIRECTIONS)}')
         self.explicit = EXPLICIT_DIRECTIONS[num_models]
         # One parameter for all directions: each gets a gradient (zero where

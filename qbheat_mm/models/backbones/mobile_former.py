@@ -8,6 +8,7 @@ from mmengine.registry import MODELS
 from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 
+from ...errors import UserError
 from ...layers import LiteBottleneck, MobileFormerBlock, MobileToFormer
 from ...layers.mobile import conv_bn
 from .mobile_former_archs import ARCHS
@@ -62,7 +63,7 @@ class MobileFormer(BaseModule):
             convolutions and a truncated normal for linear layers if None.
 
     Raises:
-        ValueError: An unknown ``arch``, block, output or stage.
+        UserError: An unknown ``arch``, block, output or stage.
     """
 
     def __init__(self,
@@ -83,7 +84,7 @@ class MobileFormer(BaseModule):
         self.num_blocks = sum(map(len, self.arch['stages']))
         self.out_indices = self._resolve_out_indices(out_indices)
         if not -1 <= frozen_stages <= self.num_stages + 1:
-            raise ValueError(
+            raise UserError(
                 f'frozen_stages={frozen_stages} is not between -1 and '
                 f'{self.num_stages + 1} (which freezes all of {arch})')
         self.frozen_stages = frozen_stages
@@ -119,7 +120,7 @@ class MobileFormer(BaseModule):
     def _resolve_arch(arch: Union[str, dict]) -> dict:
         if isinstance(arch, str):
             if arch not in ARCHS:
-                raise ValueError(f'arch={arch!r} is unknown; known are '
+                raise UserError(f'arch={arch!r} is unknown; known are '
                                  f'{", ".join(ARCHS)}, or a dict')
             return ARCHS[arch]
         missing = {'stem', 'tokens', 'stages', 'conv'} - set(arch)
@@ -127,7 +128,7 @@ class MobileFormer(BaseModule):
             'stem', 'tokens', 'stages', 'conv', 'groups', 'final_bridge'
         }
         if missing or unknown:
-            raise ValueError(
+            raise UserError(
                 'arch as a dict needs stem, tokens, stages and conv (and may '
                 'have groups and final_bridge); '
                 f'missing: {sorted(missing)}, unknown: {sorted(unknown)}')
@@ -142,7 +143,7 @@ class MobileFormer(BaseModule):
         num_outputs = self.num_stages + 2
         for index in out_indices:
             if not -num_outputs <= index < num_outputs:
-                raise ValueError(
+                raise UserError(
                     f'out_indices={tuple(out_indices)}: there is no output '
                     f'{index}; 0 to {self.num_stages - 1} are the stages, '
                     f'{self.num_stages} the 1x1 convolution, '
@@ -154,7 +155,7 @@ class MobileFormer(BaseModule):
                     out_channels: int, token_dims: int, groups: int,
                     drop_path_rate: float) -> nn.Module:
         if block not in _BLOCKS:
-            raise ValueError(f'block {block!r} in arch.stages is unknown; '
+            raise UserError(f'block {block!r} in arch.stages is unknown; '
                              f'known are {", ".join(_BLOCKS)}')
         downsample = block.endswith('-down')
         if block.startswith('lite'):

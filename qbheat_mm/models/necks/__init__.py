@@ -1,4 +1,5 @@
 """Decoders on top of the encoder."""
+from .probing import PoolWithToken, TransformerProbe
 from .qbheat_decoder import QBHeatDecoder
 
-__all__ = ['QBHeatDecoder']
+__all__ = ['PoolWithToken', 'QBHeatDecoder', 'TransformerProbe']

@@ -5,6 +5,8 @@ from mmengine.model import BaseModule
 from mmengine.registry import MODELS
 from torch import Tensor, nn
 
+from .transformer import sincos_position_embedding, transformer_blocks
+
 
 @MODELS.register_module()
 class QBHeatDecoder(BaseModule):
@@ -37,20 +39,9 @@ class QBHeatDecoder(BaseModule):
     ) -> None:
         super().__init__(init_cfg or dict(
             type='Xavier', layer='Linear', distribution='uniform'))
-        # mmpretrain.models imports mmdet and mmcv's compiled ops where they
-        # are installed, so it is loaded when a model is built, not when this
-        # package is imported.
-        from mmpretrain.models.backbones.vision_transformer import (
-            TransformerEncoderLayer,
-        )
         self.embed_dims = embed_dims
-        norm_cfg = dict(type='LN', eps=1e-6)
-        self.blocks = nn.ModuleList(
-            TransformerEncoderLayer(
-                embed_dims,
-                num_heads,
-                mlp_ratio * embed_dims,
-                norm_cfg=norm_cfg) for _ in range(depth))
+        self.blocks = transformer_blocks(embed_dims, depth, num_heads,
+                                         mlp_ratio)
         self.norm = nn.LayerNorm(embed_dims, eps=1e-6)
         self.pixels = nn.Linear(embed_dims, patch_size**2 * 3)
         self._position_embeddings = {}
@@ -65,21 +56,13 @@ class QBHeatDecoder(BaseModule):
             Tensor: (B, H * W, patch_size**2 * 3), patches in rows.
         """
         height, width = z.shape[1:3]
-        x = z.flatten(1, 2)
-        x = x + self.position_embedding(height, width).to(x)
-        for block in self.blocks:
-            x = block(x)
-        return self.pixels(self.norm(x))
+        x = z.flatten(1, 2) + self.position_embedding(height, width).to(z)
+        return self.pixels(self.norm(self.blocks(x)))
 
     def position_embedding(self, height: int, width: int) -> Tensor:
-        """Fixed 2-D sine-cosine embedding, (1, height * width, D)."""
+        """The embedding of one size, computed once, (1, H * W, D)."""
         size = (height, width)
         if size not in self._position_embeddings:
-            from mmpretrain.models.utils import (
-                build_2d_sincos_position_embedding,
-            )
-            # It lays the first of the two sizes along the inner axis.
-            self._position_embeddings[size] = \
-                build_2d_sincos_position_embedding((width, height),
-                                                   self.embed_dims)
+            self._position_embeddings[size] = sincos_position_embedding(
+                height, width, self.embed_dims)
         return self._position_embeddings[size]

@@ -7,6 +7,7 @@ from mmengine.registry import MODELS
 from mmpretrain.registry import MODELS as MMPRETRAIN_MODELS
 from torch import Tensor, nn
 
+from ...errors import UserError
 from ..backbones import MobileFormer
 from .quarters import CENTER, CORNERS, Places, quarter_offset, sample_places
 
@@ -47,8 +48,8 @@ class QBHeat(BaseModel):
         init_cfg (dict, optional): Initialization of the whole model.
 
     Raises:
-        TypeError: The backbone is a vision transformer.
-        ValueError: A wrong position or number of models.
+        UserError: The backbone is a vision transformer; a wrong position or
+            number of models.
     """
 
     def __init__(self,
@@ -143,7 +144,7 @@ class QBHeat(BaseModel):
         expected = (self.predictor.in_channels, quarters.shape[2] // stride,
                     quarters.shape[3] // stride)
         if tuple(feats.shape[1:]) != expected:
-            raise ValueError(
+            raise UserError(
                 f'the last features of {type(self.backbone).__name__} are '
                 f'{tuple(feats.shape[1:])} (C, h, w), where {expected} is '
                 f'expected: predictor.in_channels={expected[0]}, and '
@@ -176,10 +177,10 @@ class QBHeat(BaseModel):
             nothing; (B, 3, H, W) and (B, 1, H, W).
 
         Raises:
-            ValueError: An unknown place.
+            UserError: An unknown place.
         """
         if place not in (*CORNERS, CENTER):
-            raise ValueError(f'place={place!r} is not one of '
+            raise UserError(f'place={place!r} is not one of '
                              f'{", ".join((*CORNERS, CENTER))}')
         places = [(place, len(images))]
         height, width = images.shape[2:]
@@ -196,7 +197,7 @@ class QBHeat(BaseModel):
         unit = parts * self.head.patch_size
         if height % unit or width % unit:
             fit = [max(round(n / unit), 1) * unit for n in (height, width)]
-            raise ValueError(
+            raise UserError(
                 f'images of {height}x{width} pixels do not divide: with '
                 f'position={self.position!r} and patches of '
                 f'{self.head.patch_size} pixels height and width must be '
@@ -214,7 +215,7 @@ def _refuse_vision_transformer(backbone: nn.Module) -> None:
     for module in backbone.modules():
         names = {cls.__name__ for cls in type(module).__mro__}
         if names & _PIXEL_ATTENTION:
-            raise TypeError(
+            raise UserError(
                 f'{type(backbone).__name__} attends among pixels '
                 f'({type(module).__name__}) and cannot be the encoder of '
                 'QB-Heat: it would never see tokens beyond a quarter in '

@@ -6,6 +6,7 @@ from mmengine.model import BaseModule
 from mmengine.registry import MODELS
 from torch import Tensor, nn
 
+from ...errors import UserError
 from ...layers.linear_extrapolation import LinearExtrapolation
 from .quarters import CENTER, CORNERS, POSITIONS, Places
 
@@ -31,7 +32,7 @@ class QBHeatPredictor(BaseModule):
             if None.
 
     Raises:
-        ValueError: Another position or number of models.
+        UserError: Another position or number of models.
     """
 
     def __init__(self,
@@ -42,7 +43,7 @@ class QBHeatPredictor(BaseModule):
                  init_cfg: Optional[dict] = None) -> None:
         super().__init__(init_cfg or dict(type='Xavier', layer='Linear'))
         if position not in POSITIONS:
-            raise ValueError(f'position={position!r} is not one of '
+            raise UserError(f'position={position!r} is not one of '
                              f'{", ".join(map(repr, POSITIONS))}')
         self.in_channels = in_channels
         self.proj = nn.Linear(in_channels, embed_dims)

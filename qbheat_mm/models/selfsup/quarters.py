@@ -3,6 +3,8 @@ from typing import List, Sequence, Tuple
 
 import torch
 
+from ...errors import UserError
+
 #: The four corners with their (column, row) in the 2x2 grid of quarters.
 CORNERS = dict(
     top_left=(0, 0), top_right=(1, 0), bottom_left=(0, 1), bottom_right=(1, 1))
@@ -29,14 +31,14 @@ def sample_places(batch_size: int, position: str) -> List[Tuple[str, int]]:
         list[tuple[str, int]]: Places and counts, in the batch's order.
 
     Raises:
-        ValueError: A single image cannot be split into the two halves.
+        UserError: A single image cannot be split into the two halves.
     """
     if position == 'center':
         return [(CENTER, batch_size)]
     num_corner = batch_size
     if position == 'mixed':
         if batch_size < 2:
-            raise ValueError(
+            raise UserError(
                 f"a batch of {batch_size} image cannot be half corner, half "
                 "center: use a batch size of at least 2 (with drop_last=True "
                 "in the train_dataloader), or position='corner'")

@@ -1,0 +1,76 @@
+"""Classification decoders on the encoder (Section "Decoder Probing").
+
+Both read two outputs of the backbone: the features of the last 1x1
+convolution, (B, C, H, W), and the tokens, (B, T, d).
+"""
+from typing import Optional, Tuple
+
+import torch
+from mmengine.model import BaseModule
+from mmengine.registry import MODELS
+from torch import Tensor, nn
+
+from .transformer import transformer_blocks
+
+
+@MODELS.register_module()
+class PoolWithToken(BaseModule):
+    """Average the pixels and append the first token (912, 1696 or 3136).
+
+    Last rows ("pool", "concat") of the specification of the encoders.
+    """
+
+    def forward(self, feats: Tuple[Tensor, Tensor]) -> Tuple[Tensor]:
+        """Features and tokens to ((B, C + d),)."""
+        pixels, tokens = feats
+        return (torch.cat([pixels.mean(dim=(2, 3)), tokens[:, 0]], dim=1), )
+
+
+@MODELS.register_module()
+class TransformerProbe(BaseModule):
+    """The ``tran-k`` decoder: k transformer blocks, then average pooling.
+
+    Pixels and tokens are projected to one width and attend to each other;
+    all of them are averaged.
+
+    Args:
+        in_channels (int): Channels C of the features.
+        token_dims (int): Width d of the tokens.
+        embed_dims (int): Width of the blocks: 192, 384 and 768 for the three
+            encoders of the paper.
+        depth (int): Number k of blocks: 1 for probing, 1 or 4 for
+            fine-tuning. Defaults to 1.
+        num_heads (int, optional): Attention heads. Defaults to None, one for
+            each 64 channels.
+        mlp_ratio (int): Hidden width of the MLP over embed_dims. Defaults
+            to 4.
+        drop_rate (float): Dropout before the classifier. Defaults to 0.
+        init_cfg (dict, optional): Initialization; a truncated normal if None.
+    """
+
+    def __init__(self,
+                 in_channels: int,
+                 token_dims: int,
+                 embed_dims: int,
+                 depth: int = 1,
+                 num_heads: Optional[int] = None,
+                 mlp_ratio: int = 4,
+                 drop_rate: float = 0.,
+                 init_cfg: Optional[dict] = None) -> None:
+        super().__init__(
+            init_cfg or dict(type='TruncNormal', layer='Linear', std=.02))
+        self.pixel_proj = nn.Linear(in_channels, embed_dims)
+        self.token_proj = nn.Linear(token_dims, embed_dims)
+        self.blocks = transformer_blocks(
+            embed_dims, depth, num_heads or max(embed_dims // 64, 1),
+            mlp_ratio)
+        self.norm = nn.LayerNorm(embed_dims, eps=1e-6)
+        self.drop = nn.Dropout(drop_rate)
+
+    def forward(self, feats: Tuple[Tensor, Tensor]) -> Tuple[Tensor]:
+        """Features and tokens to ((B, embed_dims),)."""
+        pixels, tokens = feats
+        pixels = self.pixel_proj(pixels.permute(0, 2, 3, 1).flatten(1, 2))
+        x = torch.cat([pixels, self.token_proj(tokens)], dim=1)
+        x = self.norm(self.blocks(x)).mean(dim=1)
+        return (self.drop(x), )
