@@ -1,0 +1,28 @@
+# ImageNet-1K for pre-training, 256x256 (Table "Pre-training setting").
+dataset_type = 'ImageNet'
+data_root = 'data/imagenet/'
+
+train_pipeline = [
+    dict(type='LoadNamedImageFromFile'),
+    dict(
+        type='RandomResizedCrop',
+        scale=256,
+        crop_ratio_range=(0.2, 1.0),  # as in MAE
+        backend='pillow',
+        interpolation='bicubic'),
+    dict(type='RandomFlip', prob=0.5),
+    dict(type='PackInputs')
+]
+
+train_dataloader = dict(
+    batch_size=128,
+    num_workers=8,
+    persistent_workers=True,
+    drop_last=True,
+    sampler=dict(type='DefaultSampler', shuffle=True),
+    collate_fn=dict(type='default_collate'),
+    dataset=dict(
+        type=dataset_type,
+        data_root=data_root,
+        split='train',
+        pipeline=train_pipeline))

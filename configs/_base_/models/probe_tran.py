@@ -1,0 +1,23 @@
+# `tran-1`: a transformer block before pooling and classifier (Section
+# "Evaluation: Decoder Probing"), of width 192, 384, 768 for the three
+# encoders.
+model = dict(
+    type='ImageClassifier',
+    backbone=dict(
+        type='MobileFormer',
+        arch='mf-285m',
+        out_indices=(4, 5),  # last 1x1 convolution, tokens
+        frozen_stages=5,  # all of it
+        # --cfg-options model.backbone.init_cfg.checkpoint=FILE
+        init_cfg=dict(type='PretrainedEncoder', checkpoint=None)),
+    neck=dict(
+        type='TransformerProbe',
+        in_channels=720,
+        token_dims=192,
+        embed_dims=192,
+        depth=1),
+    head=dict(
+        type='LinearClsHead',
+        num_classes=1000,
+        in_channels=192,
+        loss=dict(type='LabelSmoothLoss', label_smooth_val=0.1)))

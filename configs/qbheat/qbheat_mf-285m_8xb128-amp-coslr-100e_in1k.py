@@ -1,0 +1,5 @@
+_base_ = [
+    '../_base_/models/qbheat.py', '../_base_/datasets/imagenet_qbheat.py',
+    '../_base_/schedules/qbheat_adamw_coslr.py',
+    '../_base_/runtime_mmpretrain.py'
+]
