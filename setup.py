@@ -56,6 +56,9 @@ def fill_mim(mim: Path, link: bool) -> None:
     mim.mkdir(parents=True)
     for name in MIM_ENTRIES:
         source, target = ROOT / name, mim / name
+        if not source.exists():
+            raise FileNotFoundError(f'{source} belongs into {mim}: build '
+                                    'from a complete source tree')
         if link:
             try:
                 target.symlink_to(os.path.relpath(source, mim))

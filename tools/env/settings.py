@@ -105,7 +105,7 @@ def is_up_to_date(root: Path, venv: Path, settings: Settings) -> bool:
     if read_stamp(venv).get('fingerprint') != fingerprint(
             root, venv, settings):
         return False
-    if not (root / 'qbheat_mm' / '.mim' / 'configs').exists():
+    if not (root / 'qbheat_mm' / '.mim' / 'configs').exists():  # git clean
         return False
     found = installed(venv)
     pins = settings.pins(root / 'requirements' / 'lock.txt')
