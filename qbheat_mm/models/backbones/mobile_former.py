@@ -96,8 +96,8 @@ class MobileFormer(BaseModule):
         self.stem = nn.Sequential(
             *conv_bn(3, channels, 3, stride=2), nn.ReLU6(inplace=True))
         self.stages = nn.ModuleList()
-        drop_rates = iter(
-            torch.linspace(0, drop_path_rate, self.num_blocks).tolist())
+        last = max(self.num_blocks - 1, 1)
+        drop_rates = (drop_path_rate * i / last for i in range(last + 1))
         for rows in self.arch['stages']:
             stage = nn.ModuleList()
             for block, mid_channels, out_channels in rows:
@@ -215,23 +215,34 @@ class MobileFormer(BaseModule):
 
     def _set_trainable(self) -> None:
         """Switch off what is frozen and what no output depends on."""
-        self.tokens.requires_grad_(self.frozen_stages < 0)
-        unused = [
-            part for depth in range(self._num_used_stages() + 1,
-                                    self.num_stages + 1)
-            for part in self._parts(depth)
-        ]
-        if self.num_stages not in self.out_indices:
-            unused.append(self.conv)
-        if (self.num_stages + 1 not in self.out_indices
-                and self.final_bridge is not None):
-            unused.append(self.final_bridge)
-        frozen = [
-            part for depth in range(self.frozen_stages + 1)
-            for part in self._parts(depth)
-        ]
-        for part in unused + frozen:
+        for part in self._unused_parts():
             part.requires_grad_(False)
+        for depth in range(self.frozen_stages + 1):
+            for part in self._parts(depth):
+                part.requires_grad_(False)
+        if self.frozen_stages >= 0:
+            self.tokens.requires_grad_(False)
+
+    def _unused_parts(self) -> list:
+        """Modules and parameters on which no output depends."""
+        asked = set(self.out_indices)
+        used_stages = self.stages[:self._num_used_stages()]
+        unused = list(self.stages[len(used_stages):])
+        if self.num_stages not in asked:
+            unused.append(self.conv)
+        tokens_asked = self.num_stages + 1 in asked
+        if self.final_bridge is not None and not tokens_asked:
+            unused.append(self.final_bridge)
+        if tokens_asked and self.final_bridge is None and not asked & {
+                self.num_stages - 1, self.num_stages
+        }:
+            last = self.stages[-1][-1]
+            unused += [last.mobile, last.slopes, last.former_to_mobile]
+        if not tokens_asked and not any(
+                isinstance(block, MobileFormerBlock) for stage in used_stages
+                for block in stage):
+            unused.append(self.tokens)
+        return unused
 
     def train(self, mode: bool = True) -> 'MobileFormer':
         """Set the mode; frozen stages stay in eval mode."""

@@ -1,0 +1,40 @@
+"""DY-ReLU: the activation, its gradients and its coefficients."""
+import torch
+
+from qbheat_mm.layers import DynamicReLU, DynamicReLUCoefficients
+
+
+def test_is_the_larger_of_two_lines():
+    torch.manual_seed(0)
+    x, slopes = torch.randn(2, 3, 4, 5), torch.randn(2, 6)
+    first, second = slopes[:, :3, None, None], slopes[:, 3:, None, None]
+    torch.testing.assert_close(DynamicReLU()(x, slopes),
+                               torch.maximum(first * x, second * x))
+
+
+def test_gradients_are_those_of_the_function():
+    torch.manual_seed(0)
+    x = torch.randn(2, 3, 2, 2, dtype=torch.double, requires_grad=True)
+    slopes = torch.randn(2, 6, dtype=torch.double, requires_grad=True)
+    assert torch.autograd.gradcheck(DynamicReLU(), (x, slopes))
+
+
+def test_zero_weights_give_relu():
+    coefficients = DynamicReLUCoefficients(8, (3, 5))
+    for parameter in coefficients.parameters():
+        torch.nn.init.zeros_(parameter)
+    x = torch.randn(2, 5, 4, 4)
+    slopes = coefficients(torch.randn(2, 6, 8))
+    assert [s.shape[1] for s in slopes] == [6, 10]
+    assert torch.equal(DynamicReLU()(x, slopes[1]), x.relu())
+
+
+def test_reads_only_the_first_token():
+    torch.manual_seed(0)
+    coefficients = DynamicReLUCoefficients(64, (3, ))
+    tokens = torch.randn(2, 6, 64)
+    others = tokens.clone()
+    others[:, 1:] = 0
+    assert torch.equal(coefficients(tokens)[0], coefficients(others)[0])
+    others[:, 0] = 0
+    assert not torch.equal(coefficients(tokens)[0], coefficients(others)[0])

@@ -1,0 +1,183 @@
+"""The encoder: sizes, outputs, freezing."""
+import pytest
+import torch
+from torch.nn.modules.batchnorm import _BatchNorm
+
+from qbheat_mm.errors import UserError
+from qbheat_mm.models import MobileFormer
+from qbheat_mm.models.backbones.mobile_former_archs import ARCHS
+from qbheat_mm.utils.complexity import count_madds, count_parameters
+
+TINY = dict(
+    stem=8,
+    tokens=(3, 16),
+    stages=[[('lite', 16, 8)], [('mf-down', 16, 8)], [('mf-down', 16, 12)],
+            [('mf-down', 24, 16), ('mf', 32, 16)]],
+    conv=24)
+ALL = tuple(range(6))
+
+# Parameters (M), MAdds at 224x224 and at 800x1333 (G): captions of the result
+# tables of the paper, and its names of the encoders.
+PAPER = {
+    'mf-285m': (4.9, 0.285, 5.6),
+    'mf-1.0g': (11.7, 1.0, 20.4),
+    'mf-3.7g': (25.0, 3.7, 77.5)
+}
+
+
+@pytest.fixture(autouse=True)
+def _seed():
+    torch.manual_seed(0)
+
+
+@pytest.mark.parametrize('arch', PAPER)
+def test_sizes_are_those_of_the_paper(arch):
+    with torch.device('meta'):
+        model = MobileFormer(arch).eval()
+        small, large = (
+            torch.empty(1, 3, *size) for size in ((224, 224), (800, 1333)))
+        params = count_parameters(model) / 1e6
+        madds = [count_madds(model, image) / 1e9 for image in (small, large)]
+    paper_params, *paper_madds = PAPER[arch]
+    assert params == pytest.approx(paper_params, rel=0.02)
+    assert madds == pytest.approx(paper_madds, rel=0.04)
+
+
+@pytest.mark.parametrize('arch', ARCHS)
+def test_strides_and_channels(arch):
+    model = MobileFormer(arch)
+    stages = model.num_stages
+    model = MobileFormer(arch, out_indices=range(stages + 2)).eval()
+    size = 64
+    with torch.no_grad():
+        *maps, conv, tokens = model(torch.randn(2, 3, size, size))
+    last = 16 if arch in PAPER else 32
+    assert [size // m.shape[2] for m in maps] == [
+        last // 2**k for k in reversed(range(stages))
+    ]
+    assert conv.shape[1:] == (model.arch['conv'], size // last, size // last)
+    assert tokens.shape == (2, *model.arch['tokens'])
+
+
+def test_outputs_do_not_depend_on_what_else_is_asked_for():
+    full = MobileFormer(TINY, out_indices=ALL).eval()
+    image = torch.randn(2, 3, 50, 70)
+    outs = full(image)
+    for indices in ((2, 4), (5, ), (1, ), (-1, -2)):
+        model = MobileFormer(TINY, out_indices=indices).eval()
+        model.load_state_dict(full.state_dict())
+        for index, out in zip(indices, model(image)):
+            torch.testing.assert_close(out, outs[index])
+    assert torch.equal(MobileFormer(TINY).eval()(image)[0].new_tensor(
+        MobileFormer(TINY).out_indices), torch.tensor([4.]))
+
+
+@pytest.mark.parametrize('indices', [(0, ), (2, ), (2, 4), (4, ), (5, )])
+def test_trained_parameters_are_those_with_a_gradient(indices):
+    model = MobileFormer(TINY, out_indices=indices)
+    sum(out.sum() for out in model(torch.randn(2, 3, 32, 32))).backward()
+    for name, parameter in model.named_parameters():
+        assert (parameter.grad is not None) == parameter.requires_grad, name
+
+
+def test_batched_equals_single():
+    model = MobileFormer(TINY, out_indices=ALL).eval()
+    images = torch.randn(3, 3, 48, 80)
+    batched = model(images)
+    for i in range(3):
+        for out, single in zip(batched, model(images[i:i + 1])):
+            torch.testing.assert_close(out[i:i + 1], single)
+
+
+@pytest.mark.parametrize('frozen_stages', [0, 1, 3, 5])
+def test_frozen_stages_do_not_change(frozen_stages):
+    model = MobileFormer(
+        TINY,
+        out_indices=(4, 5),
+        frozen_stages=frozen_stages,
+        drop_path_rate=0.5)
+    model.train()
+    before = {k: v.clone() for k, v in model.state_dict().items()}
+    optimizer = torch.optim.AdamW(
+        [p for p in model.parameters() if p.requires_grad] or
+        [torch.nn.Parameter(torch.zeros(()))], lr=0.1, weight_decay=0.1)
+    for _ in range(3):
+        outs = model(torch.randn(4, 3, 32, 32))
+        if frozen_stages == 5:
+            assert all(not out.requires_grad for out in outs)
+        else:
+            sum(out.square().sum() for out in outs).backward()
+        optimizer.step()
+    after = model.state_dict()
+    frozen = ['stem.', 'tokens'] + [
+        f'stages.{i}.' for i in range(min(frozen_stages, 4))
+    ]
+    if frozen_stages == 5:
+        frozen.append('conv.')
+    for name, value in before.items():
+        if name.startswith(tuple(frozen)):
+            assert torch.equal(value, after[name]), name
+    changed = [n for n, v in before.items() if not torch.equal(v, after[n])]
+    assert bool(changed) == (frozen_stages < 5)
+
+
+def test_no_graph_is_built_through_frozen_stages():
+    model = MobileFormer(TINY, out_indices=ALL, frozen_stages=3)
+    outs = model(torch.randn(2, 3, 32, 32))
+    assert [out.requires_grad for out in outs] == [False] * 3 + [True] * 3
+
+
+def test_a_frozen_encoder_is_deterministic_in_train_mode():
+    model = MobileFormer(TINY, frozen_stages=5, drop_path_rate=0.9).train()
+    image = torch.randn(2, 3, 32, 32)
+    first, second = model(image)[0], model(image)[0]
+    assert torch.equal(first, second)
+    assert torch.equal(first, model.eval()(image)[0])
+
+
+def test_norm_eval_keeps_statistics():
+    model = MobileFormer(TINY, norm_eval=True).train()
+    norms = [m for m in model.modules() if isinstance(m, _BatchNorm)]
+    assert norms and not any(m.training for m in norms)
+    assert model.training
+
+
+def test_stochastic_depth_grows_linearly_and_acts():
+    model = MobileFormer(TINY, drop_path_rate=0.8)
+    rates = [b.drop_path.drop_prob if i == 0 else
+             b.mobile.drop_path.drop_prob
+             for i, b in enumerate(b for s in model.stages for b in s)]
+    assert rates == pytest.approx([0, 0.2, 0.4, 0.6, 0.8])
+    image = torch.randn(4, 3, 32, 32)
+    assert not torch.equal(model(image)[0], model(image)[0])
+
+
+def test_layer_depth_follows_the_forward_order():
+    model = MobileFormer(TINY)
+    depths = [
+        model.get_layer_depth(f'backbone.{name}', 'backbone.')
+        for name, _ in model.named_parameters()
+    ]
+    ids = [depth for depth, _ in depths]
+    assert ids == sorted(ids) and set(ids) == set(range(7))
+    assert {total for _, total in depths} == {8}
+    assert model.get_layer_depth('head.fc.weight', 'backbone.') == (7, 8)
+
+
+def test_initialization_starts_from_relu_like_slopes():
+    model = MobileFormer(TINY)
+    model.init_weights()
+    out = model.eval()(torch.randn(2, 3, 64, 64))[0]
+    assert torch.isfinite(out).all() and out.std() > 0.01
+
+
+@pytest.mark.parametrize('kwargs, message', [
+    (dict(arch='mf-999'), "'mf-999' is unknown; known are mf-285m"),
+    (dict(arch=dict(stem=8)), r"missing: \['conv', 'stages', 'tokens'\]"),
+    (dict(arch=dict(TINY, stages=[[('mb', 8, 8)]])), "block 'mb'"),
+    (dict(arch=TINY, out_indices=(6, )), 'no output 6'),
+    (dict(arch=TINY, frozen_stages=6), 'frozen_stages=6 .*-1 and 5'),
+])
+def test_bad_settings_are_named(kwargs, message):
+    with pytest.raises(UserError, match=message):
+        MobileFormer(**kwargs)

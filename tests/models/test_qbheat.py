@@ -1,0 +1,207 @@
+"""QB-Heat: what is seen, what is predicted from where, what is learned."""
+import pytest
+import torch
+from mmpretrain.registry import MODELS
+
+from qbheat_mm.errors import UserError
+from qbheat_mm.models.selfsup.qbheat_predictor import QBHeatPredictor
+from qbheat_mm.models.selfsup.quarters import CORNERS, sample_places
+
+TINY = dict(
+    stem=8,
+    tokens=(3, 16),
+    stages=[[('lite', 16, 8)], [('mf-down', 16, 8)], [('mf-down', 16, 8)],
+            [('mf-down', 16, 8), ('mf', 16, 8)]],
+    conv=24)
+PLACES = (*CORNERS, 'center')
+
+
+def qbheat(backbone=None, in_channels=24, patch_size=16, **kwargs):
+    torch.manual_seed(0)
+    model = MODELS.build(
+        dict(
+            type='QBHeat',
+            backbone=backbone or dict(type='MobileFormer', arch=TINY),
+            predictor=dict(
+                type='QBHeatPredictor', in_channels=in_channels,
+                embed_dims=32),
+            neck=dict(
+                type='QBHeatDecoder',
+                embed_dims=32,
+                depth=1,
+                num_heads=4,
+                patch_size=patch_size),
+            head=dict(type='QBHeatPretrainHead', patch_size=patch_size),
+            **kwargs))
+    return model
+
+
+def source_of(y, x, place, size):
+    """Where a position of the map is predicted from, and along what.
+
+    Written from Section "Linear Prediction based on Quarter Masking": each
+    masked position is predicted from the single unmasked position that lies
+    half of the image away (corner) or a quarter of it (center), horizontally,
+    vertically or both.
+    """
+    if place == 'center':
+        step, low, high = size // 4, size // 4, 3 * size // 4
+    else:
+        column, row = CORNERS[place]
+        step = size // 2
+
+    def one_axis(position, corner_index):
+        if place == 'center':
+            inside = low <= position < high
+            direction = 0 if inside else (-1 if position < low else 1)
+        else:
+            inside = position // step == corner_index
+            direction = 0 if inside else (1 if corner_index == 0 else -1)
+        return position - direction * step, direction
+
+    source_x, step_x = one_axis(x, 0 if place == 'center' else column)
+    source_y, step_y = one_axis(y, 0 if place == 'center' else row)
+    return source_y, source_x, (step_x, step_y)
+
+
+@pytest.mark.parametrize('place', PLACES)
+@pytest.mark.parametrize('num_models', [2, 4, 8])
+def test_map_equals_a_slow_loop_over_positions(place, num_models):
+    torch.manual_seed(0)
+    predictor = QBHeatPredictor(6, embed_dims=5, num_models=num_models)
+    predictor = predictor.double()
+    size, batch = 16, 2
+    feats = torch.randn(batch, 6, size // 2, size // 2).double()
+
+    out = predictor(feats, [(place, batch)])
+
+    models = (
+        predictor.quarter_step if place == 'center' else predictor.half_step)
+    column, row = (0.5, 0.5) if place == 'center' else CORNERS[place]
+    top, left = int(row * size / 2), int(column * size / 2)
+    expected = torch.zeros(batch, size, size, 5, dtype=torch.double)
+    for y in range(size):
+        for x in range(size):
+            source_y, source_x, step = source_of(y, x, place, size)
+            z = predictor.proj(feats[:, :, source_y - top, source_x - left])
+            if step != (0, 0):
+                z = z + z @ models.matrix(step).T
+            expected[:, y, x] = z
+    torch.testing.assert_close(out, expected)
+
+
+def test_places_of_one_batch_do_not_mix():
+    """Mixed and single-place batches give the same map for an image."""
+    torch.manual_seed(0)
+    predictor = QBHeatPredictor(6, embed_dims=5)
+    feats = torch.randn(5, 6, 4, 4)
+    together = predictor(feats, [(place, 1) for place in PLACES])
+    for i, place in enumerate(PLACES):
+        alone = predictor(feats[i:i + 1], [(place, 1)])
+        torch.testing.assert_close(together[i:i + 1], alone)
+
+
+@pytest.mark.parametrize('place', PLACES)
+def test_masked_pixels_do_not_reach_the_encoder(place):
+    model = qbheat().eval()
+    images = torch.randn(2, 3, 128, 192)
+    mask = model.reconstruct(images, place)['mask'].bool()
+    assert mask.float().mean() == 0.75
+    others = torch.where(mask, torch.randn_like(images), images)
+
+    seen = model.reconstruct(images, place)['pred']
+    assert torch.equal(seen, model.reconstruct(others, place)['pred'])
+    visible_changed = torch.where(mask, images, images + 1)
+    changed = model.reconstruct(visible_changed, place)['pred']
+    assert not torch.equal(seen, changed)
+
+
+def test_encoder_is_called_once_with_the_quarters():
+    model = qbheat()
+    shapes = []
+    model.backbone.register_forward_pre_hook(
+        lambda module, args: shapes.append(tuple(args[0].shape)))
+    model(torch.randn(6, 3, 128, 192), mode='loss')
+    assert shapes == [(6, 3, 64, 96)]
+
+
+@pytest.mark.parametrize('position', ['corner', 'center', 'mixed'])
+@pytest.mark.parametrize('num_models', [2, 4, 8])
+def test_every_parameter_gets_a_gradient(position, num_models):
+    """Even from the smallest batch: DistributedDataParallel insists."""
+    model = qbheat(position=position, num_models=num_models)
+    model(torch.randn(2, 3, 64, 64), mode='loss')['loss'].backward()
+    without = [n for n, p in model.named_parameters() if p.grad is None]
+    assert not without
+    silent = [
+        n for n, p in model.named_parameters()
+        if not p.grad.abs().sum() > 0 and n.startswith('backbone')
+    ]
+    assert not silent
+
+
+@pytest.mark.parametrize('place', PLACES)
+def test_loss_compares_the_masked_quarters_only(place):
+    model = qbheat()
+    images = torch.randn(2, 3, 64, 128)
+    target = model.head.target(images)
+    mask = model.mask(images, [(place, 2)])
+    assert mask.mean() == 0.75
+    pred = target.clone()
+    pred[mask == 0] += 7
+    assert model.head.loss(pred, images, mask) == 0
+    pred[mask == 1] += 2
+    torch.testing.assert_close(
+        model.head.loss(pred, images, mask), torch.tensor(4.))
+
+
+def test_patches_are_cut_in_rows_and_put_back():
+    head = qbheat().head
+    images = torch.arange(2 * 3 * 32 * 48.).reshape(2, 3, 32, 48)
+    patches = head.patchify(images)
+    second_row_third = images[:, :, 16:32, 32:48].permute(0, 2, 3, 1)
+    assert torch.equal(patches[:, 5], second_row_third.flatten(1))
+    assert torch.equal(head.unpatchify(patches, 32, 48), images)
+
+
+def test_mixed_halves_the_batch_and_spreads_corners():
+    for _ in range(8):
+        places = dict(sample_places(16, 'mixed'))
+        assert places.pop('center') == 8
+        assert places == dict.fromkeys(CORNERS, 2)
+    torch.manual_seed(0)
+    seen = {sample_places(2, 'mixed')[0][0] for _ in range(64)}
+    assert seen == set(CORNERS)
+    assert sum(n for _, n in sample_places(7, 'corner')) == 7
+
+
+@pytest.mark.parametrize('backbone, channels, stride', [
+    (dict(type='ResNet', depth=18), 512, 32),
+    (dict(type='MobileNetV3', arch='small_050'), 288, 32),
+    (dict(type='ConvNeXt', arch='atto', gap_before_final_norm=False), 320, 32),
+])
+def test_any_convolutional_backbone_is_an_encoder(backbone, channels, stride):
+    model = qbheat(backbone, channels, stride)
+    model(torch.randn(2, 3, 128, 128), mode='loss')['loss'].backward()
+    assert all(p.grad is not None for p in model.backbone.parameters()
+               if p.requires_grad)
+
+
+@pytest.mark.parametrize('kwargs, image, message', [
+    (dict(backbone=dict(type='VisionTransformer', arch='deit-tiny')), 64,
+     'VisionTransformer attends among pixels'),
+    (dict(position='corners'), 64, "position='corners'.*'corner', 'center'"),
+    (dict(num_models=6), 64, 'num_models=6'),
+    (dict(), 100, 'multiples of 64; the nearest fit is 128x128'),
+    (dict(position='corner'), 100, 'multiples of 32; the nearest fit is 96x9'),
+    (dict(in_channels=99), 64, r'\(24, 2, 2\).*\(99, 2, 2\)'),
+    (dict(patch_size=8), 64, r'\(24, 2, 2\).*\(24, 4, 4\)'),
+])
+def test_bad_settings_are_named_with_the_way_out(kwargs, image, message):
+    with pytest.raises(UserError, match=message):
+        qbheat(**kwargs)(torch.randn(2, 3, image, image), mode='loss')
+
+
+def test_one_image_cannot_be_mixed():
+    with pytest.raises(UserError, match='batch of 1 .*drop_last'):
+        qbheat()(torch.randn(1, 3, 64, 64), mode='loss')
