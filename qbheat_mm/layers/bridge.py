@@ -131,3 +131,8 @@ class FormerToMobile(nn.Module):
             for i, part in enumerate(x.chunk(self.num_heads, dim=-1))
         ]
         return torch.cat(heads, dim=1)
+
+    def madds_with_zeros(self, x: Tensor, tokens: Tensor) -> int:
+        """Multiply-adds of :meth:`per_head`'s zeros, which no rule counts."""
+        products = 2 * x.numel() * tokens.shape[1]  # scores, values
+        return (self.num_heads - 1) * products

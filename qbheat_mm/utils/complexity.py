@@ -25,7 +25,9 @@ def count_madds(module: nn.Module, *inputs: Any) -> int:
 
     Convolutions, linear layers and matrix products count, attention (``QK``
     and ``AV``) among them; norms, activations, interpolation, additions and
-    products element by element do not, as in the paper's figures.
+    products element by element do not, as in the paper's figures; nor does
+    what a module multiplies by zeros on purpose, of which it tells the number
+    by a method ``madds_with_zeros`` of its inputs.
 
     Args:
         module (nn.Module): The network; it is not changed.
@@ -44,9 +46,15 @@ def count_madds(module: nn.Module, *inputs: Any) -> int:
     cpu_attention = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu
     counter = FlopCounterMode(
         display=False, custom_mapping={cpu_attention: _attention_flops})
+    zeros = []
+    for part in module.modules():
+        if hasattr(part, 'madds_with_zeros'):
+            part.register_forward_hook(
+                lambda part, args, _: zeros.append(
+                    part.madds_with_zeros(*args)))
     with counter, torch.no_grad():
         module(*inputs)
-    return counter.get_total_flops() // 2
+    return counter.get_total_flops() // 2 - sum(zeros)
 
 
 def _attention_flops(query: torch.Size, key: torch.Size, value: torch.Size,
