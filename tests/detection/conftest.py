@@ -6,8 +6,13 @@ import mmcv
 import numpy as np
 import pytest
 import torch
+from mmdet.registry import MODELS
+from mmdet.structures import DetDataSample
 from mmdet.utils import register_all_modules
 from mmengine.config import Config
+from mmengine.registry import MODELS as ROOT_MODELS
+from mmengine.structures import InstanceData
+from torch import nn
 
 import qbheat_mm.detection  # noqa: F401
 
@@ -112,3 +117,84 @@ def tiny_config(coco_root, tmp_path):
     for name in ('val', 'test'):
         cfg[f'{name}_evaluator'].ann_file = str(coco_root / 'ann.json')
     return cfg
+
+
+@ROOT_MODELS.register_module()
+class GivenFeatures(nn.Module):
+    """A backbone that gives the maps that it is told to give."""
+
+    def __init__(self):
+        super().__init__()
+        self.feats = None
+
+    def forward(self, x):
+        return self.feats
+
+
+@pytest.fixture
+def build_head():
+    """A function that builds a small detector on :class:`GivenFeatures`."""
+
+    def build(num_classes=3, **kwargs):
+        cfg = Config.fromfile(CONFIGS / '_base_/models/mf-dec.py').model
+        cfg.backbone = dict(type='GivenFeatures')
+        cfg.update(
+            in_channels=(6, 10),
+            depths=(2, 1, 1),
+            num_queries=7,
+            embed_dims=32,
+            num_heads=4,
+            mobile_mlp_dims=64,
+            former_mlp_dims=48)
+        cfg.update(kwargs)
+        cfg.bbox_head.update(
+            num_classes=num_classes, embed_dims=cfg.embed_dims)
+        torch.manual_seed(0)
+        model = MODELS.build(cfg)
+        model.init_weights()
+        return model
+
+    return build
+
+
+def make_samples(image_sizes, boxes=(1, ), batch_shape=None):
+    """Data samples of images with ``boxes[i]`` random boxes each.
+
+    Returns:
+        tuple: A batch of empty images and the list of data samples.
+    """
+    torch.manual_seed(1)
+    if batch_shape is None:
+        batch_shape = tuple(max(side) for side in zip(*image_sizes))
+    samples = []
+    for i, (height, width) in enumerate(image_sizes):
+        num = boxes[i % len(boxes)]
+        sample = DetDataSample(
+            metainfo=dict(
+                img_shape=(height, width),
+                ori_shape=(height, width),
+                batch_input_shape=batch_shape,
+                scale_factor=(1., 1.)))
+        corners = torch.rand(num, 2, 2).sort(1).values
+        sides = torch.tensor([width, height])
+        sample.gt_instances = InstanceData(
+            bboxes=(corners * sides).flatten(1),
+            labels=torch.randint(3, (num, )))
+        samples.append(sample)
+    return torch.zeros(len(samples), 3, *batch_shape), samples
+
+
+def make_feats(image_sizes, batch_shape=None, channels=(6, 10), filler=0.):
+    """Maps at 1/8 and 1/16: random content, ``filler`` in the padding."""
+    if batch_shape is None:
+        batch_shape = tuple(max(side) for side in zip(*image_sizes))
+    feats = []
+    for width, stride in zip(channels, (8, 16)):
+        shape = [-(-side // stride) for side in batch_shape]
+        feat = torch.full((len(image_sizes), width, *shape), filler)
+        for i, size in enumerate(image_sizes):
+            h, w = (-(-side // stride) for side in size)
+            generator = torch.Generator().manual_seed(100 * i + stride)
+            feat[i, :, :h, :w] = torch.randn(width, h, w, generator=generator)
+        feats.append(feat)
+    return tuple(feats)

@@ -10,7 +10,9 @@ custom_hooks = [
         origin='mf-dec-522_mf-1.0g_frozen_8xb2-500e_coco')
 ]
 
-model = dict(backbone=dict(frozen_stages=-1, init_cfg=None))
+# With two images a GPU, BN of the encoder keeps its statistics, as in DETR.
+model = dict(
+    backbone=dict(frozen_stages=-1, norm_eval=True, init_cfg=None))
 
 optim_wrapper = dict(optimizer=dict(lr=1e-5))
 train_cfg = dict(max_epochs=200)

@@ -1,0 +1,68 @@
+"""Annotation files, classes and heads that do not fit stop at once."""
+import pytest
+from mmdet.registry import DATASETS
+from mmengine.runner import Runner
+
+from qbheat_mm.errors import UserError
+
+from .conftest import CLASSES, write_coco
+
+
+def build(root, classes, **kwargs):
+    if classes is not None:
+        kwargs['metainfo'] = dict(classes=classes)
+    return DATASETS.build(
+        dict(
+            type='MatchedCocoDataset',
+            data_root=str(root),
+            ann_file='ann.json',
+            data_prefix=dict(img=''),
+            **kwargs))
+
+
+def test_matching_classes_are_read(coco_root):
+    dataset = build(coco_root, CLASSES)
+    labels = [
+        instance['bbox_label'] for i in range(len(dataset))
+        for instance in dataset.get_data_info(i)['instances']
+    ]
+    assert labels == [0, 1, 2]
+
+
+@pytest.mark.parametrize('classes', [
+    ('disc', 'square'),
+    ('disc', 'square', 'ring', 'cross'),
+    ('cat', 'dog', 'cow'),
+    ('disc', 'square', 'rings'),
+    ('square', 'disc', 'ring'),
+    None,
+])
+def test_other_classes_are_named(coco_root, classes):
+    with pytest.raises(UserError) as error:
+        build(coco_root, classes)
+    message = str(error.value)
+    assert '\n' not in message and str(coco_root / 'ann.json') in message
+    assert str(list(CLASSES)) in message
+    assert str(list(classes)) if classes else "'toothbrush']" in message
+
+
+def test_subset_on_purpose(coco_root):
+    dataset = build(coco_root, ('disc', 'ring'), allow_subset=True)
+    assert dataset.metainfo['classes'] == ('disc', 'ring')
+    with pytest.raises(UserError):
+        build(coco_root, ('ring', 'disc'), allow_subset=True)
+
+
+def test_head_with_another_number_of_classes(tiny_config):
+    tiny_config.model.bbox_head.num_classes = 80
+    for method in ('train', 'val', 'test'):
+        runner = Runner.from_cfg(tiny_config)
+        with pytest.raises(UserError, match='num_classes=80.*num_classes=3'):
+            getattr(runner, method)()
+
+
+def test_runner_stops_before_training(tiny_config, tmp_path):
+    write_coco(tmp_path, classes=('cat', 'dog', 'cow'))
+    tiny_config.val_dataloader.dataset.data_root = str(tmp_path)
+    with pytest.raises(UserError, match="'cat', 'dog', 'cow'.*'disc'"):
+        Runner.from_cfg(tiny_config).train()

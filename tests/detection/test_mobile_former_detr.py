@@ -1,0 +1,167 @@
+"""The detector: gradients, losses, hard batches, bad settings."""
+import copy
+
+import pytest
+import torch
+from mmdet.registry import MODELS
+
+from qbheat_mm.errors import UserError
+
+from .conftest import make_feats, make_samples
+
+SIZES = [(131, 170), (97, 213)]
+
+
+def run_loss(model, boxes, sizes=SIZES):
+    """Losses of a batch with ``boxes[i]`` boxes in image i."""
+    inputs, samples = make_samples(sizes, boxes)
+    model.backbone.feats = make_feats(sizes)
+    return model.loss(inputs, samples)
+
+
+@pytest.mark.parametrize('depths', [(2, 1, 1), (0, 0, 1), (1, 0, 0),
+                                    (0, 2, 0)])
+def test_every_parameter_gets_a_gradient(build_head, depths):
+    model = build_head(depths=depths)
+    losses = run_loss(model, (2, 3))
+    sum(losses.values()).backward()
+    for name, param in model.named_parameters():
+        assert param.grad is not None and param.grad.abs().sum() > 0, name
+
+
+def test_each_block_has_its_losses(build_head):
+    losses = run_loss(build_head(depths=(3, 0, 1)), (2, 3))
+    parts = ('loss_cls', 'loss_bbox', 'loss_iou')
+    assert set(losses) == {
+        f'{block}{part}'
+        for block in ('d0.', 'd1.', 'd2.', '') for part in parts
+    }
+
+
+@pytest.mark.parametrize('boxes', [(0, 0), (0, 1), (1, 0), (9, 9)])
+def test_batches_without_objects_or_with_more_than_queries(build_head, boxes):
+    model = build_head()
+    losses = run_loss(model, boxes)
+    sum(losses.values()).backward()
+    assert set(losses) == set(run_loss(model, (2, 2)))
+    for param in model.parameters():
+        assert torch.isfinite(param.grad).all()
+
+
+def test_degenerate_boxes_have_finite_gradients(build_head):
+    model = build_head()
+    inputs, samples = make_samples(SIZES, (3, ))
+    samples[0].gt_instances.bboxes[0] = torch.tensor([5., 5., 5., 5.])
+    samples[0].gt_instances.bboxes[1] = torch.tensor([0., 9., 170., 9.])
+    samples[1].gt_instances.bboxes[2] = torch.tensor([300., 5., 400., 9.])
+    model.backbone.feats = make_feats(SIZES)
+    sum(model.loss(inputs, samples).values()).backward()
+    for name, param in model.named_parameters():
+        assert torch.isfinite(param.grad).all(), name
+
+
+@pytest.mark.parametrize('size', [(8, 8), (17, 33), (100, 9), (129, 161)])
+def test_any_image_size(build_head, size):
+    model = build_head().eval()
+    inputs, samples = make_samples([size])
+    model.backbone.feats = make_feats([size])
+    boxes = model.predict(inputs, samples)[0].pred_instances.bboxes
+    assert torch.isfinite(boxes).all()
+    assert boxes[:, 0::2].max() <= size[1] and boxes[:, 1::2].max() <= size[0]
+
+
+def test_backbone_that_rounds_down(build_head):
+    model = build_head().eval()
+    inputs, samples = make_samples([(143, 143)])
+    # 143 // 8 and 143 // 16: more than the double of 8 at 1/8.
+    model.backbone.feats = (torch.randn(1, 6, 17, 17), torch.randn(1, 10, 8,
+                                                                  8))
+    result = model.predict(inputs, samples)[0].pred_instances
+    assert torch.isfinite(result.bboxes).all()
+
+
+@pytest.mark.parametrize('num_queries', [1, 100, 300])
+def test_number_of_queries(build_head, num_queries):
+    model = build_head(num_queries=num_queries).eval()
+    assert run_loss(model, (2, 3))
+    inputs, samples = make_samples(SIZES)
+    for sample in model.predict(inputs, samples):
+        assert len(sample.pred_instances) == min(num_queries, 100)
+
+
+@pytest.mark.parametrize('dtype', [torch.bfloat16, torch.float16])
+def test_mixed_precision_is_finite(build_head, dtype):
+    model = build_head()
+    with torch.autocast('cpu', dtype):
+        losses = run_loss(model, (2, 3))
+        model.eval()
+        results = model.predict(*make_samples(SIZES))
+    sum(losses.values()).backward()
+    for name, param in model.named_parameters():
+        assert torch.isfinite(param.grad).all(), name
+    # NumPy, through which COCO evaluation goes, has no bfloat16.
+    assert results[0].pred_instances.bboxes.dtype == torch.float32
+
+
+def test_mixed_precision_ignores_padding(build_head):
+    model = build_head().eval()
+    with torch.autocast('cpu', torch.bfloat16):
+        _, samples = make_samples(SIZES)
+        clean, dirty = (
+            model.forward_transformer(
+                make_feats(SIZES, filler=filler), samples)['hidden_states']
+            for filler in (0., float('nan')))
+    torch.testing.assert_close(clean, dirty, rtol=0, atol=0)
+
+
+def test_two_models_from_one_config(build_head, tiny_config):
+    # mmdet's head changes the loss_cls that it is given.
+    config = copy.deepcopy(tiny_config.model)
+    for _ in range(2):
+        MODELS.build(tiny_config.model)
+    assert tiny_config.model.bbox_head.loss_cls == config.bbox_head.loss_cls
+
+
+def test_position_embeddings_of_queries_are_refined(build_head):
+    """Without the refinement the second block looks elsewhere."""
+    model = build_head().eval()
+    _, samples = make_samples(SIZES)
+    feats = make_feats(SIZES)
+    refined = model.forward_transformer(feats, samples)['hidden_states']
+    for param in model.decoder.refine_pos.parameters():
+        torch.nn.init.zeros_(param)
+    fixed = model.forward_transformer(feats, samples)['hidden_states']
+    torch.testing.assert_close(refined[0], fixed[0])
+    assert not torch.allclose(refined[1], fixed[1])
+
+
+def test_order_of_queries_does_not_matter(build_head):
+    model = build_head().eval()
+    _, samples = make_samples(SIZES)
+    feats = make_feats(SIZES)
+    states = model.forward_transformer(feats, samples)['hidden_states']
+    model.query_embedding.weight.data = model.query_embedding.weight.flip(0)
+    flipped = model.forward_transformer(feats, samples)['hidden_states']
+    torch.testing.assert_close(flipped.flip(2), states, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize('depths', [(0, 0, 0), (1, 2), (1, -1, 1),
+                                    (1, 1, 1.5)])
+def test_impossible_depths_are_named(build_head, depths):
+    with pytest.raises(UserError, match=r'depths=\(.*1/32, 1/16 and 1/8'):
+        build_head(depths=depths)
+
+
+def test_wrong_channels_are_named(build_head):
+    model = build_head(in_channels=(6, 12))
+    with pytest.raises(UserError, match=r'\(6, 10\).*in_channels=\(6, 12\)'):
+        run_loss(model, (1, ))
+
+
+def test_wrong_strides_are_named(build_head):
+    model = build_head()
+    inputs, samples = make_samples(SIZES)
+    model.backbone.feats = (torch.zeros(2, 6, 9, 14), torch.zeros(
+        2, 10, 9, 14))
+    with pytest.raises(UserError, match='out_indices'):
+        model.loss(inputs, samples)
