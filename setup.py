@@ -17,8 +17,7 @@ from setuptools.command.develop import develop
 ROOT = Path(__file__).resolve().parent
 PACKAGE = 'qbheat_mm'
 MIM_ENTRIES = ('configs', 'tools', 'model-index.yml')
-NOT_SHIPPED = shutil.ignore_patterns('__pycache__', '*.py[cod]', '.*',
-                                     'work_dirs')
+NOT_SHIPPED = shutil.ignore_patterns('__pycache__', '.*', 'work_dirs')
 
 
 def read_version() -> str:

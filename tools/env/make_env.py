@@ -121,17 +121,18 @@ def install(settings: Settings, uv: list) -> None:
              for name, version in pins.items() if name != 'mmcv']
     if settings.system_torch == '1':
         # pip sees what PYTHON has, uv does not. The lock is complete.
-        pip = [str(PYTHON), '-m', 'pip', 'install', '--no-deps']
-        installer, extra = pip, []
+        installer = [str(PYTHON), '-m', 'pip', 'install', '--no-deps']
+        extra, again = [], ['--force-reinstall']
     else:
         installer = [*uv, 'pip', 'install', '--python', str(PYTHON)]
         extra = ['--overrides', str(ROOT / 'requirements' / 'overrides.txt')]
+        again = ['--reinstall-package', 'mmcv']
     say(f'installing {len(lines)} locked packages (a first time downloads '
         'up to 3 GB)')
     run([*installer, *extra, *lines])
     wheel = cached_wheel(PYTHON, pins['mmcv'])
     say('installing mmcv and, editable, the project')
-    run([*installer, '--no-deps', str(wheel)])
+    run([*installer, '--no-deps', *again, str(wheel)])
     run([*installer, '--no-deps', '--no-build-isolation', '-e', str(ROOT)])
 
 

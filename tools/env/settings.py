@@ -107,7 +107,11 @@ def is_up_to_date(root: Path, venv: Path, settings: Settings) -> bool:
         return False
     if not (root / 'qbheat_mm' / '.mim' / 'configs').exists():  # git clean
         return False
+    if not list(venv.glob('lib/python*/site-packages/mmcv/_ext.*')):
+        return False
     found = installed(venv)
+    if any(name.startswith('onedl-') for name in found):
+        return False  # of the other family: the check must say so
     pins = settings.pins(root / 'requirements' / 'lock.txt')
     if settings.system_torch == '1':  # some live outside of the environment
         pins = {}
