@@ -1,5 +1,5 @@
 """DY-ReLU of Mobile-Former: a two-piece activation steered by a token."""
-from typing import List, Sequence
+from collections.abc import Sequence
 
 import torch
 import torch.nn.functional as F
@@ -63,7 +63,7 @@ class DynamicReLUCoefficients(nn.Module):
         self.expand = nn.ModuleList(
             nn.Linear(token_dims // 4, 2 * width) for width in channels)
 
-    def forward(self, tokens: Tensor) -> List[Tensor]:
+    def forward(self, tokens: Tensor) -> list[Tensor]:
         """Compute the slopes.
 
         Args:

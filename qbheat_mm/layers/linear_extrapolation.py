@@ -1,5 +1,4 @@
 """The linear models of QB-Heat: z(x + dx, y + dy) = z(x, y) + M z(x, y)."""
-from typing import Tuple
 
 import torch
 import torch.nn.functional as F
@@ -7,7 +6,7 @@ from torch import Tensor, nn
 
 from ..errors import UserError
 
-Direction = Tuple[int, int]
+Direction = tuple[int, int]
 
 #: Unit steps (x to the right, y downwards) in the order of the explicit
 #: models; with 2 explicit models A is the first and B the third of these.

@@ -1,5 +1,5 @@
 """The convolutional sub-blocks of Mobile-Former."""
-from typing import Sequence
+from collections.abc import Sequence
 
 from mmcv.cnn.bricks import DropPath
 from torch import Tensor, nn

@@ -1,5 +1,4 @@
 """The Mobile-Former block: Mobile->Former, Former, Mobile, Former->Mobile."""
-from typing import Tuple
 
 from torch import Tensor, nn
 
@@ -45,7 +44,7 @@ class MobileFormerBlock(nn.Module):
                                               (mid_channels, second))
         self.former_to_mobile = FormerToMobile(out_channels, token_dims)
 
-    def forward(self, x: Tensor, tokens: Tensor) -> Tuple[Tensor, Tensor]:
+    def forward(self, x: Tensor, tokens: Tensor) -> tuple[Tensor, Tensor]:
         """Update features and tokens.
 
         Args:

@@ -7,7 +7,7 @@ the ratio of the medians is what to look at.
 import argparse
 import statistics
 import time
-from typing import Callable, Dict, List
+from collections.abc import Callable
 
 import torch
 import torch.nn.functional as F
@@ -71,8 +71,8 @@ def training(net: nn.Module, images: Tensor) -> Callable[[], None]:
     return step
 
 
-def time_in_turn(steps: Dict[str, Callable[[], None]], repeats: int,
-                 device: str) -> Dict[str, List[float]]:
+def time_in_turn(steps: dict[str, Callable[[], None]], repeats: int,
+                 device: str) -> dict[str, list[float]]:
     """Seconds of each step, ``repeats`` times, after three warm-ups."""
     times = {name: [] for name in steps}
     for repeat in range(repeats + 3):

@@ -1,6 +1,6 @@
 """Mobile-Former as a backbone of mmpretrain and mmdet."""
+from collections.abc import Sequence
 from contextlib import nullcontext
-from typing import List, Optional, Sequence, Tuple, Union
 
 import torch
 from mmengine.model import BaseModule
@@ -67,12 +67,12 @@ class MobileFormer(BaseModule):
     """
 
     def __init__(self,
-                 arch: Union[str, dict] = 'mf-285m',
-                 out_indices: Optional[Sequence[int]] = None,
+                 arch: str | dict = 'mf-285m',
+                 out_indices: Sequence[int] | None = None,
                  frozen_stages: int = -1,
                  norm_eval: bool = False,
                  drop_path_rate: float = 0.,
-                 init_cfg: Optional[Union[dict, List[dict]]] = None) -> None:
+                 init_cfg: dict | list[dict] | None = None) -> None:
         super().__init__(init_cfg or [
             dict(type='Kaiming', layer='Conv2d'),
             dict(type='TruncNormal', layer='Linear', std=.02),
@@ -117,7 +117,7 @@ class MobileFormer(BaseModule):
         self._set_trainable()
 
     @staticmethod
-    def _resolve_arch(arch: Union[str, dict]) -> dict:
+    def _resolve_arch(arch: str | dict) -> dict:
         if isinstance(arch, str):
             if arch not in ARCHS:
                 raise UserError(f'arch={arch!r} is unknown; known are '
@@ -135,7 +135,7 @@ class MobileFormer(BaseModule):
         return arch
 
     def _resolve_out_indices(self,
-                             out_indices: Optional[Sequence[int]]) -> tuple:
+                             out_indices: Sequence[int] | None) -> tuple:
         if out_indices is None:
             return (self.num_stages, )
         if isinstance(out_indices, int):
@@ -166,7 +166,7 @@ class MobileFormer(BaseModule):
                                  token_dims, downsample, groups,
                                  drop_path_rate)
 
-    def forward(self, x: Tensor) -> Tuple[Tensor, ...]:
+    def forward(self, x: Tensor) -> tuple[Tensor, ...]:
         """Encode images of any size.
 
         Args:
@@ -205,7 +205,7 @@ class MobileFormer(BaseModule):
         return torch.no_grad() if depth <= self.frozen_stages \
             else nullcontext()
 
-    def _parts(self, depth: int) -> List[nn.Module]:
+    def _parts(self, depth: int) -> list[nn.Module]:
         """Modules at a depth: 0 the stem, k stage k, S + 1 what follows."""
         if depth == 0:
             return [self.stem]
@@ -258,7 +258,7 @@ class MobileFormer(BaseModule):
 
     def get_layer_depth(self,
                         param_name: str,
-                        prefix: str = '') -> Tuple[int, int]:
+                        prefix: str = '') -> tuple[int, int]:
         """Depth of a parameter for layer-wise learning-rate decay.
 
         Args:

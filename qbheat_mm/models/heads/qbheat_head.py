@@ -1,5 +1,4 @@
 """The loss of QB-Heat: pixels of the masked quarters."""
-from typing import Optional
 
 from mmengine.model import BaseModule
 from mmengine.registry import MODELS
@@ -25,7 +24,7 @@ class QBHeatPretrainHead(BaseModule):
     """
 
     def __init__(self,
-                 loss: Optional[dict] = None,
+                 loss: dict | None = None,
                  norm_pix: bool = True,
                  patch_size: int = 16) -> None:
         super().__init__()

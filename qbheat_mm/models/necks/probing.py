@@ -3,7 +3,6 @@
 Both read two outputs of the backbone: the features of the last 1x1
 convolution, (B, C, H, W), and the tokens, (B, T, d).
 """
-from typing import Optional, Tuple
 
 import torch
 from mmengine.model import BaseModule
@@ -20,7 +19,7 @@ class PoolWithToken(BaseModule):
     Last rows ("pool", "concat") of the specification of the encoders.
     """
 
-    def forward(self, feats: Tuple[Tensor, Tensor]) -> Tuple[Tensor]:
+    def forward(self, feats: tuple[Tensor, Tensor]) -> tuple[Tensor]:
         """Features and tokens to ((B, C + d),)."""
         pixels, tokens = feats
         return (torch.cat([pixels.mean(dim=(2, 3)), tokens[:, 0]], dim=1), )
@@ -53,10 +52,10 @@ class TransformerProbe(BaseModule):
                  token_dims: int,
                  embed_dims: int,
                  depth: int = 1,
-                 num_heads: Optional[int] = None,
+                 num_heads: int | None = None,
                  mlp_ratio: int = 4,
                  drop_rate: float = 0.,
-                 init_cfg: Optional[dict] = None) -> None:
+                 init_cfg: dict | None = None) -> None:
         super().__init__(
             init_cfg or dict(type='TruncNormal', layer='Linear', std=.02))
         self.pixel_proj = nn.Linear(in_channels, embed_dims)
@@ -67,7 +66,7 @@ class TransformerProbe(BaseModule):
         self.norm = nn.LayerNorm(embed_dims, eps=1e-6)
         self.drop = nn.Dropout(drop_rate)
 
-    def forward(self, feats: Tuple[Tensor, Tensor]) -> Tuple[Tensor]:
+    def forward(self, feats: tuple[Tensor, Tensor]) -> tuple[Tensor]:
         """Features and tokens to ((B, embed_dims),)."""
         pixels, tokens = feats
         pixels = self.pixel_proj(pixels.permute(0, 2, 3, 1).flatten(1, 2))

@@ -1,5 +1,4 @@
 """The decoder of QB-Heat: from predicted features to pixels."""
-from typing import List, Optional, Union
 
 from mmengine.model import BaseModule
 from mmengine.registry import MODELS
@@ -35,7 +34,7 @@ class QBHeatDecoder(BaseModule):
         num_heads: int = 16,
         mlp_ratio: int = 4,
         patch_size: int = 16,
-        init_cfg: Optional[Union[List[dict], dict]] = None,
+        init_cfg: list[dict] | dict | None = None,
     ) -> None:
         super().__init__(init_cfg or dict(
             type='Xavier', layer='Linear', distribution='uniform'))

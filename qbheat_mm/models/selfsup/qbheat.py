@@ -1,5 +1,4 @@
 """QB-Heat pre-training: crop, encode, predict, decode, compare."""
-from typing import Dict, Optional, Tuple, Union
 
 import torch
 from mmengine.model import BaseModel
@@ -59,8 +58,8 @@ class QBHeat(BaseModel):
                  head: dict,
                  position: str = 'mixed',
                  num_models: int = 8,
-                 data_preprocessor: Optional[Union[dict, nn.Module]] = None,
-                 init_cfg: Optional[dict] = None) -> None:
+                 data_preprocessor: dict | nn.Module | None = None,
+                 init_cfg: dict | None = None) -> None:
         if not isinstance(data_preprocessor, nn.Module):
             data_preprocessor = MMPRETRAIN_MODELS.build(
                 dict(
@@ -77,9 +76,9 @@ class QBHeat(BaseModel):
 
     def forward(self,
                 inputs: Tensor,
-                data_samples: Optional[list] = None,
+                data_samples: list | None = None,
                 mode: str = 'tensor'
-                ) -> Union[Dict[str, Tensor], Tuple[Tensor, ...]]:
+                ) -> dict[str, Tensor] | tuple[Tensor, ...]:
         """The entry that mmengine's runner calls.
 
         Args:
@@ -97,13 +96,13 @@ class QBHeat(BaseModel):
             return self.extract_feat(inputs)
         raise RuntimeError(f"mode={mode!r}: QBHeat has 'loss' and 'tensor'")
 
-    def extract_feat(self, inputs: Tensor) -> Tuple[Tensor, ...]:
+    def extract_feat(self, inputs: Tensor) -> tuple[Tensor, ...]:
         """Features of whole images (B, 3, H, W), as the backbone's."""
         return self.backbone(inputs)
 
     def loss(self,
              inputs: Tensor,
-             data_samples: Optional[list] = None) -> Dict[str, Tensor]:
+             data_samples: list | None = None) -> dict[str, Tensor]:
         """The pre-training loss of images (B, 3, H, W)."""
         places = sample_places(len(inputs), self.position)
         pred = self.paint(inputs, places)
@@ -163,7 +162,7 @@ class QBHeat(BaseModel):
         return mask.flatten(1)
 
     @torch.no_grad()
-    def reconstruct(self, images: Tensor, place: str) -> Dict[str, Tensor]:
+    def reconstruct(self, images: Tensor, place: str) -> dict[str, Tensor]:
         """Paint whole images from one quarter of each.
 
         Args:
@@ -191,10 +190,17 @@ class QBHeat(BaseModel):
         mask[..., top:top + height // 2, left:left + width // 2] = 0
         return dict(pred=pred, mask=mask)
 
-    def _check_size(self, height: int, width: int) -> None:
-        """The quarter, or each of its four sub-blocks, is whole patches."""
+    @property
+    def size_unit(self) -> int:
+        """What height and width of images must be multiples of.
+
+        The quarter, or each of its four sub-blocks, is whole patches.
+        """
         parts = 2 if self.position == 'corner' else 4
-        unit = parts * self.head.patch_size
+        return parts * self.head.patch_size
+
+    def _check_size(self, height: int, width: int) -> None:
+        unit = self.size_unit
         if height % unit or width % unit:
             fit = [max(round(n / unit), 1) * unit for n in (height, width)]
             raise UserError(
@@ -204,7 +210,7 @@ class QBHeat(BaseModel):
                 f'multiples of {unit}; the nearest fit is {fit[0]}x{fit[1]} '
                 '(the scale of RandomResizedCrop in the train pipeline)')
 
-    def get_layer_depth(self, param_name: str) -> Tuple[int, int]:
+    def get_layer_depth(self, param_name: str) -> tuple[int, int]:
         """Depth of a parameter, see the backbone's method."""
         return self.backbone.get_layer_depth(param_name, 'backbone.')
 

@@ -1,5 +1,4 @@
 """The predictor of QB-Heat: from one quarter's features to the whole map."""
-from typing import Optional
 
 import torch
 from mmengine.model import BaseModule
@@ -40,7 +39,7 @@ class QBHeatPredictor(BaseModule):
                  embed_dims: int = 512,
                  position: str = 'mixed',
                  num_models: int = 8,
-                 init_cfg: Optional[dict] = None) -> None:
+                 init_cfg: dict | None = None) -> None:
         super().__init__(init_cfg or dict(type='Xavier', layer='Linear'))
         if position not in POSITIONS:
             raise UserError(f'position={position!r} is not one of '

@@ -1,5 +1,5 @@
 """Where the unmasked quarter stands in an image."""
-from typing import List, Sequence, Tuple
+from collections.abc import Sequence
 
 import torch
 
@@ -13,10 +13,10 @@ CENTER = 'center'
 POSITIONS = ('corner', 'center', 'mixed')
 
 #: Consecutive images of a batch that share a place: (place, count).
-Places = Sequence[Tuple[str, int]]
+Places = Sequence[tuple[str, int]]
 
 
-def sample_places(batch_size: int, position: str) -> List[Tuple[str, int]]:
+def sample_places(batch_size: int, position: str) -> list[tuple[str, int]]:
     """Give each image of a batch the place of its unmasked quarter.
 
     Corners are spread evenly over the batch, starting at a random one; in
@@ -52,7 +52,7 @@ def sample_places(batch_size: int, position: str) -> List[Tuple[str, int]]:
     return places
 
 
-def quarter_offset(place: str, height: int, width: int) -> Tuple[int, int]:
+def quarter_offset(place: str, height: int, width: int) -> tuple[int, int]:
     """Top and left of the unmasked quarter of a height x width map."""
     if place == CENTER:
         return height // 4, width // 4
