@@ -15,7 +15,7 @@ from torch.utils.data import Dataset
 
 @HOOKS.register_module()
 class RandomStateHook(Hook):
-    """Tie all random numbers to the seed, the rank and the epoch.
+    """Tie all random numbers to the seed, the rank and the progress.
 
     mmengine does not save random states, and seeds the workers of a data
     loader once, so that a resumed run draws other numbers than the run that
@@ -23,7 +23,7 @@ class RandomStateHook(Hook):
     in every epoch. With this hook
 
     - the main process (dropout, stochastic depth, the place of the visible
-      quarter) is seeded by seed, rank and epoch when an epoch starts;
+      quarter) is seeded in each iteration by seed, rank and iteration;
     - sample ``i`` of epoch ``e`` is augmented by random numbers that depend
       on the seed, ``e`` and ``i`` alone.
 
@@ -32,9 +32,9 @@ class RandomStateHook(Hook):
     workers and whether they persist, as long as the seed is set
     (``randomness=dict(seed=...)``) and the device computes deterministically.
 
-    In an iteration-based loop the main process is seeded in each iteration.
-    The augmentation is left to mmengine, which replays the data loader up to
-    the resumed iteration: exact with workers, not with ``num_workers=0``.
+    In an iteration-based loop the augmentation is left to mmengine, which
+    replays the data loader up to the resumed iteration: exact with workers,
+    not with ``num_workers=0``.
     """
 
     # Before every hook that may draw random numbers itself.
@@ -45,10 +45,9 @@ class RandomStateHook(Hook):
         self._epoch = torch.zeros((), dtype=torch.int64).share_memory_()
 
     def before_train_epoch(self, runner: Runner) -> None:
-        """Seed the main process and tell the workers the epoch."""
+        """Tell the data set, here and in the workers, the epoch."""
         if isinstance(runner.train_loop, IterBasedTrainLoop):
             return
-        seed_everything(_mix(runner.seed, get_rank(), runner.epoch))
         self._epoch.fill_(runner.epoch)
         dataset = runner.train_dataloader.dataset
         if not isinstance(vars(dataset).get('__getitems__'), _SeededFetch):
@@ -60,9 +59,10 @@ class RandomStateHook(Hook):
                           runner: Runner,
                           batch_idx: int,
                           data_batch=None) -> None:
-        """Seed the main process where epochs do not exist."""
-        if isinstance(runner.train_loop, IterBasedTrainLoop):
-            seed_everything(_mix(runner.seed, get_rank(), runner.iter))
+        """Seed the main process for the model's random numbers."""
+        seed = _mix(runner.seed, get_rank(), runner.iter)
+        _seed_cpu(seed)
+        torch.manual_seed(seed)
 
 
 class _SeededFetch:
@@ -90,12 +90,6 @@ class _SeededFetch:
                 _seed_cpu(_mix(self.seed, epoch, int(index)))
                 samples.append(self.dataset[index])
         return samples
-
-
-def seed_everything(seed: int) -> None:
-    """Seed Python, NumPy and torch on all devices."""
-    _seed_cpu(seed)
-    torch.manual_seed(seed)
 
 
 def _seed_cpu(seed: int) -> None:

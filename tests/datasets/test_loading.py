@@ -1,0 +1,78 @@
+# Copyright (c) QB-Heat MM authors. All rights reserved.
+import mmcv
+import numpy as np
+import pytest
+from mmengine.registry import TRANSFORMS
+
+from qbheat_mm.datasets.transforms.loading import is_cut
+from qbheat_mm.errors import UserError
+
+
+@pytest.fixture
+def image(tmp_path):
+    pixels = np.random.default_rng(0).integers(0, 255, (64, 48, 3), np.uint8)
+    return pixels, tmp_path
+
+
+def build(**kwargs):
+    return TRANSFORMS.build(dict(type='LoadNamedImageFromFile', **kwargs))
+
+
+def test_a_sound_image_loads_as_in_mmcv(image):
+    pixels, folder = image
+    file = str(folder / 'a.png')
+    mmcv.imwrite(pixels, file)
+    for settings in (dict(), dict(to_float32=True),
+                     dict(color_type='grayscale')):
+        ours = build(**settings)(dict(img_path=file))
+        theirs = TRANSFORMS.build(
+            dict(type='LoadImageFromFile', **settings))(dict(img_path=file))
+        assert ours.keys() == theirs.keys()
+        assert ours['img'].dtype == theirs['img'].dtype
+        np.testing.assert_array_equal(ours['img'], theirs['img'])
+        assert ours['ori_shape'] == theirs['ori_shape'] == (64, 48)
+
+
+@pytest.mark.parametrize('ending', ['jpg', 'png'])
+@pytest.mark.parametrize('backend', ['cv2', 'pillow'])
+@pytest.mark.parametrize('damage', ['cut', 'text', 'empty', 'missing'])
+def test_a_bad_image_is_named(image, ending, backend, damage):
+    pixels, folder = image
+    file = folder / f'bad.{ending}'
+    mmcv.imwrite(pixels, str(file))
+    content = file.read_bytes()
+    if damage == 'missing':
+        file.unlink()
+    else:
+        file.write_bytes(dict(cut=content[:len(content) // 2],
+                              text=b'<html>404</html>', empty=b'')[damage])
+    load = build(imdecode_backend=backend)
+    with pytest.raises(UserError) as error:
+        load(dict(img_path=str(file)))
+    assert str(file) in str(error.value)
+    assert '\n' not in str(error.value)
+
+    skip = build(imdecode_backend=backend, ignore_empty=True)
+    assert skip(dict(img_path=str(file))) is None
+
+
+def test_the_skipped_image_is_named_in_the_log(image, monkeypatch):
+    lines = []
+    monkeypatch.setattr('qbheat_mm.datasets.transforms.loading.print_log',
+                        lambda line, **kwargs: lines.append(line))
+    build(ignore_empty=True)(dict(img_path='nowhere.jpg'))
+    assert 'nowhere.jpg' in lines[0]
+
+
+def test_bytes_around_the_picture_are_no_damage(image):
+    pixels, folder = image
+    file = folder / 'a.jpg'
+    mmcv.imwrite(pixels, str(file))
+    whole = file.read_bytes()
+    # A thumbnail, itself a JPEG file, inside an application segment.
+    segment = b'\xff\xe1' + (len(whole) + 2).to_bytes(2, 'big') + whole
+    with_thumbnail = whole[:2] + segment + whole[2:]
+    assert not is_cut(with_thumbnail)
+    assert not is_cut(whole + b'\0' * 100)
+    assert is_cut(with_thumbnail[:-100])
+    assert mmcv.imfrombytes(with_thumbnail).shape == (64, 48, 3)
