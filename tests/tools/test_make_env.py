@@ -111,9 +111,10 @@ def test_a_made_environment_is_up_to_date(settings, made):
     lambda root, site: (root / 'qbheat_mm' / '.mim' / 'configs').rmdir(),
     lambda root, site: (root / 'requirements' / 'lock.txt').write_text(
         LOCK.read_text() + 'tqdm==4.70.0\n'),
+    lambda root, site: (root / 'setup.py').write_text('# another'),
     lambda root, site: os.environ.update(TORCH='2.11.0'),
 ], ids=['gone', 'other-version', 'project', 'operators', 'other-family',
-        'mim', 'lock', 'choice'])
+        'mim', 'lock', 'setup', 'choice'])
 def test_any_change_makes_it_out_of_date(settings, made, change, monkeypatch):
     monkeypatch.setenv('TORCH', '')  # restored after the test
     root, venv, site = made
@@ -213,11 +214,14 @@ def test_a_built_wheel_is_kept_and_reused(wheels, builder, tmp_path,
 
 @pytest.mark.parametrize('lines,message', [
     ('echo "[3/9] c++ nms.cpp"; echo error: no luck; exit 1', 'failed'),
-    ('cp {source} "$out"', 'without its operators')])
+    ('cp {whole} "$out"; exit 1', 'failed'),
+    ('cp {bare} "$out"', 'without its operators')])
 def test_a_failed_build_shows_its_log_and_leaves_nothing(
         wheels, builder, tmp_path, monkeypatch, capsys, lines, message):
-    source = make_wheel(tmp_path / 'mmcv-2.1.0-x.whl', OPS[:1])
-    python = builder(f'echo compiling; {lines.format(source=source)}')
+    whole = make_wheel(tmp_path / 'whole' / 'mmcv-2.1.0-x.whl', OPS)
+    bare = make_wheel(tmp_path / 'bare' / 'mmcv-2.1.0-x.whl', OPS[:1])
+    lines = lines.format(whole=whole, bare=bare)
+    python = builder(f'echo compiling; {lines}')
     with pytest.raises(Exception, match=message) as raised:
         build(wheels, python, monkeypatch)
     assert '.log' in str(raised.value)
