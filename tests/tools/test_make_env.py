@@ -132,7 +132,7 @@ def test_an_unfinished_environment_is_not_up_to_date(settings, made):
 
 FACTS = dict(torch='2.13.0+cu130', cuda='13.0', gpu=True, capability='90',
              nvcc='', python='cp311', machine='x86_64', header=__file__,
-             cxx='sh')
+             cxx='sh', includes=['torchs/headers'])
 
 
 def make_wheel(path, names):
@@ -176,6 +176,26 @@ def test_cuda_operators_need_an_nvcc_of_torchs_cuda(wheels, tmp_path):
         {**FACTS, 'nvcc': str(nvcc), 'cuda': '12.8'})
     assert 'no GPU' in wheels.why_not_cuda(
         {**FACTS, 'nvcc': str(nvcc), 'gpu': False})
+
+
+def test_a_build_for_the_cpu_sees_no_gpu_and_one_for_cuda_the_headers(
+        wheels, monkeypatch):
+    monkeypatch.setenv('CUDA_VISIBLE_DEVICES', '0')
+    monkeypatch.setenv('CPATH', 'mine')
+    env = wheels.build_environment(FACTS, with_cuda=False)
+    assert (env['FORCE_CUDA'], env['CUDA_VISIBLE_DEVICES']) == ('0', '')
+    env = wheels.build_environment(FACTS, with_cuda=True)
+    assert (env['FORCE_CUDA'], env['CUDA_VISIBLE_DEVICES']) == ('1', '0')
+    assert env['CPATH'] == os.pathsep.join(['mine', 'torchs/headers'])
+
+
+def test_uvs_settings_for_offline_work_reach_the_build(wheels, monkeypatch):
+    for name in ('PIP_FIND_LINKS', 'PIP_NO_INDEX'):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv('UV_FIND_LINKS', 'wheels')
+    monkeypatch.setenv('UV_OFFLINE', '1')
+    env = wheels.build_environment(FACTS, with_cuda=False)
+    assert (env['PIP_FIND_LINKS'], env['PIP_NO_INDEX']) == ('wheels', '1')
 
 
 @pytest.fixture

@@ -23,17 +23,19 @@ LOG_TAIL = 30  # lines of the log to show when a build fails
 
 # Asked of the environment's own Python, which has torch.
 QUERY = """
-import json, os, platform, sys, sysconfig
+import glob, json, os, platform, sys, sysconfig
 import torch
 from torch.utils.cpp_extension import CUDA_HOME
 gpu = torch.cuda.is_available()
+site = os.path.dirname(os.path.dirname(torch.__file__))
 print(json.dumps(dict(
     torch=torch.__version__, cuda=torch.version.cuda, gpu=gpu,
     capability=gpu and '%d%d' % torch.cuda.get_device_capability(),
     nvcc=CUDA_HOME and os.path.join(CUDA_HOME, 'bin', 'nvcc'),
     python='cp%d%d' % sys.version_info[:2], machine=platform.machine(),
     header=os.path.join(sysconfig.get_path('include'), 'Python.h'),
-    cxx=os.environ.get('CXX', 'c++'))))
+    cxx=os.environ.get('CXX', 'c++'),
+    includes=glob.glob(os.path.join(site, 'nvidia', '*', 'include')))))
 """
 
 
@@ -109,7 +111,8 @@ def cached_wheel(python: Path, version: str) -> Path:
             say(f'mmcv: reusing {wheels[0]}')
             return wheels[0]
         check_compiler(facts)
-        return build(python, version, folder, with_cuda=not reason)
+        return build(python, version, folder,
+                     build_environment(facts, with_cuda=not reason))
 
 
 def check_compiler(facts: dict) -> None:
@@ -123,7 +126,7 @@ def check_compiler(facts: dict) -> None:
             'is not there: install them (Debian: python3-dev)')
 
 
-def build(python: Path, version: str, folder: Path, with_cuda: bool) -> Path:
+def build(python: Path, version: str, folder: Path, env: dict) -> Path:
     """Build the wheel beside ``folder``, then move it there in one step."""
     log = cache_dir() / 'logs' / f'{folder.name}.log'
     log.parent.mkdir(parents=True, exist_ok=True)
@@ -139,7 +142,7 @@ def build(python: Path, version: str, folder: Path, with_cuda: bool) -> Path:
         say('mmcv: building the operators from source, once for this machine:'
             ' 5 to 15 minutes on 2 cores, shorter on more')
         say(f'mmcv: the compiler\'s words go to {log}')
-        code = watch(command, log, build_environment(work, with_cuda))
+        code = watch(command, log, dict(env, TMPDIR=str(work)))
         wheels = list(out.glob('mmcv-*.whl'))
         if code != 0 or not wheels:
             fail(log, f'the build of mmcv {version} failed')
@@ -152,11 +155,16 @@ def build(python: Path, version: str, folder: Path, with_cuda: bool) -> Path:
         shutil.rmtree(work, ignore_errors=True)
 
 
-def build_environment(work: Path, with_cuda: bool) -> dict:
+def build_environment(facts: dict, with_cuda: bool) -> dict:
     """The build's environment; uv's settings for offline work reach pip."""
-    env = dict(os.environ, MMCV_WITH_OPS='1', TMPDIR=str(work),
+    env = dict(os.environ, MMCV_WITH_OPS='1',
                FORCE_CUDA='1' if with_cuda else '0')
-    if not with_cuda:
+    if with_cuda:
+        # A toolkit may be nvcc alone: torch's own packages have the headers
+        # of the libraries, which its headers include.
+        paths = [env.get('CPATH', ''), *facts['includes']]
+        env['CPATH'] = os.pathsep.join(filter(None, paths))
+    else:
         env['CUDA_VISIBLE_DEVICES'] = ''
     if env.get('UV_FIND_LINKS'):
         env.setdefault('PIP_FIND_LINKS', env['UV_FIND_LINKS'])
