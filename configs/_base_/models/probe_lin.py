@@ -3,6 +3,11 @@
 # set `arch` with the width of pooled features and token: 912, 1696, 3136.
 model = dict(
     type='ImageClassifier',
+    data_preprocessor=dict(
+        num_classes=1000,
+        mean=[123.675, 116.28, 103.53],
+        std=[58.395, 57.12, 57.375],
+        to_rgb=True),
     backbone=dict(
         type='MobileFormer',
         arch='mf-285m',

@@ -1,8 +1,13 @@
 # `tran-1`: a transformer block before pooling and classifier (Section
 # "Evaluation: Decoder Probing"), of width 192, 384, 768 for the three
-# encoders.
+# encoders. Label smoothing and dropout: Table "tran-1 probing setting".
 model = dict(
     type='ImageClassifier',
+    data_preprocessor=dict(
+        num_classes=1000,
+        mean=[123.675, 116.28, 103.53],
+        std=[58.395, 57.12, 57.375],
+        to_rgb=True),
     backbone=dict(
         type='MobileFormer',
         arch='mf-285m',
@@ -15,7 +20,8 @@ model = dict(
         in_channels=720,
         token_dims=192,
         embed_dims=192,
-        depth=1),
+        depth=1,
+        drop_rate=0.1),
     head=dict(
         type='LinearClsHead',
         num_classes=1000,

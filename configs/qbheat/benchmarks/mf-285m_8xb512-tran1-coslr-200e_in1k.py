@@ -1,0 +1,10 @@
+_base_ = [
+    '../../_base_/models/probe_tran.py',
+    '../../_base_/datasets/imagenet_randaug.py',
+    '../../_base_/schedules/probe_tran_adamw_coslr.py',
+    '../../_base_/runtime_mmpretrain.py'
+]
+
+# Table "tran-1 probing setting": random erasing depends on the encoder.
+train_dataloader = dict(
+    dataset=dict(pipeline={{_base_.pipeline_without_erasing}}))

@@ -1,0 +1,13 @@
+# Table "End-to-end fine-tuning setting", with the deeper decoder of Table
+# "Fine-tuning on ImageNet-1K with deeper decoders". The encoder comes from
+# pre-training, the decoder starts anew: the paper names no probing for it.
+_base_ = [
+    '../../_base_/models/finetune_tran.py',
+    '../../_base_/datasets/imagenet_randaug.py',
+    '../../_base_/schedules/finetune_adamw_coslr.py',
+    '../../_base_/runtime_mmpretrain.py'
+]
+
+model = dict(neck=dict(depth=4))
+
+train_dataloader = dict(batch_size=64)

@@ -1,0 +1,14 @@
+_base_ = [
+    '../../_base_/models/probe_lin.py',
+    '../../_base_/datasets/imagenet_cls.py',
+    '../../_base_/schedules/probe_lin_sgd_coslr.py',
+    '../../_base_/runtime_mmpretrain.py'
+]
+
+model = dict(
+    backbone=dict(arch='mf-3.7g'),
+    neck=[
+        dict(type='PoolWithToken'),
+        dict(type='ClsBatchNormNeck', input_features=3136)
+    ],
+    head=dict(in_channels=3136))
