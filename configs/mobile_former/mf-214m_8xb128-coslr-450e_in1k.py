@@ -1,0 +1,17 @@
+_base_ = [
+    '../_base_/models/mobile_former_v1.py',
+    '../_base_/datasets/imagenet_mobile_former.py',
+    '../_base_/schedules/mobile_former_adamw_coslr.py',
+    '../_base_/runtime_mmpretrain.py'
+]
+
+model = dict(
+    backbone=dict(arch='mf-214m'),
+    neck=dict(
+        in_channels=960,
+        token_dims=192,
+        mid_channels=1600,
+        drop_rate=0.2),
+    head=dict(in_channels=1600))
+
+optim_wrapper = dict(optimizer=dict(lr=9e-4, weight_decay=0.15))

@@ -1,0 +1,17 @@
+_base_ = [
+    '../_base_/models/mobile_former_v1.py',
+    '../_base_/datasets/imagenet_mobile_former.py',
+    '../_base_/schedules/mobile_former_adamw_coslr.py',
+    '../_base_/runtime_mmpretrain.py'
+]
+
+model = dict(
+    backbone=dict(arch='mf-52m'),
+    neck=dict(
+        in_channels=576,
+        token_dims=128,
+        mid_channels=1024,
+        drop_rate=0.2),
+    head=dict(in_channels=1024))
+
+optim_wrapper = dict(optimizer=dict(lr=8e-4, weight_decay=0.1))
