@@ -135,6 +135,12 @@ FACTS = dict(torch='2.13.0+cu130', cuda='13.0', gpu=True, capability='90',
              cxx='sh', includes=['torchs/headers'])
 
 
+def make_script(path, lines):
+    path.write_text(f'#!/bin/sh\n{lines}\n')
+    path.chmod(path.stat().st_mode | stat.S_IXUSR)
+    return path
+
+
 def make_wheel(path, names):
     path.parent.mkdir(parents=True, exist_ok=True)
     with zipfile.ZipFile(path, 'w') as archive:
@@ -166,9 +172,7 @@ def test_each_thing_the_binary_depends_on_changes_the_key(wheels):
 
 
 def test_cuda_operators_need_an_nvcc_of_torchs_cuda(wheels, tmp_path):
-    nvcc = tmp_path / 'nvcc'
-    nvcc.write_text('#!/bin/sh\necho release 13.0, V13.0.88\n')
-    nvcc.chmod(nvcc.stat().st_mode | stat.S_IXUSR)
+    nvcc = make_script(tmp_path / 'nvcc', 'echo release 13.0, V13.0.88')
     assert wheels.why_not_cuda({**FACTS, 'nvcc': str(nvcc)}) == ''
     assert 'no nvcc' in wheels.why_not_cuda(FACTS)
     assert 'no nvcc' in wheels.why_not_cuda({**FACTS, 'nvcc': None})
@@ -178,13 +182,18 @@ def test_cuda_operators_need_an_nvcc_of_torchs_cuda(wheels, tmp_path):
         {**FACTS, 'nvcc': str(nvcc), 'gpu': False})
 
 
-def test_a_build_for_the_cpu_sees_no_gpu_and_one_for_cuda_the_headers(
-        wheels, monkeypatch):
+def test_a_build_for_the_cpu_sees_no_gpu_and_one_for_cuda_its_toolkit(
+        wheels, monkeypatch, tmp_path):
+    monkeypatch.delenv('CUDA_HOME', raising=False)
     monkeypatch.setenv('CUDA_VISIBLE_DEVICES', '0')
     monkeypatch.setenv('CPATH', 'mine')
     env = wheels.build_environment(FACTS, with_cuda=False)
     assert (env['FORCE_CUDA'], env['CUDA_VISIBLE_DEVICES']) == ('0', '')
-    env = wheels.build_environment(FACTS, with_cuda=True)
+    nvcc = make_script(tmp_path / 'nvcc',
+                       'echo "#$ TOP=/toolkit/bin/.." >&2')
+    env = wheels.build_environment({**FACTS, 'nvcc': str(nvcc)},
+                                   with_cuda=True)
+    assert env['CUDA_HOME'] == '/toolkit'
     assert (env['FORCE_CUDA'], env['CUDA_VISIBLE_DEVICES']) == ('1', '0')
     assert env['CPATH'] == os.pathsep.join(['mine', 'torchs/headers'])
 
@@ -203,12 +212,10 @@ def builder(tmp_path):
     """A stand-in for Python whose ``-m pip wheel`` runs a shell's lines."""
 
     def script(lines):
-        path = tmp_path / 'python'
-        path.write_text(
-            '#!/bin/sh\nwhile [ "$1" != --wheel-dir ]; do shift; done\n'
-            f'out=$2; mkdir -p "$out"\n{lines}\n')
-        path.chmod(path.stat().st_mode | stat.S_IXUSR)
-        return path
+        return make_script(
+            tmp_path / 'python',
+            'while [ "$1" != --wheel-dir ]; do shift; done\n'
+            f'out=$2; mkdir -p "$out"\n{lines}')
 
     return script
 

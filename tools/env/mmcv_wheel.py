@@ -79,6 +79,15 @@ def why_not_cuda(facts: dict) -> str:
     return ''
 
 
+def toolkit(nvcc: str) -> str:
+    """The toolkit of an nvcc, which may be a script that calls another."""
+    text = subprocess.run(
+        [nvcc, '--dryrun', '-x', 'cu', '-c', os.devnull],
+        capture_output=True, text=True).stderr
+    top = re.search(r'^#\$ TOP=(.+)$', text, re.M)
+    return os.path.normpath(top.group(1) if top else f'{nvcc}/../..')
+
+
 def key(version: str, facts: dict, with_cuda: bool) -> str:
     """Name the folder of a wheel by all that its binary depends on."""
     ops = 'cpu'
@@ -160,6 +169,7 @@ def build_environment(facts: dict, with_cuda: bool) -> dict:
     env = dict(os.environ, MMCV_WITH_OPS='1',
                FORCE_CUDA='1' if with_cuda else '0')
     if with_cuda:
+        env.setdefault('CUDA_HOME', toolkit(facts['nvcc']))
         # A toolkit may be nvcc alone: torch's own packages have the headers
         # of the libraries, which its headers include.
         paths = [env.get('CPATH', ''), *facts['includes']]
