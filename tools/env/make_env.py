@@ -149,7 +149,12 @@ def make() -> None:
     write_stamp(VENV, settings, fingerprint='')
     install(settings, uv)
     say('checking')
-    run([str(PYTHON), '-m', 'qbheat_mm.check_env'], cwd=VENV)
+    try:
+        run([str(PYTHON), '-m', 'qbheat_mm.check_env'], cwd=VENV)
+    except EnvError as error:
+        raise EnvError('the environment does not fit: follow the commands '
+                       f'above, or remove {VENV} and make it again'
+                       ) from error
     write_stamp(VENV, settings, fingerprint(ROOT, VENV, settings))
     say(f'{VENV} is ready')
 
