@@ -132,25 +132,29 @@ class GivenFeatures(nn.Module):
 
 
 @pytest.fixture
-def build_head():
+def head_config():
+    """Config of a small detector on :class:`GivenFeatures`."""
+    cfg = Config.fromfile(CONFIGS / '_base_/models/mf-dec.py').model
+    cfg.backbone = dict(type='GivenFeatures')
+    cfg.update(
+        in_channels=(6, 10),
+        depths=(2, 1, 1),
+        num_queries=7,
+        embed_dims=32,
+        num_heads=4,
+        mobile_mlp_dims=64,
+        former_mlp_dims=48)
+    cfg.bbox_head.update(num_classes=3, embed_dims=32)
+    return cfg
+
+
+@pytest.fixture
+def build_head(head_config):
     """A function that builds a small detector on :class:`GivenFeatures`."""
 
-    def build(num_classes=3, **kwargs):
-        cfg = Config.fromfile(CONFIGS / '_base_/models/mf-dec.py').model
-        cfg.backbone = dict(type='GivenFeatures')
-        cfg.update(
-            in_channels=(6, 10),
-            depths=(2, 1, 1),
-            num_queries=7,
-            embed_dims=32,
-            num_heads=4,
-            mobile_mlp_dims=64,
-            former_mlp_dims=48)
-        cfg.update(kwargs)
-        cfg.bbox_head.update(
-            num_classes=num_classes, embed_dims=cfg.embed_dims)
+    def build(**kwargs):
         torch.manual_seed(0)
-        model = MODELS.build(cfg)
+        model = MODELS.build(dict(head_config, **kwargs))
         model.init_weights()
         return model
 
