@@ -1,5 +1,6 @@
 # Copyright (c) QB-Heat MM authors. All rights reserved.
 from .hooks import (
+    AnalysisHook,
     CheckpointMatchHook,
     RandomStateHook,
     RequireCheckpointHook,
@@ -8,6 +9,6 @@ from .hooks import (
 from .pretrained_encoder import PretrainedEncoder
 
 __all__ = [
-    'CheckpointMatchHook', 'PretrainedEncoder', 'RandomStateHook',
-    'RequireCheckpointHook', 'StopOnNonFiniteLossHook'
+    'AnalysisHook', 'CheckpointMatchHook', 'PretrainedEncoder',
+    'RandomStateHook', 'RequireCheckpointHook', 'StopOnNonFiniteLossHook'
 ]

@@ -1,0 +1,85 @@
+# Copyright (c) QB-Heat MM authors. All rights reserved.
+"""The matrices that a predictor has learned, by scale and direction."""
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import torch
+from torch import Tensor, nn
+
+from ..layers.linear_extrapolation import DIRECTIONS, LinearExtrapolation
+from ..models.selfsup import QBHeatPredictor
+
+#: Name of a scale: the predictor's module, and its step as a share of the
+#: image's side. The fine scale first, as in the paper's tables.
+SCALES = dict(quarter=('quarter_step', 1 / 4), half=('half_step', 1 / 2))
+
+
+def linear_models(predictor: QBHeatPredictor) -> dict[str, nn.Module]:
+    """The :class:`LinearExtrapolation` of each scale that was trained.
+
+    Returns:
+        dict[str, LinearExtrapolation]: Of ``'quarter'`` and ``'half'`` those
+        that ``position`` of the predictor uses.
+    """
+    return {
+        scale: getattr(predictor, name)
+        for scale, (name, _) in SCALES.items() if hasattr(predictor, name)
+    }
+
+
+@torch.no_grad()
+def learned_matrices(
+        predictor: QBHeatPredictor) -> dict[str, dict[str, Tensor]]:
+    """All matrices M of a predictor, explicit and derived.
+
+    The step is a part of M: ``M = dx * A`` to the right and ``M = dy * B``
+    downwards, where the prediction is ``z + M z``.
+
+    Returns:
+        dict[str, dict[str, Tensor]]: Scale, then direction (``'right'`` ...),
+        to (D, D) in double precision on the CPU.
+    """
+    return {
+        scale: {
+            name: linear.matrix(direction).detach().double().cpu()
+            for name, direction in DIRECTIONS.items()
+        }
+        for scale, linear in linear_models(predictor).items()
+    }
+
+
+@torch.no_grad()
+def derive(horizontal: Tensor, vertical: Tensor) -> dict[str, Tensor]:
+    """What two explicit models make of the other six directions.
+
+    Args:
+        horizontal (Tensor): The matrix to the right, (D, D).
+        vertical (Tensor): The matrix downwards, (D, D).
+
+    Returns:
+        dict[str, Tensor]: All eight directions ("Derivation of Implicit
+        Linear Models", appendix).
+    """
+    linear = LinearExtrapolation(len(horizontal), num_models=2)
+    linear.to(horizontal)
+    linear.weight.copy_(torch.stack([horizontal, vertical]))
+    return {
+        name: linear.matrix(direction)
+        for name, direction in DIRECTIONS.items()
+    }
+
+
+@contextmanager
+def evaluating(model: nn.Module) -> Iterator[nn.Module]:
+    """Put a model in evaluation mode and each module back afterwards.
+
+    ``model.train()`` would not do: frozen parts are in evaluation mode while
+    the rest trains.
+    """
+    training = {module: module.training for module in model.modules()}
+    model.eval()
+    try:
+        yield model
+    finally:
+        for module, mode in training.items():
+            module.training = mode

@@ -1,0 +1,170 @@
+# Copyright (c) QB-Heat MM authors. All rights reserved.
+"""A trained model from its configuration and its checkpoint."""
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from mmengine.config import Config
+from mmengine.registry import MODELS, init_default_scope
+from mmpretrain.registry import MODELS as MMPRETRAIN_MODELS
+from torch import Tensor, nn
+
+from ..analysis.pixels import PixelSpace
+from ..compat import load_checkpoint
+from ..engine import PretrainedEncoder
+from ..engine.matching import compare, describe_backbone, non_finite
+from ..errors import UserError
+from ..models.selfsup import QBHeat
+
+
+@dataclass(frozen=True)
+class TrainedEncoder:
+    """An encoder in evaluation mode and its pixels.
+
+    Attributes:
+        backbone (nn.Module): The encoder.
+        pixels (PixelSpace): Between pictures and its input.
+    """
+    backbone: nn.Module
+    pixels: PixelSpace
+
+    def to(self, device: str) -> None:
+        """Move encoder and pixels to a device."""
+        self.backbone.to(device)
+        self.pixels.preprocessor.to(device)
+
+
+def build_pretraining(cfg: Config, path: str) -> QBHeat:
+    """Build the pre-training model of a configuration, without weights.
+
+    Args:
+        cfg (Config): The configuration.
+        path (str): Its file, for messages.
+
+    Raises:
+        UserError: If it is not one of QB-Heat's pre-training.
+    """
+    init_default_scope(cfg.get('default_scope', 'mmpretrain'))
+    kind = cfg.get('model', {}).get('type')
+    if kind not in ('QBHeat', QBHeat):
+        raise UserError(
+            f"configuration '{path}' has model.type={kind!r}, which has "
+            'neither predictor nor decoder: give the configuration of the '
+            "pre-training (model.type='QBHeat')")
+    model = MODELS.build(cfg.model)
+    return model.eval()
+
+
+def load_pretraining(model: QBHeat, checkpoint: str) -> dict:
+    """Fill a pre-training model from its checkpoint, entirely or not at all.
+
+    Args:
+        model (QBHeat): Filled in place.
+        checkpoint (str): File or URL.
+
+    Returns:
+        dict: ``epoch`` and ``iter`` of the checkpoint, as far as it knows.
+
+    Raises:
+        FileNotFoundError: If there is no such file.
+        UserError: If the checkpoint lacks predictor and decoder, is of
+            another model, refused or damaged, or holds values that are not
+            finite.
+    """
+    content = load_checkpoint(checkpoint, map_location='cpu')
+    tensors = _tensors(content)
+    needed = model.state_dict()
+    _require_parts(needed, tensors, checkpoint)
+    found = {name: tensors[name] for name in needed if name in tensors}
+    mismatch = compare(needed, found)
+    if mismatch:
+        origin = describe_backbone(content)
+        origin = f', trained with {origin},' if origin else ''
+        raise UserError(
+            f"checkpoint '{checkpoint}'{origin} does not fit the "
+            f'configuration: {mismatch}; give the configuration that it was '
+            'trained with')
+    broken = non_finite(found)
+    if broken:
+        raise UserError(
+            f"checkpoint '{checkpoint}' holds NaN or infinite values in "
+            f'{len(broken)} tensors ({", ".join(broken[:3])}): the run that '
+            'wrote it diverged; take an earlier checkpoint')
+    model.load_state_dict(found, strict=False)
+    meta = content.get('meta')
+    meta = meta if isinstance(meta, Mapping) else {}
+    return {key: meta[key] for key in ('epoch', 'iter') if key in meta}
+
+
+def load_encoder(cfg: Config, path: str, checkpoint: str) -> TrainedEncoder:
+    """Build ``model.backbone`` of any configuration and load its weights.
+
+    Args:
+        cfg (Config): Of pre-training, probing, classification or detection.
+        path (str): Its file, for messages.
+        checkpoint (str): Any checkpoint that holds the encoder.
+
+    Raises:
+        FileNotFoundError: If there is no such file.
+        UserError: If there is no backbone, or the checkpoint does not fit.
+    """
+    model = cfg.get('model', {})
+    if 'backbone' not in model:
+        raise UserError(f"configuration '{path}' has no model.backbone")
+    init_default_scope(cfg.get('default_scope', 'mmpretrain'))
+    backbone = MODELS.build(model.backbone)
+    PretrainedEncoder(checkpoint)(backbone)
+    # mmpretrain's classifiers have their preprocessor outside the model.
+    settings = dict(
+        model.get('data_preprocessor') or cfg.get('data_preprocessor') or {})
+    settings.setdefault('type', 'SelfSupDataPreprocessor' if 'predictor' in
+                        model else 'ClsDataPreprocessor')
+    pixels = PixelSpace(MMPRETRAIN_MODELS.build(settings))
+    return TrainedEncoder(backbone.eval(), pixels)
+
+
+def training_size(cfg: Config) -> tuple[int, int] | None:
+    """Height and width that a configuration's pipeline crops images to.
+
+    Returns:
+        tuple[int, int] | None: None where no transform of mmpretrain says so.
+    """
+    if cfg.get('default_scope', 'mmpretrain') != 'mmpretrain':
+        return None
+    for loader in ('train_dataloader', 'val_dataloader', 'test_dataloader'):
+        dataset = (cfg.get(loader) or {}).get('dataset') or {}
+        while 'dataset' in dataset:
+            dataset = dataset['dataset']
+        for step in dataset.get('pipeline') or ():
+            size = step.get('scale', step.get('crop_size'))
+            if 'Crop' in str(step.get('type', '')) and size is not None:
+                return (size, size) if isinstance(size, int) else tuple(size)
+    return None
+
+
+def _tensors(content) -> dict[str, Tensor]:
+    """Named tensors of a checkpoint, without a wrapper's prefix."""
+    if isinstance(content, Mapping) and isinstance(
+            content.get('state_dict'), Mapping):
+        content = content['state_dict']
+    if not isinstance(content, Mapping):
+        return {}
+    return {
+        name.removeprefix('module.'): tensor
+        for name, tensor in content.items() if isinstance(tensor, Tensor)
+    }
+
+
+def _require_parts(needed: Mapping, found: Mapping, checkpoint: str) -> None:
+    """Say why a checkpoint of the encoder alone is not enough."""
+    absent = [
+        f'{part} ({name}.*)'
+        for name, part in (('predictor', 'predictor'), ('neck', 'decoder'))
+        if not any(key.startswith(f'{name}.') and key in needed
+                   for key in found)
+    ]
+    if absent:
+        raise UserError(
+            f"checkpoint '{checkpoint}' holds no {' and no '.join(absent)}: "
+            'the matrices and the painting are theirs, and probing, '
+            'fine-tuning and export keep the encoder alone; give a '
+            'checkpoint of the pre-training run itself')

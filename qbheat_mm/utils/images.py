@@ -1,0 +1,109 @@
+# Copyright (c) QB-Heat MM authors. All rights reserved.
+"""Images for a look at a trained model: find, load and fit them."""
+import logging
+import os
+import os.path as osp
+from collections.abc import Sequence
+
+import mmcv
+import numpy as np
+from mmengine.logging import print_log
+
+from ..datasets.transforms import LoadNamedImageFromFile
+from ..errors import UserError
+
+_ENDINGS = ('.jpg', '.jpeg', '.png', '.ppm', '.bmp', '.pgm', '.tif', '.tiff',
+            '.webp')
+
+
+def find_images(paths: Sequence[str]) -> list[str]:
+    """Files, and the images in folders and in the folders inside those.
+
+    Args:
+        paths (Sequence[str]): Files and folders.
+
+    Returns:
+        list[str]: Files as given, those of a folder sorted.
+
+    Raises:
+        UserError: A path that does not exist, a folder without images.
+    """
+    found = []
+    for path in paths:
+        if not osp.exists(path):
+            raise UserError(f"image '{path}' does not exist: the path is "
+                            f"taken from '{os.getcwd()}'")
+        files = _images_below(path) if osp.isdir(path) else [path]
+        if not files:
+            raise UserError(f"folder '{path}' holds no image "
+                            f'({", ".join(_ENDINGS)}): give another folder, '
+                            'or files by name')
+        found += files
+    return found
+
+
+def _images_below(folder: str) -> list[str]:
+    return sorted(
+        osp.join(root, name)
+        for root, _, names in os.walk(folder, followlinks=True)
+        for name in names if name.lower().endswith(_ENDINGS))
+
+
+def load_images(files: Sequence[str],
+                size: tuple[int, int] | None,
+                unit: int = 1) -> tuple[list[str], list[np.ndarray]]:
+    """Load what can be loaded and bring it to a size that a model accepts.
+
+    Greyscale, transparent and CMYK files become three channels, as in
+    training. A file that is cut or no image is named in a warning and left
+    out.
+
+    Args:
+        files (Sequence[str]): Files.
+        size (tuple[int, int], optional): Height and width to scale and crop
+            to; None keeps each image's own size, rounded to ``unit``.
+        unit (int): What own sizes become multiples of. Defaults to 1.
+
+    Returns:
+        tuple[list[str], list[np.ndarray]]: The files that could be loaded
+        and their images, (H, W, 3), BGR, uint8.
+
+    Raises:
+        UserError: No file could be loaded.
+    """
+    load = LoadNamedImageFromFile()
+    names, images = [], []
+    for file in files:
+        try:
+            image = load(dict(img_path=file))['img']
+        except UserError as error:
+            reason = str(error).split(':')[0]
+            print_log(f'skipped: {reason}', logger='current',
+                      level=logging.WARNING)
+            continue
+        names.append(file)
+        images.append(fit(image, size or fitting_size(image, unit)))
+    if not images:
+        raise UserError(f'none of {len(files)} files could be loaded, see '
+                        f"the warnings above (the first is '{files[0]}')")
+    return names, images
+
+
+def fitting_size(image: np.ndarray, unit: int) -> tuple[int, int]:
+    """The multiples of ``unit`` nearest to height and width."""
+    height, width = (max(round(n / unit), 1) * unit for n in image.shape[:2])
+    return height, width
+
+
+def fit(image: np.ndarray, size: tuple[int, int]) -> np.ndarray:
+    """Scale an image to cover ``size`` (height, width) and crop its middle."""
+    height, width = size
+    ratio = max(height / image.shape[0], width / image.shape[1])
+    scaled = (max(round(image.shape[1] * ratio), width),
+              max(round(image.shape[0] * ratio), height))
+    if scaled != (image.shape[1], image.shape[0]):
+        method = 'area' if ratio < 1 else 'bicubic'
+        image = mmcv.imresize(image, scaled, interpolation=method)
+    top = (image.shape[0] - height) // 2
+    left = (image.shape[1] - width) // 2
+    return np.ascontiguousarray(image[top:top + height, left:left + width])

@@ -1,0 +1,171 @@
+# Copyright (c) QB-Heat MM authors. All rights reserved.
+"""Roll the learned linear system out from one position of the feature map.
+
+Shows z(x, y) = exp(Ax) exp(By) z(0, 0) beside the encoder's real features,
+and the error by distance over all starts and images.
+"""
+
+import torch
+
+from qbheat_mm.analysis.features import projected_features
+from qbheat_mm.analysis.figures.heat_flow import (
+    Rollout,
+    draw_errors,
+    draw_rollouts,
+)
+from qbheat_mm.analysis.heat_flow import (
+    Flow,
+    error_by_distance,
+    principal_colours,
+    roll_out,
+)
+from qbheat_mm.analysis.matrices import SCALES, learned_matrices
+from qbheat_mm.analysis.pixels import PixelSpace
+from qbheat_mm.analysis.report import Report, Table
+from qbheat_mm.errors import UserError
+from qbheat_mm.launching import report_user_errors
+from qbheat_mm.launching.analysis_tool import (
+    analysis_parser,
+    as_batch,
+    print_tables,
+    read_images,
+    read_settings,
+    write,
+)
+from qbheat_mm.launching.trained_model import (
+    build_pretraining,
+    load_pretraining,
+)
+
+CAPTION = (
+    'Colours are the first three principal components of the real features of '
+    'each image; the framed position is the start z(0, 0), from which the '
+    'learned A and B alone make the rest. "exact" is the flow whose step is '
+    'the trained prediction I + M; "euler" has A = M / Δ. Errors are averages '
+    'over all starts and images, relative to the spread of the features: 1 is '
+    'as bad as the mean feature everywhere. Training compares pixels, never '
+    'features, so that nothing forces these errors to be small.')
+
+
+def parse_args(argv=None):
+    """Read the command line."""
+    parser = analysis_parser(__doc__)
+    parser.add_argument(
+        '--scale', choices=tuple(SCALES),
+        help='whose A and B to use; by default those of the quarter step, '
+        'where the model has one')
+    parser.add_argument(
+        '--start', type=int, nargs=2, default=(0, 0),
+        metavar=('COLUMN', 'ROW'),
+        help='position of the start; defaults to the top left corner')
+    parser.add_argument(
+        '--by-quarter', action='store_true',
+        help='encode the four quarters one by one, as in pre-training')
+    parser.add_argument(
+        '--rows', type=int, default=4, metavar='N',
+        help='images in the picture; defaults to 4')
+    return parser.parse_args(argv)
+
+
+def choose_scale(matrices: dict, wanted: str | None) -> str:
+    """The scale whose matrices are used."""
+    scale = wanted or next(iter(matrices))
+    if scale not in matrices:
+        raise UserError(f'--scale {wanted}: this model has only matrices of '
+                        f'the {next(iter(matrices))} step (model.position)')
+    return scale
+
+
+def roll_out_image(field: torch.Tensor, flows: dict, start: tuple,
+                   per_step: tuple) -> dict:
+    """Fields of one image by reading, from ``start`` over the whole map."""
+    height, width = field.shape[:2]
+    column, row = start
+    if not (0 <= column < width and 0 <= row < height):
+        raise UserError(f'--start {column} {row}: the feature map has '
+                        f'{width} columns and {height} rows')
+    steps_x = [(x - column) / per_step[0] for x in range(width)]
+    steps_y = [(y - row) / per_step[1] for y in range(height)]
+    return {
+        reading: roll_out(field[row, column], flow_x, flow_y, steps_x, steps_y)
+        for reading, (flow_x, flow_y) in flows.items()
+    }
+
+
+def error_table(errors: dict, trained: list) -> Table:
+    """Errors at the distances that training predicted over."""
+    table = Table('Error / spread of the features', [
+        'direction', 'distance (positions)', 'flow (exact)', 'flow (euler)',
+        'constant (A = B = 0)'])
+    for name in ('right', 'down', 'right_down'):
+        for distance in sorted({1, *trained}):
+            cells = [errors[reading][name]['flow'] for reading in errors]
+            cells.append(errors['exact'][name]['constant'])
+            if distance < len(cells[0]):
+                table.rows.append([name.replace('_', ' '), distance, *(
+                    float(cell[distance]) for cell in cells)])
+    return table
+
+
+def main(argv=None) -> None:
+    """Roll out."""
+    args = parse_args(argv)
+    cfg = read_settings(args)
+    model = build_pretraining(cfg, args.config)
+    epoch = load_pretraining(model, args.checkpoint)
+    matrices = learned_matrices(model.predictor)
+    scale = choose_scale(matrices, args.scale)
+    model.to(args.device)
+    files, images = read_images(args, cfg, model.size_unit)
+    inputs = PixelSpace(model.data_preprocessor).normalize(as_batch(images))
+    fields = projected_features(model, inputs, args.by_quarter).cpu()
+
+    step = SCALES[scale][1]
+    per_step = (fields.shape[2] * step, fields.shape[1] * step)
+    flows = {
+        reading: [Flow(matrices[scale][name], reading)
+                  for name in ('right', 'down')]
+        for reading in ('exact', 'euler')
+    }
+    errors = {
+        reading: error_by_distance(fields, *flow, per_step)
+        for reading, flow in flows.items()
+    }
+    trained = [round(per_step[0])]
+    rollouts, arrays = [], {}
+    for number, image in enumerate(images[:args.rows]):
+        found = roll_out_image(fields[number], flows, tuple(args.start),
+                               per_step)
+        colours = principal_colours(fields[number], *found.values())
+        rollouts.append(Rollout(image[..., ::-1], dict(zip(
+            ['encoder\'s features',
+             *(f'linear flow ({reading})' for reading in found)],
+            (colour.numpy() for colour in colours))), tuple(args.start)))
+        arrays[f'features_{number}'] = fields[number].numpy()
+        for reading, field in found.items():
+            arrays[f'flow_{reading}_{number}'] = field.float().numpy()
+
+    report = Report(
+        'heat_flow', 'Heat flow: the learned linear system, solved', CAPTION,
+        tables=[error_table(errors, trained)],
+        numbers=dict(
+            scale=scale, positions_per_step=per_step, start=list(args.start),
+            by_quarter=args.by_quarter,
+            negative_eigenvalues={
+                name: flow.negative_eigenvalues
+                for name, flow in zip('AB', flows['exact'])},
+            errors={
+                reading: {name: {key: value.tolist()
+                                 for key, value in found.items()}
+                          for name, found in directions.items()}
+                for reading, directions in errors.items()}),
+        source=dict(config=args.config, checkpoint=args.checkpoint,
+                    images=files, **epoch))
+    write(args.out, report, dict(
+        heat_flow=draw_rollouts(rollouts),
+        heat_flow_error=draw_errors(errors, trained)), arrays)
+    print_tables(report)
+
+
+if __name__ == '__main__':
+    report_user_errors(main)
