@@ -89,22 +89,52 @@ test_cfg = dict(type='TestLoop')
 """
 
 
-def run(*command, cwd, ok=True, **env):
-    """Run a command as a user would; return all that it printed."""
-    done = subprocess.run(
-        [str(part) for part in command],
-        cwd=cwd, capture_output=True, text=True, timeout=300,
-        env=dict(os.environ, OMP_NUM_THREADS='1',
-                 PYTHONPATH=f'{ROOT}{os.pathsep}'
-                 f'{os.environ.get("PYTHONPATH", "")}', **env))
+def run(*command, cwd, ok=True, path=None, programs=None, **env):
+    """Run a command as a user would; return all that it printed.
+
+    Args:
+        command (Any): The command and its arguments.
+        cwd (Path): Where it runs.
+        ok (bool): Whether it is to succeed.
+        path (Path, optional): Folder of Python modules.
+        programs (Path, optional): Folder of programs.
+        env (str): Further environment variables.
+    """
+    env.update(OMP_NUM_THREADS='1')
+    for name, folder in (('PYTHONPATH', path), ('PATH', programs)):
+        if folder:
+            env[name] = f'{folder}{os.pathsep}{os.environ.get(name, "")}'
+    done = subprocess.run([str(part) for part in command], cwd=cwd,
+                          capture_output=True, text=True, timeout=300,
+                          env=dict(os.environ, **env))
     output = done.stdout + done.stderr
     assert (done.returncode == 0) == ok, output
     return output
 
 
-def tool(name, *args, **kwargs):
-    """Run one of the Python tools of the project."""
-    return run(sys.executable, ROOT / 'tools' / name, *args, **kwargs)
+@pytest.fixture(scope='session')
+def tool(tmp_path_factory):
+    """Run a Python tool of the project in an empty folder."""
+    folder = tmp_path_factory.mktemp('tool')
+    return lambda name, *args, **kwargs: run(
+        sys.executable, ROOT / 'tools' / name, *args, cwd=folder, **kwargs)
+
+
+@pytest.fixture(scope='session')
+def script(tmp_path_factory):
+    """Run a shell script of the project in an empty folder."""
+    folder = tmp_path_factory.mktemp('script')
+    return lambda name, *args, **kwargs: run(
+        ROOT / 'tools' / name, *args, cwd=folder,
+        **dict(dict(PYTHON=sys.executable), **kwargs))
+
+
+@pytest.fixture(scope='session')
+def trained_classifier(tmp_path_factory, tool, classifier_config):
+    """Work folder of a classifier trained for four epochs."""
+    folder = tmp_path_factory.mktemp('trained')
+    tool('train.py', classifier_config, '--work-dir', folder)
+    return folder
 
 
 @pytest.fixture(scope='session')

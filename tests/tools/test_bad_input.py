@@ -1,0 +1,156 @@
+# Copyright (c) QB-Heat MM authors. All rights reserved.
+"""What a user gets wrong ends in one line with the way out."""
+import runpy
+import sys
+
+import pytest
+import torch
+
+from .conftest import ROOT
+
+
+@pytest.fixture
+def error_of(monkeypatch, tmp_path):
+    """Run a tool in this process; return the line it ends with."""
+
+    def call(name, *args):
+        monkeypatch.chdir(tmp_path)
+        monkeypatch.setattr(sys, 'argv', [name, *(str(a) for a in args)])
+        with pytest.raises(SystemExit) as end:
+            runpy.run_path(str(ROOT / 'tools' / name), run_name='__main__')
+        line = str(end.value)
+        assert line.startswith('error: ') and '\n' not in line
+        return line
+
+    return call
+
+
+def test_a_tool_prints_the_line_and_no_traceback(tool, classifier_config):
+    output = tool('train.py', classifier_config, '--cfg-options',
+                  'train_dataloader.dataset.data_root=nowhere', ok=False)
+    assert 'Traceback' not in output
+    assert output.strip().split('\n')[-1].startswith('error: ')
+
+
+def test_missing_configuration(error_of):
+    assert "'nowhere.py' does not exist" in error_of('train.py', 'nowhere.py')
+
+
+@pytest.mark.parametrize('name', ['train.py', 'test.py'])
+def test_missing_data_root(error_of, tmp_path, classifier_config, name):
+    checkpoint = [tmp_path / 'a.pth'] if name == 'test.py' else []
+    for file in checkpoint:
+        torch.save({}, file)
+    part = 'test' if checkpoint else 'train'
+    setting = f'{part}_dataloader.dataset.data_root'
+    line = error_of(name, classifier_config, *checkpoint, '--cfg-options',
+                    f'{setting}=data/nowhere/')
+    assert "'data/nowhere/' does not exist" in line
+    assert f'{setting}=PATH' in line
+
+
+def test_missing_annotation_file(error_of, detector_config):
+    line = error_of('train.py', detector_config, '--cfg-options',
+                    'train_dataloader.dataset.ann_file=none.json')
+    assert 'none.json' in line
+    assert 'train_dataloader.dataset.ann_file=PATH' in line
+
+
+def test_misspelt_setting(error_of, classifier_config):
+    line = error_of('train.py', classifier_config, '--cfg-options',
+                    'modle.head.num_classes=3')
+    assert "no setting 'modle'; did you mean 'model'?" in line
+
+
+def test_option_that_does_not_fit(error_of, classifier_config):
+    line = error_of('train.py', classifier_config, '--cfg-options',
+                    'train_dataloader.batch_size.x=3')
+    assert 'train_dataloader.batch_size.x=3 does not fit' in line
+
+
+def test_option_without_a_value(monkeypatch, capsys, classifier_config):
+    monkeypatch.setattr(sys, 'argv', ['train.py', str(classifier_config),
+                                      '--cfg-options', 'resume'])
+    with pytest.raises(SystemExit) as end:
+        runpy.run_path(str(ROOT / 'tools/train.py'), run_name='__main__')
+    assert end.value.code == 2
+    assert "'resume' is not KEY=VALUE" in capsys.readouterr().err
+
+
+def test_misspelt_type(error_of, classifier_config):
+    line = error_of('train.py', classifier_config, '--cfg-options',
+                    'model.backbone.type=RestNet')
+    assert 'RestNet is not in the' in line
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason='needs no GPU')
+def test_mixed_precision_without_a_gpu(error_of, classifier_config):
+    assert '--no-amp' in error_of('train.py', classifier_config, '--amp')
+
+
+def test_unknown_batch_size_of_the_recipe(error_of, classifier_config):
+    line = error_of('train.py', classifier_config, '--auto-scale-lr')
+    assert 'auto_scale_lr.base_batch_size=N' in line
+
+
+def test_missing_checkpoint(error_of, classifier_config):
+    for args in (['train.py', classifier_config, '--resume', 'none.pth'],
+                 ['test.py', classifier_config, 'none.pth']):
+        assert "checkpoint 'none.pth'" in error_of(*args)
+
+
+def test_predictions_need_a_pickle_file(error_of, tmp_path,
+                                        classifier_config):
+    file = tmp_path / 'a.pth'
+    torch.save({}, file)
+    line = error_of('test.py', classifier_config, file, '--out', 'a.txt')
+    assert "--out 'a.txt'" in line and '.pkl' in line
+
+
+def test_encoder_without_a_checkpoint(error_of, classifier_config):
+    line = error_of('train.py', classifier_config, '--cfg-options',
+                    'model.backbone.init_cfg.type=PretrainedEncoder')
+    assert 'model.backbone.init_cfg.checkpoint=FILE' in line
+
+
+@pytest.mark.parametrize('num_workers', [0, 1])
+def test_corrupt_image(error_of, tmp_path, data, classifier_config,
+                       num_workers):
+    bad = tmp_path / 'data/a/bad.jpg'
+    bad.parent.mkdir(parents=True)
+    bad.write_bytes((data / 'images/a/0.jpg').read_bytes()[:300])
+    line = error_of('train.py', classifier_config, '--cfg-options',
+                    f'train_dataloader.dataset.data_root={tmp_path}',
+                    'train_dataloader.dataset.data_prefix=data',
+                    f'train_dataloader.num_workers={num_workers}')
+    assert str(bad) in line and 'ignore_empty' in line
+
+
+def test_checkpoint_of_another_architecture(error_of, tmp_path,
+                                            classifier_config):
+    file = tmp_path / 'a.pth'
+    torch.save(dict(state_dict={'backbone.conv1.weight': torch.rand(1)}), file)
+    line = error_of('test.py', classifier_config, file)
+    assert f"checkpoint '{file}'" in line and 'does not fit' in line
+
+
+def test_an_unexpected_error_keeps_its_traceback(monkeypatch):
+    from qbheat_mm.launching import report_user_errors
+
+    def defect():
+        raise KeyError('a defect')
+
+    with pytest.raises(KeyError, match='a defect'):
+        report_user_errors(defect)
+
+
+def test_the_traceback_of_a_user_error_can_be_had(monkeypatch):
+    from qbheat_mm.errors import UserError
+    from qbheat_mm.launching import report_user_errors
+
+    def wrong():
+        raise UserError('a wrong setting')
+
+    monkeypatch.setenv('QBHEAT_TRACEBACK', '1')
+    with pytest.raises(UserError):
+        report_user_errors(wrong)

@@ -1,0 +1,89 @@
+# Copyright (c) QB-Heat MM authors. All rights reserved.
+"""The shell scripts, with two processes on the CPU."""
+import re
+
+import pytest
+import torch
+
+from qbheat_mm.compat import load_checkpoint
+
+
+def test_two_processes_train_a_detector_and_leave_its_encoder(
+        tmp_path, script, detector_config, trained_classifier):
+    encoder = trained_classifier / 'epoch_4.pth'
+    output = script(
+        'dist_train.sh', detector_config, 2, '--work-dir', tmp_path,
+        '--cfg-options', 'model.backbone.init_cfg.type=PretrainedEncoder',
+        f'model.backbone.init_cfg.checkpoint={encoder}')
+    assert 'encoder weights: 120 of 120 tensors' in output
+    # Four images in batches of two in each process: one step in an epoch.
+    assert re.search(r'Epoch\(train\) +\[1\]\[1/1\]', output), output
+    assert 'coco/bbox_mAP' in output
+
+    before, after = (
+        load_checkpoint(str(file))['state_dict']
+        for file in (encoder, tmp_path / 'epoch_1.pth'))
+    names = [name for name in before if name.startswith('backbone.')]
+    assert len(names) == 120
+    for name in names:
+        assert torch.equal(before[name], after[name]), name
+    assert not torch.equal(after['bbox_head.retina_cls.bias'],
+                           torch.zeros(2)), 'nothing was trained'
+
+
+def test_two_processes_test_a_classifier(tmp_path, script, classifier_config,
+                                         trained_classifier):
+    output = script('dist_test.sh', classifier_config,
+                    trained_classifier / 'epoch_4.pth', 2, '--work-dir',
+                    tmp_path, '--out-metrics', tmp_path / 'metrics.json')
+    assert 'accuracy/top1' in output
+    assert 'accuracy/top1' in (tmp_path / 'metrics.json').read_text()
+
+
+@pytest.mark.parametrize('name', [
+    'dist_train.sh', 'dist_test.sh', 'slurm_train.sh', 'slurm_test.sh'
+])
+def test_missing_arguments_print_the_usage(script, name):
+    assert f'Usage: tools/{name}' in script(name, 'CONFIG', ok=False)
+
+
+def test_dist_train_passes_on_where_the_machines_are(script):
+    command = script('dist_train.sh', 'a.py', 4, '--amp', PYTHON='echo',
+                     NNODES='2', NODE_RANK='1', MASTER_ADDR='host', PORT='77')
+    assert ('-m torch.distributed.run --nproc_per_node=4 --nnodes=2 '
+            '--node_rank=1 --master_addr=host --master_port=77') in command
+    assert command.rstrip().endswith(
+        'train.py a.py --amp --launcher pytorch')
+
+
+def test_one_machine_takes_a_free_port(script):
+    command = script('dist_test.sh', 'a.py', 'a.pth', 2, PYTHON='echo')
+    assert '--nproc_per_node=2 --standalone' in command
+    assert command.rstrip().endswith('test.py a.py a.pth --launcher pytorch')
+
+
+@pytest.mark.parametrize('name,files', [('slurm_train.sh', ['a.py']),
+                                        ('slurm_test.sh', ['a.py', 'a.pth'])])
+def test_slurm_starts_torchrun_once_a_node(tmp_path, script, name, files):
+    # A stand-in for srun: shows its arguments, then runs the command as the
+    # second of two nodes.
+    (tmp_path / 'srun').write_text(
+        '#!/usr/bin/env bash\necho srun "$@"\n'
+        'while [ "$1" != bash ]; do shift; done\nexec "$@"\n')
+    (tmp_path / 'scontrol').write_text('#!/usr/bin/env bash\necho first\n')
+    for file in tmp_path.iterdir():
+        file.chmod(0o755)
+    output = script(name, 'gpu', 'job', *files, '--work-dir', 'w', path=None,
+                    programs=tmp_path, PYTHON='echo', GPUS='16',
+                    SLURM_NODEID='1', SLURM_JOB_NODELIST='first,second')
+    assert ('srun --partition=gpu --job-name=job --nodes=2 '
+            '--ntasks-per-node=1 --gres=gpu:8 --cpus-per-task=40') in output
+    assert ('--nproc_per_node=8 --nnodes=2 --node_rank=1 --master_addr=first '
+            '--master_port=29500') in output
+    assert output.rstrip().endswith(
+        f'{" ".join(files)} --work-dir w --launcher pytorch')
+
+
+def test_slurm_refuses_gpus_that_do_not_fill_the_nodes(script):
+    assert 'GPUS=12' in script('slurm_train.sh', 'gpu', 'job', 'a.py',
+                               ok=False, GPUS='12')

@@ -1,0 +1,54 @@
+# Copyright (c) QB-Heat MM authors. All rights reserved.
+"""A run that is killed and resumed, by the real tool."""
+import torch
+
+from qbheat_mm.compat import load_checkpoint
+
+# Kills the process in the middle of the third epoch, as a crash would.
+KILL_HOOK = """
+import os
+import signal
+
+from mmengine.hooks import Hook
+from mmengine.registry import HOOKS
+
+
+@HOOKS.register_module()
+class KillHook(Hook):
+
+    def before_train_iter(self, runner, batch_idx, data_batch=None):
+        if runner.epoch == 2 and batch_idx == 1:
+            os.kill(os.getpid(), signal.SIGKILL)
+"""
+KILLED_CONFIG = """
+_base_ = './classifier.py'
+custom_imports = dict(imports=['qbheat_mm', 'kill_hook'],
+                      allow_failed_imports=False)
+custom_hooks = [dict(type='KillHook')]
+"""
+
+
+def test_kill_and_resume_ends_like_a_run_never_stopped(
+        tmp_path, tool, data, classifier_config, trained_classifier):
+    (tmp_path / 'kill_hook.py').write_text(KILL_HOOK)
+    (data / 'killed.py').write_text(KILLED_CONFIG)
+    options = ('--work-dir', tmp_path, '--cfg-options',
+               'train_dataloader.num_workers=2')
+    killed = tool('train.py', data / 'killed.py', *options, ok=False,
+                  path=tmp_path)
+    assert 'Saving checkpoint at 2 epochs' in killed
+    assert not (tmp_path / 'epoch_3.pth').exists()
+
+    resumed = tool('train.py', classifier_config, '--resume', *options)
+    assert 'resumed epoch: 2' in resumed
+
+    # The run that was never stopped had no workers at that.
+    whole, ours = (
+        load_checkpoint(str(folder / 'epoch_4.pth'))
+        for folder in (trained_classifier, tmp_path))
+    assert whole['state_dict'].keys() == ours['state_dict'].keys()
+    for name, tensor in whole['state_dict'].items():
+        assert torch.equal(tensor, ours['state_dict'][name]), name
+    for a, b in zip(whole['optimizer']['state'].values(),
+                    ours['optimizer']['state'].values()):
+        assert torch.equal(a['momentum_buffer'], b['momentum_buffer'])
