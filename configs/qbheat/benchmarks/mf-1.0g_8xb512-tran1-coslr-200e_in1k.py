@@ -13,5 +13,5 @@ model = dict(
         in_channels=1440, token_dims=256, embed_dims=384, drop_rate=0.2),
     head=dict(in_channels=384))
 
-train_dataloader = dict(
-    dataset=dict(pipeline={{_base_.pipeline_without_erasing}}))
+train_pipeline = _base_.pipeline_without_erasing
+train_dataloader = dict(dataset=dict(pipeline=train_pipeline))

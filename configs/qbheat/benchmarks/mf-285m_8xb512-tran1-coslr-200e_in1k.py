@@ -6,5 +6,5 @@ _base_ = [
 ]
 
 # Table "tran-1 probing setting": random erasing depends on the encoder.
-train_dataloader = dict(
-    dataset=dict(pipeline={{_base_.pipeline_without_erasing}}))
+train_pipeline = _base_.pipeline_without_erasing
+train_dataloader = dict(dataset=dict(pipeline=train_pipeline))
