@@ -38,6 +38,8 @@ def write_coco(root: Path, classes=CLASSES, sizes=((64, 96), (80, 48),
                                                    (64, 64), (48, 80))):
     """Images with one object each, but the last, which has none.
 
+    The second image has a crowd and a box without width, too.
+
     Returns:
         str: The annotation file.
     """
@@ -58,6 +60,10 @@ def write_coco(root: Path, classes=CLASSES, sizes=((64, 96), (80, 48),
                     bbox=box,
                     area=24 * 20,
                     iscrowd=0))
+        if i == 1:
+            crowd = dict(annotations[-1], id=100, iscrowd=1)
+            degenerate = dict(annotations[-1], id=101, bbox=[5, 5, 0, 9])
+            annotations += [crowd, degenerate]
         mmcv.imwrite(image, str(root / f'{i}.png'))
     ann_file = root / 'ann.json'
     ann_file.write_text(
@@ -81,41 +87,51 @@ def coco_root(tmp_path):
 
 
 @pytest.fixture
-def tiny_config(coco_root, tmp_path):
-    """The config of MF-Dec-211, cut down to the tiny set and encoder."""
-    cfg = Config.fromfile(
-        CONFIGS / 'qbheat/coco/mf-dec-211_mf-285m_frozen_8xb2-500e_coco.py')
-    cfg.merge_from_dict(
-        dict(
-            work_dir=str(tmp_path / 'work'),
-            model=dict(
-                backbone=dict(init_cfg=None),
-                in_channels=(16, 32),
-                num_queries=9,
-                embed_dims=32,
-                num_heads=4,
-                mobile_mlp_dims=64,
-                former_mlp_dims=64,
-                bbox_head=dict(num_classes=3, embed_dims=32)),
-            train_cfg=dict(max_epochs=1, val_interval=1),
-            param_scheduler=[],
-            default_hooks=dict(logger=dict(interval=1))))
-    cfg.model.backbone.arch = TINY_ARCH
-    dataset = dict(
-        data_root=str(coco_root),
-        ann_file='ann.json',
-        data_prefix=dict(img=''),
-        metainfo=dict(classes=CLASSES))
-    for name in ('train', 'val', 'test'):
-        loader = cfg[f'{name}_dataloader']
-        loader.dataset.update(dataset)
-        loader.update(num_workers=0, persistent_workers=False)
-    cfg.train_dataloader.dataset.filter_cfg = None
-    cfg.train_dataloader.dataset.pipeline[3:4] = []
-    cfg.val_dataloader.dataset.pipeline[1].scale = (96, 96)
-    cfg.test_dataloader.dataset.pipeline[1].scale = (96, 96)
-    for name in ('val', 'test'):
-        cfg[f'{name}_evaluator'].ann_file = str(coco_root / 'ann.json')
+def load_tiny(coco_root, tmp_path):
+    """A function that loads a config, cut to the tiny set and encoder."""
+
+    def load(name):
+        cfg = Config.fromfile(CONFIGS / 'qbheat/coco' / f'{name}.py')
+        cfg.work_dir = str(tmp_path / 'work')
+        cfg.train_cfg.update(max_epochs=1, val_interval=1)
+        cfg.param_scheduler = []
+        cfg.default_hooks.logger.interval = 1
+        cfg.model.backbone.update(arch=TINY_ARCH, init_cfg=None)
+        cfg.model.bbox_head.num_classes = 3
+        for split in ('train', 'val', 'test'):
+            loader = cfg[f'{split}_dataloader']
+            loader.update(num_workers=0, persistent_workers=False)
+            loader.dataset.update(
+                data_root=str(coco_root),
+                ann_file='ann.json',
+                data_prefix=dict(img=''),
+                metainfo=dict(classes=CLASSES),
+                filter_cfg=None)
+            resize = dict(type='Resize', scale=(96, 96), keep_ratio=True)
+            loader.dataset.pipeline = [
+                resize if 'Resize' in step.type
+                or step.type == 'RandomChoice' else step
+                for step in loader.dataset.pipeline
+            ]
+        for split in ('val', 'test'):
+            cfg[f'{split}_evaluator'].ann_file = str(coco_root / 'ann.json')
+        return cfg
+
+    return load
+
+
+@pytest.fixture
+def tiny_config(load_tiny):
+    """MF-Dec-211, cut down in width, too."""
+    cfg = load_tiny('mf-dec-211_mf-285m_frozen_8xb2-500e_coco')
+    cfg.model.update(
+        in_channels=(16, 32),
+        num_queries=9,
+        embed_dims=32,
+        num_heads=4,
+        mobile_mlp_dims=64,
+        former_mlp_dims=64)
+    cfg.model.bbox_head.embed_dims = 32
     return cfg
 
 

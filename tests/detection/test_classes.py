@@ -25,6 +25,7 @@ def test_matching_classes_are_read(coco_root):
     labels = [
         instance['bbox_label'] for i in range(len(dataset))
         for instance in dataset.get_data_info(i)['instances']
+        if not instance['ignore_flag']
     ]
     assert labels == [0, 1, 2]
 
