@@ -46,7 +46,7 @@ def apply() -> None:
         return
     torch.serialization.add_safe_globals(_safe_globals())
     for prefixes, loader in (
-        ('', mm_checkpoint.load_from_local),
+        ('', load_from_local),
         (('http://', 'https://'), mm_checkpoint.load_from_http),
         (('modelzoo://', 'torchvision://'),
          mm_checkpoint.load_from_torchvision),
@@ -57,12 +57,23 @@ def apply() -> None:
             prefixes, loader=guard(loader), force=True)
 
 
+def load_from_local(filename: str, map_location=None):
+    """Load a local file, in place of mmengine's loader of the same name.
+
+    That of the maintained fork allows every ``getattr`` for the time of the
+    call, and then loads unsafely what is refused nevertheless.
+    """
+    filename = os.path.expanduser(filename)
+    if not os.path.isfile(filename):
+        raise FileNotFoundError(filename)
+    return torch.load(filename, map_location=map_location)
+
+
 def guard(loader: Callable) -> Callable:
     """Make a checkpoint loader safe and its refusals readable.
 
     Args:
-        loader (Callable): ``loader(filename, map_location)``, one of
-            mmengine's.
+        loader (Callable): ``loader(filename, map_location)``.
 
     Returns:
         Callable: The same call; raises :class:`UserError` for a checkpoint
@@ -93,7 +104,7 @@ def _safe_globals() -> list[tuple[Callable, str]]:
     """What a checkpoint of mmengine pickles beyond tensors, with names.
 
     All are given as pairs, since the maintained fork adds some of the bare
-    classes for the time of one call and takes them away afterwards.
+    classes when it loads and takes them away afterwards.
     """
     numbers = (np.bool_, np.int8, np.int16, np.int32, np.int64, np.uint8,
                np.uint16, np.uint32, np.uint64, np.float16, np.float32,

@@ -7,7 +7,7 @@ import pytest
 import torch
 from mmengine.dataset import BaseDataset
 from mmengine.model import BaseModel
-from mmengine.runner import Runner
+from mmengine.runner import Runner, loops
 from torch import nn
 
 from qbheat_mm.engine import RandomStateHook
@@ -135,6 +135,9 @@ def test_a_resumed_run_ends_with_the_same_weights(tmp_path, uninterrupted,
     assert torch.equal(weight, uninterrupted[1])
 
 
+@pytest.mark.skipif(
+    hasattr(loops._InfiniteDataloaderIterator, 'skip_iter'),
+    reason='this mmengine skips data instead of replaying it')
 def test_a_resumed_iteration_based_run_is_exact_with_workers(tmp_path):
 
     def iterations(number):

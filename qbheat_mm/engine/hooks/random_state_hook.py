@@ -34,7 +34,8 @@ class RandomStateHook(Hook):
 
     In an iteration-based loop the augmentation is left to mmengine, which
     replays the data loader up to the resumed iteration: exact with workers,
-    not with ``num_workers=0``.
+    not with ``num_workers=0``. The maintained fork skips data without loading
+    it; there only the order of the data is repeated.
     """
 
     # Before every hook that may draw random numbers itself.

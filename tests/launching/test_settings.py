@@ -1,0 +1,59 @@
+# Copyright (c) QB-Heat MM authors. All rights reserved.
+from pathlib import Path
+
+import pytest
+import torch
+
+from qbheat_mm.errors import UserError
+from qbheat_mm.launching import read_config
+
+
+@pytest.fixture
+def config(tmp_path):
+    file = tmp_path / 'a.py'
+    file.write_text(
+        "default_scope = 'mmpretrain'\n"
+        'train_dataloader = dict(batch_size=2, num_workers=2, '
+        'persistent_workers=True, prefetch_factor=2)\n'
+        "val_dataloader = dict(num_workers=2, collate_fn=dict(type='own'))\n"
+        'test_dataloader = None\n'
+        'model = dict(head=dict(num_classes=2))\n')
+    return str(file)
+
+
+def test_options_replace_settings(config):
+    cfg = read_config(config, {'model.head.num_classes': 3,
+                               'load_from': 'a.pth'})
+    assert cfg.model.head.num_classes == 3
+    assert cfg.load_from == 'a.pth'
+
+
+def test_loaders_of_mmpretrain_get_its_defaults_and_keep_their_own(config):
+    cfg = read_config(config)
+    assert cfg.train_dataloader.collate_fn.type == 'default_collate'
+    assert cfg.val_dataloader.collate_fn.type == 'own'
+    assert cfg.val_dataloader.persistent_workers
+    assert cfg.val_dataloader.pin_memory == torch.cuda.is_available()
+    assert cfg.test_dataloader is None
+
+
+def test_loaders_of_mmdet_are_left_alone(config):
+    text = Path(config).read_text()
+    Path(config).write_text(text.replace('mmpretrain', 'mmdet'))
+    cfg = read_config(config)
+    assert 'collate_fn' not in cfg.train_dataloader
+
+
+def test_no_workers_is_one_setting(config):
+    loader = read_config(
+        config, {'train_dataloader.num_workers': 0}).train_dataloader
+    dataset = torch.utils.data.TensorDataset(torch.zeros(2))
+    settings = {name: loader[name] for name in loader if name != 'collate_fn'}
+    torch.utils.data.DataLoader(dataset, **settings)
+
+
+def test_settings_of_the_runner_are_known_though_unset(config):
+    read_config(config, {'auto_scale_lr.base_batch_size': 8,
+                         'find_unused_parameters': True})
+    with pytest.raises(UserError, match="no setting 'lr'"):
+        read_config(config, dict(lr=1))
