@@ -152,6 +152,12 @@ def test_impossible_depths_are_named(build_head, depths):
         build_head(depths=depths)
 
 
+@pytest.mark.parametrize('embed_dims', [30, 36])
+def test_impossible_widths_are_named(build_head, embed_dims):
+    with pytest.raises(UserError, match=f'embed_dims={embed_dims}'):
+        build_head(embed_dims=embed_dims, num_heads=8)
+
+
 def test_wrong_channels_are_named(build_head):
     model = build_head(in_channels=(6, 12))
     with pytest.raises(UserError, match=r'\(6, 10\).*in_channels=\(6, 12\)'):

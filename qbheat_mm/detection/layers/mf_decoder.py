@@ -1,5 +1,6 @@
 """MF-Dec: Mobile-Former's decoder for DETR over 1/32, 1/16 and 1/8."""
 from collections.abc import Sequence
+from functools import partial
 
 import torch
 from mmdet.models.layers import SinePositionalEncoding
@@ -66,31 +67,31 @@ class MFDecoder(BaseModule):
         depths = _checked_depths(depths)
         if expansions is None:
             expansions = PAPER_EXPANSIONS.get(depths, (2, 2))
+        if embed_dims % 4 or embed_dims % num_heads:
+            raise UserError(
+                f'embed_dims={embed_dims} must be a multiple of 4 and of '
+                f'num_heads={num_heads}')
         self.in_channels = tuple(in_channels)
         self.encoding = SinePositionalEncoding(embed_dims // 2, normalize=True)
         self.down_conv = separable_conv(in_channels[1], embed_dims, stride=2)
 
-        def blocks(depth: int, make_mobile) -> nn.ModuleList:
-            return nn.ModuleList(
-                MFBlock(make_mobile(), embed_dims, num_heads, former_mlp_dims,
-                        dropout) for _ in range(depth))
-
-        self.stages = nn.ModuleList([
-            blocks(
-                depths[0], lambda: TransformerMobile(
-                    embed_dims, num_heads, mobile_mlp_dims, dropout))
-        ])
+        mobiles = [
+            partial(TransformerMobile, embed_dims, num_heads, mobile_mlp_dims,
+                    dropout)
+        ] + [partial(BottleneckMobile, embed_dims, e) for e in expansions]
+        self.stages = nn.ModuleList()
         self.up_convs = nn.ModuleList()
         self.laterals = nn.ModuleList()
-        for i in range(1, 3):
+        for i, (depth, make_mobile) in enumerate(zip(depths, mobiles)):
             if not any(depths[i:]):
                 break
-            self.up_convs.append(separable_conv(embed_dims, embed_dims))
-            self.laterals.append(conv_bn(in_channels[2 - i], embed_dims))
+            if i > 0:
+                self.up_convs.append(separable_conv(embed_dims, embed_dims))
+                self.laterals.append(conv_bn(in_channels[2 - i], embed_dims))
             self.stages.append(
-                blocks(
-                    depths[i], lambda i=i: BottleneckMobile(
-                        embed_dims, expansions[i - 1])))
+                nn.ModuleList(
+                    MFBlock(make_mobile(), embed_dims, num_heads,
+                            former_mlp_dims, dropout) for _ in range(depth)))
         if sum(depths) > 1:
             self.refine_pos = nn.Sequential(
                 nn.Linear(embed_dims, embed_dims), nn.ReLU(inplace=True),
