@@ -159,9 +159,17 @@ def make() -> None:
     say(f'{VENV} is ready')
 
 
+def end(*_) -> None:
+    """End by a signal, but end the compilers and clear the cache first.
+
+    make passes a signal on that the whole group got already: one counts.
+    """
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    sys.exit(143)
+
+
 def main() -> int:
-    # An end by a signal must still end the compilers and clear the cache.
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+    signal.signal(signal.SIGTERM, end)
     name = hashlib.sha256(str(ROOT).encode()).hexdigest()[:16]
     try:
         with locked(cache_dir() / 'locks' / name, 'making this .venv'):
