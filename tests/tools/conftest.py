@@ -44,6 +44,36 @@ val_cfg = dict()
 test_cfg = dict()
 """
 
+PRETRAINING = """
+_base_ = '{root}/configs/_base_/runtime_mmpretrain.py'
+train_dataloader = dict(
+    batch_size=2, num_workers=0,
+    sampler=dict(type='DefaultSampler', shuffle=True),
+    dataset=dict(
+        type='CustomDataset', data_root='{data}', data_prefix='images',
+        pipeline=[
+            dict(type='LoadNamedImageFromFile'),
+            dict(type='RandomResizedCrop', scale=64),
+            dict(type='PackInputs')]))
+model = dict(
+    type='QBHeat',
+    data_preprocessor=dict(type='SelfSupDataPreprocessor',
+                           mean=[127.5] * 3, std=[64.] * 3),
+    backbone=dict(
+        type='MobileFormer',
+        arch=dict(stem=4, tokens=(2, 8), conv=16,
+                  stages=[[('lite', 8, 4)], [('lite-down', 8, 8)],
+                          [('mf-down', 16, 8)],
+                          [('mf-down', 16, 8), ('mf', 16, 8)]])),
+    predictor=dict(type='QBHeatPredictor', in_channels=16, embed_dims=8),
+    neck=dict(type='QBHeatDecoder', embed_dims=8, depth=1, num_heads=2,
+              patch_size=16),
+    head=dict(type='QBHeatPretrainHead', norm_pix=True, patch_size=16),
+    position='mixed', num_models=8)
+optim_wrapper = dict(optimizer=dict(type='AdamW', lr=1e-3))
+train_cfg = dict(by_epoch=True, max_epochs=1)
+"""
+
 DETECTOR = """
 _base_ = '{root}/configs/_base_/detection_runtime.py'
 dataset = dict(
@@ -105,7 +135,7 @@ def run(*command, cwd, ok=True, path=None, programs=None, **env):
         if folder:
             env[name] = f'{folder}{os.pathsep}{os.environ.get(name, "")}'
     done = subprocess.run([str(part) for part in command], cwd=cwd,
-                          capture_output=True, text=True, timeout=300,
+                          capture_output=True, text=True, timeout=900,
                           env=dict(os.environ, **env))
     output = done.stdout + done.stderr
     assert (done.returncode == 0) == ok, output
@@ -172,4 +202,12 @@ def detector_config(data):
     """Configuration of a detector on a frozen encoder."""
     file = data / 'detector.py'
     file.write_text(DETECTOR.format(root=ROOT, data=data))
+    return file
+
+
+@pytest.fixture(scope='session')
+def pretraining_config(data):
+    """Configuration of QB-Heat on a very small Mobile-Former."""
+    file = data / 'pretraining.py'
+    file.write_text(PRETRAINING.format(root=ROOT, data=data))
     return file

@@ -31,6 +31,16 @@ def test_two_processes_train_a_detector_and_leave_its_encoder(
                            torch.zeros(2)), 'nothing was trained'
 
 
+def test_two_processes_pre_train(tmp_path, script, pretraining_config):
+    output = script('dist_train.sh', pretraining_config, 2, '--work-dir',
+                    tmp_path)
+    # Eight images in batches of two in each process.
+    assert re.search(r'Epoch\(train\) +\[1\]\[2/2\]', output), output
+    state = load_checkpoint(str(tmp_path / 'epoch_1.pth'))['state_dict']
+    assert {name.split('.')[0] for name in state} >= {
+        'backbone', 'predictor', 'neck'}
+
+
 def test_two_processes_test_a_classifier(tmp_path, script, classifier_config,
                                          trained_classifier):
     output = script('dist_test.sh', classifier_config,
