@@ -43,8 +43,9 @@ launch_slurm() {
         echo "error: GPUS=$gpus is no multiple of GPUS_PER_NODE=$per_node" >&2
         exit 2
     fi
-    export NNODES=$((gpus / per_node)) PORT=${PORT:-29500} PYTHON
-    # The node's number and the first node's name are known inside the job.
+    export NNODES=$((gpus / per_node)) PYTHON
+    # The node's number, the first node's name and the job's number, which
+    # keeps the ports of two jobs apart, are known inside the job.
     # shellcheck disable=SC2016,SC2086
     exec srun --partition="$partition" --job-name="$name" \
         --nodes="$NNODES" --ntasks-per-node=1 --gres=gpu:"$per_node" \
@@ -54,5 +55,6 @@ launch_slurm() {
             MASTER_ADDR=$(scontrol show hostnames "$SLURM_JOB_NODELIST" |
                 head -n 1)
             export MASTER_ADDR
+            export PORT=${PORT:-$((20000 + SLURM_JOB_ID % 20000))}
             exec "$@"' node "$script" "${files[@]}" "$per_node" "$@"
 }

@@ -11,7 +11,7 @@ From the environment
   GPUS_PER_NODE=8  GPUs of each node
   CPUS_PER_TASK=5  CPU cores for each GPU
   SRUN_ARGS=""     further arguments of srun
-  PORT=29500       port on the first node
+  PORT             port on the first node; by default from the job's number
 USAGE
 }
 

@@ -127,6 +127,8 @@ def test_a_checkpoint_that_lacks_tensors_is_refused_unless_allowed(tmp_path):
     torch.save(dict(state_dict=part), file)
     message = refusal(tmp_path, hooks=[MATCH], load_from=str(file))
     assert '2 missing (head.weight, head.bias)' in message
+    # Its encoder is there: the user is told how to take that alone.
+    assert 'model.backbone.init_cfg.checkpoint instead of load_from' in message
     train(tmp_path, hooks=[dict(MATCH, allow_missing=['head.'])],
           load_from=str(file))
 

@@ -85,11 +85,12 @@ def test_slurm_starts_torchrun_once_a_node(tmp_path, script, name, files):
         file.chmod(0o755)
     output = script(name, 'gpu', 'job', *files, '--work-dir', 'w', path=None,
                     programs=tmp_path, PYTHON='echo', GPUS='16',
-                    SLURM_NODEID='1', SLURM_JOB_NODELIST='first,second')
+                    SLURM_NODEID='1', SLURM_JOB_NODELIST='first,second',
+                    SLURM_JOB_ID='40123')
     assert ('srun --partition=gpu --job-name=job --nodes=2 '
             '--ntasks-per-node=1 --gres=gpu:8 --cpus-per-task=40') in output
     assert ('--nproc_per_node=8 --nnodes=2 --node_rank=1 --master_addr=first '
-            '--master_port=29500') in output
+            '--master_port=20123') in output
     assert output.rstrip().endswith(
         f'{" ".join(files)} --work-dir w --launcher pytorch')
 

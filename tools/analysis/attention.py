@@ -3,12 +3,14 @@
 
 --also puts a second encoder (with its own configuration) beside the first.
 """
-import os.path as osp
+import argparse
+from collections import defaultdict
 
 import numpy as np
 
 from qbheat_mm.analysis.attention import (
     BRIDGES,
+    BlockMaps,
     attention_maps,
     default_blocks,
     token_similarity,
@@ -33,12 +35,14 @@ CAPTION = (
     'Mobile → Former attention sums to 1 over the pixels and shows where a '
     'token looks (each map scaled to its own maximum). Former → Mobile '
     'attention sums to 1 over the tokens and shows what each pixel reads. '
-    'Blocks are counted from 1, the lite bottlenecks included. The similarity '
-    'of tokens is the mean cosine of two tokens\' maps: 1 if all are the '
-    'same; low is what the paper calls diverse.')
+    'Blocks are counted from 1, the lite bottlenecks included. Low similarity '
+    'of the tokens\' maps is what the paper calls diverse.')
+
+NAMES = dict(mobile_to_former='Mobile → Former',
+             former_to_mobile='Former → Mobile')
 
 
-def parse_args(argv=None):
+def parse_args() -> argparse.Namespace:
     """Read the command line."""
     parser = analysis_parser(__doc__)
     add_further_models(parser)
@@ -52,7 +56,7 @@ def parse_args(argv=None):
     parser.add_argument(
         '--tokens', type=int, nargs='+', metavar='N',
         help='numbers of tokens, from 1; by default all')
-    return parser.parse_args(argv)
+    return parser.parse_args()
 
 
 def choose(wanted: list | None, known: list, option: str) -> list:
@@ -64,67 +68,86 @@ def choose(wanted: list | None, known: list, option: str) -> list:
     return list(wanted or known)
 
 
-def panels_of(found: list, bridge: str, args) -> tuple[list, list, list]:
-    """Maps to draw, token numbers, and rows of the similarity table."""
-    panels, rows, tokens = [], [], []
-    for block in found:
-        maps = block.maps[bridge][0].cpu()
-        heads = choose(args.heads, list(range(1, len(maps) + 1)), '--heads')
-        tokens = choose(args.tokens, list(range(1, maps.shape[1] + 1)),
-                        '--tokens')
-        similarity = token_similarity(maps[None])[0]
-        for head in heads:
-            picked = maps[head - 1][[token - 1 for token in tokens]]
-            panels.append(Panel(f'block {block.block}\nhead {head}',
-                                picked.numpy()))
-            rows.append([block.block, head, float(similarity[head - 1])])
-    return panels, tokens, rows
+def pick(found: list[BlockMaps], args) -> tuple[list[BlockMaps], list, list]:
+    """The blocks, heads and tokens that were asked for."""
+    numbers = choose(args.blocks, [block.block for block in found],
+                     '--blocks')
+    heads, tokens = next(iter(found[0].maps.values())).shape[1:3]
+    return ([block for block in found if block.block in numbers],
+            choose(args.heads, list(range(1, heads + 1)), '--heads'),
+            choose(args.tokens, list(range(1, tokens + 1)), '--tokens'))
 
 
-def main(argv=None) -> None:
+def panels_of(blocks: list[BlockMaps], bridge: str, heads: list,
+              tokens: list) -> list[Panel]:
+    """One row of maps for each block and head, of the first image."""
+    index = [token - 1 for token in tokens]
+    return [
+        Panel(f'block {block.block}\nhead {head}', tokens,
+              block.maps[bridge][0, head - 1, index].cpu().numpy())
+        for block in blocks for head in heads
+    ]
+
+
+def similarity_table(similarities: dict) -> Table:
+    """Means over images and heads, one column for each model."""
+    models = list(similarities)
+    rows = {key for found in similarities.values() for key in found}
+    table = Table(
+        'Similarity of the tokens\' maps (mean cosine over images and heads; '
+        '1 if all tokens do the same)', ['bridge', 'block', *models])
+    for bridge, block in sorted(rows, key=lambda row: (
+            BRIDGES.index(row[0]), row[1])):
+        table.rows.append([NAMES[bridge], block, *(
+            float(np.mean(similarities[model].get((bridge, block), np.nan)))
+            for model in models)])
+    return table
+
+
+def look(models: dict, images: list, args) -> tuple[dict, dict, dict]:
+    """Figures, arrays, and similarities by model, bridge and block."""
+    figures, arrays = {}, {}
+    similarities = {name: defaultdict(list) for name in models}
+    for number, image in enumerate(images, start=1):
+        panels = {bridge: {} for bridge in BRIDGES}
+        for name, encoder in models.items():
+            args.blocks = args.blocks or default_blocks(encoder.backbone)
+            blocks, heads, tokens = pick(
+                attention_maps(encoder.backbone, encoder.pixels.normalize(
+                    as_batch([image]))), args)
+            for bridge in BRIDGES:
+                panels[bridge][name] = panels_of(blocks, bridge, heads, tokens)
+                for block in blocks:
+                    maps = block.maps[bridge].cpu()
+                    similarities[name][bridge, block.block] += (
+                        token_similarity(maps)[0].tolist())
+                    arrays[f'{bridge}_{number}_{name}_block{block.block}'
+                           ] = maps[0].float().numpy()
+        for bridge in BRIDGES:
+            figures[f'attention_{bridge}_{number:02d}'] = draw_attention(
+                bridge, image[..., ::-1], panels[bridge])
+    return figures, arrays, similarities
+
+
+def main() -> None:
     """Look at attention."""
-    args = parse_args(argv)
+    args = parse_args()
     cfg = read_settings(args)
     files, images = read_images(args, cfg, 32)
-    names = dict(mobile_to_former='Mobile → Former',
-                 former_to_mobile='Former → Mobile')
-    table = Table('Similarity of the tokens\' maps', [
-        'image', 'model', 'bridge', 'block', 'head', 'similarity'])
     models, sources = {}, []
     for name, config, checkpoint in further_models(args):
         settings = cfg if config == args.config else read_config(config)
         models[name] = load_encoder(settings, config, checkpoint)
         models[name].to(args.device)
         sources.append(dict(name=name, config=config, checkpoint=checkpoint))
-
-    figures, arrays = {}, {}
-    for number, (file, image) in enumerate(zip(files, images), start=1):
-        found = {}
-        for name, encoder in models.items():
-            maps = attention_maps(
-                encoder.backbone,
-                encoder.pixels.normalize(as_batch([image])))
-            numbers = choose(args.blocks or default_blocks(encoder.backbone),
-                             [block.block for block in maps], '--blocks')
-            found[name] = [block for block in maps if block.block in numbers]
-        for bridge in BRIDGES:
-            panels = {}
-            for name, blocks in found.items():
-                panels[name], tokens, rows = panels_of(blocks, bridge, args)
-                table.rows += [[osp.basename(file), name, names[bridge], *row]
-                               for row in rows]
-                for block in blocks:
-                    key = f'{bridge}_{number}_{name}_block{block.block}'
-                    arrays[key.replace('/', '_')] = block.maps[bridge][
-                        0].cpu().numpy().astype(np.float32)
-            figures[f'attention_{bridge}_{number:02d}'] = draw_attention(
-                bridge, image[..., ::-1], panels, tokens)
+    figures, arrays, similarities = look(models, images, args)
     report = Report(
         'attention', 'Attention between pixels and tokens', CAPTION,
-        tables=[table],
-        numbers=dict(similarity=[dict(zip(
-            ('image', 'model', 'bridge', 'block', 'head', 'value'), row))
-            for row in table.rows]),
+        tables=[similarity_table(similarities)],
+        numbers=dict(similarity_of_images_and_heads=[
+            dict(model=name, bridge=bridge, block=block, values=found)
+            for name, by_row in similarities.items()
+            for (bridge, block), found in by_row.items()]),
         source=dict(config=args.config, checkpoint=args.checkpoint,
                     models=sources, images=files))
     write(args.out, report, figures, arrays)

@@ -4,6 +4,7 @@
 Of the encoder of any configuration with model.backbone; --also puts further
 encoders into the same figure.
 """
+import argparse
 import os.path as osp
 
 import numpy as np
@@ -36,11 +37,11 @@ CAPTION = (
     'not 0 since finitely many channels correlate by chance.')
 
 
-def parse_args(argv=None):
+def parse_args() -> argparse.Namespace:
     """Read the command line."""
     parser = analysis_parser(__doc__)
     add_further_models(parser)
-    return parser.parse_args(argv)
+    return parser.parse_args()
 
 
 @torch.no_grad()
@@ -62,9 +63,9 @@ def correlate(encoder: TrainedEncoder, images: list,
     return np.array(values), maps[-1].shape[1]
 
 
-def main(argv=None) -> None:
+def main() -> None:
     """Correlate."""
-    args = parse_args(argv)
+    args = parse_args()
     cfg = read_settings(args)
     files, images = read_images(args, cfg, 32)
     found, chance, sources = {}, {}, []

@@ -4,6 +4,7 @@
 Shows z(x, y) = exp(Ax) exp(By) z(0, 0) beside the encoder's real features,
 and the error by distance over all starts and images.
 """
+import argparse
 
 import torch
 
@@ -47,7 +48,7 @@ CAPTION = (
     'features, so that nothing forces these errors to be small.')
 
 
-def parse_args(argv=None):
+def parse_args() -> argparse.Namespace:
     """Read the command line."""
     parser = analysis_parser(__doc__)
     parser.add_argument(
@@ -64,7 +65,7 @@ def parse_args(argv=None):
     parser.add_argument(
         '--rows', type=int, default=4, metavar='N',
         help='images in the picture; defaults to 4')
-    return parser.parse_args(argv)
+    return parser.parse_args()
 
 
 def choose_scale(matrices: dict, wanted: str | None) -> str:
@@ -107,9 +108,9 @@ def error_table(errors: dict, trained: list) -> Table:
     return table
 
 
-def main(argv=None) -> None:
+def main() -> None:
     """Roll out."""
-    args = parse_args(argv)
+    args = parse_args()
     cfg = read_settings(args)
     model = build_pretraining(cfg, args.config)
     epoch = load_pretraining(model, args.checkpoint)

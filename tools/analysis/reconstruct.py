@@ -3,6 +3,7 @@
 
 By default nothing is taken from the masked pixels; see docs/analysis.md.
 """
+import argparse
 import os.path as osp
 
 import numpy as np
@@ -33,6 +34,7 @@ from qbheat_mm.launching.trained_model import (
     build_pretraining,
     load_pretraining,
 )
+from qbheat_mm.models.selfsup import QBHeat
 
 CAPTION = (
     'Each image is painted from the one quarter shown beside it; the error is '
@@ -50,7 +52,7 @@ CAPTION_TRUE = (
     '--use-true-patch-statistics: it shows more than the network predicted.')
 
 
-def parse_args(argv=None):
+def parse_args() -> argparse.Namespace:
     """Read the command line."""
     parser = analysis_parser(__doc__)
     parser.add_argument(
@@ -68,7 +70,7 @@ def parse_args(argv=None):
         '--use-true-patch-statistics', action='store_true',
         help='show also a reconstruction whose brightness and contrast are '
         'taken from the masked pixels, labelled so')
-    return parser.parse_args(argv)
+    return parser.parse_args()
 
 
 def columns_of(norm_pix: bool, args) -> dict:
@@ -80,53 +82,65 @@ def columns_of(norm_pix: bool, args) -> dict:
     return {key: key for key, asked in wanted.items() if asked}
 
 
-def main(argv=None) -> None:
+def paint_image(file: str, image: np.ndarray, model: QBHeat,
+                places: list, columns: dict) -> tuple[list, list]:
+    """Rows of the picture and the paintings of one image."""
+    pixels = PixelSpace(model.data_preprocessor)
+    inputs = pixels.normalize(as_batch([image]))
+    rows, paintings = [], []
+    for place in places:
+        painting = paint(model, inputs, place)
+        pictures = {
+            key: render(painting, model, pixels, statistics)[0]
+            for key, statistics in columns.items()
+        }
+        pictures.update(original=image[..., ::-1],
+                        given=hide(painting, pixels)[0])
+        rows.append(Row(f'{osp.basename(file)}\n{place.replace("_", " ")}',
+                        float(painting.errors[0]), pictures))
+        paintings.append(painting)
+    return rows, paintings
+
+
+def caption_of(columns: dict) -> str:
+    """What the columns show."""
+    texts = dict(contrast=CAPTION_NORM_PIX, visible=CAPTION_VISIBLE,
+                 true=CAPTION_TRUE)
+    return (CAPTION + ''.join(
+        text for key, text in texts.items() if key in columns)).strip()
+
+
+def main() -> None:
     """Paint."""
-    args = parse_args(argv)
+    args = parse_args()
     cfg = read_settings(args)
     model = build_pretraining(cfg, args.config)
     epoch = load_pretraining(model, args.checkpoint)
     model.to(args.device)
     files, images = read_images(args, cfg, model.size_unit)
-    pixels = PixelSpace(model.data_preprocessor)
     places = args.places or trained_places(model)
     columns = columns_of(model.head.norm_pix, args)
 
-    rows, table, arrays = [], Table('Error over the masked patches', [
-        'image', *places]), {}
-    for number, (file, image) in enumerate(zip(files, images)):
-        inputs = pixels.normalize(as_batch([image]))
-        errors = []
-        for place in places:
-            painting = paint(model, inputs, place)
-            errors.append(float(painting.errors[0]))
-            pictures = {
-                key: render(painting, model, pixels, statistics)[0]
-                for key, statistics in columns.items()
-            }
-            rows.append(Row(
-                f'{osp.basename(file)}\n{place.replace("_", " ")}',
-                errors[-1],
-                dict(pictures, original=image[..., ::-1],
-                     given=hide(painting, pixels)[0])))
+    rows, arrays, errors = [], {}, {}
+    for number, (file, image) in enumerate(zip(files, images), start=1):
+        new_rows, paintings = paint_image(file, image, model, places, columns)
+        rows += new_rows
+        errors[file] = [row.error for row in new_rows]
+        for place, painting in zip(places, paintings):
             arrays[f'pred_{number}_{place}'] = painting.pred[0].cpu().numpy()
             arrays[f'mask_{number}_{place}'] = painting.mask[
-                0].cpu().numpy().astype(np.uint8)
-        table.rows.append([osp.basename(file), *errors])
-
-    caption = CAPTION
-    if model.head.norm_pix:
-        caption += CAPTION_NORM_PIX
-        caption += CAPTION_VISIBLE if 'visible' in columns else ''
-        caption += CAPTION_TRUE if 'true' in columns else ''
+                0, 0].cpu().numpy().astype(np.uint8)
+    table = Table('Error over the masked patches',
+                  ['image', *(place.replace('_', ' ') for place in places)],
+                  [[osp.basename(file), *row] for file, row in errors.items()])
     report = Report(
-        'reconstruction', 'Reconstruction from one quarter', caption.strip(),
-        tables=[table],
+        'reconstruction', 'Reconstruction from one quarter',
+        caption_of(columns), tables=[table],
         numbers=dict(
             norm_pix=model.head.norm_pix,
-            shown=list(columns),
-            errors={file: dict(zip(places, row[1:]))
-                    for file, row in zip(files, table.rows)}),
+            statistics=list(columns.values()),
+            errors={file: dict(zip(places, row))
+                    for file, row in errors.items()}),
         source=dict(config=args.config, checkpoint=args.checkpoint,
                     images=files, **epoch))
     pages = range(0, len(rows), args.rows)

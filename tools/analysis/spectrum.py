@@ -4,6 +4,7 @@
 Given several checkpoints of a run it tells the energy ratio of each, as in
 the paper's table, and draws the spectra of the last.
 """
+import argparse
 import os.path as osp
 
 from qbheat_mm.analysis.figures.spectrum import (
@@ -35,10 +36,10 @@ CAPTION = (
     'random matrices too; what differs from the dotted curves was learned.')
 
 
-def parse_args(argv=None):
+def parse_args() -> argparse.Namespace:
     """Read the command line."""
     parser = analysis_parser(__doc__, images=False, many=True)
-    return parser.parse_args(argv)
+    return parser.parse_args()
 
 
 def ratio_table(found: list) -> Table:
@@ -88,9 +89,9 @@ def gap_table(numbers: dict) -> Table:
     return table
 
 
-def main(argv=None) -> None:
+def main() -> None:
     """Analyse the spectra."""
-    args = parse_args(argv)
+    args = parse_args()
     model = build_pretraining(read_settings(args), args.config)
     found, matrices = [], {}
     for checkpoint in args.checkpoint:

@@ -97,8 +97,13 @@ class CheckpointMatchHook(Hook):
         origin = describe_backbone(checkpoint)
         origin = f', trained with {origin},' if origin else ''
         source = runner.cfg.get('load_from') or 'the checkpoint to resume'
+        wrong = ' '.join(mismatch.missing + mismatch.shapes)
+        encoder = ',' if 'backbone.' in wrong else (
+            ', or for its encoder alone set '
+            'model.backbone.init_cfg.checkpoint instead of load_from,')
         raise UserError(
             f"checkpoint '{source}'{origin} does not fit the model "
             f'{type(model).__name__}: {mismatch}; give a checkpoint of this '
-            'configuration, or name what may differ with --cfg-options '
+            f'configuration{encoder} or name what may differ with '
+            '--cfg-options '
             "default_hooks.checkpoint_match.allow_missing=\"['head.']\"")

@@ -1,0 +1,220 @@
+# Copyright (c) QB-Heat MM authors. All rights reserved.
+"""Parameters and multiply-adds of the shipped models beside the published.
+
+Nothing is computed: the count takes seconds on any machine. Detection heads
+need mmdet and mmcv's compiled operators.
+"""
+import argparse
+import csv
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+from mmengine.config import Config
+from mmengine.registry import MODELS, DefaultScope
+from torch import nn
+
+from qbheat_mm.errors import UserError
+from qbheat_mm.launching import report_user_errors
+from qbheat_mm.utils import count_madds, count_parameters
+
+ROOT = Path(__file__).resolve().parents[2]
+# As published: encoders and detectors in the captions and columns of the
+# tables of results, V1 with its weights. Empty where the paper says nothing.
+PUBLISHED = Path(__file__).with_name('published_sizes.csv')
+
+RULE = """\
+MAdds: multiply-adds of convolutions, linear layers and attention products
+(both QK and AV), for one image of the stated size (height x width). Norms,
+activations, interpolation and elementwise work do not count. A classifier is
+counted with its encoder, a detection head without it.
+Difference: ours over the published figure, where there is one."""
+
+NOTES = """\
+- MF-1.0G: the first row of its last stage is (576, 176), half of MF-3.7G's;
+  with the printed one, a copy of the row above, the published figures do not
+  come out.
+- lin: the published 5.8M is 0.07M below the encoder with its classifier.
+- tran-k: parameters agree to the printed digit, as do three of six MAdds. The
+  others are up to 0.2G above: pixels (196) and tokens (6) attend to each
+  other. Without the tokens the decoders would be at 1.47, 5.55 and 9.89G.
+- supervised: the paper's supervised baseline has the tran-1 decoder.
+- Mobile-Former V1: its names state more than this rule counts. With one
+  multiply-add for each value that leaves a BN or a DY-ReLU the seven are at
+  26, 51, 95, 151, 214, 294 and 508M.
+- RetinaNet: mmdet's own, on an FPN over 1/8 and 1/16 with three extra levels.
+  The published figures for the two larger encoders do not fit such a neck."""
+
+
+@dataclass(frozen=True)
+class Size:
+    """One row: a model, and its size as published.
+
+    Attributes:
+        part (str): Group of the table.
+        name (str): Name of the model.
+        size (tuple[int, int]): Height and width of the image.
+        params (float): Parameters in millions.
+        madds (float): Multiply-adds in billions.
+        published_params (str): The same as printed, or ``''``.
+        published_madds (str): The same as printed, or ``''``.
+        config (str): Configuration, relative to ``configs``.
+    """
+    part: str
+    name: str
+    size: tuple[int, int]
+    params: float
+    madds: float
+    published_params: str
+    published_madds: str
+    config: str
+
+
+class DetectionHead(nn.Module):
+    """All of a detector but its backbone, on the backbone's maps."""
+
+    def __init__(self, detector: nn.Module) -> None:
+        super().__init__()
+        self.detector = detector
+
+    def forward(self, *feats: torch.Tensor):
+        if hasattr(self.detector, 'forward_transformer'):
+            return self.detector.bbox_head(
+                **self.detector.forward_transformer(feats))
+        return self.detector.bbox_head(self.detector.neck(feats))
+
+
+def build(config: str) -> nn.Module:
+    """Build the model of a shipped configuration, without any memory."""
+    cfg = Config.fromfile(ROOT / 'configs' / config)
+    if cfg.default_scope == 'mmpretrain':
+        cfg.model.pop('train_cfg', None)  # only augmentation
+    with DefaultScope.overwrite_default_scope(cfg.default_scope), \
+            torch.device('meta'):
+        return MODELS.build(cfg.model)
+
+
+def count(part: str, model: nn.Module,
+          size: tuple[int, int]) -> tuple[int, int]:
+    """Parameters and MAdds of the part of a model that a row is about."""
+    image = torch.empty(1, 3, *size, device='meta')
+    if part == 'Encoders':
+        return (count_parameters(model.backbone),
+                count_madds(model.backbone, image))
+    if part == 'Detection heads':
+        feats = model.eval().backbone(image)
+        return (count_parameters(model, exclude=('backbone.', )),
+                count_madds(DetectionHead(model), *feats))
+    return count_parameters(model), count_madds(model, image)
+
+
+def measure(parts: Iterable[str] | None = None) -> Iterator[Size]:
+    """Count every model that has a row in the table of published sizes.
+
+    Args:
+        parts (Iterable[str], optional): Groups of the table; all if None.
+
+    Raises:
+        UserError: If mmdet is needed and cannot be imported.
+    """
+    with open(PUBLISHED, encoding='utf-8', newline='') as file:
+        rows = list(csv.DictReader(file))
+    for row in rows:
+        part = row['part']
+        if parts is not None and part not in parts:
+            continue
+        if part == 'Detection heads':
+            require_detection()
+        size = int(row['height']), int(row['width'])
+        params, madds = count(part, build(row['config']), size)
+        yield Size(part, row['name'], size, params / 1e6, madds / 1e9,
+                   row['params_m'], row['madds_g'], row['config'])
+
+
+def require_detection() -> None:
+    """Register the detection parts, or say what they need."""
+    try:
+        import qbheat_mm.detection  # noqa: F401
+    except Exception as error:  # whatever a broken installation raises
+        raise UserError(
+            f'detection heads need mmdet ({type(error).__name__}: {error}): '
+            'mend it by what `python -m qbheat_mm.check_env` says, or leave '
+            'them out with --no-detection') from error
+
+
+def cells(row: Size) -> list[str]:
+    """The columns of one row."""
+    return [
+        row.name, f'{row.size[0]}x{row.size[1]}', f'{row.params:.2f}',
+        *compared(row.params, row.published_params), f'{row.madds:.3f}',
+        *compared(row.madds, row.published_madds), row.config
+    ]
+
+
+def compared(ours: float, published: str) -> list[str]:
+    """The published figure and the difference."""
+    if not published:
+        return ['-', '-']
+    return [published, f'{100 * (ours / float(published) - 1):+.1f}%']
+
+
+HEADER = [
+    'model', 'image', 'params (M)', 'published', 'difference', 'MAdds (G)',
+    'published', 'difference', 'config'
+]
+
+
+def format_table(rows: list[Size], markdown: bool) -> str:
+    """All rows, group by group, for a terminal or as Markdown."""
+    lines = []
+    table = [HEADER] + [cells(row) for row in rows]
+    widths = [max(map(len, column)) for column in zip(*table)]
+    edge, between = ('| ', ' | ') if markdown else ('', '  ')
+    for part in dict.fromkeys(row.part for row in rows):
+        lines += ['', f'## {part}' if markdown else part, '']
+        lines.append(join(HEADER, widths, edge, between))
+        if markdown:
+            # numbers stand to the right
+            rule = ['-' * (w - 1) + ('-' if j in (0, 1, 8) else ':')
+                    for j, w in enumerate(widths)]
+            lines.append(join(rule, widths, edge, between))
+        lines += [
+            join(cells(row), widths, edge, between) for row in rows
+            if row.part == part
+        ]
+    return '\n'.join(lines).lstrip('\n')
+
+
+def join(texts: list[str], widths: list[int], edge: str, between: str) -> str:
+    """One line of the table."""
+    line = between.join(
+        text.ljust(width) if j in (0, 1, 8) else text.rjust(width)
+        for j, (text, width) in enumerate(zip(texts, widths)))
+    return (edge + line + edge[::-1]).rstrip()
+
+
+def main() -> None:
+    """Print the table."""
+    parser = argparse.ArgumentParser(
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument(
+        '--markdown', action='store_true', help='print Markdown')
+    parser.add_argument(
+        '--no-detection',
+        action='store_true',
+        help='leave out the heads that need mmdet')
+    args = parser.parse_args()
+    parts = ['Encoders', 'Classifiers', 'Mobile-Former V1']
+    rows = list(measure(parts if args.no_detection else None))
+    if args.markdown:
+        print('# Sizes of the models\n\nMade by `python '
+              'tools/analysis/complexity.py --markdown`.\n')
+    print(f'{RULE}\n')
+    print(format_table(rows, args.markdown))
+    print(f'\n{"## Notes" if args.markdown else "Notes"}\n\n{NOTES}')
+
+
+if __name__ == '__main__':
+    report_user_errors(main)

@@ -1,0 +1,90 @@
+# Copyright (c) QB-Heat MM authors. All rights reserved.
+"""All analyses of one pre-training run, and the page that shows them.
+
+Reads the checkpoints of a run, oldest first; the last one is looked into, all
+of them give the energy ratios.
+"""
+import argparse
+import sys
+
+import attention
+import correlation
+import heat_flow
+import reconstruct
+import spectrum
+import story
+
+from qbheat_mm.launching import report_user_errors
+
+
+def parse_args() -> argparse.Namespace:
+    """Read the command line."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument('config', help='configuration of the pre-training')
+    parser.add_argument(
+        'checkpoint', nargs='+', help='its checkpoints, the last one last')
+    parser.add_argument(
+        '--images', nargs='+', required=True,
+        help='image files or folders of images')
+    parser.add_argument('--out', required=True, help='folder for results')
+    parser.add_argument(
+        '--num-pictures', type=int, default=4, metavar='N',
+        help='images that pictures are made of; defaults to 4')
+    parser.add_argument(
+        '--num-statistics', type=int, default=100, metavar='N',
+        help='images that statistics are taken over; defaults to 100')
+    parser.add_argument(
+        '--also', nargs=2, action='append', default=[],
+        metavar=('CONFIG', 'CHECKPOINT'),
+        help='another encoder for the correlation and the attention')
+    parser.add_argument(
+        '--names', nargs='+', default=[], metavar='NAME',
+        help='what to call the encoders')
+    parser.add_argument(
+        '--title', default='What QB-Heat has learned',
+        help='headline of the page')
+    parser.add_argument(
+        '--device', default='cpu', help="as 'cuda:0'; defaults to the CPU")
+    parser.add_argument(
+        '--cfg-options', nargs='+', default=[], metavar='KEY=VALUE',
+        help='settings that replace those of the configuration')
+    return parser.parse_args()
+
+
+def call(tool, *arguments) -> None:
+    """Run another tool of this folder as its own command would."""
+    before = sys.argv
+    sys.argv = [tool.__file__, *map(str, arguments)]
+    try:
+        tool.main()
+    finally:
+        sys.argv = before
+
+
+def main() -> None:
+    """Run all analyses."""
+    args = parse_args()
+    last = args.checkpoint[-1]
+    common = ['--out', args.out, '--device', args.device]
+    if args.cfg_options:
+        common += ['--cfg-options', *args.cfg_options]
+    further = [word for pair in args.also for word in ('--also', *pair)]
+    if args.names:
+        further += ['--names', *args.names]
+    few = [*args.images, '--max-images', args.num_pictures]
+    many = [*args.images, '--max-images', args.num_statistics]
+
+    call(reconstruct, args.config, last, *few,
+         '--use-visible-patch-statistics', *common)
+    call(heat_flow, args.config, last, *many, '--rows', args.num_pictures,
+         *common)
+    call(spectrum, args.config, *args.checkpoint, *common)
+    call(correlation, args.config, last, *many, *further, *common)
+    # Two pictures for each image, of many maps each.
+    call(attention, args.config, last, *args.images, '--max-images',
+         min(2, args.num_pictures), *further, *common)
+    call(story, args.out, '--title', args.title)
+
+
+if __name__ == '__main__':
+    report_user_errors(main)
