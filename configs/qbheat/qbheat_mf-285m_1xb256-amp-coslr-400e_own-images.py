@@ -1,0 +1,21 @@
+# Pre-training on a folder of images of your own, flat or nested, without any
+# labels, on one GPU:
+#   --cfg-options train_dataloader.dataset.data_root=FOLDER
+# The schedule is the paper's for the smaller batch. BN sees the images of one
+# GPU: accumulating gradients does not make up for a small batch.
+_base_ = './qbheat_mf-285m_8xb128-amp-coslr-100e_in1k.py'
+
+train_dataloader = dict(
+    batch_size=256,
+    dataset=dict(
+        _delete_=True,
+        type='CustomDataset',
+        data_root='data/images',
+        with_label=False,
+        pipeline={{_base_.train_pipeline}}))
+
+optim_wrapper = dict(optimizer=dict(lr=1.5e-4 * 256 / 256))
+
+train_cfg = dict(max_epochs=400)
+
+auto_scale_lr = dict(base_batch_size=256)
