@@ -60,6 +60,7 @@ def attention_maps(backbone: nn.Module, images: Tensor) -> list[BlockMaps]:
             name: recorded[getattr(block, name)].stack()
             for name in BRIDGES
         }) for number, block in blocks.items()
+        if recorded[block.mobile_to_former].calls
     ]
 
 

@@ -16,6 +16,7 @@ it into the continuous A:
   :math:`M^2/2`.
 """
 from collections.abc import Sequence
+from contextlib import suppress
 
 import torch
 from torch import Tensor
@@ -52,16 +53,15 @@ class Flow:
     def _diagonalize(self) -> None:
         propagator = torch.eye(len(self.matrix)).to(self.matrix) + self.matrix
         self.values, self.vectors = torch.linalg.eig(propagator)
-        try:
+        gap, allowed = float('inf'), float(propagator.norm())
+        with suppress(torch.linalg.LinAlgError):
             self.inverse = torch.linalg.inv(self.vectors)
-            error = (self(1) - propagator).norm() / propagator.norm()
-        except torch.linalg.LinAlgError:
-            error = float('inf')
-        if not error < _DECOMPOSITION_ERROR:
+            gap = float((self(1) - propagator).norm())
+        if not gap <= _DECOMPOSITION_ERROR * allowed:
             raise UserError(
                 f'I + M of {len(self.matrix)} dimensions has no basis of '
-                f'eigenvectors (relative error {float(error):.1e}), so that '
-                "it has no fractional powers here; use reading='euler'")
+                f'eigenvectors (error {gap:.1e}), so that it has no '
+                "fractional powers here; use reading='euler'")
 
     def __call__(self, steps: float) -> Tensor:
         """The propagator over a number of steps, (D, D).

@@ -12,6 +12,10 @@ _TITLES = dict(
     mobile_to_former='Mobile → Former: where each token looks',
     former_to_mobile='Former → Mobile: which token each pixel reads')
 
+_SCALES = dict(
+    mobile_to_former='attention /\nmaximum of the map',
+    former_to_mobile='attention (sums to 1\nover the tokens)')
+
 
 @dataclass(frozen=True)
 class Panel:
@@ -19,22 +23,21 @@ class Panel:
 
     Attributes:
         label (str): ``'block 12, head 1'``.
+        tokens (list[int]): Numbers of the T tokens, from 1.
         maps (np.ndarray): (T, H, W).
     """
     label: str
+    tokens: list[int]
     maps: np.ndarray
 
 
-def draw_attention(bridge: str, picture: np.ndarray,
-                   models: dict, tokens: Sequence[int]):
+def draw_attention(bridge: str, picture: np.ndarray, models: dict):
     """Tokens in columns, blocks and heads in rows, models side by side.
 
     Args:
         bridge (str): ``'mobile_to_former'`` or ``'former_to_mobile'``.
         picture (np.ndarray): The image, (H, W, 3), RGB, uint8.
-        models (dict[str, list[Panel]]): Panels by the model's name; of each
-            model the same blocks and heads.
-        tokens (Sequence[int]): Numbers of the tokens shown, from 1.
+        models (dict[str, list[Panel]]): Panels by the model's name.
 
     Returns:
         matplotlib.figure.Figure: Mobile->Former maps are scaled to the
@@ -42,32 +45,29 @@ def draw_attention(bridge: str, picture: np.ndarray,
         Former->Mobile maps, which sum to 1 over the tokens, all from 0 to 1.
     """
     num_rows = max(len(panels) for panels in models.values())
-    num_tokens = len(tokens)
-    width = num_tokens * len(models) + 1.4
+    widths = [len(panels[0].tokens) + 0.5 for panels in models.values()]
     with in_style():
-        figure = new_figure(width + 0.8, 0.88 * num_rows + 0.9)
+        figure = new_figure(sum(widths) + 1.7, 0.88 * num_rows + 0.9)
         figure.suptitle(_TITLES[bridge], fontsize=11)
         parts = figure.subfigures(
             1, 1 + len(models), squeeze=False,
-            width_ratios=[1.4] + [num_tokens + 0.5] * len(models))[0]
-        show_picture(parts[0].subplots(), picture, 'image')
-        drawn = None
+            width_ratios=[1.4, *widths])[0]
+        image = parts[0].subplots()
+        show_picture(image, picture, 'image')
         for part, (name, panels) in zip(parts[1:], models.items()):
             part.suptitle(name, fontsize=9)
-            drawn = _draw_panels(part, bridge, panels, tokens)
-        colorbar = figure.colorbar(
-            drawn, ax=parts[-1].axes, shrink=0.6, aspect=30)
-        colorbar.set_label('share of the map\'s maximum' if bridge ==
-                           MOBILE_TO_FORMER else 'attention (sums to 1 over '
-                           'the tokens)')
+            drawn = _draw_panels(part, bridge, panels)
+        # Beside the image, so that the models' maps keep one size.
+        colorbar = parts[0].colorbar(drawn, ax=image, location='bottom',
+                                     shrink=0.9)
+        colorbar.set_label(_SCALES[bridge], fontsize=8)
     return figure
 
 
-def _draw_panels(part, bridge: str, panels: Sequence[Panel],
-                 tokens: Sequence[int]):
-    axes = grid(part, len(panels), len(tokens))
+def _draw_panels(part, bridge: str, panels: Sequence[Panel]):
+    axes = grid(part, len(panels), len(panels[0].tokens))
     for i, panel in enumerate(panels):
-        for axis, token, values in zip(axes[i], tokens, panel.maps):
+        for axis, token, values in zip(axes[i], panel.tokens, panel.maps):
             if bridge == MOBILE_TO_FORMER:
                 values = values / max(float(values.max()), 1e-12)
             drawn = axis.imshow(values, cmap=MAP, vmin=0, vmax=1,

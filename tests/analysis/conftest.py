@@ -1,0 +1,109 @@
+# Copyright (c) QB-Heat MM authors. All rights reserved.
+"""A tiny pre-training model, its checkpoint and images of all kinds."""
+import copy
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from mmengine.config import Config
+from mmengine.registry import MODELS, DefaultScope, init_default_scope
+from PIL import Image
+
+import qbheat_mm  # noqa: F401
+
+ROOT = Path(__file__).parents[2]
+
+#: Patches of 4 pixels: two stages of stride 2, an image of 32 has 8 x 8.
+ARCH = dict(stem=8, tokens=(3, 16),
+            stages=[[('lite', 8, 8)], [('mf-down', 16, 12), ('mf', 24, 12)]],
+            conv=20)
+MODEL = dict(
+    type='QBHeat',
+    data_preprocessor=dict(
+        type='SelfSupDataPreprocessor', mean=[123.675, 116.28, 103.53],
+        std=[58.395, 57.12, 57.375], to_rgb=True),
+    backbone=dict(type='MobileFormer', arch=ARCH),
+    predictor=dict(type='QBHeatPredictor', in_channels=20, embed_dims=12),
+    neck=dict(type='QBHeatDecoder', embed_dims=12, depth=1, num_heads=2,
+              patch_size=4),
+    head=dict(type='QBHeatPretrainHead', patch_size=4))
+
+
+@pytest.fixture(autouse=True)
+def mmpretrain_scope():
+    torch.set_num_threads(1)
+    init_default_scope('mmpretrain')
+    yield
+    DefaultScope._instance_dict.clear()
+
+
+@pytest.fixture
+def build():
+    """A function that builds the tiny model with other settings."""
+
+    def build_model(norm_pix=True, **settings):
+        cfg = copy.deepcopy(MODEL)
+        cfg['head']['norm_pix'] = norm_pix
+        cfg.update(settings)
+        torch.manual_seed(0)
+        model = MODELS.build(cfg)
+        model.init_weights()
+        return model.eval()
+
+    return build_model
+
+
+@pytest.fixture
+def images():
+    """Two normalized images of 32 x 48 pixels."""
+    torch.manual_seed(1)
+    return torch.randn(2, 3, 32, 48)
+
+
+@pytest.fixture(scope='session')
+def picture():
+    """A colour picture of 40 x 56 pixels, RGB, uint8: smooth and textured."""
+    y, x = np.mgrid[:40, :56]
+    waves = 120 + 80 * np.sin(x / 3) * np.cos(y / 5)
+    channels = [4 * x + 10, 5 * y + 20, waves]
+    return np.stack(channels, axis=-1).clip(0, 255).astype(np.uint8)
+
+
+@pytest.fixture(scope='session')
+def image_folder(tmp_path_factory, picture):
+    """Images of several kinds in nested folders, and a corrupt one."""
+    folder = tmp_path_factory.mktemp('images')
+    (folder / 'inside').mkdir()
+    image = Image.fromarray(picture)
+    image.save(folder / 'a_rgb.png')
+    image.convert('L').save(folder / 'b_grey.png')
+    image.convert('RGBA').save(folder / 'c_rgba.png')
+    image.convert('CMYK').save(folder / 'd_cmyk.JPG', quality=95)
+    image.resize((150, 33)).save(folder / 'inside' / 'e_wide.jpg')
+    content = (folder / 'inside' / 'e_wide.jpg').read_bytes()
+    (folder / 'f_cut.jpg').write_bytes(content[:len(content) // 2])
+    (folder / 'notes.txt').write_text('no image')
+    return folder
+
+
+@pytest.fixture(scope='session')
+def run_folder(tmp_path_factory):
+    """Configuration and two checkpoints of a run, as mmengine writes them."""
+    folder = tmp_path_factory.mktemp('run')
+    cfg = Config(dict(
+        default_scope='mmpretrain', model=MODEL,
+        custom_imports=dict(imports=['qbheat_mm'],
+                            allow_failed_imports=False),
+        train_dataloader=dict(dataset=dict(pipeline=[
+            dict(type='RandomResizedCrop', scale=32)]))))
+    cfg.dump(folder / 'config.py')
+    init_default_scope('mmpretrain')
+    for epoch in (1, 2):
+        torch.manual_seed(epoch)
+        model = MODELS.build(copy.deepcopy(MODEL))
+        model.init_weights()
+        torch.save(dict(meta=dict(epoch=epoch, iter=10 * epoch),
+                        state_dict=model.state_dict()),
+                   folder / f'epoch_{epoch}.pth')
+    return folder

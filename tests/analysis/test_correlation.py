@@ -1,0 +1,62 @@
+# Copyright (c) QB-Heat MM authors. All rights reserved.
+import pytest
+import torch
+
+from qbheat_mm.analysis.correlation import (
+    chance_correlation,
+    cross_correlation,
+    spatial_correlation,
+)
+
+
+def test_equal_positions_correlate_fully():
+    torch.manual_seed(0)
+    vector = torch.randn(1, 16, 1, 1)
+    assert float(spatial_correlation(vector.expand(1, 16, 3, 4))) == (
+        pytest.approx(1, abs=1e-5))
+    # Also up to sign, scale and an offset of all channels.
+    factors = torch.tensor([[1., -2.], [.5, 3.]])[None, None]
+    assert float(spatial_correlation(vector * factors + 7)) == (
+        pytest.approx(1, abs=1e-5))
+
+
+def test_independent_positions_correlate_by_chance():
+    torch.manual_seed(0)
+    for channels in (8, 128):
+        feats = torch.randn(20, channels, 5, 5)
+        found = float(spatial_correlation(feats).mean())
+        assert found == pytest.approx(chance_correlation(channels), rel=0.03)
+    assert chance_correlation(100000) < 0.003
+    # Three channels: correlations of two free dimensions, |cos| of an angle.
+    assert chance_correlation(3) == pytest.approx(2 / torch.pi)
+
+
+def test_orthogonal_positions_do_not_correlate():
+    # Rows of a Hadamard matrix without the constant one are centered.
+    h2 = torch.tensor([[1., 1.], [1., -1.]])
+    rows = torch.kron(h2, h2)[1:]
+    feats = rows.T.reshape(1, 4, 1, 3)
+    assert float(spatial_correlation(feats)) == pytest.approx(0, abs=1e-6)
+    assert torch.allclose(cross_correlation(feats)[0], torch.eye(3),
+                          atol=1e-6)
+
+
+def test_half_of_the_positions_equal():
+    # Two groups of two positions, orthogonal to each other: of 12 ordered
+    # pairs 4 correlate.
+    first = torch.tensor([1., -1., 1., -1.])
+    second = torch.tensor([1., 1., -1., -1.])
+    feats = torch.stack([first, first, second, second], dim=1)
+    assert float(spatial_correlation(feats.view(1, 4, 2, 2))) == (
+        pytest.approx(1 / 3))
+
+
+def test_images_are_separate_and_dead_positions_count_as_zero():
+    torch.manual_seed(0)
+    feats = torch.randn(1, 8, 2, 2)
+    dead = feats.clone()
+    dead[:, :, 0, 0] = 3.
+    both = spatial_correlation(torch.cat([feats, dead]))
+    assert float(both[0]) == pytest.approx(float(spatial_correlation(feats)))
+    assert torch.isfinite(both).all()
+    assert torch.all(cross_correlation(dead)[0, 0].abs() < 1e-5)

@@ -1,0 +1,169 @@
+# Copyright (c) QB-Heat MM authors. All rights reserved.
+import math
+
+import pytest
+import torch
+
+from qbheat_mm.analysis.features import projected_features
+from qbheat_mm.analysis.heat_flow import (
+    Flow,
+    error_by_distance,
+    principal_colours,
+    roll_out,
+)
+from qbheat_mm.errors import UserError
+
+STEP = 4  # positions
+
+
+@pytest.fixture
+def generators():
+    """Commuting A and B of six dimensions, per position, not symmetric."""
+    torch.manual_seed(0)
+    a = torch.randn(6, 6, dtype=torch.float64) / 15
+    return a, 0.5 * a - 0.3 * a @ a
+
+
+def true_field(a, b, start, height=9, width=11):
+    """z(x, y) = exp(Ax) exp(By) z(0, 0) by the matrix exponential."""
+    return torch.stack([
+        torch.stack([
+            torch.matrix_exp(a * x) @ torch.matrix_exp(b * y) @ start
+            for x in range(width)]) for y in range(height)])
+
+
+def step_matrix(generator):
+    """The M that training would ideally find: I + M = exp(A * step)."""
+    return torch.matrix_exp(generator * STEP) - torch.eye(6).double()
+
+
+def steps(num):
+    return [i / STEP for i in range(num)]
+
+
+def test_a_field_that_obeys_the_equation_is_recovered(generators):
+    a, b = generators
+    start = torch.randn(6, dtype=torch.float64)
+    field = true_field(a, b, start)
+    flows = [Flow(step_matrix(g)) for g in (a, b)]
+    found = roll_out(start, *flows, steps(11), steps(9))
+    assert torch.allclose(found, field, rtol=1e-8, atol=1e-10)
+    errors = error_by_distance(field[None].float(), *flows, (STEP, STEP))
+    for direction in ('right', 'down', 'right_down'):
+        assert errors[direction]['flow'].max() < 1e-5
+        assert errors[direction]['constant'][1:].min() > 1e-2
+
+
+def test_the_start_may_be_anywhere(generators):
+    a, b = generators
+    field = true_field(a, b, torch.randn(6, dtype=torch.float64))
+    flows = [Flow(step_matrix(g)) for g in (a, b)]
+    found = roll_out(field[5, 7], *flows, [(x - 7) / STEP for x in range(11)],
+                     [(y - 5) / STEP for y in range(9)])
+    assert torch.allclose(found, field, rtol=1e-7, atol=1e-9)
+
+
+def test_x_and_y_are_not_exchanged(generators):
+    a, b = generators
+    start = torch.randn(6, dtype=torch.float64)
+    found = roll_out(start, Flow(step_matrix(a)), Flow(step_matrix(b)),
+                     [0, 1], [0])
+    assert found.shape == (1, 2, 6)
+    assert torch.allclose(found[0, 1], torch.matrix_exp(a * STEP) @ start)
+
+
+def test_order_of_matrices_that_do_not_commute():
+    torch.manual_seed(0)
+    a, b = torch.randn(2, 4, 4, dtype=torch.float64) / 3
+    start = torch.randn(4, dtype=torch.float64)
+    eye = torch.eye(4).double()
+    found = roll_out(start, Flow(a), Flow(b), [1], [1])[0, 0]
+    assert torch.allclose(found, (eye + a) @ (eye + b) @ start)
+    assert not torch.allclose(found, (eye + b) @ (eye + a) @ start)
+
+
+def test_whole_steps_are_the_trained_prediction():
+    torch.manual_seed(0)
+    matrix = torch.randn(5, 5, dtype=torch.float64) / 3
+    flow = Flow(matrix)
+    propagator = torch.eye(5).double() + matrix
+    for k in (0, 1, 3):
+        expected = torch.linalg.matrix_power(propagator, k)
+        assert torch.allclose(flow(k).real, expected)
+        assert flow(k).imag.abs().max() < 1e-9
+    assert torch.allclose(flow(-1).real, torch.linalg.inv(propagator))
+
+
+def test_fractions_of_a_rotation_are_rotations():
+    angle = 1.2
+    c, s = math.cos(angle), math.sin(angle)
+    matrix = torch.tensor([[c, -s], [s, c]]).double() - torch.eye(2)
+    third = Flow(matrix)(1 / 3)
+    assert third.imag.abs().max() < 1e-12
+    assert third[0].real.tolist() == pytest.approx(
+        [math.cos(angle / 3), -math.sin(angle / 3)])
+
+
+def test_readings_differ_by_half_the_square():
+    """exp(M) - (I + M) = M^2 / 2 + ..., the error of the finite difference."""
+    torch.manual_seed(0)
+    matrix = torch.randn(5, 5, dtype=torch.float64) / 1000
+    gap = Flow(matrix, 'euler')(1) - Flow(matrix, 'exact')(1).real
+    assert torch.allclose(gap, matrix @ matrix / 2, atol=1e-8)
+    assert gap.norm() > 0
+
+
+def test_a_negative_eigenvalue_is_counted_and_real_at_whole_steps():
+    # I + M = diag(-0.5, 2)
+    flow = Flow(torch.diag(torch.tensor([-1.5, 1.])))
+    assert flow.negative_eigenvalues == 1
+    assert flow(2).diag().real.tolist() == pytest.approx([0.25, 4])
+    # (-0.5)^(1/2) has no real part: the flow turns through 0.
+    assert float(flow(0.5)[0, 0].real) == pytest.approx(0, abs=1e-12)
+    assert Flow(torch.eye(2)).negative_eigenvalues == 0
+
+
+def test_a_matrix_without_eigenvectors_is_refused():
+    jordan = torch.tensor([[0., 1.], [0., 0.]])
+    with pytest.raises(UserError, match='no basis of eigenvectors.*euler'):
+        Flow(jordan)
+    expected = torch.tensor([[1., 2.5], [0., 1.]]).double()
+    assert torch.allclose(Flow(jordan, 'euler')(2.5), expected)
+
+
+def test_error_of_the_mean_and_of_unrelated_features_is_as_documented():
+    torch.manual_seed(0)
+    fields = torch.randn(4, 12, 12, 32)
+    still = Flow(torch.zeros(32, 32))
+    errors = error_by_distance(fields, still, still, (STEP, STEP))['right']
+    assert errors['flow'][0] == 0
+    assert errors['flow'][1:].mean() == pytest.approx(math.sqrt(2), rel=0.05)
+    assert torch.allclose(errors['flow'], errors['constant'])
+    # I + M = 0 predicts 0 everywhere, which here is the mean.
+    gone = Flow(-torch.eye(32))
+    errors = error_by_distance(fields, gone, gone, (STEP, STEP))['right']
+    assert errors['flow'][1:].mean() == pytest.approx(1, rel=0.05)
+
+
+def test_colours_belong_to_the_real_features():
+    torch.manual_seed(0)
+    real = torch.randn(6, 7, 10)
+    same, shifted = principal_colours(real, real, real + 100)[1:]
+    colours = principal_colours(real)[0]
+    assert torch.equal(colours, same) and not torch.equal(colours, shifted)
+    assert colours.shape == (6, 7, 3)
+    assert colours.min() == 0 and colours.max() == 1
+
+
+def test_features_by_quarter_are_those_of_pretraining(build, images):
+    model = build()
+    whole = projected_features(model, images)
+    quarters = projected_features(model, images, by_quarter=True)
+    assert whole.shape == quarters.shape == (2, 8, 12, 12)
+    # What pre-training gives to the linear models, for two corners.
+    for place, rows, columns in (('top_left', slice(0, 4), slice(0, 6)),
+                                 ('bottom_right', slice(4, 8), slice(6, 12))):
+        feats = model.encode(model.crop(images, [(place, 2)]))
+        expected = model.predictor.proj(feats.permute(0, 2, 3, 1))
+        assert torch.allclose(quarters[:, rows, columns], expected, atol=1e-5)
+    assert not torch.allclose(whole, quarters, atol=1e-3)

@@ -1,0 +1,150 @@
+# Copyright (c) QB-Heat MM authors. All rights reserved.
+"""The hook that watches pre-training, in real runs."""
+import copy
+import json
+from pathlib import Path
+
+import mmcv
+import pytest
+import torch
+from mmengine.config import Config
+from mmengine.registry import RUNNERS, DefaultScope
+
+from qbheat_mm.analysis.direction_loss import direction_losses
+from qbheat_mm.analysis.spectrum import describe_predictor
+from qbheat_mm.engine import AnalysisHook
+from qbheat_mm.errors import UserError
+
+from .conftest import MODEL
+
+HOOK = dict(type='AnalysisHook', interval=2)
+CLASSIFIER = dict(
+    type='ImageClassifier', data_preprocessor=dict(
+        mean=[127.5] * 3, std=[64.] * 3),
+    backbone=dict(type='ResNet', depth=18, base_channels=4, stem_channels=4),
+    neck=dict(type='GlobalAveragePooling'),
+    head=dict(type='LinearClsHead', num_classes=2, in_channels=32))
+
+
+@pytest.fixture
+def train(tmp_path, image_folder):
+    """A function that trains three epochs and returns the runner."""
+
+    def run(name, hooks, lr=1e-3, model=MODEL, **settings):
+        pipeline = [dict(type='LoadNamedImageFromFile'),
+                    dict(type='RandomResizedCrop', scale=32),
+                    dict(type='PackInputs')]
+        cfg = dict(
+            default_scope='mmpretrain', work_dir=str(tmp_path / name),
+            experiment_name=name, model=copy.deepcopy(model),
+            train_dataloader=dict(
+                batch_size=4, num_workers=0,
+                sampler=dict(type='DefaultSampler', shuffle=True),
+                collate_fn=dict(type='default_collate'),
+                dataset=dict(
+                    type='RepeatDataset', times=4, dataset=dict(
+                        type='CustomDataset', with_label=False,
+                        data_root=str(image_folder / 'inside'),
+                        pipeline=pipeline))),
+            train_cfg=dict(by_epoch=True, max_epochs=3),
+            optim_wrapper=dict(optimizer=dict(type='AdamW', lr=lr)),
+            default_hooks=dict(
+                random_state=dict(type='RandomStateHook'),
+                stop=dict(type='StopOnNonFiniteLossHook')),
+            custom_hooks=hooks, randomness=dict(seed=3))
+        cfg.update(settings)
+        DefaultScope._instance_dict.clear()
+        runner = RUNNERS.build(Config(cfg))
+        runner.train()
+        return runner
+
+    return run
+
+
+def files_of(runner, pattern):
+    return sorted(Path(runner.work_dir).rglob(pattern))
+
+
+def scalars_of(runner):
+    """What the hook wrote, in order."""
+    file, = files_of(runner, 'scalars.json')
+    lines = map(json.loads, file.read_text().splitlines())
+    return [line for line in lines if 'analysis/energy_ratio_half' in line]
+
+
+def test_training_is_bit_identical_with_and_without(train):
+    states = [
+        train(name, hooks).model.state_dict()
+        for name, hooks in (('without', []), ('with', [HOOK]))
+    ]
+    for name, tensor in states[0].items():
+        assert torch.equal(tensor, states[1][name]), name
+
+
+def test_what_is_logged(train):
+    runner = train('run', [HOOK])
+    scalars = scalars_of(runner)
+    # After the second epoch, and after the third since it is the last.
+    assert [line['step'] for line in scalars] == [2, 3]
+    hook = next(h for h in runner.hooks if isinstance(h, AnalysisHook))
+    model = runner.model
+    inputs = model.data_preprocessor(
+        dict(inputs=hook.inputs, data_samples=None))['inputs']
+    expected = direction_losses(model, inputs)
+    assert len(expected) == 16
+    for name, loss in expected.items():
+        name = f'analysis/loss_{name.replace("/", "_")}'
+        assert scalars[-1][name] == pytest.approx(loss, rel=1e-5)
+    numbers = describe_predictor(model.predictor)
+    for scale in ('half', 'quarter'):
+        assert scalars[-1][f'analysis/energy_ratio_{scale}'] == pytest.approx(
+            numbers[scale]['energy_ratio'])
+        assert scalars[-1][f'analysis/norm_B_{scale}'] == pytest.approx(
+            numbers[scale]['B']['spectral_norm'])
+
+
+def test_pictures_are_saved(train):
+    runner = train('run', [dict(HOOK, num_images=3)])
+    pictures = files_of(runner, 'reconstruction_*.png')
+    assert [picture.name for picture in pictures] == [
+        'reconstruction_center_2.png', 'reconstruction_center_3.png',
+        'reconstruction_top_left_2.png', 'reconstruction_top_left_3.png']
+    # Three columns, three images of 32 pixels.
+    assert mmcv.imread(str(pictures[0])).shape == (96, 96, 3)
+
+
+def test_tensorboard_gets_scalars_and_pictures(train):
+    event_accumulator = pytest.importorskip(
+        'tensorboard.backend.event_processing.event_accumulator')
+    runner = train('run', [HOOK], visualizer=dict(
+        type='mmengine.Visualizer',
+        vis_backends=[dict(type='TensorboardVisBackend')]))
+    runner.visualizer.close()
+    events, = files_of(runner, 'events.out.tfevents.*')
+    found = event_accumulator.EventAccumulator(str(events)).Reload().Tags()
+    assert 'analysis/norm_A_quarter' in found['scalars']
+    assert 'reconstruction_center' in found['images']
+
+
+def test_chosen_images_and_places(train, image_folder):
+    runner = train('run', [dict(
+        HOOK, images=str(image_folder), num_images=6,
+        places=['center', 'bottom_right'])],
+        model=dict(MODEL, position='corner'))
+    hook = next(h for h in runner.hooks if isinstance(h, AnalysisHook))
+    # One of the six files is corrupt; all others have the training size.
+    assert hook.inputs.shape == (5, 3, 32, 32)
+    assert {file.name.rsplit('_', 1)[0] for file in files_of(
+        runner, 'reconstruction_*.png')} == {'reconstruction_bottom_right'}
+    assert 'analysis/loss_quarter_right' not in scalars_of(runner)[0]
+
+
+def test_wrong_settings_are_named(train):
+    with pytest.raises(UserError, match="'middle' is not one of top_left"):
+        AnalysisHook(places=['middle'])
+    with pytest.raises(UserError, match='interval=0'):
+        AnalysisHook(interval=0)
+    with pytest.raises(UserError, match='model.type is ImageClassifier'):
+        train('run', [HOOK], model=CLASSIFIER)
+    with pytest.raises(UserError, match="'nowhere' does not exist"):
+        train('run2', [dict(HOOK, images=['nowhere'])])

@@ -1,0 +1,165 @@
+# Copyright (c) QB-Heat MM authors. All rights reserved.
+import math
+
+import pytest
+import torch
+
+from qbheat_mm.analysis.matrices import derive, learned_matrices
+from qbheat_mm.analysis.spectrum import (
+    commutator,
+    complex_share,
+    describe_matrix,
+    describe_predictor,
+    eigenvalues,
+    energy,
+    overlap,
+    random_magnitudes,
+)
+
+
+def rotation(angle):
+    c, s = math.cos(angle), math.sin(angle)
+    return torch.tensor([[c, -s], [s, c]], dtype=torch.float64)
+
+
+def similar(values, seed=0):
+    """A matrix with these eigenvalues in a random basis."""
+    torch.manual_seed(seed)
+    basis = torch.randn(len(values), len(values), dtype=torch.float64)
+    diagonal = torch.diag(torch.tensor(values, dtype=torch.float64))
+    return basis @ diagonal @ torch.linalg.inv(basis)
+
+
+def test_known_real_eigenvalues():
+    matrix = similar([-3., 0.5, 2., 1.])
+    values = eigenvalues(matrix)
+    expected = torch.tensor([-3., 2., 1., 0.5], dtype=torch.float64)
+    assert torch.allclose(values.real, expected)
+    assert energy(values) == pytest.approx(6.5)
+    assert complex_share(values) == 0
+
+
+def test_known_complex_eigenvalues():
+    # 2 R(0.3) has 2 exp(+-0.3i); beside it one real eigenvalue.
+    matrix = torch.block_diag(2 * rotation(0.3), torch.tensor([[5.]]).double())
+    values = eigenvalues(matrix)
+    assert values[0] == pytest.approx(5)
+    assert values[1:].abs().tolist() == pytest.approx([2, 2])
+    assert values[1:].angle().abs().tolist() == pytest.approx([0.3, 0.3])
+    assert complex_share(values) == pytest.approx(2 / 3)
+    assert energy(values) == pytest.approx(9)
+
+
+def test_numbers_of_a_matrix_of_lower_rank():
+    numbers = describe_matrix(torch.diag(torch.tensor([3., 0., -4., 0.])))
+    assert numbers['rank'] == 2 and numbers['dims'] == 4
+    assert numbers['spectral_radius'] == pytest.approx(4)
+    assert numbers['spectral_norm'] == pytest.approx(4)
+    assert numbers['frobenius_norm'] == pytest.approx(5)
+
+
+def test_spectral_norm_is_not_the_spectral_radius():
+    nilpotent = torch.tensor([[0., 7.], [0., 0.]])
+    numbers = describe_matrix(nilpotent)
+    assert numbers['spectral_norm'] == pytest.approx(7)
+    assert numbers['spectral_radius'] == pytest.approx(0, abs=1e-6)
+    assert numbers['rank'] == 1
+
+
+def test_commuting_matrices_have_no_commutator():
+    a = similar([1., 2., 3.])
+    assert commutator(a, a @ a + 2 * a) == pytest.approx(0, abs=1e-9)
+    assert commutator(rotation(0.3), rotation(1.2)) < 1e-12
+
+
+def test_commutator_of_matrices_that_anticommute():
+    # Pauli's matrices: AB = -BA.
+    a = torch.tensor([[0., 1.], [1., 0.]])
+    b = torch.tensor([[1., 0.], [0., -1.]])
+    assert commutator(a, b) == pytest.approx(2)
+
+
+def test_commutator_of_random_matrices_is_sqrt_2():
+    torch.manual_seed(0)
+    a, b = torch.randn(2, 300, 300, dtype=torch.float64)
+    assert commutator(a, b) == pytest.approx(math.sqrt(2), rel=0.02)
+
+
+def test_overlap_ignores_scale_and_order():
+    first = eigenvalues(similar([1., 2., 4.]))
+    assert overlap(first, eigenvalues(similar([40., 10., -20.], 1))) == (
+        pytest.approx(1))
+    # (1, 0) against (1/2, 1/2) shares one half.
+    one = torch.tensor([1., 0.], dtype=torch.complex128)
+    both = torch.tensor([1., 1.], dtype=torch.complex128)
+    assert overlap(one, both) == pytest.approx(0.5)
+
+
+def test_circular_law_describes_random_matrices():
+    torch.manual_seed(0)
+    matrix = torch.randn(400, 400, dtype=torch.float64)
+    found = eigenvalues(matrix).abs()
+    expected = random_magnitudes(400, float(matrix.norm()))
+    assert (found - expected).abs().max() < 0.06 * found.max()
+    assert energy(eigenvalues(matrix)) == pytest.approx(
+        float(expected.sum()), rel=0.02)
+
+
+def set_matrices(model, matrix):
+    for scale in ('half_step', 'quarter_step'):
+        weight = getattr(model.predictor, scale).weight
+        for i in range(len(weight)):
+            weight.data[i] = matrix(scale, i)
+
+
+@pytest.mark.parametrize('num_models', [2, 4, 8])
+def test_predictor_of_known_matrices(build, num_models):
+    model = build(num_models=num_models)
+    # 12 dimensions; the vertical matrix is the second of 2, third of 4 and 8.
+    down = 1 if num_models == 2 else 2
+    diagonal = torch.diag(torch.arange(1., 13.)) / 100
+    set_matrices(model, lambda scale, i: diagonal * (2 if i == down else 1))
+    report = describe_predictor(model.predictor)
+    for scale, step in (('quarter', 0.25), ('half', 0.5)):
+        found = report[scale]
+        assert found['num_models'] == num_models and found['step'] == step
+        assert found['A']['energy'] == pytest.approx(0.78)
+        assert found['energy_ratio'] == pytest.approx(0.5)
+        assert found['commutator'] == pytest.approx(0, abs=1e-6)
+        assert found['A']['rank'] == 12
+        assert len(found['gap_to_derived']) == num_models - 2
+    assert report['across_scales']['A']['overlap'] == pytest.approx(1)
+
+
+def test_gap_is_zero_for_what_the_paper_derives(build):
+    model = build(num_models=8)
+    torch.manual_seed(0)
+    a, b = torch.randn(2, 12, 12) / 10
+    derived = list(derive(a, b).values())
+    set_matrices(model, lambda scale, i: derived[i])
+    for scale in ('quarter', 'half'):
+        gaps = describe_predictor(model.predictor)[scale]['gap_to_derived']
+        assert max(gaps.values()) == pytest.approx(0, abs=1e-6)
+    # The appendix by hand: right and down, then left and down.
+    assert torch.allclose(derived[4], a + b + (a @ b + b @ a) / 2)
+    assert torch.allclose(derived[6], -a + b - (a @ b + b @ a) / 2)
+    assert torch.equal(derived[1], -a)
+
+
+def test_two_quarters_make_a_half(build):
+    model = build()
+    torch.manual_seed(0)
+    quarter = torch.randn(12, 12) / 10
+    half = 2 * quarter + quarter @ quarter
+    set_matrices(model, lambda scale, i: half
+                 if scale == 'half_step' else quarter)
+    across = describe_predictor(model.predictor)['across_scales']
+    assert across['B']['gap_of_two_quarters'] == pytest.approx(0, abs=1e-5)
+
+
+@pytest.mark.parametrize('position,scale', [('corner', 'half'),
+                                            ('center', 'quarter')])
+def test_a_scale_that_was_not_trained_is_not_told(build, position, scale):
+    model = build(position=position)
+    assert list(describe_predictor(model.predictor)) == [scale]
+    assert list(learned_matrices(model.predictor)) == [scale]

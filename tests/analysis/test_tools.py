@@ -1,0 +1,290 @@
+# Copyright (c) QB-Heat MM authors. All rights reserved.
+"""The tools of tools/analysis, on a tiny run and images of all kinds."""
+import importlib
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import mmengine
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+
+from qbheat_mm.errors import UserError
+
+TOOLS = Path(__file__).parents[2] / 'tools' / 'analysis'
+
+
+@pytest.fixture
+def call(monkeypatch):
+    """A function that calls a tool as its command does."""
+
+    # Coarse pictures are quicker.
+    monkeypatch.setattr('qbheat_mm.launching.analysis_tool.DPI', 40)
+
+    def call_tool(name, *arguments):
+        monkeypatch.syspath_prepend(str(TOOLS))
+        module = importlib.import_module(name)
+        assert Path(module.__file__).parent == TOOLS
+        monkeypatch.setattr(sys, 'argv', [f'{name}.py', *map(str, arguments)])
+        module.main()
+
+    yield call_tool
+    for path in TOOLS.glob('*.py'):
+        sys.modules.pop(path.stem, None)
+
+
+@pytest.fixture
+def run(run_folder):
+    return run_folder / 'config.py', run_folder / 'epoch_2.pth'
+
+
+def report_of(folder, name):
+    return json.loads((folder / f'{name}.json').read_text())
+
+
+def test_reconstruct(call, run, image_folder, tmp_path):
+    call('reconstruct', *run, image_folder, '--out', tmp_path)
+    report = report_of(tmp_path, 'reconstruction')
+    # Five files can be loaded, in five places each; one is corrupt.
+    errors = report['numbers']['errors']
+    assert [Path(file).name for file in errors] == [
+        'a_rgb.png', 'b_grey.png', 'c_rgba.png', 'd_cmyk.JPG', 'e_wide.jpg']
+    assert all(len(row) == 5 for row in errors.values())
+    assert len(report['pictures']) == 5
+    assert report['numbers']['statistics'] == ['contrast']
+    assert report['source']['epoch'] == 2
+    # A transparent file without transparency is the same image.
+    assert errors[str(image_folder / 'a_rgb.png')] == errors[
+        str(image_folder / 'c_rgba.png')]
+    for name in report['pictures']:
+        # Three columns and five rows of pictures.
+        width, height = Image.open(tmp_path / name).size
+        assert 1 < height / width < 2
+    arrays = np.load(tmp_path / 'reconstruction.npz')
+    assert arrays['pred_1_center'].shape == (3, 32, 32)
+    assert arrays['mask_1_center'].mean() == 0.75
+
+
+def test_true_statistics_must_be_asked_for_and_are_labelled(
+        call, run, image_folder, tmp_path):
+    image = image_folder / 'a_rgb.png'
+    call('reconstruct', *run, image, '--places', 'center', '--out',
+         tmp_path / 'a')
+    assert 'FROM THE MASKED' not in report_of(tmp_path / 'a',
+                                              'reconstruction')['caption']
+    call('reconstruct', *run, image, '--places', 'center', '--out',
+         tmp_path / 'b', '--use-true-patch-statistics',
+         '--use-visible-patch-statistics')
+    report = report_of(tmp_path / 'b', 'reconstruction')
+    assert report['numbers']['statistics'] == ['contrast', 'visible', 'true']
+    assert 'FROM THE MASKED PIXELS' in report['caption']
+
+
+def test_labels_of_statistics_are_in_the_picture():
+    from qbheat_mm.analysis.figures.reconstruction import (
+        Row,
+        draw_reconstructions,
+    )
+    black = np.zeros((4, 4, 3), np.uint8)
+    row = Row('a', 0.5, dict(original=black, given=black, contrast=black,
+                             true=black))
+    axes = draw_reconstructions([row]).axes
+    titles = [axis.get_title() for axis in axes]
+    assert titles[:2] == ['original', 'visible quarter']
+    assert 'mid-grey' in titles[2] and 'TRUE PATCH STATISTICS' in titles[3]
+
+
+def test_spectrum_of_several_checkpoints(call, run_folder, tmp_path):
+    call('spectrum', run_folder / 'config.py', run_folder / 'epoch_1.pth',
+         run_folder / 'epoch_2.pth', '--out', tmp_path)
+    report = report_of(tmp_path, 'spectrum')
+    assert report['pictures'] == ['spectrum.png', 'energy_ratio.png']
+    table = report['tables'][0]
+    assert [row[:2] for row in table['rows']] == [['epoch_1.pth', 1],
+                                                  ['epoch_2.pth', 2]]
+    # By hand, from the checkpoint's own tensor.
+    weight = torch.load(run_folder / 'epoch_2.pth')['state_dict'][
+        'predictor.half_step.weight'].double()
+    energies = torch.linalg.eigvals(weight).abs().sum(-1)
+    assert table['rows'][1][3] == pytest.approx(
+        float(energies[0] / energies[2]), rel=1e-5)
+    values = np.load(tmp_path / 'spectrum.npz')['eigenvalues_B_half']
+    assert np.abs(values).sum() == pytest.approx(float(energies[2]), rel=1e-5)
+
+
+def test_heat_flow(call, run, image_folder, tmp_path):
+    call('heat_flow', *run, image_folder, '--out', tmp_path, '--scale',
+         'half', '--start', 1, 2)
+    numbers = report_of(tmp_path, 'heat_flow')['numbers']
+    assert numbers['scale'] == 'half' and numbers['start'] == [1, 2]
+    assert numbers['positions_per_step'] == [4, 4]
+    assert len(numbers['errors']['exact']['right']['flow']) == 8
+    arrays = np.load(tmp_path / 'heat_flow.npz')
+    # The flow starts at the real feature.
+    assert np.allclose(arrays['flow_exact_0'][2, 1],
+                       arrays['features_0'][2, 1], atol=1e-5)
+    with pytest.raises(UserError, match='--start 8 0.*8 columns and 8 rows'):
+        call('heat_flow', *run, image_folder, '--out', tmp_path, '--start', 8,
+             0)
+
+
+def test_correlation_of_two_encoders(call, run, run_folder, image_folder,
+                                     tmp_path):
+    call('correlation', *run, image_folder, '--out', tmp_path, '--also',
+         run[0], run_folder / 'epoch_1.pth', '--names', 'second', 'first')
+    models = report_of(tmp_path, 'correlation')['numbers']['models']
+    assert list(models) == ['second', 'first']
+    assert models['first']['mean'] != models['second']['mean']
+    assert len(models['first']['images']) == 5
+    with pytest.raises(UserError, match='2 encoders need 2 different names'):
+        call('correlation', *run, image_folder, '--out', tmp_path, '--also',
+             *run)
+
+
+def test_attention_of_chosen_blocks_heads_and_tokens(call, run, image_folder,
+                                                     tmp_path):
+    image = image_folder / 'inside'
+    call('attention', *run, image, '--out', tmp_path, '--blocks', 3,
+         '--heads', 2, '--tokens', 1, 3)
+    report = report_of(tmp_path, 'attention')
+    assert report['pictures'] == ['attention_mobile_to_former_01.png',
+                                  'attention_former_to_mobile_01.png']
+    maps = np.load(tmp_path / 'attention.npz')
+    assert list(maps) == ['mobile_to_former_1_config_block3',
+                          'former_to_mobile_1_config_block3']
+    assert np.allclose(maps['mobile_to_former_1_config_block3'].sum((2, 3)),
+                       1, atol=1e-5)
+    with pytest.raises(UserError, match='--blocks 1: there are 2, 3'):
+        call('attention', *run, image, '--out', tmp_path, '--blocks', 1)
+
+
+def test_run_all_ends_in_one_page_without_other_files(
+        call, run_folder, image_folder, tmp_path):
+    call('run_all', run_folder / 'config.py', run_folder / 'epoch_1.pth',
+         run_folder / 'epoch_2.pth', '--images', image_folder, '--out',
+         tmp_path, '--num-pictures', 1)
+    page = (tmp_path / 'index.html').read_text()
+    for name, tool in (('reconstruction', 'reconstruct'),
+                       ('heat_flow', 'heat_flow'), ('spectrum', 'spectrum'),
+                       ('correlation', 'correlation'),
+                       ('attention', 'attention')):
+        report = report_of(tmp_path, name)
+        assert f'tools/analysis/{tool}.py' in report['source']['command']
+        assert page.count(report['title']) >= 2
+    assert page.count('<img ') == len(list(tmp_path.glob('*.png'))) == 8
+    assert page.count('src="data:image/png;base64,') == 8
+    assert 'http' not in page
+
+
+def test_story_takes_reports_of_others_and_no_other_file(call, tmp_path):
+    (tmp_path / 'inside').mkdir()
+    (tmp_path / 'scalars.json').write_text('{"a": 1}\n{"a": 2}\n')
+    (tmp_path / 'results.json').write_text('{"accuracy": 1}')
+    with pytest.raises(UserError, match='holds no report'):
+        call('story', tmp_path)
+    (tmp_path / 'inside' / 'probe.json').write_text(json.dumps(dict(
+        analysis='probe', title='Probing <accuracies>', caption='top-1, %',
+        pictures=[], source={}, tables=[dict(
+            title='Accuracy', columns=['encoder', 'top-1'],
+            rows=[['random', 40.0], ['QB-Heat', 51.25]])])))
+    call('story', tmp_path)
+    page = (tmp_path / 'index.html').read_text()
+    assert 'Probing &lt;accuracies&gt;' in page and '51.25' in page
+
+
+def strip(run_folder, tmp_path, keep):
+    state = torch.load(run_folder / 'epoch_2.pth')['state_dict']
+    file = tmp_path / 'stripped.pth'
+    torch.save(dict(state_dict={
+        key: value for key, value in state.items() if key.startswith(keep)
+    }), file)
+    return file
+
+
+@pytest.mark.parametrize('keep,words', [
+    (('backbone.', ), r'no predictor \(predictor\.\*\) and no decoder'),
+    (('backbone.', 'predictor.'), r'no decoder \(neck\.\*\)'),
+    (('backbone.', 'neck.'), r'no predictor \(predictor\.\*\)')])
+def test_a_checkpoint_of_the_encoder_alone_is_refused(
+        call, run_folder, image_folder, tmp_path, keep, words):
+    file = strip(run_folder, tmp_path, keep)
+    with pytest.raises(UserError, match=f'{words}.*pre-training run itself'):
+        call('reconstruct', run_folder / 'config.py', file, image_folder,
+             '--out', tmp_path)
+    assert not list(tmp_path.glob('*.png'))
+
+
+def test_a_checkpoint_of_another_model_is_refused(call, run, image_folder,
+                                                  tmp_path):
+    with pytest.raises(UserError, match='does not fit the configuration.*'
+                                        'of another shape'):
+        call('reconstruct', *run, image_folder, '--out', tmp_path,
+             '--cfg-options', 'model.predictor.embed_dims=16',
+             'model.neck.embed_dims=16')
+
+
+def test_a_diverged_checkpoint_is_refused(call, run_folder, image_folder,
+                                          tmp_path):
+    state = torch.load(run_folder / 'epoch_2.pth')['state_dict']
+    state['neck.norm.bias'][0] = float('nan')
+    torch.save(dict(state_dict=state), tmp_path / 'nan.pth')
+    with pytest.raises(UserError, match='NaN.*neck.norm.bias.*diverged'):
+        call('spectrum', run_folder / 'config.py', tmp_path / 'nan.pth',
+             '--out', tmp_path)
+
+
+def test_a_configuration_of_another_kind_is_refused(call, run, image_folder,
+                                                    tmp_path):
+    cfg = mmengine.Config.fromfile(run[0])
+    cfg.model = dict(type='ImageClassifier', backbone=cfg.model.backbone)
+    cfg.dump(tmp_path / 'classifier.py')
+    with pytest.raises(UserError, match="model.type='ImageClassifier'"):
+        call('reconstruct', tmp_path / 'classifier.py', run[1], image_folder,
+             '--out', tmp_path)
+    # The encoder of any configuration will do for the correlation.
+    call('correlation', tmp_path / 'classifier.py', run[1], image_folder,
+         '--out', tmp_path)
+
+
+@pytest.mark.parametrize('size,shape', [
+    ((), (32, 32)), ((48, ), (48, 48)), ((32, 64), (32, 64)),
+    ((0, ), (48, 64))])
+def test_sizes(call, run, image_folder, tmp_path, size, shape):
+    option = ['--size', *size] if size else []
+    image = tmp_path / 'image.png'
+    Image.open(image_folder / 'a_rgb.png').resize((60, 44)).save(image)
+    call('reconstruct', *run, image, '--out', tmp_path, '--places', 'center',
+         *option)
+    arrays = np.load(tmp_path / 'reconstruction.npz')
+    assert arrays['pred_1_center'].shape == (3, *shape)
+
+
+def test_a_size_that_does_not_divide_is_refused(call, run, image_folder,
+                                                tmp_path):
+    with pytest.raises(UserError, match='--size 30.*multiples of 16'):
+        call('reconstruct', *run, image_folder, '--out', tmp_path, '--size',
+             30)
+    with pytest.raises(UserError, match='2 different sizes.*--size PIXELS'):
+        call('heat_flow', *run, image_folder / 'a_rgb.png',
+             image_folder / 'inside', '--out', tmp_path, '--size', 0)
+
+
+def test_pictures_without_matplotlib_name_the_way_out(monkeypatch):
+    from qbheat_mm.analysis.figures.style import new_figure
+    monkeypatch.setitem(sys.modules, 'matplotlib', None)
+    with pytest.raises(UserError, match='pip install matplotlib'):
+        new_figure(1, 1)
+
+
+def test_an_error_is_one_line_and_a_status(run, tmp_path):
+    done = subprocess.run(
+        [sys.executable, str(TOOLS / 'reconstruct.py'), *map(str, run),
+         str(tmp_path), '--out', str(tmp_path)],
+        capture_output=True, text=True, timeout=300, cwd=tmp_path)
+    assert done.returncode == 1
+    last = done.stderr.strip().splitlines()[-1]
+    assert last.startswith(f"error: folder '{tmp_path}' holds no image")
+    assert 'Traceback' not in done.stderr
