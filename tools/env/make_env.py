@@ -122,11 +122,11 @@ def install(settings: Settings, uv: list) -> None:
     if settings.system_torch == '1':
         # pip sees what PYTHON has, uv does not. The lock is complete.
         installer = [str(PYTHON), '-m', 'pip', 'install', '--no-deps']
-        extra, again = [], ['--force-reinstall']
+        extra, again = [], ['--force-reinstall']  # or pip sees the version
     else:
         installer = [*uv, 'pip', 'install', '--python', str(PYTHON)]
         extra = ['--overrides', str(ROOT / 'requirements' / 'overrides.txt')]
-        again = ['--reinstall-package', 'mmcv']
+        again = []  # uv sees whether it is this very wheel
     say(f'installing {len(lines)} locked packages (a first time downloads '
         'up to 3 GB)')
     run([*installer, *extra, *lines])
