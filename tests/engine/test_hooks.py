@@ -80,7 +80,25 @@ def test_a_loss_that_is_not_finite_stops_before_a_checkpoint(tmp_path):
 
 def test_the_stop_says_when_there_is_no_checkpoint(tmp_path):
     message = refusal(tmp_path, Network(breaks_after=0), [STOP])
-    assert 'there is no checkpoint yet' in message
+    assert 'there is no good checkpoint yet' in message
+
+
+def test_the_stop_names_the_last_checkpoint_that_is_good(tmp_path):
+    # The last step of the second epoch ruins the weights, after its loss.
+    model = Network(breaks_after=4)
+    step = model.train_step
+
+    def ruin(*args, **kwargs):
+        outputs = step(*args, **kwargs)
+        if model.steps == 4:
+            model.head.bias.data.fill_(float('nan'))
+        return outputs
+
+    model.train_step = ruin
+    message = refusal(tmp_path, model, [STOP])
+    assert (tmp_path / 'epoch_2.pth').exists()
+    assert f'the last good checkpoint is {tmp_path / "epoch_1.pth"}' in message
+    assert message.endswith(f'--resume {tmp_path / "epoch_1.pth"}')
 
 
 def test_a_finite_loss_goes_on(tmp_path):

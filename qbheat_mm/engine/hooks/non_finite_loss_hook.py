@@ -1,13 +1,16 @@
 # Copyright (c) QB-Heat MM authors. All rights reserved.
 """Stop a run that has diverged."""
 import math
+from pathlib import Path
 
 import torch
 from mmengine.hooks import Hook
 from mmengine.registry import HOOKS
-from mmengine.runner import Runner, find_latest_checkpoint
+from mmengine.runner import Runner
 
+from ...compat import load_checkpoint
 from ...errors import UserError
+from ..matching import non_finite
 
 
 @HOOKS.register_module()
@@ -42,11 +45,33 @@ class StopOnNonFiniteLossHook(Hook):
         parts = ', '.join(f'{name} {float(value.detach()):.4g}'
                           for name, value in outputs.items()
                           if isinstance(value, torch.Tensor))
-        last = find_latest_checkpoint(runner.work_dir)
-        last = (f'the last checkpoint is {last}'
-                if last else 'there is no checkpoint yet')
+        last = last_good_checkpoint(runner.work_dir)
+        found = (f'the last good checkpoint is {last}'
+                 if last else 'there is no good checkpoint yet')
+        go_on = f'go on with --resume {last}' if last else 'start again'
         raise UserError(
             f'the loss is not finite in iteration {runner.iter + 1} of epoch '
-            f'{runner.epoch + 1} ({parts}); {last}; lower '
+            f'{runner.epoch + 1} ({parts}); {found}; lower '
             'optim_wrapper.optimizer.lr, set optim_wrapper.clip_grad, or '
-            'train without AMP, then go on with --resume')
+            f'train without AMP, then {go_on}')
+
+
+def last_good_checkpoint(work_dir: str) -> str | None:
+    """The newest checkpoint of a run of which all weights are finite.
+
+    A step can ruin the weights after a loss that was finite, just before a
+    checkpoint of them is written, so that the last one is not always good.
+
+    Args:
+        work_dir (str): Folder with ``epoch_*.pth`` or ``iter_*.pth``.
+
+    Returns:
+        str | None: None if there is none.
+    """
+    files = [*Path(work_dir).glob('epoch_*.pth'),
+             *Path(work_dir).glob('iter_*.pth')]
+    for file in sorted(files, key=lambda file: -file.stat().st_mtime_ns):
+        content = load_checkpoint(str(file), map_location='cpu')
+        if not non_finite(content['state_dict']):
+            return str(file)
+    return None
