@@ -3,8 +3,10 @@ import copy
 
 import pytest
 import torch
+from mmengine.model import BaseModule, Sequential
 from mmengine.registry import DefaultScope, init_default_scope
 from mmpretrain.registry import MODELS
+from torch import nn
 
 from qbheat_mm.engine import pretrained_encoder
 from qbheat_mm.engine.matching import describe_backbone, find_prefix
@@ -64,6 +66,24 @@ def test_init_weights_leaves_the_weights_of_the_file(tmp_path, backbone,
         assert torch.equal(tensor, state[name]), name
     # The rest of the model is initialised as ever: LinearClsHead has std 0.01.
     assert 0 < model.head.fc.weight.std() < 0.03
+
+
+def test_parts_with_an_initialisation_of_their_own_keep_the_weights(tmp_path):
+
+    class Backbone(BaseModule):
+
+        def __init__(self, init_cfg=None):
+            super().__init__(init_cfg)
+            self.part = Sequential(
+                nn.Linear(2, 2),
+                init_cfg=dict(type='Constant', layer='Linear', val=5.))
+
+    state = {name: tensor + 1
+             for name, tensor in Backbone().state_dict().items()}
+    backbone = Backbone(dict(type='PretrainedEncoder',
+                             checkpoint=save(tmp_path / 'a.pth', state)))
+    Sequential(backbone).init_weights()
+    assert torch.equal(backbone.part[0].weight, state['part.0.weight'])
 
 
 def test_init_weights_of_a_detector_leaves_the_weights(tmp_path):

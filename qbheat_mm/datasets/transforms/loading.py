@@ -12,15 +12,14 @@ from mmengine.registry import TRANSFORMS
 from ...errors import UserError
 
 _JPEG_START, _JPEG_SCAN, _JPEG_END = b'\xff\xd8', b'\xff\xda', b'\xff\xd9'
-_PNG_START, _PNG_END = b'\x89PNG', b'IEND'
 
 
 @TRANSFORMS.register_module()
 class LoadNamedImageFromFile(LoadImageFromFile):
     """mmcv's ``LoadImageFromFile`` that names a file which it cannot load.
 
-    It also finds JPEG and PNG files that have been cut, which OpenCV decodes
-    without an error to an image whose rest is grey.
+    It also finds JPEG files that have been cut, which older OpenCV (4.10 does,
+    4.14 does not) decodes without an error to an image whose rest is grey.
 
     Args:
         ignore_empty (bool): Whether to log such a file as a warning and let
@@ -65,6 +64,8 @@ class LoadNamedImageFromFile(LoadImageFromFile):
                 f"image '{path}' cannot be read ({error.strerror or error}): "
                 'the annotations or the data_prefix name a file that is not '
                 'there') from error
+        if is_cut(content):
+            raise self._unreadable(path, 'cut')
         try:
             image = mmcv.imfrombytes(
                 content, flag=self.color_type, backend=self.imdecode_backend)
@@ -73,8 +74,6 @@ class LoadNamedImageFromFile(LoadImageFromFile):
             raise self._unreadable(path, 'no image') from error
         if image is None:
             raise self._unreadable(path, 'no image')
-        if is_cut(content):
-            raise self._unreadable(path, 'cut')
         return image
 
     @staticmethod
@@ -86,7 +85,7 @@ class LoadNamedImageFromFile(LoadImageFromFile):
 
 
 def is_cut(content: bytes) -> bool:
-    """Whether a JPEG or PNG file ends before its end mark.
+    """Whether a JPEG file ends before its end mark.
 
     Args:
         content (bytes): The whole file. Bytes after the mark, which some
@@ -95,7 +94,6 @@ def is_cut(content: bytes) -> bool:
     Returns:
         bool: False also for every other format.
     """
-    if content.startswith(_JPEG_START):
-        # A thumbnail in the header has marks too, before the last scan.
-        return content.rfind(_JPEG_END) < content.rfind(_JPEG_SCAN)
-    return content.startswith(_PNG_START) and _PNG_END not in content
+    # A thumbnail in the header has marks too, before the last scan.
+    return content.startswith(_JPEG_START) and (
+        content.rfind(_JPEG_END) < content.rfind(_JPEG_SCAN))

@@ -1,8 +1,7 @@
 # Copyright (c) QB-Heat MM authors. All rights reserved.
 """Random numbers that a resumed run repeats."""
 import random
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable
 
 import numpy as np
 import torch
@@ -84,12 +83,11 @@ class _SeededFetch:
     def __call__(self, indices: Iterable[int]) -> list:
         epoch = int(self.epoch)
         samples = []
-        # Without workers this is the main process, whose own random
-        # numbers must not depend on the data that it loads.
-        with _random_states_kept():
-            for index in indices:
-                _seed_cpu(_mix(self.seed, epoch, int(index)))
-                samples.append(self.dataset[index])
+        # Without workers this is the main process; its generators are seeded
+        # anew before the model draws from them.
+        for index in indices:
+            _seed_cpu(_mix(self.seed, epoch, int(index)))
+            samples.append(self.dataset[index])
         return samples
 
 
@@ -104,16 +102,3 @@ def _mix(*numbers: int) -> int:
     """One 63-bit seed out of several numbers, far apart for near ones."""
     mixed = np.random.SeedSequence(numbers).generate_state(1, np.uint64)
     return int(mixed[0] >> np.uint64(1))
-
-
-@contextmanager
-def _random_states_kept() -> Iterator[None]:
-    """Put the CPU's random states back at the end."""
-    python, numpy = random.getstate(), np.random.get_state()
-    torch_state = torch.get_rng_state()
-    try:
-        yield
-    finally:
-        random.setstate(python)
-        np.random.set_state(numpy)
-        torch.set_rng_state(torch_state)
