@@ -32,11 +32,10 @@ def check_data(cfg: Config, parts: Iterable[str]) -> None:
     # The first is the outermost: a folder is named before what is in it.
     path, names = next(iter(settings.items()))
     more = len(settings) - 1
-    more = f' and {more} other paths do not' if more > 1 else (
-        ' and another path does not' if more else ' does not')
+    more = f', nor do {more} more,' if more else ''
     raise UserError(
-        f"data path '{path}'{more} exist: put or link the data there, or "
-        'give its place with --cfg-options '
+        f"data path '{path}' does not exist{more}: put or link the data there,"
+        ' or give its place with --cfg-options '
         + ' '.join(f'{name}=PATH' for name in names))
 
 

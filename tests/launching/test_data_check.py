@@ -80,4 +80,4 @@ def test_what_is_not_local_or_downloaded_is_not_looked_for():
 def test_several_missing_paths_are_counted():
     line = missing(train_dataloader=loader(data_root='no/'),
                    val_dataloader=loader(data_root='none/'))
-    assert "'no/' and another path" in line
+    assert "'no/' does not exist, nor do 1 more," in line
