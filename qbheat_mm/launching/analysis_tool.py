@@ -15,7 +15,7 @@ from mmengine.config import Config
 from ..analysis.figures.style import in_style
 from ..analysis.report import Report
 from ..errors import UserError
-from ..utils.images import find_images, load_images
+from ..utils.images import find_images, load_images, spread
 from .command_line import KeyValueAction
 from .settings import read_config
 from .trained_model import training_size
@@ -46,7 +46,7 @@ def analysis_parser(description: str,
             'images', nargs='+', help='image files or folders of images')
         parser.add_argument(
             '--max-images', type=int, metavar='N',
-            help='take the first N images only')
+            help='take N images, spread evenly over all that are given')
         parser.add_argument(
             '--size', type=int, nargs='+', metavar='PIXELS',
             help='scale and crop images to this side, or height and width; '
@@ -74,9 +74,11 @@ def read_images(args: Namespace, cfg: Config,
     Raises:
         UserError: If there is no image, or ``--size`` does not fit.
     """
-    files = find_images(args.images)[:args.max_images]
-    if not files:
-        raise UserError(f'--max-images {args.max_images} leaves no image')
+    files = find_images(args.images)
+    if args.max_images is not None:
+        if args.max_images < 1:
+            raise UserError(f'--max-images {args.max_images} leaves no image')
+        files = spread(files, args.max_images)
     return load_images(files, _size(args.size, cfg, unit), unit)
 
 

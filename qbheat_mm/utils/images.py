@@ -49,6 +49,23 @@ def _images_below(folder: str) -> list[str]:
         for name in names if name.lower().endswith(_ENDINGS))
 
 
+def spread(items: Sequence, number: int) -> list:
+    """``number`` of the items, evenly spread, or all if there are fewer.
+
+    Folders are sorted by class: the first ones would be of one class.
+    """
+    step = max(len(items) / number, 1)
+    return [items[int(i * step)] for i in range(min(number, len(items)))]
+
+
+def short_names(files: Sequence[str]) -> list[str]:
+    """File names, with their folder's where names repeat."""
+    names = [osp.basename(file) for file in files]
+    if len(set(names)) == len(names):
+        return names
+    return [osp.join(*file.split(os.sep)[-2:]) for file in files]
+
+
 def load_images(files: Sequence[str],
                 size: tuple[int, int] | None,
                 unit: int = 1) -> tuple[list[str], list[np.ndarray]]:

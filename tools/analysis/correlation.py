@@ -5,7 +5,6 @@ Of the encoder of any configuration with model.backbone; --also puts further
 encoders into the same figure.
 """
 import argparse
-import os.path as osp
 
 import numpy as np
 import torch
@@ -86,8 +85,8 @@ def main() -> None:
         tables=[table],
         numbers=dict(models={
             name: dict(mean=float(values.mean()), std=float(values.std()),
-                       chance=chance[name], images=dict(zip(
-                           map(osp.basename, files), values.tolist())))
+                       chance=chance[name], images=dict(
+                           zip(files, values.tolist())))
             for name, values in found.items()}),
         source=dict(config=args.config, checkpoint=args.checkpoint,
                     models=sources, images=len(files)))

@@ -37,6 +37,7 @@ from qbheat_mm.launching.trained_model import (
     build_pretraining,
     load_pretraining,
 )
+from qbheat_mm.utils.images import spread
 
 CAPTION = (
     'Colours are the first three principal components of the real features of '
@@ -44,7 +45,8 @@ CAPTION = (
     'learned A and B alone make the rest. "exact" is the flow whose step is '
     'the trained prediction I + M; "euler" has A = M / Δ. Errors are averages '
     'over all starts and images, relative to the spread of the features: 1 is '
-    'as bad as the mean feature everywhere. Training compares pixels, never '
+    'as bad as the mean feature everywhere; curves that leave the panel rise '
+    'on. Training compares pixels, never '
     'features, so that nothing forces these errors to be small.')
 
 
@@ -134,11 +136,11 @@ def main() -> None:
     }
     trained = [round(per_step[0])]
     rollouts, arrays = [], {}
-    for number, image in enumerate(images[:args.rows]):
+    for number in spread(range(len(images)), args.rows):
         found = roll_out_image(fields[number], flows, tuple(args.start),
                                per_step)
         colours = principal_colours(fields[number], *found.values())
-        rollouts.append(Rollout(image[..., ::-1], dict(zip(
+        rollouts.append(Rollout(images[number][..., ::-1], dict(zip(
             ['encoder\'s features',
              *(f'linear flow ({reading})' for reading in found)],
             (colour.numpy() for colour in colours))), tuple(args.start)))

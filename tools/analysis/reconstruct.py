@@ -4,7 +4,6 @@
 By default nothing is taken from the masked pixels; see docs/analysis.md.
 """
 import argparse
-import os.path as osp
 
 import numpy as np
 
@@ -35,6 +34,7 @@ from qbheat_mm.launching.trained_model import (
     load_pretraining,
 )
 from qbheat_mm.models.selfsup import QBHeat
+from qbheat_mm.utils.images import short_names
 
 CAPTION = (
     'Each image is painted from the one quarter shown beside it; the error is '
@@ -82,7 +82,7 @@ def columns_of(norm_pix: bool, args) -> dict:
     return {key: key for key, asked in wanted.items() if asked}
 
 
-def paint_image(file: str, image: np.ndarray, model: QBHeat,
+def paint_image(name: str, image: np.ndarray, model: QBHeat,
                 places: list, columns: dict) -> tuple[list, list]:
     """Rows of the picture and the paintings of one image."""
     pixels = PixelSpace(model.data_preprocessor)
@@ -96,7 +96,7 @@ def paint_image(file: str, image: np.ndarray, model: QBHeat,
         }
         pictures.update(original=image[..., ::-1],
                         given=hide(painting, pixels)[0])
-        rows.append(Row(f'{osp.basename(file)}\n{place.replace("_", " ")}',
+        rows.append(Row(f'{name}\n{place.replace("_", " ")}',
                         float(painting.errors[0]), pictures))
         paintings.append(painting)
     return rows, paintings
@@ -122,25 +122,26 @@ def main() -> None:
     columns = columns_of(model.head.norm_pix, args)
 
     rows, arrays, errors = [], {}, {}
-    for number, (file, image) in enumerate(zip(files, images), start=1):
-        new_rows, paintings = paint_image(file, image, model, places, columns)
+    for number, (name, image) in enumerate(
+            zip(short_names(files), images), start=1):
+        new_rows, paintings = paint_image(name, image, model, places, columns)
         rows += new_rows
-        errors[file] = [row.error for row in new_rows]
+        errors[name] = [row.error for row in new_rows]
         for place, painting in zip(places, paintings):
             arrays[f'pred_{number}_{place}'] = painting.pred[0].cpu().numpy()
             arrays[f'mask_{number}_{place}'] = painting.mask[
                 0, 0].cpu().numpy().astype(np.uint8)
     table = Table('Error over the masked patches',
                   ['image', *(place.replace('_', ' ') for place in places)],
-                  [[osp.basename(file), *row] for file, row in errors.items()])
+                  [[name, *row] for name, row in errors.items()])
     report = Report(
         'reconstruction', 'Reconstruction from one quarter',
         caption_of(columns), tables=[table],
         numbers=dict(
             norm_pix=model.head.norm_pix,
             statistics=list(columns.values()),
-            errors={file: dict(zip(places, row))
-                    for file, row in errors.items()}),
+            errors={name: dict(zip(places, row))
+                    for name, row in errors.items()}),
         source=dict(config=args.config, checkpoint=args.checkpoint,
                     images=files, **epoch))
     pages = range(0, len(rows), args.rows)

@@ -52,14 +52,15 @@ def draw_attention(bridge: str, picture: np.ndarray, models: dict):
         parts = figure.subfigures(
             1, 1 + len(models), squeeze=False,
             width_ratios=[1.4, *widths])[0]
-        image = parts[0].subplots()
-        show_picture(image, picture, 'image')
         for part, (name, panels) in zip(parts[1:], models.items()):
             part.suptitle(name, fontsize=9)
             drawn = _draw_panels(part, bridge, panels)
-        # Beside the image, so that the models' maps keep one size.
-        colorbar = parts[0].colorbar(drawn, ax=image, location='bottom',
-                                     shrink=0.9)
+        # The scale stands below the image, so that all maps keep one size.
+        image, scale, rest = parts[0].subplots(
+            3, 1, height_ratios=[1.4, 0.1, max(0.88 * num_rows - 1.5, 0.1)])
+        show_picture(image, picture, 'image')
+        bare(rest)
+        colorbar = figure.colorbar(drawn, cax=scale, orientation='horizontal')
         colorbar.set_label(_SCALES[bridge], fontsize=8)
     return figure
 
