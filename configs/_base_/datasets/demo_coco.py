@@ -1,0 +1,42 @@
+# The demo's COCO-format set: 128x128, one to four objects in each image.
+dataset_type = 'DemoDetection'
+
+train_pipeline = [
+    dict(type='LoadImageFromFile'),
+    dict(type='LoadAnnotations', with_bbox=True),
+    dict(type='Resize', scale=(128, 128), keep_ratio=True),
+    dict(type='RandomFlip', prob=0.5),
+    dict(type='PackDetInputs')
+]
+test_pipeline = [
+    dict(type='LoadImageFromFile'),
+    dict(type='Resize', scale=(128, 128), keep_ratio=True),
+    # The evaluator compares with the data set's own `instances`: it need not
+    # be told where the annotation file is.
+    dict(
+        type='PackDetInputs',
+        meta_keys=('img_id', 'img_path', 'ori_shape', 'img_shape',
+                   'scale_factor', 'instances'))
+]
+
+train_dataloader = dict(
+    batch_size=16,
+    num_workers=0,
+    drop_last=True,
+    sampler=dict(type='DefaultSampler', shuffle=True),
+    dataset=dict(type=dataset_type, split='train', pipeline=train_pipeline))
+
+val_dataloader = dict(
+    batch_size=32,
+    num_workers=0,
+    drop_last=False,
+    sampler=dict(type='DefaultSampler', shuffle=False),
+    dataset=dict(
+        type=dataset_type,
+        split='val',
+        test_mode=True,
+        pipeline=test_pipeline))
+val_evaluator = dict(type='CocoMetric', metric='bbox')
+
+test_dataloader = val_dataloader
+test_evaluator = val_evaluator

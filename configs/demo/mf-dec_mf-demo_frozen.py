@@ -1,0 +1,38 @@
+# MF-Dec, small, on the frozen encoder.
+_base_ = [
+    '../_base_/models/mf-dec.py', '../_base_/models/mf_demo_arch.py',
+    '../_base_/datasets/demo_coco.py', '../_base_/detection_runtime.py'
+]
+custom_imports = dict(
+    imports=['qbheat_mm.detection', 'qbheat_mm.demo.detection'])
+
+model = dict(
+    backbone=dict(arch=dict(_delete_=True, **_base_.mf_demo)),
+    in_channels=(32, 256),
+    depths=(1, 1, 1),
+    num_queries=16,
+    embed_dims=128,
+    num_heads=4,
+    mobile_mlp_dims=256,
+    former_mlp_dims=256,
+    dropout=0.,
+    bbox_head=dict(num_classes=8, embed_dims=128),
+    test_cfg=dict(max_per_img=16))
+
+optim_wrapper = dict(
+    type='OptimWrapper',
+    optimizer=dict(type='AdamW', lr=1e-3, weight_decay=1e-4),
+    clip_grad=dict(max_norm=1.))
+param_scheduler = [
+    dict(type='LinearLR', start_factor=0.01, by_epoch=False, begin=0, end=50),
+    dict(type='CosineAnnealingLR', convert_to_iter_based=True)
+]
+train_cfg = dict(
+    type='EpochBasedTrainLoop', max_epochs=10, val_interval=10)
+val_cfg = dict(type='ValLoop')
+test_cfg = dict(type='TestLoop')
+
+default_hooks = dict(
+    logger=dict(interval=20),
+    checkpoint=dict(interval=-1, save_last=True, save_best=None))
+log_processor = dict(window_size=20)

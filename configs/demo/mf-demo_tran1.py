@@ -1,0 +1,35 @@
+# `tran-1` on the demo's labelled images, the encoder frozen.
+_base_ = [
+    '../_base_/models/probe_tran.py', '../_base_/models/mf_demo_arch.py',
+    '../_base_/datasets/demo_cls.py', '../_base_/runtime_mmpretrain.py'
+]
+custom_imports = dict(imports=['qbheat_mm', 'qbheat_mm.demo.classification'])
+
+model = dict(
+    data_preprocessor=dict(num_classes=8),
+    backbone=dict(arch=dict(_delete_=True, **_base_.mf_demo)),
+    neck=dict(in_channels=256, token_dims=64, embed_dims=96, num_heads=4),
+    head=dict(num_classes=8, in_channels=96, topk=(1, )))
+
+optim_wrapper = dict(
+    type='OptimWrapper',
+    optimizer=dict(type='AdamW', lr=1e-3, weight_decay=0.05),
+    paramwise_cfg=dict(norm_decay_mult=0., bias_decay_mult=0.))
+param_scheduler = [
+    dict(
+        type='LinearLR',
+        start_factor=1e-3,
+        begin=0,
+        end=3,
+        convert_to_iter_based=True),
+    dict(type='CosineAnnealingLR', begin=3, convert_to_iter_based=True)
+]
+train_cfg = dict(
+    type='EpochBasedTrainLoop', max_epochs=30, val_interval=30)
+val_cfg = dict()
+test_cfg = dict()
+
+default_hooks = dict(
+    logger=dict(interval=20),
+    checkpoint=dict(interval=-1, save_last=True))
+log_processor = dict(window_size=20)

@@ -1,0 +1,42 @@
+# Pre-training of the demo: QB-Heat on the unlabelled images.
+_base_ = [
+    '../_base_/models/qbheat.py', '../_base_/models/mf_demo_arch.py',
+    '../_base_/datasets/demo_cls.py', '../_base_/runtime_mmpretrain.py'
+]
+custom_imports = dict(imports=['qbheat_mm', 'qbheat_mm.demo.classification'])
+
+model = dict(
+    backbone=dict(arch=dict(_delete_=True, **_base_.mf_demo)),
+    predictor=dict(in_channels=256, embed_dims=64),
+    neck=dict(embed_dims=64, depth=2, num_heads=4))
+
+train_dataloader = dict(dataset=dict(split='train', with_label=False))
+# Pre-training is not evaluated: the probes do that.
+val_dataloader = None
+val_evaluator = None
+test_dataloader = None
+test_evaluator = None
+
+optim_wrapper = dict(
+    type='OptimWrapper',
+    optimizer=dict(
+        type='AdamW', lr=2e-3, betas=(0.9, 0.95), weight_decay=0.05),
+    clip_grad=dict(max_norm=3.),
+    paramwise_cfg=dict(
+        norm_decay_mult=0.,
+        bias_decay_mult=0.,
+        custom_keys={'backbone.tokens': dict(decay_mult=0.)}))
+param_scheduler = [
+    dict(
+        type='LinearLR',
+        start_factor=1e-3,
+        begin=0,
+        end=1,
+        convert_to_iter_based=True),
+    dict(type='CosineAnnealingLR', begin=1, convert_to_iter_based=True)
+]
+train_cfg = dict(type='EpochBasedTrainLoop', max_epochs=12)
+
+default_hooks = dict(
+    logger=dict(interval=20), checkpoint=dict(max_keep_ckpts=1))
+log_processor = dict(window_size=20)

@@ -1,0 +1,167 @@
+# Copyright (c) QB-Heat MM authors. All rights reserved.
+"""Commands that wait for each other, run side by side with live progress."""
+import os
+import queue
+import re
+import shlex
+import subprocess
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+#: Seconds between two lines of progress of one job.
+PROGRESS_EVERY = 10
+#: Lines that are shown of a command that failed.
+TAIL = 25
+
+_TRAINING = re.compile(
+    r'Epoch\(train\)\s+\[(\d+)\]\[\s*(\d+)/(\d+)\].*?eta: (\S+).*?'
+    r'\bloss: (\S+)')
+_METRICS = re.compile(r'Epoch\((?:val|test)\).*?\]\s+([a-z]+/\S+: .*?)'
+                      r'\s+data_time')
+
+
+class JobFailed(RuntimeError):
+    """A command ended with an error; the message holds its last lines."""
+
+
+@dataclass(frozen=True)
+class Job:
+    """A command and the names of the jobs whose results it needs."""
+    name: str
+    command: Sequence[str]
+    needs: Sequence[str] = ()
+
+    def __str__(self) -> str:
+        return shlex.join(self.command)
+
+
+def describe(line: str) -> str | None:
+    """What a line of a runner's log says about progress, if anything."""
+    match = _TRAINING.search(line)
+    if match:
+        epoch, step, steps, eta, loss = match.groups()
+        return f'epoch {epoch}, step {step} of {steps}, loss {loss}, ' \
+               f'{eta} to go'
+    return None
+
+
+class JobRunner:
+    """Runs jobs, two at a time by default, and tells how they get on.
+
+    Small models use two cores better as two processes of one thread than as
+    one process of two.
+
+    Args:
+        log_dir (Path): Gets the whole output of each job, ``NAME.log``.
+        slots (int): Jobs at a time. Defaults to 2.
+        say (Callable): Prints a line. Defaults to a flushing ``print``.
+    """
+
+    def __init__(self,
+                 log_dir: Path,
+                 slots: int = 2,
+                 say: Callable[[str], None] | None = None) -> None:
+        self.log_dir = log_dir
+        self.slots = slots
+        self.say = say or (lambda line: print(line, flush=True))
+        self.start = time.monotonic()
+        self.seconds: dict[str, float] = {}
+        self._lines: queue.Queue = queue.Queue()
+        self._running: dict[str, subprocess.Popen] = {}
+        self._last_said: dict[str, float] = {}
+        self._tails: dict[str, deque] = {}
+
+    def run(self, jobs: Sequence[Job]) -> None:
+        """Run all jobs, each as soon as what it needs is there.
+
+        Args:
+            jobs (Sequence[Job]): Earlier ones go first where several could
+                start.
+
+        Raises:
+            JobFailed: One failed; the others have been stopped.
+        """
+        waiting, done = list(jobs), set()
+        try:
+            while waiting or self._running:
+                for job in [j for j in waiting if done.issuperset(j.needs)]:
+                    if len(self._running) < self.slots:
+                        waiting.remove(job)
+                        self._start(job)
+                job, line = self._lines.get()
+                if line is None:
+                    self._finish(job)
+                    done.add(job.name)
+                else:
+                    self._follow(job, line)
+        finally:
+            self._stop_all()
+
+    def _start(self, job: Job) -> None:
+        self._tell(job, f'$ {job}')
+        threads = str(max((os.cpu_count() or 1) // self.slots, 1))
+        environment = dict(os.environ, PYTHONUNBUFFERED='1')
+        environment.setdefault('OMP_NUM_THREADS', threads)
+        process = subprocess.Popen(
+            list(job.command),
+            env=environment,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            errors='replace')
+        self._running[job.name] = process
+        self._tails[job.name] = deque(maxlen=TAIL)
+        self.seconds[job.name] = -time.monotonic()
+        threading.Thread(
+            target=self._read, args=(job, process), daemon=True).start()
+
+    def _read(self, job: Job, process: subprocess.Popen) -> None:
+        """Pass on the output of a job, then None, from its own thread."""
+        self.log_dir.mkdir(parents=True, exist_ok=True)
+        with open(
+                self.log_dir / f'{job.name}.log', 'w',
+                encoding='utf-8') as log:
+            for line in process.stdout:
+                log.write(line)
+                self._lines.put((job, line))
+        self._lines.put((job, None))
+
+    def _follow(self, job: Job, line: str) -> None:
+        self._tails[job.name].append(line)
+        metrics = _METRICS.search(line)
+        if metrics:
+            self._tell(job, ' '.join(metrics.group(1).split()))
+            return
+        progress = describe(line)
+        now = time.monotonic()
+        if progress and now > self._last_said.get(job.name,
+                                                  0) + PROGRESS_EVERY:
+            self._tell(job, progress)
+
+    def _finish(self, job: Job) -> None:
+        process = self._running.pop(job.name)
+        status = process.wait()
+        self.seconds[job.name] += time.monotonic()
+        if status:
+            raise JobFailed(
+                f'{job.name} failed (status {status}) with the command\n'
+                f'{job}\nIts last lines, all of them are in '
+                f'{self.log_dir / job.name}.log:\n' +
+                ''.join(self._tails[job.name]))
+        self._tell(job, f'done in {self.seconds[job.name]:.0f} s')
+
+    def _tell(self, job: Job, text: str) -> None:
+        now = time.monotonic()
+        self._last_said[job.name] = now
+        minutes, seconds = divmod(int(now - self.start), 60)
+        self.say(f'[{minutes:02d}:{seconds:02d}] {job.name:20s} {text}')
+
+    def _stop_all(self) -> None:
+        for process in self._running.values():
+            process.terminate()
+        for process in self._running.values():
+            process.wait()

@@ -1,0 +1,85 @@
+# Copyright (c) QB-Heat MM authors. All rights reserved.
+"""Numbers of the demo, from the logs that its runs wrote."""
+import json
+from collections.abc import Mapping
+from pathlib import Path
+
+from ..errors import UserError
+
+#: Title, run and metric of each row; how many of the metric's units are one.
+ROWS = (
+    ('lin, top-1 (%)', 'linear', 'accuracy/top1', 1),
+    ('tran-1, top-1 (%)', 'tran1', 'accuracy/top1', 1),
+    ('MF-Dec, AP', 'mf-dec', 'coco/bbox_mAP', 100),
+    ('MF-Dec, AP50', 'mf-dec', 'coco/bbox_mAP_50', 100),
+    ('RetinaNet, AP', 'retinanet', 'coco/bbox_mAP', 100),
+    ('RetinaNet, AP50', 'retinanet', 'coco/bbox_mAP_50', 100),
+)
+ENCODERS = ('random', 'pretrained')
+
+
+def read_log(work_dir: Path) -> list[dict]:
+    """What the newest run in a work folder logged, one dict a line.
+
+    Raises:
+        UserError: No run has logged anything there.
+    """
+    logs = sorted(work_dir.glob('*/vis_data/scalars.json'))
+    if not logs:
+        raise UserError(f"'{work_dir}' holds no log (TIME/vis_data/"
+                        'scalars.json): has its run ended?')
+    lines = logs[-1].read_text(encoding='utf-8').splitlines()
+    return [json.loads(line) for line in lines]
+
+
+def read_metric(work_dir: Path, metric: str) -> float:
+    """The last value of a metric.
+
+    Of a detector that found nothing at all mmdet logs no AP: it is 0.
+
+    Raises:
+        UserError: The run was not evaluated.
+    """
+    log = read_log(work_dir)
+    values = [line[metric] for line in log if metric in line]
+    evaluated = any('loss' not in line for line in log)
+    if not values and evaluated and metric.startswith('coco/'):
+        return 0.
+    if not values:
+        raise UserError(f"the log of '{work_dir}' holds no '{metric}': was "
+                        'the run evaluated?')
+    return values[-1]
+
+
+def collect(out: Path) -> list[dict]:
+    """The rows of the table, from ``OUT/ENCODER/RUN``.
+
+    Returns:
+        list[dict]: ``title``, ``random``, ``pretrained`` and ``gain``.
+    """
+    rows = []
+    for title, run, metric, factor in ROWS:
+        row = dict(title=title)
+        for encoder in ENCODERS:
+            value = read_metric(out / encoder / run, metric) * factor
+            row[encoder] = round(value, 1)
+        row['gain'] = round(row['pretrained'] - row['random'], 1)
+        rows.append(row)
+    return rows
+
+
+def to_markdown(rows: list[Mapping]) -> str:
+    """The table, aligned for a terminal too."""
+    lines = [('frozen encoder', 'random', 'pre-trained', 'gain')]
+    for row in rows:
+        lines.append((row['title'], f'{row["random"]:.1f}',
+                      f'{row["pretrained"]:.1f}', f'{row["gain"]:+.1f}'))
+    widths = [max(map(len, column)) for column in zip(*lines)]
+    text = [
+        '| ' + ' | '.join([line[0].ljust(widths[0])] + [
+            cell.rjust(width) for cell, width in zip(line[1:], widths[1:])
+        ]) + ' |' for line in lines
+    ]
+    rule = '|'.join(['-' * (widths[0] + 2)] +
+                    ['-' * (width + 1) + ':' for width in widths[1:]])
+    return '\n'.join([text[0], f'|{rule}|', *text[1:]])

@@ -1,0 +1,97 @@
+"""The data set on disk."""
+import hashlib
+import json
+import multiprocessing
+from dataclasses import replace
+
+import pytest
+
+from qbheat_mm.demo import data
+from qbheat_mm.demo.shapes import CLASSES
+
+
+@pytest.fixture(autouse=True)
+def cache(tmp_path, monkeypatch):
+    monkeypatch.setenv('QBHEAT_CACHE', str(tmp_path))
+    return tmp_path
+
+
+def digest(root):
+    """Of all files, by name."""
+    return {
+        str(path.relative_to(root)):
+        hashlib.sha256(path.read_bytes()).hexdigest()
+        for path in sorted(root.rglob('*')) if path.is_file()
+    }
+
+
+def test_it_is_made_once_and_the_same_everywhere(cache, monkeypatch):
+    root = data.ensure_demo_data('tiny')
+    first = digest(root)
+    stamps = [path.stat().st_mtime_ns for path in sorted(root.rglob('*'))]
+    assert data.ensure_demo_data('tiny') == root
+    assert stamps == [
+        path.stat().st_mtime_ns for path in sorted(root.rglob('*'))
+    ]
+    monkeypatch.setenv('QBHEAT_CACHE', str(cache / 'elsewhere'))
+    assert digest(data.ensure_demo_data('tiny')) == first
+
+
+def test_other_sizes_go_to_another_folder(monkeypatch):
+    before = data.demo_root('tiny')
+    assert data.demo_root('full') != before
+    monkeypatch.setitem(data.SIZES, 'tiny',
+                        replace(data.SIZES['tiny'], seed=1))
+    assert data.demo_root('tiny') != before
+
+
+def test_an_interrupted_run_leaves_nothing(cache, monkeypatch):
+
+    def interrupt(*args):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(data, '_list_labelled', interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        data.ensure_demo_data('tiny')
+    assert not data.demo_root('tiny').exists()
+    assert not list((cache / 'demo').glob('unfinished-*'))
+
+
+def test_processes_that_want_it_at_once_share_it(cache):
+    context = multiprocessing.get_context('fork')
+    with context.Pool(3) as pool:
+        roots = pool.map(data.ensure_demo_data, ['tiny'] * 3)
+    assert set(roots) == {data.demo_root('tiny')}
+    assert not list((cache / 'demo').glob('unfinished-*'))
+
+
+def test_the_image_folder(cache):
+    root = data.ensure_demo_data('tiny') / 'classification'
+    sizes = data.SIZES['tiny']
+    for split, count in (('train', sizes.train), ('val', sizes.val)):
+        assert sorted(p.name for p in (root / split).iterdir()) == list(
+            CLASSES)
+        assert len(list((root / split).rglob('*.jpg'))) == count
+    lines = (root / 'meta/labelled.txt').read_text().splitlines()
+    assert len(lines) == sizes.labelled
+    for line in lines:
+        name, label = line.split()
+        assert (root / 'train' / name).is_file()
+        assert name.split('/')[0] == CLASSES[int(label)]
+
+
+@pytest.mark.parametrize('split', ['train', 'val'])
+def test_the_annotations(split):
+    root = data.ensure_demo_data('tiny') / 'detection'
+    coco = json.loads(
+        (root / f'annotations/instances_{split}.json').read_text())
+    assert [c['name'] for c in coco['categories']] == list(CLASSES)
+    ids = [c['id'] for c in coco['categories']]
+    images = {image['id'] for image in coco['images']}
+    assert len(images) == len(list((root / split).glob('*.jpg')))
+    assert {a['image_id'] for a in coco['annotations']} == images
+    for annotation in coco['annotations']:
+        left, top, width, height = annotation['bbox']
+        assert annotation['category_id'] in ids
+        assert annotation['area'] == width * height > 0
+        assert left + width <= 128 and top + height <= 128
