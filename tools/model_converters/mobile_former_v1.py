@@ -7,6 +7,7 @@ every configuration with init_cfg=dict(type='PretrainedEncoder').
 """
 import argparse
 from collections.abc import Mapping
+from contextlib import nullcontext
 from pathlib import Path
 
 import torch
@@ -130,7 +131,8 @@ def read_published(path: str) -> dict[str, Tensor]:
     """
     require_file(path, 'SRC')
     # timm keeps its arguments beside the weights; they are plain data.
-    with torch.serialization.safe_globals([argparse.Namespace]):
+    allow = getattr(torch.serialization, 'safe_globals', nullcontext)
+    with allow([argparse.Namespace]):
         checkpoint = load_checkpoint(path, map_location='cpu')
     if isinstance(checkpoint, Mapping):
         checkpoint = checkpoint.get('state_dict', checkpoint)

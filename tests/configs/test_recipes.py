@@ -1,0 +1,307 @@
+# Copyright (c) QB-Heat MM authors. All rights reserved.
+"""The paper's tables of settings against what mmengine makes of the configs.
+
+The cells are written from the paper; a dict has one value per encoder.
+"""
+import functools
+import math
+import re
+
+import pytest
+import torch
+from mmengine.model import BaseModel
+from mmengine.optim import build_optim_wrapper
+from mmengine.registry import MODELS, DefaultScope
+from mmengine.runner import Runner
+from torch import nn
+
+from .shipped import find, load
+
+ENCODERS = ('285m', '1.0g', '3.7g')
+
+PRETRAIN = dict(
+    optimizer='AdamW', base_lr=1.5e-4, weight_decay=0.1, batch=1024,
+    warmup=10, image=256, rand_aug=None, erase=0, amp=True)
+LINEAR = dict(
+    optimizer='SGD', base_lr=0.1, weight_decay=0, batch=4096, warmup=10,
+    epochs=90, image=224, rand_aug=None, erase=0, smoothing=0, dropout=0,
+    mixup=0, cutmix=0, frozen=True)
+TRAN1 = dict(
+    optimizer='AdamW', base_lr=0.0005, weight_decay=0.1, batch=4096,
+    warmup=10, epochs=200, image=224, rand_aug=(9, 0.5), smoothing=0.1,
+    dropout={'285m': 0.1, '1.0g': 0.2, '3.7g': 0.2},
+    erase={'285m': 0, '1.0g': 0, '3.7g': 0.25},
+    mixup=0, cutmix=0, width={'285m': 192, '1.0g': 384, '3.7g': 768},
+    blocks=1, frozen=True)
+FINETUNE = dict(
+    optimizer='AdamW', base_lr=0.0005, weight_decay=0.05, batch=512,
+    layer_decay={'285m': 0.90, '1.0g': 0.90, '3.7g': 0.85}, warmup=5,
+    epochs={'285m': 200, '1.0g': 150, '3.7g': 100}, image=224,
+    rand_aug=(9, 0.5), smoothing=0.1,
+    mixup={'285m': 0, '1.0g': 0.2, '3.7g': 0.8},
+    cutmix={'285m': 0, '1.0g': 0.25, '3.7g': 1.0}, dropout=0.2, erase=0.25,
+    width={'285m': 192, '1.0g': 384, '3.7g': 768}, frozen=False)
+
+# Schedules that the paper names: Section "Main Properties on ImageNet" and
+# Table "Spectrum energy ratio".
+SCHEDULES = (100, 200, 400, 800, 1600, 2400)
+
+
+def recipes():
+    """(config, cells of the paper) for every encoder and schedule."""
+    benchmarks = 'qbheat/benchmarks/mf-{}_{}_in1k.py'
+    for e in ENCODERS:
+        for n in SCHEDULES:
+            yield (f'qbheat/qbheat_mf-{e}_8xb128-amp-coslr-{n}e_in1k.py',
+                   dict(PRETRAIN, epochs=n, encoder=e))
+        ft = f'8xb64-ft-tran%d-coslr-{FINETUNE["epochs"][e]}e'
+        for file, cells in (('8xb512-linear-coslr-90e', LINEAR),
+                            ('8xb512-tran1-coslr-200e', TRAN1),
+                            (ft % 1, dict(FINETUNE, blocks=1)),
+                            (ft % 4, dict(FINETUNE, blocks=4))):
+            cells = {key: value[e] if isinstance(value, dict) else value
+                     for key, value in cells.items()}
+            yield benchmarks.format(e, file), dict(cells, encoder=e)
+
+
+RECIPES = dict(recipes())
+every_recipe = pytest.mark.parametrize('name', RECIPES)
+
+
+@functools.cache
+def build(name):
+    cfg = load(name)
+    with DefaultScope.overwrite_default_scope('mmpretrain'), \
+            torch.device('meta'):
+        return MODELS.build(cfg.model)
+
+
+@every_recipe
+def test_optimizer_and_batch(name):
+    cfg, paper = load(name), RECIPES[name]
+    optimizer = cfg.optim_wrapper.optimizer
+    assert optimizer.type == paper['optimizer']
+    assert optimizer.weight_decay == paper['weight_decay']
+    # lr = base lr * batch / 256
+    assert optimizer.lr == pytest.approx(
+        paper['base_lr'] * paper['batch'] / 256)
+    assert (cfg.optim_wrapper.type == 'AmpOptimWrapper') == paper.get(
+        'amp', False)
+    assert 8 * cfg.train_dataloader.batch_size == paper['batch']
+    assert cfg.auto_scale_lr.base_batch_size == paper['batch']
+    assert cfg.train_cfg.max_epochs == paper['epochs']
+
+
+@every_recipe
+def test_learning_rate_over_the_run(name, tmp_path):
+    cfg, paper = load(name), RECIPES[name]
+    rates = learning_rates(cfg, tmp_path)
+    top, warmup = cfg.optim_wrapper.optimizer.lr, paper['warmup']
+    assert len(rates) == paper['epochs'] * ITERATIONS
+    assert rates[0] < 0.01 * top
+    # linear up
+    middle = warmup * ITERATIONS // 2
+    assert rates[middle] == pytest.approx(top / 2, rel=0.06)
+    # cosine down
+    for part in (0, 0.25, 0.5, 0.75):
+        epoch = warmup + part * (paper['epochs'] - warmup)
+        expected = top * (1 + math.cos(math.pi * part)) / 2
+        assert rates[round(epoch * ITERATIONS)] == pytest.approx(
+            expected, rel=0.06), part
+    assert max(rates) == pytest.approx(top)
+    assert rates[-1] < 0.01 * top
+
+
+@every_recipe
+def test_data(name):
+    cfg, paper = load(name), RECIPES[name]
+    transforms = {t.type: t for t in cfg.train_dataloader.dataset.pipeline}
+    assert transforms['RandomResizedCrop'].scale == paper['image']
+    assert transforms['RandomFlip'].prob == 0.5
+    augment = transforms.get('RandAugment')
+    if paper['rand_aug'] is None:
+        assert augment is None
+    else:
+        level, std = paper['rand_aug']
+        assert augment.policies == 'timm_increasing'
+        assert augment.num_policies == 2
+        assert augment.magnitude_level / augment.total_level == level / 10
+        assert augment.magnitude_std == std
+    erasing = transforms.get('RandomErasing', dict(erase_prob=0))
+    assert erasing['erase_prob'] == paper['erase']
+    if 'val_dataloader' in cfg:  # "a single 224x224 crop"
+        test = [t.type for t in cfg.val_dataloader.dataset.pipeline]
+        assert test[1:3] == ['ResizeEdge', 'CenterCrop']
+        assert cfg.val_dataloader.dataset.pipeline[2].crop_size == 224
+
+
+@pytest.mark.parametrize(
+    'name', [name for name in RECIPES if 'benchmarks' in name])
+def test_classifier(name):
+    model, paper = build(name), RECIPES[name]
+    trained = any(p.requires_grad for p in model.backbone.parameters())
+    assert trained != paper['frozen']
+    assert getattr(model.head.loss_module, 'label_smooth_val',
+                   0) == paper['smoothing']
+    rates = [m.p for m in model.neck.modules()
+             if isinstance(m, nn.Dropout) and m.p > 0]
+    assert rates == ([paper['dropout']] if paper['dropout'] else [])
+    augments = model.data_preprocessor.batch_augments
+    alphas = {type(a).__name__: a.alpha for a in augments.augments} \
+        if augments else {}
+    assert alphas.get('Mixup', 0) == paper['mixup']
+    assert alphas.get('CutMix', 0) == paper['cutmix']
+    if 'width' in paper:
+        assert model.head.in_channels == paper['width']
+        assert len(model.neck.blocks) == paper['blocks']
+        assert model.neck.blocks[0].embed_dims == paper['width']
+    else:  # an extra BN without affine transformation
+        norm = model.neck[1].bn
+        assert not norm.affine and norm.num_features == model.head.in_channels
+
+
+@pytest.mark.parametrize('name', find('benchmarks/', '-ft-'))
+def test_layer_wise_decay(name):
+    cfg, paper = load(name), RECIPES[name]
+    groups = groups_of(name)
+    top, decay = cfg.optim_wrapper.optimizer.lr, paper['layer_decay']
+    # 12 blocks between the stem and the last convolution, then the decoder
+    depths = {'backbone.stem.0.weight': 0, 'backbone.tokens': 0,
+              'backbone.stages.0.0.depthwise.0.weight': 1,
+              'backbone.stages.1.0.former.proj.weight': 2,
+              'backbone.stages.3.5.former.proj.weight': 12,
+              'backbone.conv.1.weight': 13, 'neck.pixel_proj.weight': 14,
+              'head.fc.weight': 14}
+    for param, depth in depths.items():
+        assert groups[param]['lr'] == pytest.approx(
+            top * decay**(14 - depth)), param
+
+
+@every_recipe
+def test_norms_biases_and_tokens_do_not_decay(name):
+    model, paper = build(name), RECIPES[name]
+    norms = {f'{n}.{leaf}' for n, m in model.named_modules()
+             if isinstance(m, (nn.modules.batchnorm._BatchNorm, nn.LayerNorm))
+             for leaf in ('weight', 'bias')}
+    for param, group in groups_of(name).items():
+        free = (param in norms or param.endswith('.bias')
+                or param.endswith('backbone.tokens'))
+        assert group['weight_decay'] == (
+            0 if free else paper['weight_decay']), param
+
+
+def groups_of(name):
+    """Settings of each trained parameter, by its name."""
+    model = build(name)
+    names = {id(p): name for name, p in model.named_parameters()}
+    wrapper = dict(load(name).optim_wrapper, type='OptimWrapper')
+    wrapper.pop('loss_scale', None)
+    with DefaultScope.overwrite_default_scope('mmpretrain'):
+        wrapper = build_optim_wrapper(model, wrapper)
+    return {names[id(p)]: group for group in wrapper.param_groups
+            for p in group['params'] if p.requires_grad}
+
+
+class Toy(BaseModel):
+
+    def __init__(self):
+        super().__init__()
+        self.weight = nn.Parameter(torch.zeros(()))
+
+    def forward(self, inputs, mode):
+        return dict(loss=self.weight)
+
+
+ITERATIONS = 4  # in an epoch of the audit
+
+
+def learning_rates(cfg, work_dir):
+    """The rate of each iteration, as mmengine's hook would set it."""
+    runner = Runner(
+        Toy(), str(work_dir), default_scope='mmpretrain',
+        experiment_name=work_dir.name,
+        train_dataloader=dict(
+            batch_size=1, dataset=list(range(ITERATIONS)),
+            sampler=dict(type='DefaultSampler', shuffle=False)),
+        train_cfg=cfg.train_cfg, param_scheduler=cfg.param_scheduler,
+        optim_wrapper=dict(
+            optimizer=dict(type='SGD', lr=cfg.optim_wrapper.optimizer.lr)))
+    runner._train_loop = runner.build_train_loop(cfg.train_cfg)
+    runner.optim_wrapper = runner.build_optim_wrapper(runner.optim_wrapper)
+    schedulers = runner.build_param_scheduler(cfg.param_scheduler)
+    rates = []
+    for iteration in range(cfg.train_cfg.max_epochs * ITERATIONS):
+        rates.append(runner.optim_wrapper.get_lr()['lr'][0])
+        runner.optim_wrapper.optimizer.step()
+        epoch_ends = (iteration + 1) % ITERATIONS == 0
+        for scheduler in schedulers:
+            if not scheduler.by_epoch or epoch_ends:
+                scheduler.step()
+    return rates
+
+
+@pytest.mark.parametrize('setting, model', [
+    ('corner', dict(position='corner', num_models=8)),
+    ('center', dict(position='center', num_models=8)),
+    ('2models', dict(position='mixed', num_models=2)),
+    ('4models', dict(position='mixed', num_models=4)),
+])
+def test_ablations_change_one_setting_of_the_default(setting, model):
+    name, = find('qbheat/ablation/', f'_{setting}_')
+    cfg, default = load(name), load(
+        'qbheat/qbheat_mf-3.7g_8xb128-amp-coslr-2400e_in1k.py')
+    assert {key: cfg.model[key] for key in model} == model
+    cfg.model.update(position='mixed', num_models=8)
+    for key in ('model', 'train_dataloader', 'optim_wrapper', 'train_cfg',
+                'param_scheduler', 'default_hooks', 'randomness'):
+        assert cfg[key] == default[key], key
+
+
+def test_schedules_change_the_number_of_epochs_alone():
+    for e in ENCODERS:
+        first, *others = (load(
+            f'qbheat/qbheat_mf-{e}_8xb128-amp-coslr-{n}e_in1k.py').to_dict()
+                          for n in SCHEDULES)
+        first['train_cfg'].pop('max_epochs')
+        for other, n in zip(others, SCHEDULES[1:]):
+            assert other['train_cfg'].pop('max_epochs') == n
+            assert other == first
+
+
+def test_default_pre_training_is_the_papers():
+    model = load('qbheat/qbheat_mf-285m_8xb128-amp-coslr-100e_in1k.py').model
+    assert (model.position, model.num_models) == ('mixed', 8)
+    assert model.predictor.embed_dims == model.neck.embed_dims == 512
+    assert model.neck.depth == 6
+
+
+# Mobile-Former (CVPR 2022): learning rate, weight decay, dropout.
+V1 = {'26m': (8e-4, 0.08, 0.1), '52m': (8e-4, 0.10, 0.2),
+      '96m': (8e-4, 0.10, 0.2), '151m': (9e-4, 0.10, 0.2),
+      '214m': (9e-4, 0.15, 0.2), '294m': (1e-3, 0.20, 0.3),
+      '508m': (1e-3, 0.20, 0.3)}
+
+
+@pytest.mark.parametrize('variant', V1)
+def test_mobile_former_v1(variant, tmp_path):
+    cfg = load(f'mobile_former/mf-{variant}_8xb128-coslr-450e_in1k.py')
+    optimizer = cfg.optim_wrapper.optimizer
+    assert (optimizer.lr, optimizer.weight_decay,
+            cfg.model.neck.drop_rate) == V1[variant]
+    assert cfg.model.backbone.arch == f'mf-{variant}'
+    assert 8 * cfg.train_dataloader.batch_size == 1024
+    rates = learning_rates(cfg, tmp_path)
+    assert len(rates) == 450 * ITERATIONS
+    assert rates[-1] == pytest.approx(1e-5, rel=0.05)
+
+
+def test_names_say_what_the_configs_hold():
+    for name in find('in1k.py'):
+        cfg = load(name)
+        gpus, batch = map(int, re.search(r'(\d+)xb(\d+)', name).groups())
+        assert cfg.train_dataloader.batch_size == batch, name
+        assert cfg.auto_scale_lr.base_batch_size == gpus * batch, name
+        epochs = int(re.search(r'-(\d+)e_in1k', name).group(1))
+        assert cfg.train_cfg.max_epochs == epochs, name
+        arch = re.search(r'mf-[\d.]+[mg]', name)
+        assert arch is None or cfg.model.backbone.arch == arch.group(), name
