@@ -28,7 +28,7 @@ param_scheduler = [
     dict(type='CosineAnnealingLR', convert_to_iter_based=True)
 ]
 train_cfg = dict(
-    type='EpochBasedTrainLoop', max_epochs=10, val_interval=10)
+    type='EpochBasedTrainLoop', max_epochs=6, val_interval=6)
 val_cfg = dict(type='ValLoop')
 test_cfg = dict(type='TestLoop')
 

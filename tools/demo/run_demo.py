@@ -18,10 +18,7 @@ from qbheat_mm.demo.results import collect, to_markdown
 ROOT = Path(__file__).resolve().parents[2]
 CONFIGS = ROOT / 'configs' / 'demo'
 
-PRETRAINING = {
-    'pretrained': 'qbheat_mf-demo_pretrain.py',
-    'random': 'qbheat_mf-demo_random.py'
-}
+PRETRAINING = 'qbheat_mf-demo_pretrain.py'
 PROBES = {
     'tran1': 'mf-demo_tran1.py',
     'linear': 'mf-demo_linear.py',
@@ -71,14 +68,14 @@ def epochs_of(config: str, fast: bool) -> int:
                                           config).train_cfg.max_epochs
 
 
-def pretraining_job(encoder: str, args: argparse.Namespace) -> Job:
-    """Pre-training, or the random encoder made by the same command."""
-    config = PRETRAINING[encoder]
-    options = [f'randomness.seed={args.seed}']
+def pretraining_job(args: argparse.Namespace) -> Job:
+    """QB-Heat on the unlabelled images."""
     return Job(
-        encoder,
-        tool('train.py', CONFIGS / config, '--work-dir', args.out / encoder,
-             '--cfg-options', *options, *(FAST_TRAIN if args.fast else ())))
+        'pretrain',
+        tool('train.py', CONFIGS / PRETRAINING, '--work-dir',
+             args.out / 'pretrain', '--cfg-options',
+             f'randomness.seed={args.seed}',
+             *(FAST_TRAIN if args.fast else ())))
 
 
 def checkpoint(folder: Path, config: str, fast: bool) -> Path:
@@ -87,18 +84,19 @@ def checkpoint(folder: Path, config: str, fast: bool) -> Path:
 
 def probing_job(encoder: str, probe: str, args: argparse.Namespace) -> Job:
     """A probe or detector on the frozen encoder, evaluated at its end."""
-    weights = checkpoint(args.out / encoder, PRETRAINING[encoder], args.fast)
-    options = [
-        f'model.backbone.init_cfg.checkpoint={weights}',
-        f'randomness.seed={args.seed}'
-    ]
+    if encoder == 'random':
+        weights = 'model.backbone.init_cfg=None'
+    else:
+        file = checkpoint(args.out / 'pretrain', PRETRAINING, args.fast)
+        weights = f'model.backbone.init_cfg.checkpoint={file}'
+    options = [weights, f'randomness.seed={args.seed}']
     if args.fast:
         options += FAST_PROBE + FAST_WARMUP.get(probe, [])
     return Job(
         f'{encoder}-{probe}',
         tool('train.py', CONFIGS / PROBES[probe], '--work-dir',
              args.out / encoder / probe, '--cfg-options', *options),
-        needs=[encoder])
+        needs=[] if encoder == 'random' else ['pretrain'])
 
 
 def testing_job(detector: str, args: argparse.Namespace) -> Job:
@@ -115,22 +113,19 @@ def testing_job(detector: str, args: argparse.Namespace) -> Job:
 
 def analysis_job(data: Path, args: argparse.Namespace) -> Job:
     """The pictures of what was learned, and the page that shows them."""
-    weights, random = (
-        checkpoint(args.out / encoder, PRETRAINING[encoder], args.fast)
-        for encoder in ('pretrained', 'random'))
     few = ['--num-pictures', 2, '--num-statistics', 4] if args.fast else []
     return Job(
         'analysis',
-        tool('analysis/run_all.py', CONFIGS / PRETRAINING['pretrained'],
-             weights, '--images', data / 'detection' / 'val', '--also',
-             CONFIGS / PRETRAINING['random'], random, '--names',
-             'pre-trained', 'random', '--out', args.out / 'analysis', *few),
-        needs=['pretrained', 'random'])
+        tool('analysis/run_all.py', CONFIGS / PRETRAINING,
+             checkpoint(args.out / 'pretrain', PRETRAINING, args.fast),
+             '--images', data / 'classification' / 'val', '--out',
+             args.out / 'analysis', *few),
+        needs=['pretrain'])
 
 
 def all_jobs(data: Path, args: argparse.Namespace) -> Sequence[Job]:
     """Jobs in the order in which they start where several could."""
-    jobs = [pretraining_job(encoder, args) for encoder in PRETRAINING]
+    jobs = [pretraining_job(args)]
     for encoder in ('random', 'pretrained'):
         jobs += [probing_job(encoder, probe, args) for probe in PROBES]
     jobs += [testing_job(detector, args) for detector in DETECTORS]
@@ -143,7 +138,7 @@ def draw_pictures(out: Path) -> None:
     """Loss curves, and detections beside what there is to find."""
     pictures = out / 'pictures'
     pictures.mkdir(parents=True, exist_ok=True)
-    curves = {'QB-Heat': {'pre-training': out / 'pretrained'}}
+    curves = {'QB-Heat': {'pre-training': out / 'pretrain'}}
     for probe in PROBES:
         curves[probe] = {
             encoder: out / encoder / probe
@@ -178,8 +173,7 @@ def main() -> int:
     (args.out / 'results.json').write_text(
         json.dumps(dict(seed=args.seed, rows=rows), indent=1) + '\n',
         encoding='utf-8')
-    print(f'\nSeed {args.seed}, all encoders frozen; "random" has the batch '
-          f'statistics of the images.\n\n{table}\n')
+    print(f'\nSeed {args.seed}, all encoders frozen.\n\n{table}\n')
     print(f'Pictures: {args.out / "pictures"}')
     if not args.no_analysis:
         print('What was learned, on one page: '
