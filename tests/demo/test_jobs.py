@@ -1,0 +1,80 @@
+"""Commands side by side."""
+import sys
+import time
+
+import pytest
+
+from qbheat_mm.demo.jobs import Job, JobFailed, JobRunner, describe
+
+
+def python(code):
+    return [sys.executable, '-S', '-c', code]
+
+
+@pytest.fixture
+def said():
+    return []
+
+
+@pytest.fixture
+def runner(tmp_path, said):
+    return JobRunner(tmp_path / 'logs', slots=2, say=said.append)
+
+
+def test_a_job_waits_for_what_it_needs(runner, tmp_path):
+    file = tmp_path / 'made'
+    runner.run([
+        Job('late', python(f'open({str(file)!r}).read()'), needs=['early']),
+        Job('early', python(f'open({str(file)!r}, "w").write("x")'))
+    ])
+    assert set(runner.seconds) == {'early', 'late'}
+
+
+def test_no_more_run_than_there_are_slots(runner, tmp_path):
+    code = ('import os, time; d={!r}; p=os.path.join(d, str(os.getpid()));'
+            'open(p, "w"); assert len(os.listdir(d)) <= 2; time.sleep(.3);'
+            'os.remove(p)').format(str(tmp_path / 'running'))
+    (tmp_path / 'running').mkdir()
+    runner.run([Job(f'job{i}', python(code)) for i in range(5)])
+
+
+def test_a_failure_is_told_and_stops_the_others(runner, said):
+    jobs = [
+        Job('long', python('import time; time.sleep(60)')),
+        Job('bad', python('print("the reason"); raise SystemExit(3)')),
+        Job('never', python('print()'), needs=['bad'])
+    ]
+    start = time.monotonic()
+    with pytest.raises(JobFailed) as error:
+        runner.run(jobs)
+    assert time.monotonic() - start < 30
+    assert 'bad failed (status 3)' in str(error.value)
+    assert 'the reason' in str(error.value)
+    assert str(jobs[1]) in str(error.value)
+    assert not any('never' in line for line in said)
+    assert (runner.log_dir / 'bad.log').read_text() == 'the reason\n'
+
+
+def test_commands_and_progress_are_told(runner, said):
+    line = ('11/21 04:50:43 - mmengine - INFO - Epoch(train) [5][20/75]  '
+            'lr: 5.4e-05  eta: 0:01:06  time: 1.57  loss: 0.6013  '
+            'loss_cls: 0.3611')
+    metrics = ('11/21 04:51:00 - mmengine - INFO - Epoch(val) [5][19/19]    '
+               'accuracy/top1: 12.5000  data_time: 0.0128  time: 0.1494')
+    assert describe(line) == 'epoch 5, step 20 of 75, loss 0.6013, ' \
+        '0:01:06 to go'
+    job = Job('probe', python(f'print({line!r}); print({metrics!r})'))
+    runner.run([job])
+    text = '\n'.join(said)
+    assert f'$ {job}' in text
+    assert 'accuracy/top1: 12.5' in text
+    assert 'done in' in text
+
+
+def test_progress_is_thinned(runner, said):
+    line = 'Epoch(train) [1][{}/9]  eta: 0:01:06  loss: 0.6'
+    job = Job('probe', python(''))
+    runner._tails['probe'] = []
+    for step in range(1, 10):
+        runner._follow(job, line.format(step))
+    assert len(said) == 1 and 'step 1 of 9' in said[0]

@@ -1,0 +1,50 @@
+"""The table of the demo."""
+import json
+
+import pytest
+
+from qbheat_mm.demo.results import ROWS, collect, read_metric, to_markdown
+from qbheat_mm.errors import UserError
+
+
+def write_log(work_dir, *lines, time='20260101_000000'):
+    folder = work_dir / time / 'vis_data'
+    folder.mkdir(parents=True)
+    (folder / 'scalars.json').write_text(
+        ''.join(json.dumps(line) + '\n' for line in lines))
+
+
+def test_the_last_value_of_the_newest_run_counts(tmp_path):
+    write_log(tmp_path, {'loss': 1., 'step': 1}, {'accuracy/top1': 10.},
+              {'accuracy/top1': 20.})
+    assert read_metric(tmp_path, 'accuracy/top1') == 20
+    write_log(tmp_path, {'accuracy/top1': 30.}, time='20260101_000001')
+    assert read_metric(tmp_path, 'accuracy/top1') == 30
+
+
+def test_what_was_not_evaluated_is_an_error(tmp_path):
+    with pytest.raises(UserError, match='holds no log'):
+        read_metric(tmp_path, 'accuracy/top1')
+    write_log(tmp_path, {'loss': 1., 'step': 1})
+    with pytest.raises(UserError, match="no 'accuracy/top1'"):
+        read_metric(tmp_path, 'accuracy/top1')
+    with pytest.raises(UserError, match="no 'coco/bbox_mAP'"):
+        read_metric(tmp_path, 'coco/bbox_mAP')
+
+
+def test_the_table(tmp_path):
+    for encoder, value in (('random', .25), ('pretrained', .5)):
+        for run in {row[1] for row in ROWS}:
+            write_log(
+                tmp_path / encoder / run, {
+                    metric: value * 100 / factor
+                    for _, name, metric, factor in ROWS if name == run
+                })
+    rows = collect(tmp_path)
+    assert [row['title'] for row in rows] == [row[0] for row in ROWS]
+    for row in rows:
+        assert row['random'] == 25 and row['pretrained'] == 50
+        assert row['gain'] == 25
+    lines = to_markdown(rows).splitlines()
+    assert len({len(line) for line in lines}) == 1
+    assert '+25.0' in lines[-1]
