@@ -110,6 +110,9 @@ def draw_energy_ratios(epochs: Sequence[int],
                      label='equal energy')
         axis.set(xlabel='epoch', ylabel='spectrum energy ratio E(A) / E(B)',
                  title='Horizontal over vertical energy')
+        # Not so close that noise would look like a trend.
+        low, high = axis.get_ylim()
+        axis.set_ylim(min(low, 0.9), max(high, 1.1))
         axis.xaxis.get_major_locator().set_params(integer=True)
         axis.legend()
     return figure
