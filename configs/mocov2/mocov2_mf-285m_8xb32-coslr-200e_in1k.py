@@ -2,7 +2,7 @@
 # that Table "Linear probing results" cites for other networks have too.
 _base_ = [
     '../_base_/models/mocov2.py',
-    'mmpretrain::_base_/datasets/imagenet_bs32_mocov2.py',
+    '../_base_/datasets/imagenet_mocov2.py',
     'mmpretrain::_base_/schedules/imagenet_sgd_coslr_200e.py',
     '../_base_/runtime_mmpretrain.py'
 ]

@@ -14,7 +14,7 @@ NAMES = sorted(
     name for path in ROOT.rglob('*.py')
     if not (name := path.relative_to(ROOT).as_posix()).startswith(
         ('_base_/', 'demo/')))
-SIZE = 64  # pixels; the encoders see a quarter of it in pre-training
+SIZE = 64  # pixels of the tiny images
 
 
 @functools.cache
@@ -67,50 +67,44 @@ def write_coco(root, classes):
     (root / 'val2017').symlink_to(root / 'train2017')
 
 
-def shrink(cfg, data, work_dir):
+def shrink(cfg, data, work_dir, size=SIZE):
     """Cut a configuration down to one step on tiny data.
 
-    Only sizes, places of data and AMP, which needs a GPU, are changed.
+    Changed are sizes, places of data, AMP, which needs a GPU, and where the
+    encoder's weights come from: it is random, on purpose.
     """
     for name in ('train', 'val', 'test'):
         loader = cfg.get(f'{name}_dataloader')
         if loader is None:
             continue
         loader.update(batch_size=2, num_workers=0, persistent_workers=False)
-        loader.dataset.data_root = str(data) + '/'
-        _shrink_pipeline(loader.dataset.pipeline)
-        if loader.dataset.get('ann_file'):  # COCO
-            loader.dataset.filter_cfg = None
+        loader.dataset.data_root = f'{data}/'
+        _shrink_pipeline(loader.dataset.pipeline, size)
+        loader.dataset.pop('filter_cfg', None)
         evaluator = cfg.get(f'{name}_evaluator')
         if evaluator and evaluator.get('ann_file'):
-            evaluator.ann_file = str(
-                data / 'annotations/instances_val2017.json')
+            evaluator.ann_file = (
+                f'{data}/annotations/instances_val2017.json')
     if cfg.optim_wrapper.get('type') == 'AmpOptimWrapper':
         cfg.optim_wrapper.type = 'OptimWrapper'
         cfg.optim_wrapper.pop('loss_scale')
     if cfg.model.type == 'MoCo':
-        cfg.model.queue_len = 8
-    cfg.default_hooks.checkpoint.update(interval=-1, save_last=False)
-    cfg.default_hooks.logger.interval = 1
-    cfg.work_dir = str(work_dir)
+        cfg.model.queue_len = 8  # a multiple of the batch
+    cfg.model.backbone.init_cfg = None
+    cfg.pop('custom_hooks', None)  # which ask for the checkpoint
+    cfg.work_dir = cfg.experiment_name = str(work_dir)
     return cfg
 
 
-def _shrink_pipeline(pipeline):
-    # The decoder of a network of stride 32 needs twice the size.
-    sizes = dict(RandomResizedCrop=SIZE, CenterCrop=SIZE, ResizeEdge=SIZE)
+def _shrink_pipeline(pipeline, size):
+    settings = dict(
+        RandomResizedCrop=dict(scale=size), CenterCrop=dict(crop_size=size),
+        ResizeEdge=dict(scale=size), Resize=dict(scale=(size, size)),
+        RandomChoiceResize=dict(scales=[(size, size)]),
+        RandomCrop=dict(crop_size=(size // 2, size)))
     for transform in pipeline:
-        if isinstance(transform, list):  # alternatives
-            _shrink_pipeline(transform)
-            continue
-        for key in ('transforms', ):
-            _shrink_pipeline(transform.get(key) or [])
-        if transform.type in sizes:
-            key = 'crop_size' if 'Center' in transform.type else 'scale'
-            transform[key] = sizes[transform.type]
-        elif transform.type == 'RandomChoiceResize':
-            transform.scales = [(SIZE, SIZE)]
-        elif transform.type == 'RandomCrop':
-            transform.crop_size = (SIZE // 2, SIZE)
-        elif transform.type == 'Resize':
-            transform.scale = (SIZE, SIZE)
+        if isinstance(transform, list):  # one of several ways
+            _shrink_pipeline(transform, size)
+        else:
+            _shrink_pipeline(transform.get('transforms') or [], size)
+            transform.update(settings.get(transform['type'], {}))

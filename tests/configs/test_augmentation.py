@@ -1,0 +1,32 @@
+# Copyright (c) QB-Heat MM authors. All rights reserved.
+"""The random parts of the pipelines, more often than a step draws them."""
+import numpy as np
+import pytest
+import torch
+from mmcv.transforms import Compose
+from mmengine.registry import TRANSFORMS, DefaultScope
+
+from .shipped import load, shrink
+
+
+@pytest.mark.parametrize('name', [
+    'mocov2/mocov2_mf-285m_8xb32-coslr-200e_in1k.py',
+    'mobile_former/mf-26m_8xb128-coslr-450e_in1k.py',
+    'qbheat/benchmarks/mf-3.7g_8xb512-tran1-coslr-200e_in1k.py',
+])
+def test_augmentation_works_for_every_draw(name, tmp_path):
+    pipeline = shrink(load(name), tmp_path,
+                      tmp_path).train_dataloader.dataset.pipeline
+    image = np.random.default_rng(0).integers(
+        0, 255, (80, 96, 3), dtype=np.uint8)
+    with DefaultScope.overwrite_default_scope('mmpretrain'):
+        pipeline = Compose([TRANSFORMS.build(t) for t in pipeline[1:]])
+    different = set()
+    for seed in range(100):
+        np.random.seed(seed)
+        torch.manual_seed(seed)
+        views = pipeline(dict(img=image.copy()))['inputs']
+        for view in views if isinstance(views, list) else [views]:
+            assert view.dtype == torch.uint8 and view.shape == (3, 64, 64)
+            different.add(view.numpy().tobytes())
+    assert len(different) > 95
