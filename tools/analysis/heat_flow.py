@@ -15,6 +15,7 @@ from qbheat_mm.analysis.figures.heat_flow import (
     draw_rollouts,
 )
 from qbheat_mm.analysis.heat_flow import (
+    READINGS,
     Flow,
     error_by_distance,
     principal_colours,
@@ -58,6 +59,9 @@ def parse_args() -> argparse.Namespace:
         help='whose A and B to use; by default those of the quarter step, '
         'where the model has one')
     parser.add_argument(
+        '--readings', nargs='+', choices=READINGS, default=READINGS,
+        help='how A is read from the learned matrix; both by default')
+    parser.add_argument(
         '--start', type=int, nargs=2, default=(0, 0),
         metavar=('COLUMN', 'ROW'),
         help='position of the start; defaults to the top left corner')
@@ -95,19 +99,38 @@ def roll_out_image(field: torch.Tensor, flows: dict, start: tuple,
     }
 
 
-def error_table(errors: dict, trained: list) -> Table:
-    """Errors at the distances that training predicted over."""
+def trained_distances(per_step: tuple) -> dict:
+    """Positions over which training predicts, by direction."""
+    x, y = map(round, per_step)
+    return dict(right=x, down=y, right_down=x if x == y else None)
+
+
+def error_table(errors: dict, trained: dict) -> Table:
+    """Errors next to the start and at the trained distances."""
     table = Table('Error / spread of the features', [
-        'direction', 'distance (positions)', 'flow (exact)', 'flow (euler)',
-        'constant (A = B = 0)'])
-    for name in ('right', 'down', 'right_down'):
-        for distance in sorted({1, *trained}):
-            cells = [errors[reading][name]['flow'] for reading in errors]
-            cells.append(errors['exact'][name]['constant'])
+        'direction', 'distance (positions)',
+        *(f'flow ({reading})' for reading in errors), 'constant (A = B = 0)'])
+    for name, step in trained.items():
+        found = [error[name] for error in errors.values()]
+        cells = [error['flow'] for error in found] + [found[0]['constant']]
+        for distance in sorted({1, step or 1}):
             if distance < len(cells[0]):
                 table.rows.append([name.replace('_', ' '), distance, *(
                     float(cell[distance]) for cell in cells)])
     return table
+
+
+def numbers_of(flows: dict, errors: dict) -> dict:
+    """Errors by distance and what makes the exact reading inexact."""
+    numbers = dict(errors={
+        reading: {name: {key: value.tolist() for key, value in found.items()}
+                  for name, found in directions.items()}
+        for reading, directions in errors.items()})
+    if 'exact' in flows:
+        numbers['negative_eigenvalues'] = {
+            name: flow.negative_eigenvalues
+            for name, flow in zip('AB', flows['exact'])}
+    return numbers
 
 
 def main() -> None:
@@ -128,13 +151,13 @@ def main() -> None:
     flows = {
         reading: [Flow(matrices[scale][name], reading)
                   for name in ('right', 'down')]
-        for reading in ('exact', 'euler')
+        for reading in args.readings
     }
     errors = {
         reading: error_by_distance(fields, *flow, per_step)
         for reading, flow in flows.items()
     }
-    trained = [round(per_step[0])]
+    trained = trained_distances(per_step)
     rollouts, arrays = [], {}
     for number in spread(range(len(images)), args.rows):
         found = roll_out_image(fields[number], flows, tuple(args.start),
@@ -153,15 +176,7 @@ def main() -> None:
         tables=[error_table(errors, trained)],
         numbers=dict(
             scale=scale, positions_per_step=per_step, start=list(args.start),
-            by_quarter=args.by_quarter,
-            negative_eigenvalues={
-                name: flow.negative_eigenvalues
-                for name, flow in zip('AB', flows['exact'])},
-            errors={
-                reading: {name: {key: value.tolist()
-                                 for key, value in found.items()}
-                          for name, found in directions.items()}
-                for reading, directions in errors.items()}),
+            by_quarter=args.by_quarter, **numbers_of(flows, errors)),
         source=dict(config=args.config, checkpoint=args.checkpoint,
                     images=files, **epoch))
     write(args.out, report, dict(

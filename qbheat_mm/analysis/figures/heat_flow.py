@@ -61,14 +61,14 @@ def draw_rollouts(rollouts: Sequence[Rollout]):
 
 
 def draw_errors(errors: dict[str, dict[str, dict[str, np.ndarray]]],
-                trained: Sequence[int]):
+                trained: dict[str, int | None]):
     """Error of the flow by its distance from the start.
 
     Args:
         errors (dict): Reading (``'exact'``, ``'euler'``) to what
             :func:`~qbheat_mm.analysis.heat_flow.error_by_distance` returns.
-        trained (Sequence[int]): Distances in positions that training
-            predicted over, to mark.
+        trained (dict[str, int | None]): By direction, the distance in
+            positions that training predicts over, to mark.
 
     Returns:
         matplotlib.figure.Figure: One panel for each direction.
@@ -90,13 +90,13 @@ def draw_errors(errors: dict[str, dict[str, dict[str, np.ndarray]]],
                       label='constant (A = B = 0)')
             axis.axhline(1, color=GREY, linewidth=0.8, linestyle='-',
                          label='mean feature')
-            for i, distance in enumerate(trained):
-                axis.axvline(distance, color=GREY, linewidth=0.8,
-                             linestyle=':',
-                             label=None if i else 'trained step')
+            if trained[name] is not None:
+                axis.axvline(trained[name], color=GREY, linewidth=0.8,
+                             linestyle=':', label='trained step')
             axis.set(title=title, xlabel='distance in positions',
                      ylim=(0, _ERROR_TOP))
             axis.xaxis.get_major_locator().set_params(integer=True)
         axes[0].set_ylabel('error / spread of the features')
-        axes[-1].legend(loc='upper left', bbox_to_anchor=(1.02, 1))
+        axes[-1].legend(*axes[0].get_legend_handles_labels(),
+                        loc='upper left', bbox_to_anchor=(1.02, 1))
     return figure
