@@ -42,7 +42,9 @@ def draw_rollouts(rollouts: Sequence[Rollout]):
     """
     columns = 1 + len(rollouts[0].fields)
     with in_style():
-        figure = new_figure(1.9 * columns, 1.85 * len(rollouts) + 0.3)
+        height, width = rollouts[0].picture.shape[:2]
+        figure = new_figure(1.9 * columns,
+                            1.85 * height / width * len(rollouts) + 0.3)
         axes = grid(figure, len(rollouts), columns)
         for i, rollout in enumerate(rollouts):
             show_picture(axes[i, 0], rollout.picture, '' if i else 'image')

@@ -48,8 +48,10 @@ def draw_reconstructions(rows: Sequence[Row]):
     columns += [(key, TITLES[key]) for key in TITLES
                 if key in rows[0].pictures]
     with in_style():
-        figure = new_figure(1.9 * len(columns) + 0.4, 1.75 * len(rows) + 0.6)
-        axes = grid(figure, len(rows), len(columns))
+        ratios = [row.pictures['original'].shape[0] /
+                  row.pictures['original'].shape[1] for row in rows]
+        figure = new_figure(1.9 * len(columns) + 0.4, 1.75 * sum(ratios) + 0.6)
+        axes = grid(figure, len(rows), len(columns), height_ratios=ratios)
         for i, row in enumerate(rows):
             for j, (key, title) in enumerate(columns):
                 show_picture(axes[i, j], np.asarray(row.pictures[key]),
