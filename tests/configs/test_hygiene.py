@@ -47,5 +47,4 @@ def test_runs_are_reproducible_and_kept_small(name):
     for hook in ('CheckpointMatchHook', 'RandomStateHook',
                  'StopOnNonFiniteLossHook'):
         assert hook in [h.type for h in hooks.values()], hook
-    if cfg.default_scope == 'mmpretrain':
-        assert cfg.randomness.seed is not None
+    assert cfg.randomness.seed is not None
