@@ -1,5 +1,6 @@
-# mmpretrain's two views for MoCo-v2, with torchvision's ColorJitter in the place
-# of mmcv 2.1's, whose shift of the hue stops with an OverflowError on numpy 2.
+# mmpretrain's two views for MoCo-v2, with torchvision's ColorJitter in the
+# place of mmcv 2.1's, whose shift of the hue stops with an OverflowError on
+# numpy 2.
 _base_ = 'mmpretrain::_base_/datasets/imagenet_bs32_mocov2.py'
 
 crop, _, *rest = _base_.view_pipeline
