@@ -28,7 +28,7 @@ TINY_ARCH = dict(
     conv=32)
 
 
-@pytest.fixture(scope='session', autouse=True)
+@pytest.fixture(autouse=True)
 def mmdet_scope():
     register_all_modules()
     torch.set_num_threads(1)
