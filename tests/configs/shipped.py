@@ -67,6 +67,15 @@ def write_coco(root, classes):
     (root / 'val2017').symlink_to(root / 'train2017')
 
 
+def write_own(root):
+    """Two images with an object each, as docs/own_data.md lays them out."""
+    write_coco(root, ('first', 'second'))
+    (root / 'images').symlink_to(root / 'train2017')
+    for split in ('train', 'val'):
+        (root / f'annotations/{split}.json').symlink_to(
+            f'instances_{split}2017.json')
+
+
 def shrink(cfg, data, work_dir, size=SIZE):
     """Cut a configuration down to one step on tiny data.
 
@@ -84,7 +93,7 @@ def shrink(cfg, data, work_dir, size=SIZE):
         evaluator = cfg.get(f'{name}_evaluator')
         if evaluator and evaluator.get('ann_file'):
             evaluator.ann_file = (
-                f'{data}/annotations/instances_val2017.json')
+                f'{data}/{cfg.val_dataloader.dataset.ann_file}')
     if cfg.optim_wrapper.get('type') == 'AmpOptimWrapper':
         cfg.optim_wrapper.type = 'OptimWrapper'
         cfg.optim_wrapper.pop('loss_scale')

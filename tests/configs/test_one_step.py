@@ -9,7 +9,14 @@ from mmengine.runner import Runner
 from qbheat_mm.compat import load_checkpoint
 from qbheat_mm.errors import UserError
 
-from .shipped import NAMES, load, shrink, write_coco, write_imagenet
+from .shipped import (
+    NAMES,
+    load,
+    shrink,
+    write_coco,
+    write_imagenet,
+    write_own,
+)
 
 # Children that change the number of epochs alone are audited by
 # test_recipes.py; running them would repeat the first of their family.
@@ -19,12 +26,14 @@ LONGER = {name for name in NAMES for n in (200, 400, 800, 1600, 2400)
 
 @pytest.fixture(scope='session')
 def data(tmp_path_factory):
-    """Folders of a tiny ImageNet and a tiny COCO."""
+    """Folders of a tiny ImageNet, a tiny COCO and a set of one's own."""
     from mmdet.datasets import CocoDataset
-    imagenet, coco = map(tmp_path_factory.mktemp, ('imagenet', 'coco'))
+    imagenet, coco, own = map(tmp_path_factory.mktemp,
+                              ('imagenet', 'coco', 'own'))
     write_imagenet(imagenet)
     write_coco(coco, CocoDataset.METAINFO['classes'])
-    return dict(mmpretrain=imagenet, mmdet=coco)
+    write_own(own)
+    return dict(mmpretrain=imagenet, mmdet=coco, own=own)
 
 
 class Done(Exception):
@@ -43,7 +52,8 @@ def small(name, data, work_dir):
     cfg = load(name)
     # Four sub-blocks of a quarter at stride 32 need 128 pixels.
     size = 128 if 'resnet50' in name or 'convnext' in name else 64
-    return shrink(cfg, data[cfg.default_scope], work_dir, size)
+    kind = 'own' if 'own-data' in name else cfg.default_scope
+    return shrink(cfg, data[kind], work_dir, size)
 
 
 def take_a_step(cfg):
