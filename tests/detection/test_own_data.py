@@ -1,0 +1,162 @@
+"""A data set of one's own, with all that such sets hold, trains."""
+import json
+import os
+import socket
+from pathlib import Path
+
+import mmcv
+import numpy as np
+import pytest
+import torch
+import torch.distributed as dist
+import torch.multiprocessing as mp
+from mmengine.config import Config
+from mmengine.runner import Runner
+
+from qbheat_mm.errors import UserError
+from qbheat_mm.launching import init_processes
+
+from .conftest import CONFIGS, TINY_ARCH
+
+CLASSES = ('cup', 'pen', 'key')
+# (box, crowd) of the images, in turn; all of the odd images are empty.
+OBJECTS = [
+    [((8, 8, 24, 20), 0)],  # one object
+    [],
+    [((4, 4, 60, 40), 1)],  # a crowd and nothing else
+    [],
+    # without width, smaller than a pixel, outside, one pixel
+    [((5, 5, 0, 9), 0), ((5, 5, .5, .5), 0), ((500, 500, 9, 9), 0),
+     ((9, 9, 1, 1), 0)],
+    [],
+    [((0, 0, 64, 48), 0), ((0, 0, 64, 48), 1), ((30, 10, 20, 30), 0)],
+    [],
+]
+
+
+@pytest.fixture
+def data_root(tmp_path):
+    """The layout of docs/own_data.md."""
+    rng = np.random.default_rng(0)
+    root = tmp_path / 'own'
+    annotations = [
+        dict(image_id=i, bbox=box, area=box[2] * box[3], iscrowd=crowd)
+        for i, objects in enumerate(OBJECTS) for box, crowd in objects
+    ]
+    for i, annotation in enumerate(annotations):
+        annotation.update(id=i + 1, category_id=i % 3 + 1)
+    for i in range(len(OBJECTS)):
+        image = rng.integers(0, 255, (48, 64, 3), dtype=np.uint8)
+        mmcv.imwrite(image, str(root / f'images/{i}.png'))
+    content = dict(
+        images=[
+            dict(id=i, file_name=f'{i}.png', height=48, width=64)
+            for i in range(len(OBJECTS))
+        ],
+        annotations=annotations,
+        categories=[
+            dict(id=i, name=name) for i, name in enumerate(CLASSES, 1)
+        ])
+    (root / 'annotations').mkdir()
+    for split in ('train', 'val'):
+        (root / f'annotations/{split}.json').write_text(json.dumps(content))
+    return root
+
+
+def shrink_sizes(pipeline):
+    """Images of some 64 pixels, by the same steps."""
+    for step in pipeline:
+        if isinstance(step, list):
+            shrink_sizes(step)
+            continue
+        shrink_sizes(step.get('transforms') or [])
+        if step.type == 'RandomChoiceResize':
+            step.scales = [(48, 96), (64, 96)]
+        elif step.type == 'Resize':
+            step.scale = (96, 64)
+        elif step.type == 'RandomCrop':
+            step.crop_size = (24, 40)
+
+
+@pytest.fixture(params=['mf-dec-211', 'retinanet'])
+def own_config(request, data_root, tmp_path):
+    """A copy of the config with the two settings written, then made tiny."""
+    source = CONFIGS / f'qbheat/coco/{request.param}_mf-285m_own-data.py'
+    text = source.read_text().replace('../../', f'{CONFIGS}/')
+    for old, new in (("'data/own/'", f"'{data_root}/'"),
+                     ("('first', 'second')", repr(CLASSES))):
+        assert text.count(old) == 1
+        text = text.replace(old, new)
+    (tmp_path / 'my_data.py').write_text(text)
+    cfg = Config.fromfile(tmp_path / 'my_data.py')
+    cfg.model.backbone.update(arch=TINY_ARCH, init_cfg=None)
+    if request.param == 'retinanet':
+        cfg.model.neck.update(in_channels=[16, 32], out_channels=16)
+        cfg.model.bbox_head.update(in_channels=16, feat_channels=16)
+        cfg.model.test_cfg.score_thr = 0
+    else:
+        cfg.model.update(in_channels=(16, 32), num_queries=9)
+    for name in ('train', 'val', 'test'):
+        loader = cfg[f'{name}_dataloader']
+        loader.update(batch_size=1, num_workers=0, persistent_workers=False)
+        shrink_sizes(loader.dataset.pipeline)
+    cfg.train_dataloader.sampler.shuffle = False
+    cfg.train_dataloader.pop('batch_sampler', None)  # would reorder
+    cfg.train_cfg.update(max_epochs=2, val_interval=2)
+    cfg.default_hooks.logger.interval = 1
+    cfg.work_dir = str(tmp_path / 'work')
+    return cfg
+
+
+def test_one_image_a_batch(own_config):
+    runner = Runner.from_cfg(own_config)
+    runner.train()
+    assert len(runner.train_dataloader) == len(OBJECTS)  # none is left out
+    for name, tensor in runner.model.state_dict().items():
+        assert torch.isfinite(tensor).all(), name
+    scalars = runner.message_hub.log_scalars
+    for name in CLASSES:  # which the evaluator was not told
+        assert f'val/coco/{name}_precision' in scalars
+    assert runner.model.bbox_head.num_classes == 3
+
+
+def test_classes_that_the_files_do_not_hold(own_config):
+    for loader in ('train', 'val', 'test'):
+        own_config[f'{loader}_dataloader'].dataset.metainfo.classes = (
+            'cup', 'pen', 'fork')
+    with pytest.raises(UserError, match=r"'key'.*'fork'"):
+        Runner.from_cfg(own_config).train()
+
+
+def train_as_rank(rank, cfg):
+    """What each of two processes does; env:// is what torchrun sets."""
+    os.environ.update(RANK=str(rank), LOCAL_RANK=str(rank))
+    cfg.launcher = 'pytorch'
+    init_processes(cfg)
+    runner = Runner.from_cfg(cfg)
+    assert runner.world_size == 2
+    runner.train()
+    for name, tensor in runner.model.state_dict().items():
+        assert torch.isfinite(tensor).all(), name
+        first = tensor.clone()
+        dist.broadcast(first, 0)
+        # BN counts on each process what it sees.
+        assert 'running_' in name or torch.equal(first, tensor), name
+    dist.destroy_process_group()
+
+
+def test_two_processes_of_which_one_has_no_objects(own_config, monkeypatch):
+    # The second process gets every other image.
+    assert not any(OBJECTS[1::2])
+    own_config.train_dataloader.batch_size = 2
+    own_config.val_cfg = own_config.val_dataloader = None
+    own_config.val_evaluator = None
+    with socket.socket() as free:
+        free.bind(('127.0.0.1', 0))
+        port = str(free.getsockname()[1])
+    for name, value in (('WORLD_SIZE', '2'), ('MASTER_ADDR', '127.0.0.1'),
+                        ('MASTER_PORT', port)):
+        monkeypatch.setenv(name, value)
+    # Forked, since importing everything anew takes most of the time.
+    mp.start_processes(train_as_rank, (own_config, ), 2, start_method='fork')
+    assert (Path(own_config.work_dir) / 'epoch_2.pth').is_file()
