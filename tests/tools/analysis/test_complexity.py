@@ -57,8 +57,10 @@ def test_every_model_has_a_row(rows):
     names = {row.config.rpartition('/')[2] for row in rows}
     for folder in ('qbheat/coco', 'qbheat/benchmarks', 'mobile_former'):
         for file in (ROOT / 'configs' / folder).glob('*.py'):
-            # Fine-tuning changes no size: one row stands for it.
-            if '_ft_' not in file.name and 'ft-tran1' not in file.name:
+            # Fine-tuning changes no size: one row stands for it. Of the
+            # detectors past the paper's nothing was published.
+            if not any(part in file.name for part in (
+                    '_ft_', 'ft-tran1', '-50e_', 'own-data', 'faster-rcnn')):
                 assert file.name in names
 
 
