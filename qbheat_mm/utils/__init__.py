@@ -1,4 +1,5 @@
 """Utilities that know neither configs nor models."""
 from .complexity import count_madds, count_parameters
+from .timing import time_in_turn
 
-__all__ = ['count_madds', 'count_parameters']
+__all__ = ['count_madds', 'count_parameters', 'time_in_turn']

@@ -6,7 +6,6 @@ the ratio of the medians is what to look at.
 """
 import argparse
 import statistics
-import time
 from collections.abc import Callable
 
 import torch
@@ -17,6 +16,7 @@ from torch import Tensor, nn
 from torchvision.models import mobilenet_v3_large
 
 import qbheat_mm  # noqa: F401
+from qbheat_mm.utils import time_in_turn
 
 
 def parse_args() -> argparse.Namespace:
@@ -69,21 +69,6 @@ def training(net: nn.Module, images: Tensor) -> Callable[[], None]:
         optimizer.step()
 
     return step
-
-
-def time_in_turn(steps: dict[str, Callable[[], None]], repeats: int,
-                 device: str) -> dict[str, list[float]]:
-    """Seconds of each step, ``repeats`` times, after three warm-ups."""
-    times = {name: [] for name in steps}
-    for repeat in range(repeats + 3):
-        for name, step in steps.items():
-            start = time.perf_counter()
-            step()
-            if device.startswith('cuda'):
-                torch.cuda.synchronize()
-            if repeat >= 3:
-                times[name].append(time.perf_counter() - start)
-    return times
 
 
 def main() -> None:

@@ -1,0 +1,116 @@
+# Copyright (c) QB-Heat MM authors. All rights reserved.
+"""Latency and multiply-adds of MF-Dec beside mmdet's DETR and RetinaNet.
+
+One image goes through each detector in turn, in one process, so that
+whatever else the machine does hits all of them; the ratios of the medians are
+what to look at. Latency includes post-processing. Weights are random, with
+which RetinaNet leaves its NMS little to do.
+"""
+import argparse
+import statistics
+from functools import partial
+from pathlib import Path
+
+import torch
+from mmdet.registry import MODELS
+from mmdet.structures import DetDataSample
+from mmdet.utils import register_all_modules
+from mmengine.config import Config
+from mmengine.hub import get_config
+from torch import nn
+
+import qbheat_mm.detection  # noqa: F401
+from qbheat_mm.utils import count_madds, count_parameters, time_in_turn
+
+CONFIGS = Path(__file__).resolve().parents[2] / 'configs/qbheat/coco'
+OURS = {
+    f'MF-Dec-{decoder} on MF-{encoder.upper()}':
+    f'mf-dec-{decoder}_mf-{encoder}_frozen_8xb2-500e_coco.py'
+    for encoder in ('285m', '1.0g', '3.7g') for decoder in ('211', '522')
+}
+THEIRS = {
+    'DETR-R50': 'detr/detr_r50_8xb2-150e_coco.py',
+    'RetinaNet-R50': 'retinanet/retinanet_r50_fpn_1x_coco.py',
+}
+
+
+def parse_args() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument(
+        '--size', type=int, nargs=2, default=(800, 1333), metavar=('H', 'W'))
+    parser.add_argument(
+        '--encoders',
+        nargs='+',
+        default=['285m'],
+        choices=['285m', '1.0g', '3.7g'])
+    parser.add_argument('--threads', type=int, default=2)
+    parser.add_argument('--repeats', type=int, default=10)
+    parser.add_argument(
+        '--device', default='cuda' if torch.cuda.is_available() else 'cpu')
+    return parser.parse_args()
+
+
+def build(name: str) -> nn.Module:
+    """A detector with random weights."""
+    if name in OURS:
+        model = Config.fromfile(CONFIGS / OURS[name]).model
+    else:
+        model = get_config(f'mmdet::{THEIRS[name]}').model
+    model.backbone.init_cfg = None
+    return MODELS.build(model).eval()
+
+
+def make_sample(size: tuple[int, int]) -> DetDataSample:
+    """One image of this size, without padding."""
+    return DetDataSample(
+        metainfo=dict(
+            img_shape=size,
+            ori_shape=size,
+            batch_input_shape=size,
+            scale_factor=(1., 1.)))
+
+
+def main() -> None:
+    args = parse_args()
+    register_all_modules()
+    torch.set_num_threads(args.threads)
+    torch.manual_seed(0)
+    size = tuple(args.size)
+    names = [name for name in OURS
+             if name.split('-')[-1].lower() in args.encoders] + list(THEIRS)
+    models = {name: build(name) for name in names}
+    madds = {
+        name: count_madds(model, torch.empty(1, 3, *size, device='meta'),
+                          [make_sample(size)])
+        for name, model in models.items()
+    }
+    image = torch.randn(1, 3, *size, device=args.device)
+
+    def detect(model: nn.Module) -> None:
+        with torch.no_grad():
+            model(image, [make_sample(size)], mode='predict')
+
+    times = time_in_turn(
+        {name: partial(detect, model.to(args.device))
+         for name, model in models.items()}, args.repeats, args.device,
+        warmups=2)
+    medians = {name: statistics.median(t) for name, t in times.items()}
+
+    print(f'torch {torch.__version__}, {args.device}, {args.threads} threads,'
+          f' one image of {size[0]}x{size[1]}, float32, random weights, '
+          f'median of {args.repeats}')
+    print(f'{"":<22} {"params":>8} {"MAdds":>8} {"latency":>10}  '
+          + '  '.join(f'to {name}' for name in THEIRS))
+    for name, model in models.items():
+        ratios = '  '.join(
+            f'{medians[name] / medians[other]:{len(other) + 3}.2f}'
+            for other in THEIRS)
+        print(f'{name:<22} {count_parameters(model) / 1e6:7.1f}M '
+              f'{madds[name] / 1e9:7.1f}G {medians[name] * 1e3:7.0f} ms  '
+              f'{ratios}')
+
+
+if __name__ == '__main__':
+    main()

@@ -1,0 +1,148 @@
+# Copyright (c) QB-Heat MM authors. All rights reserved.
+"""Step time and memory of training a detector on a frozen encoder.
+
+The same detector with random weights is trained on a frozen and on a trained
+encoder: steps are timed alternately in one process, and memory is measured
+in a process of its own for each. "Kept" is what autograd keeps of a forward
+pass for the backward pass; "peak" is how much the memory grows during steps
+(the resident memory of the process on the CPU, the allocated on CUDA).
+"""
+import argparse
+import multiprocessing
+import resource
+import statistics
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import torch
+from mmdet.registry import MODELS
+from mmdet.testing import demo_mm_inputs
+from mmdet.utils import register_all_modules
+from mmengine.config import Config
+from torch import Tensor, nn
+
+import qbheat_mm.detection  # noqa: F401
+from qbheat_mm.utils import time_in_turn
+
+CONFIG = (Path(__file__).resolve().parents[2] / 'configs/qbheat/coco' /
+          'mf-dec-211_mf-285m_frozen_8xb2-500e_coco.py')
+FROZEN = dict(frozen={}, trained=dict(frozen_stages=-1, norm_eval=True))
+
+
+def parse_args() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument(
+        '--config', default=str(CONFIG), help='of a frozen detector')
+    parser.add_argument('--batch-size', type=int, default=2)
+    parser.add_argument(
+        '--size', type=int, nargs=2, default=(800, 1333), metavar=('H', 'W'))
+    parser.add_argument('--threads', type=int, default=2)
+    parser.add_argument('--repeats', type=int, default=5)
+    parser.add_argument(
+        '--device', default='cuda' if torch.cuda.is_available() else 'cpu')
+    return parser.parse_args()
+
+
+def build(kind: str, args: argparse.Namespace) -> nn.Module:
+    """The detector in training mode; ``kind`` is a key of FROZEN."""
+    torch.manual_seed(0)
+    cfg = Config.fromfile(args.config)
+    cfg.model.backbone.update(init_cfg=None, **FROZEN[kind])
+    return MODELS.build(cfg.model).train().to(args.device)
+
+
+def make_batch(args: argparse.Namespace) -> dict:
+    """Random images with ten random boxes each."""
+    return demo_mm_inputs(
+        args.batch_size,
+        image_shapes=(3, *args.size),
+        num_items=[10] * args.batch_size,
+        device=args.device)
+
+
+def make_step(model: nn.Module, batch: dict) -> Callable[[], None]:
+    """One step of training, as mmengine takes it."""
+    optimizer = torch.optim.AdamW(
+        [p for p in model.parameters() if p.requires_grad], lr=1e-6)
+
+    def step() -> None:
+        losses = model(**model.data_preprocessor(batch, True), mode='loss')
+        loss, _ = model.parse_losses(losses)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+
+    return step
+
+
+def kept_bytes(model: nn.Module, step: Callable[[], None]) -> int:
+    """Bytes of the storages, parameters apart, that autograd keeps."""
+    storages = {}
+
+    def pack(tensor: Tensor) -> Tensor:
+        storage = tensor.untyped_storage()
+        storages[storage.data_ptr()] = storage.nbytes()
+        return tensor
+
+    with torch.autograd.graph.saved_tensors_hooks(pack, lambda x: x):
+        step()
+    for parameter in model.parameters():
+        storages.pop(parameter.untyped_storage().data_ptr(), None)
+    return sum(storages.values())
+
+
+def memory(kind: str, args: argparse.Namespace) -> tuple[int, int]:
+    """Bytes (kept, peak) of a detector; run in a process of its own."""
+    register_all_modules()
+    torch.set_num_threads(args.threads)
+    model = build(kind, args)
+    step = make_step(model, make_batch(args))
+    before = used_at_most(args.device)
+    step()
+    step()  # with the optimizer's state
+    peak = used_at_most(args.device) - before
+    return kept_bytes(model, step), peak
+
+
+def used_at_most(device: str) -> int:
+    """Highest use of memory so far, in bytes."""
+    if device.startswith('cuda'):
+        return torch.cuda.max_memory_allocated()
+    # kilobytes, but bytes on macOS
+    unit = 1 if sys.platform == 'darwin' else 1024
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit
+
+
+def main() -> None:
+    args = parse_args()
+    with multiprocessing.get_context('spawn').Pool(
+            1, maxtasksperchild=1) as pool:
+        sizes = {kind: pool.apply(memory, (kind, args)) for kind in FROZEN}
+    register_all_modules()
+    torch.set_num_threads(args.threads)
+    batch = make_batch(args)
+    times = time_in_turn(
+        {kind: make_step(build(kind, args), batch) for kind in FROZEN},
+        args.repeats, args.device, warmups=1)
+
+    print(f'{Path(args.config).stem}\ntorch {torch.__version__}, '
+          f'{args.device}, {args.threads} threads, batch {args.batch_size}, '
+          f'{args.size[0]}x{args.size[1]}, float32, median of {args.repeats}')
+    rows = {
+        kind: (statistics.median(times[kind]), *(s / 2**20
+                                                 for s in sizes[kind]))
+        for kind in FROZEN
+    }
+    for kind, (seconds, kept, peak) in rows.items():
+        print(f'{kind:<8} encoder: {seconds:8.3f} s a step, '
+              f'{kept:8.0f} MiB kept, {peak:8.0f} MiB at peak')
+    ratios = [a / b for a, b in zip(*rows.values())]
+    print('frozen / trained: {:.2f} time, {:.2f} kept, {:.2f} peak'.format(
+        *ratios))
+
+
+if __name__ == '__main__':
+    main()
