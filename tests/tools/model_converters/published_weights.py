@@ -1,6 +1,6 @@
 """Weights with the published names of Mobile-Former V1, made from the names.
 
-The outputs in ``data`` were made with the same weights.
+The outputs in ``tests/data/mobile_former_v1`` were made with the same weights.
 """
 import zlib
 from pathlib import Path
@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import torch
 
-DATA = Path(__file__).parent / 'data'
+DATA = Path(__file__).parents[2] / 'data' / 'mobile_former_v1'
 
 
 def fill(name, shape):
