@@ -11,6 +11,7 @@ from mmdet.structures import DetDataSample
 from mmdet.utils import register_all_modules
 from mmengine.config import Config
 from mmengine.registry import MODELS as ROOT_MODELS
+from mmengine.runner import Runner
 from mmengine.structures import InstanceData
 from torch import nn
 
@@ -29,9 +30,11 @@ TINY_ARCH = dict(
 
 
 @pytest.fixture(autouse=True)
-def mmdet_scope():
+def mmdet_scope(monkeypatch):
     register_all_modules()
     torch.set_num_threads(1)
+    # Runners that do not ask the machine for its compilers, for seconds.
+    monkeypatch.setattr(Runner, '_log_env', lambda self, env_cfg: None)
 
 
 def write_coco(root: Path, classes=CLASSES, sizes=((64, 96), (80, 48),
