@@ -1,0 +1,55 @@
+# Copyright (c) QB-Heat MM authors. All rights reserved.
+"""The measure of what an encoder sees of the padding."""
+import runpy
+from pathlib import Path
+
+import pytest
+import torch
+from torch import nn
+
+pytest.importorskip('mmdet')
+TOOL = Path(__file__).parents[3] / 'tools/analysis/padding.py'
+
+
+class Maps(nn.Sequential):
+
+    def forward(self, x):
+        return (super().forward(x), )
+
+
+@pytest.fixture(scope='module')
+def changes():
+    torch.set_num_threads(1)
+    return runpy.run_path(str(TOOL))['changes']
+
+
+def measure(changes, *layers):
+    torch.manual_seed(0)
+    image = torch.randn(1, 3, 64, 96)
+    (whole, inside), = changes(Maps(*layers).eval(), image, (80, 96), 16)
+    return whole, inside
+
+
+def test_pointwise_convolutions_see_nothing(changes):
+    assert measure(changes, nn.Conv2d(3, 4, 1)) == (0, 0)
+
+
+def test_convolutions_see_padding_at_the_edge_alone(changes):
+    # Zeros behind the edge are what a convolution adds itself; only the
+    # second sees what the first made of them.
+    one = measure(changes, nn.Conv2d(3, 4, 3, padding=1))
+    whole, inside = measure(changes, nn.Conv2d(3, 4, 3, padding=1),
+                            nn.Conv2d(4, 4, 3, padding=1))
+    assert one == pytest.approx((0, 0), abs=1e-6)
+    assert whole > 1e-3 and inside == pytest.approx(0, abs=1e-6)
+
+
+def test_global_means_see_it_everywhere(changes):
+
+    class Mean(nn.Module):
+
+        def forward(self, x):
+            return x + 1 + x.square().mean((2, 3), keepdim=True)
+
+    whole, inside = measure(changes, Mean())
+    assert whole > 1e-3 and inside > 1e-3

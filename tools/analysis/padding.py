@@ -1,0 +1,116 @@
+# Copyright (c) QB-Heat MM authors. All rights reserved.
+"""How much an encoder sees of the padding of a batch.
+
+In a batch, smaller images are padded with zeros (after normalisation) to the
+right and below. MF-Dec masks the padding; the encoder does not: the tokens
+attend to it, and convolutions at the content's edge reach into it. Each image
+is encoded alone and padded, and the relative change |padded - alone| / |alone|
+of the features of its content is printed, in the mean over images: of the
+whole content, and of what lies more than --margin pixels from the padding.
+"""
+import argparse
+import statistics
+
+import torch
+from mmdet.registry import MODELS
+from mmdet.utils import register_all_modules
+from torch import Tensor, nn
+
+import qbheat_mm.detection  # noqa: F401
+from qbheat_mm.launching import read_config, report_user_errors
+from qbheat_mm.utils.images import find_images, load_images, spread
+
+
+def parse_args() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument('config', help='of a detector')
+    parser.add_argument('images', nargs='+', help='files or folders')
+    parser.add_argument(
+        '--checkpoint',
+        help='of the encoder; without it the encoder is random, with the '
+        'statistics of BN from the images')
+    parser.add_argument('--num-images', type=int, default=8)
+    parser.add_argument(
+        '--size', type=int, nargs=2, default=(800, 1066), metavar=('H', 'W'),
+        help='that the images are brought to')
+    parser.add_argument('--margin', type=int, default=128)
+    return parser.parse_args()
+
+
+def make_encoder(cfg, checkpoint: str | None, images: Tensor) -> nn.Module:
+    """The encoder of a detector's configuration, in eval mode."""
+    settings = dict(cfg.model.backbone, frozen_stages=-1, init_cfg=None)
+    if checkpoint:
+        settings['init_cfg'] = dict(
+            type='PretrainedEncoder', checkpoint=checkpoint)
+    encoder = MODELS.build(settings)
+    encoder.init_weights()
+    if not checkpoint:
+        for module in encoder.modules():
+            if isinstance(module, nn.BatchNorm2d):
+                module.momentum = None  # the mean over batches
+        with torch.no_grad():
+            for image in images:
+                encoder.train()(image[None])
+    return encoder.eval()
+
+
+@torch.no_grad()
+def changes(encoder: nn.Module, image: Tensor, batch_shape: tuple[int, int],
+            margin: int) -> list[tuple[float, float]]:
+    """Relative change of each output in all of the content and inside.
+
+    Args:
+        encoder (nn.Module): Gives maps (1, C, h, w).
+        image (Tensor): Normalised, (1, 3, H, W).
+        batch_shape (tuple[int, int]): That it is padded to.
+        margin (int): Pixels that "inside" keeps from the padding.
+    """
+    height, width = image.shape[-2:]
+    padded = nn.functional.pad(
+        image, (0, batch_shape[1] - width, 0, batch_shape[0] - height))
+    found = []
+    for alone, together in zip(encoder(image), encoder(padded)):
+        h, w = alone.shape[-2:]
+        together = together[..., :h, :w]
+        # Only where there is padding on that side.
+        inside_h = h - (h * margin // height) * (batch_shape[0] > height)
+        inside_w = w - (w * margin // width) * (batch_shape[1] > width)
+        found.append(
+            tuple(((a - b).norm() / b.norm()).item() for a, b in (
+                (together, alone), (together[..., :inside_h, :inside_w],
+                                    alone[..., :inside_h, :inside_w]))))
+    return found
+
+
+def main() -> None:
+    args = parse_args()
+    register_all_modules()
+    torch.manual_seed(0)
+    cfg = read_config(args.config)
+    size = tuple(args.size)
+    _, images = load_images(
+        spread(find_images(args.images), args.num_images), size)
+    preprocess = MODELS.build(cfg.model.data_preprocessor)
+    images = preprocess(
+        dict(inputs=[torch.from_numpy(i).permute(2, 0, 1) for i in images],
+             data_samples=None))['inputs']
+    encoder = make_encoder(cfg, args.checkpoint, images)
+    print(f'{args.config}\n{args.checkpoint or "random weights"}, '
+          f'{len(images)} images of {size[0]}x{size[1]}\n'
+          'output  padded to   padding  whole content  inside')
+    for more_h, more_w in ((1, 1.25), (1.25, 1), (1.25, 1.25), (1.5, 1.5)):
+        shape = round(size[0] * more_h), round(size[1] * more_w)
+        rows = [changes(encoder, image[None], shape, args.margin)
+                for image in images]
+        part = 1 - size[0] * size[1] / (shape[0] * shape[1])
+        for index, values in zip(encoder.out_indices, zip(*rows)):
+            whole, inside = map(statistics.mean, zip(*values))
+            print(f'{index:<6}  {shape[0]:>4}x{shape[1]:<5}  {part:6.0%}  '
+                  f'{whole:12.1%}  {inside:7.1%}')
+
+
+if __name__ == '__main__':
+    report_user_errors(main)
