@@ -10,25 +10,25 @@ model = dict(
     backbone=dict(arch=dict(_delete_=True, **_base_.mf_demo)),
     in_channels=(32, 256),
     depths=(1, 1, 1),
-    num_queries=16,
+    num_queries=8,
     embed_dims=128,
     num_heads=4,
     mobile_mlp_dims=256,
     former_mlp_dims=256,
     dropout=0.,
     bbox_head=dict(num_classes=8, embed_dims=128),
-    test_cfg=dict(max_per_img=16))
+    test_cfg=dict(max_per_img=8))
 
 optim_wrapper = dict(
     type='OptimWrapper',
-    optimizer=dict(type='AdamW', lr=1e-3, weight_decay=1e-4),
+    optimizer=dict(type='AdamW', lr=7e-4, weight_decay=1e-4),
     clip_grad=dict(max_norm=1.))
 param_scheduler = [
     dict(type='LinearLR', start_factor=0.01, by_epoch=False, begin=0, end=50),
     dict(type='CosineAnnealingLR', convert_to_iter_based=True)
 ]
 train_cfg = dict(
-    type='EpochBasedTrainLoop', max_epochs=6, val_interval=6)
+    type='EpochBasedTrainLoop', max_epochs=8, val_interval=8)
 val_cfg = dict(type='ValLoop')
 test_cfg = dict(type='TestLoop')
 

@@ -6,3 +6,6 @@ _base_ = './qbheat_mf-demo_pretrain.py'
 optim_wrapper = dict(optimizer=dict(lr=0., weight_decay=0.))
 
 train_cfg = dict(max_epochs=2)
+
+# Nothing is learned that could be looked at.
+custom_hooks = []

@@ -9,7 +9,7 @@ What is made, below ``${QBHEAT_CACHE:-~/.cache/qbheat_mm}/demo/KEY/``:
   ``classification/meta/labelled.txt`` lists.
 - ``detection/train/*.jpg``, ``detection/val/*.jpg`` and
   ``detection/annotations/instances_{train,val}.json``, a COCO-format set
-  with one to four objects in each image.
+  with one or two objects in each image.
 
 ``python -m qbheat_mm.demo.data`` makes it and prints where it is.
 """
@@ -48,7 +48,7 @@ class DemoSizes:
     train: int = 6000
     labelled: int = 1200
     val: int = 1200
-    detection_train: int = 1200
+    detection_train: int = 3000
     detection_val: int = 300
 
 

@@ -10,7 +10,7 @@ from .shapes import CLASSES
 
 @DATASETS.register_module()
 class DemoDetection(MatchedCocoDataset):
-    """One to four objects in each image; drawn first if it is not there.
+    """One or two objects in each image; drawn first if it is not there.
 
     Args:
         split (str): ``'train'`` or ``'val'``.

@@ -1,9 +1,10 @@
 # Copyright (c) QB-Heat MM authors. All rights reserved.
 """Numbers of the demo, from the logs that its runs wrote."""
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from ..analysis.report import Table
 from ..errors import UserError
 
 #: Title, run and metric of each row; how many of the metric's units are one.
@@ -15,7 +16,6 @@ ROWS = (
     ('RetinaNet, AP', 'retinanet', 'coco/bbox_mAP', 100),
     ('RetinaNet, AP50', 'retinanet', 'coco/bbox_mAP_50', 100),
 )
-ENCODERS = ('random', 'pretrained')
 
 
 def read_log(work_dir: Path) -> list[dict]:
@@ -51,16 +51,22 @@ def read_metric(work_dir: Path, metric: str) -> float:
     return values[-1]
 
 
-def collect(out: Path) -> list[dict]:
+def collect(out: Path, encoders: Sequence[str]) -> list[dict]:
     """The rows of the table, from ``OUT/ENCODER/RUN``.
 
+    Args:
+        out (Path): Of the demo.
+        encoders (Sequence[str]): Folders there; ``'random'`` and
+            ``'pretrained'`` among them.
+
     Returns:
-        list[dict]: ``title``, ``random``, ``pretrained`` and ``gain``.
+        list[dict]: ``title``, a value for each encoder, and ``gain`` of
+        ``'pretrained'`` over ``'random'``.
     """
     rows = []
     for title, run, metric, factor in ROWS:
         row = dict(title=title)
-        for encoder in ENCODERS:
+        for encoder in encoders:
             value = read_metric(out / encoder / run, metric) * factor
             row[encoder] = round(value, 1)
         row['gain'] = round(row['pretrained'] - row['random'], 1)
@@ -68,12 +74,19 @@ def collect(out: Path) -> list[dict]:
     return rows
 
 
-def to_markdown(rows: list[Mapping]) -> str:
+def to_table(rows: Sequence[Mapping]) -> Table:
+    """The rows as a table of a report."""
+    values = [name for name in rows[0] if name not in ('title', 'gain')]
+    return Table('Frozen encoders', ['frozen encoder', *values, 'gain'], [[
+        row['title'], *(f'{row[name]:.1f}' for name in values),
+        f'{row["gain"]:+.1f}'
+    ] for row in rows])
+
+
+def to_markdown(rows: Sequence[Mapping]) -> str:
     """The table, aligned for a terminal too."""
-    lines = [('frozen encoder', 'random', 'pre-trained', 'gain')]
-    for row in rows:
-        lines.append((row['title'], f'{row["random"]:.1f}',
-                      f'{row["pretrained"]:.1f}', f'{row["gain"]:+.1f}'))
+    table = to_table(rows)
+    lines = [table.columns, *table.rows]
     widths = [max(map(len, column)) for column in zip(*lines)]
     text = [
         '| ' + ' | '.join([line[0].ljust(widths[0])] + [

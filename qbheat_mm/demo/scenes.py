@@ -1,6 +1,10 @@
 # Copyright (c) QB-Heat MM authors. All rights reserved.
 """Scenes of the demo: drawn objects on crops of photographs.
 
+Colours are pale. The targets of pre-training are normalised in each patch,
+over its channels too: those of a smooth patch in bright colours are its hue
+and little else, and to guess hues teaches an encoder nothing about shapes.
+
 Every function draws from the random generator that it is given and from
 nothing else; images are (S, S, 3) float32 arrays in RGB while they are made.
 """
@@ -12,15 +16,19 @@ import numpy as np
 from .shapes import CLASSES, SHAPES
 
 #: Radius of an object as a share of the image's side: one large object for
-#: classification, several smaller ones for detection.
+#: classification, smaller ones for detection.
 SINGLE_RADIUS = (0.27, 0.44)
-MULTIPLE_RADIUS = (0.16, 0.28)
-MAX_OBJECTS = 4
+MULTIPLE_RADIUS = (0.18, 0.3)
+MAX_OBJECTS = 2
 
 #: Edges fade over so many pixels.
 _EDGE = 1.5
-#: Two colours that must be told apart differ by so much, over all channels.
-_MIN_CONTRAST = 165
+#: Two shades that must be told apart differ by so many grey levels.
+_MIN_CONTRAST = 55
+#: Grey levels by which each channel of an object may differ from its shade.
+_TINT = 12
+#: Saturation that is left to the photographs.
+_SATURATION = 0.25
 
 
 class Scene(NamedTuple):
@@ -81,8 +89,10 @@ def background(rng: np.random.Generator, photographs: list[np.ndarray],
     crop = crop[:, ::rng.choice([-1, 1])][::rng.choice([-1, 1])]
     crop = np.ascontiguousarray(crop[..., rng.permutation(3)])
     crop = cv2.GaussianBlur(crop, (0, 0), rng.uniform(3, 6))
+    grey = crop.mean(axis=2, keepdims=True)
+    crop = grey + _SATURATION * (crop - grey)
     mean = crop.mean(axis=(0, 1))
-    shifted = np.clip(mean + rng.uniform(-50, 50, 3), 30, 225)
+    shifted = np.clip(mean + rng.uniform(-50, 50), 30, 225)
     return ((crop - mean) * rng.uniform(0.2, 0.5) + shifted).astype(np.float32)
 
 
@@ -126,11 +136,11 @@ def draw_object(rng: np.random.Generator, image: np.ndarray, label: int,
 
 def _contrasting_color(rng: np.random.Generator,
                        other: np.ndarray) -> np.ndarray:
-    """A random colour far from another one, (3,)."""
+    """A random pale colour of another shade than a given one, (3,)."""
     while True:
-        color = rng.uniform(0, 255, 3).astype(np.float32)
-        if np.abs(color - other).sum() > _MIN_CONTRAST:
-            return color
+        shade = rng.uniform(_TINT, 255 - _TINT)
+        if abs(shade - other.mean()) > _MIN_CONTRAST:
+            return np.float32(shade + rng.uniform(-_TINT, _TINT, 3))
 
 
 def _place(rng: np.random.Generator, radius: float,

@@ -1,6 +1,7 @@
 """The whole demo on a handful of images, as a user would start it."""
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -15,8 +16,8 @@ def test_the_demo_runs_from_end_to_end(tmp_path):
     run = subprocess.run(
         [
             sys.executable,
-            str(ROOT / 'tools/demo/run_demo.py'), '--fast', '--no-analysis',
-            '--seed', '1', '--out',
+            str(ROOT / 'tools/demo/run_demo.py'), '--fast', '--seed', '1',
+            '--out',
             str(out)
         ],
         cwd=tmp_path,
@@ -35,6 +36,10 @@ def test_the_demo_runs_from_end_to_end(tmp_path):
     for name in ('loss_curves.png', 'detections.png'):
         picture = (out / 'pictures' / name).read_bytes()
         assert picture.startswith(b'\x89PNG') and len(picture) > 5000
+    # The whole story is on one page, which needs no other file.
+    page = (out / 'index.html').read_text()
+    titles = re.findall('<h2 id=.*?>(.*?)</h2>', page)
+    assert titles[0] == 'The frozen encoder, judged' and len(titles) == 6
     # Every command that was run is one that a user can type.
     commands = [line for line in run.stdout.splitlines() if ' $ ' in line]
     assert sum('tools/train.py' in line for line in commands) == 9

@@ -40,7 +40,7 @@ def test_the_table(tmp_path):
                     metric: value * 100 / factor
                     for _, name, metric, factor in ROWS if name == run
                 })
-    rows = collect(tmp_path)
+    rows = collect(tmp_path, ('random', 'pretrained'))
     assert [row['title'] for row in rows] == [row[0] for row in ROWS]
     for row in rows:
         assert row['random'] == 25 and row['pretrained'] == 50

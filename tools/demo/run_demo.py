@@ -6,19 +6,21 @@ Two run side by side, since small models use two cores better that way.
 """
 import argparse
 import json
+import shlex
+import subprocess
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from qbheat_mm.analysis.report import Report
 from qbheat_mm.demo.data import ensure_demo_data
 from qbheat_mm.demo.jobs import Job, JobFailed, JobRunner
 from qbheat_mm.demo.pictures import draw_detections, draw_loss_curves
-from qbheat_mm.demo.results import collect, to_markdown
+from qbheat_mm.demo.results import collect, to_markdown, to_table
 
 ROOT = Path(__file__).resolve().parents[2]
 CONFIGS = ROOT / 'configs' / 'demo'
 
-PRETRAINING = 'qbheat_mf-demo_pretrain.py'
 PROBES = {
     'tran1': 'mf-demo_tran1.py',
     'linear': 'mf-demo_linear.py',
@@ -26,6 +28,21 @@ PROBES = {
     'retinanet': 'retinanet_mf-demo_fpn_frozen.py'
 }
 DETECTORS = ('mf-dec', 'retinanet')
+
+#: What makes the weights of an encoder; random ones need nothing.
+ENCODERS = {
+    'random': None,
+    'calibrated': 'qbheat_mf-demo_random.py',
+    'pretrained': 'qbheat_mf-demo_pretrain.py'
+}
+
+CAPTION = (
+    'Probes and detectors, trained alike on frozen encoders. random: as '
+    'initialised. calibrated (if asked for): random too, but its batch norm '
+    'has the statistics of the images. pretrained: by QB-Heat on the images '
+    'without labels. AP is that of COCO, in percent, by mmdet. The pictures: '
+    'what the detectors on the pre-trained encoder find (score above 0.3) '
+    'below what there is, and the training losses.')
 
 #: A handful of images and steps, to see that everything runs.
 FAST_TRAIN = [
@@ -48,6 +65,11 @@ def parse_args() -> argparse.Namespace:
     parser.add_argument(
         '--jobs', type=int, default=2, help='commands side by side')
     parser.add_argument(
+        '--calibrated',
+        action='store_true',
+        help='a third encoder: random, but its batch norm has the statistics '
+        'of the images')
+    parser.add_argument(
         '--no-analysis',
         action='store_true',
         help='leave out the pictures of what was learned')
@@ -68,27 +90,38 @@ def epochs_of(config: str, fast: bool) -> int:
                                           config).train_cfg.max_epochs
 
 
-def pretraining_job(args: argparse.Namespace) -> Job:
+def encoders_of(args: argparse.Namespace) -> list[str]:
+    """The encoders to compare."""
+    return [e for e in ENCODERS if e != 'calibrated' or args.calibrated]
+
+
+def encoder_job(encoder: str, args: argparse.Namespace) -> Job:
     """QB-Heat on the unlabelled images."""
     return Job(
-        'pretrain',
-        tool('train.py', CONFIGS / PRETRAINING, '--work-dir',
-             args.out / 'pretrain', '--cfg-options',
+        encoder,
+        tool('train.py', CONFIGS / ENCODERS[encoder], '--work-dir',
+             args.out / encoder / 'encoder', '--cfg-options',
              f'randomness.seed={args.seed}',
              *(FAST_TRAIN if args.fast else ())))
 
 
 def checkpoint(folder: Path, config: str, fast: bool) -> Path:
+    """The last checkpoint of a run."""
     return folder / f'epoch_{epochs_of(config, fast)}.pth'
+
+
+def encoder_file(encoder: str, args: argparse.Namespace) -> Path:
+    """The checkpoint of an encoder."""
+    return checkpoint(args.out / encoder / 'encoder', ENCODERS[encoder],
+                      args.fast)
 
 
 def probing_job(encoder: str, probe: str, args: argparse.Namespace) -> Job:
     """A probe or detector on the frozen encoder, evaluated at its end."""
-    if encoder == 'random':
-        weights = 'model.backbone.init_cfg=None'
-    else:
-        file = checkpoint(args.out / 'pretrain', PRETRAINING, args.fast)
-        weights = f'model.backbone.init_cfg.checkpoint={file}'
+    weights = 'model.backbone.init_cfg=None'
+    if ENCODERS[encoder]:
+        weights = ('model.backbone.init_cfg.checkpoint='
+                   f'{encoder_file(encoder, args)}')
     options = [weights, f'randomness.seed={args.seed}']
     if args.fast:
         options += FAST_PROBE + FAST_WARMUP.get(probe, [])
@@ -96,7 +129,7 @@ def probing_job(encoder: str, probe: str, args: argparse.Namespace) -> Job:
         f'{encoder}-{probe}',
         tool('train.py', CONFIGS / PROBES[probe], '--work-dir',
              args.out / encoder / probe, '--cfg-options', *options),
-        needs=[] if encoder == 'random' else ['pretrain'])
+        needs=[encoder] if ENCODERS[encoder] else [])
 
 
 def testing_job(detector: str, args: argparse.Namespace) -> Job:
@@ -112,21 +145,27 @@ def testing_job(detector: str, args: argparse.Namespace) -> Job:
 
 
 def analysis_job(data: Path, args: argparse.Namespace) -> Job:
-    """The pictures of what was learned, and the page that shows them."""
+    """The pictures of what was learned."""
+    config = ENCODERS['pretrained']
+    last = epochs_of(config, args.fast)
+    folder = args.out / 'pretrained' / 'encoder'
+    checkpoints = [folder / f'epoch_{n}.pth' for n in range(3, last + 1, 3)]
+    if args.fast:
+        checkpoints = [encoder_file('pretrained', args)]
     few = ['--num-pictures', 2, '--num-statistics', 4] if args.fast else []
     return Job(
         'analysis',
-        tool('analysis/run_all.py', CONFIGS / PRETRAINING,
-             checkpoint(args.out / 'pretrain', PRETRAINING, args.fast),
+        tool('analysis/run_all.py', CONFIGS / config, *checkpoints,
              '--images', data / 'classification' / 'val', '--out',
              args.out / 'analysis', *few),
-        needs=['pretrain'])
+        needs=['pretrained'])
 
 
 def all_jobs(data: Path, args: argparse.Namespace) -> Sequence[Job]:
     """Jobs in the order in which they start where several could."""
-    jobs = [pretraining_job(args)]
-    for encoder in ('random', 'pretrained'):
+    encoders = encoders_of(args)
+    jobs = [encoder_job(e, args) for e in reversed(encoders) if ENCODERS[e]]
+    for encoder in encoders:
         jobs += [probing_job(encoder, probe, args) for probe in PROBES]
     jobs += [testing_job(detector, args) for detector in DETECTORS]
     if not args.no_analysis:
@@ -134,22 +173,40 @@ def all_jobs(data: Path, args: argparse.Namespace) -> Sequence[Job]:
     return jobs
 
 
-def draw_pictures(out: Path) -> None:
+def draw_pictures(out: Path, encoders: Sequence[str]) -> None:
     """Loss curves, and detections beside what there is to find."""
     pictures = out / 'pictures'
     pictures.mkdir(parents=True, exist_ok=True)
-    curves = {'QB-Heat': {'pre-training': out / 'pretrain'}}
+    curves = {'QB-Heat': {'pre-training': out / 'pretrained' / 'encoder'}}
     for probe in PROBES:
-        curves[probe] = {
-            encoder: out / encoder / probe
-            for encoder in ('random', 'pretrained')
-        }
+        curves[probe] = {e: out / e / probe for e in encoders}
     draw_loss_curves(curves, pictures / 'loss_curves.png')
     draw_detections(
         {
             detector: out / 'pretrained' / detector / 'detections.pkl'
             for detector in DETECTORS
         }, pictures / 'detections.png')
+
+
+def write_results(args: argparse.Namespace) -> str:
+    """Write the table for people, for programs and for the page."""
+    rows = collect(args.out, encoders_of(args))
+    table = to_markdown(rows)
+    (args.out / 'results.md').write_text(table + '\n', encoding='utf-8')
+    (args.out / 'results.json').write_text(
+        json.dumps(dict(seed=args.seed, rows=rows), indent=1) + '\n',
+        encoding='utf-8')
+    report = Report(
+        analysis='demo',
+        title='The frozen encoder, judged',
+        caption=CAPTION,
+        tables=[to_table(rows)],
+        numbers=dict(seed=args.seed, rows=rows),
+        pictures=['detections.png', 'loss_curves.png'],
+        source=dict(command=shlex.join(sys.orig_argv)))
+    (args.out / 'pictures' / 'demo.json').write_text(
+        json.dumps(report.as_json(), indent=1) + '\n', encoding='utf-8')
+    return table
 
 
 def main() -> int:
@@ -166,18 +223,13 @@ def main() -> int:
         print(f'error: {error}', file=sys.stderr)
         return 1
 
-    draw_pictures(args.out)
-    rows = collect(args.out)
-    table = to_markdown(rows)
-    (args.out / 'results.md').write_text(table + '\n', encoding='utf-8')
-    (args.out / 'results.json').write_text(
-        json.dumps(dict(seed=args.seed, rows=rows), indent=1) + '\n',
-        encoding='utf-8')
+    draw_pictures(args.out, encoders_of(args))
+    table = write_results(args)
     print(f'\nSeed {args.seed}, all encoders frozen.\n\n{table}\n')
-    print(f'Pictures: {args.out / "pictures"}')
-    if not args.no_analysis:
-        print('What was learned, on one page: '
-              f'{args.out / "analysis" / "index.html"}')
+    subprocess.run(
+        tool('analysis/story.py', args.out, '--title',
+             f'QB-Heat on drawn images, seed {args.seed}'),
+        check=True)
     return 0
 
 

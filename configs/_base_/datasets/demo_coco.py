@@ -1,11 +1,14 @@
-# The demo's COCO-format set: 128x128, one to four objects in each image.
+# The demo's COCO-format set: 128x128, one or two objects in each image.
 dataset_type = 'DemoDetection'
 
 train_pipeline = [
     dict(type='LoadImageFromFile'),
     dict(type='LoadAnnotations', with_bbox=True),
     dict(type='Resize', scale=(128, 128), keep_ratio=True),
-    dict(type='RandomFlip', prob=0.5),
+    dict(
+        type='RandomFlip',
+        prob=0.75,
+        direction=['horizontal', 'vertical', 'diagonal']),
     dict(type='PackDetInputs')
 ]
 test_pipeline = [
