@@ -83,9 +83,29 @@ def to_table(rows: Sequence[Mapping]) -> Table:
     ] for row in rows])
 
 
-def to_markdown(rows: Sequence[Mapping]) -> str:
-    """The table, aligned for a terminal too."""
-    table = to_table(rows)
+def compare_seeds(results: Sequence[Mapping]) -> Table:
+    """The values of several runs in one table.
+
+    Args:
+        results (Sequence[Mapping]): Contents of ``results.json``, one a run,
+            all with the same encoders.
+
+    Returns:
+        Table: In each cell the values of the runs in their order; the gain
+        is that of the means.
+    """
+    values = [n for n in results[0]['rows'][0] if n not in ('title', 'gain')]
+    seeds = ', '.join(str(result['seed']) for result in results)
+    table = Table(f'Seeds {seeds}', ['frozen encoder', *values, 'mean gain'])
+    for same in zip(*(result['rows'] for result in results)):
+        cells = [' / '.join(f'{row[n]:.1f}' for row in same) for n in values]
+        gain = sum(row['gain'] for row in same) / len(same)
+        table.rows.append([same[0]['title'], *cells, f'{gain:+.1f}'])
+    return table
+
+
+def to_markdown(table: Table) -> str:
+    """A table in Markdown, aligned for a terminal too."""
     lines = [table.columns, *table.rows]
     widths = [max(map(len, column)) for column in zip(*lines)]
     text = [

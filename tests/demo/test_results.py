@@ -3,7 +3,14 @@ import json
 
 import pytest
 
-from qbheat_mm.demo.results import ROWS, collect, read_metric, to_markdown
+from qbheat_mm.demo.results import (
+    ROWS,
+    collect,
+    compare_seeds,
+    read_metric,
+    to_markdown,
+    to_table,
+)
 from qbheat_mm.errors import UserError
 
 
@@ -45,6 +52,18 @@ def test_the_table(tmp_path):
     for row in rows:
         assert row['random'] == 25 and row['pretrained'] == 50
         assert row['gain'] == 25
-    lines = to_markdown(rows).splitlines()
+    lines = to_markdown(to_table(rows)).splitlines()
     assert len({len(line) for line in lines}) == 1
     assert '+25.0' in lines[-1]
+
+
+def test_seeds_are_compared_value_by_value():
+    results = [
+        dict(seed=seed, rows=[
+            dict(title='lin', random=10., pretrained=10. + gain, gain=gain)])
+        for seed, gain in ((0, 3.), (1, 5.), (7, 10.))
+    ]
+    table = compare_seeds(results)
+    assert table.title == 'Seeds 0, 1, 7'
+    assert table.rows == [[
+        'lin', '10.0 / 10.0 / 10.0', '13.0 / 15.0 / 20.0', '+6.0']]

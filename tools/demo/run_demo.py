@@ -191,7 +191,7 @@ def draw_pictures(out: Path, encoders: Sequence[str]) -> None:
 def write_results(args: argparse.Namespace) -> str:
     """Write the table for people, for programs and for the page."""
     rows = collect(args.out, encoders_of(args))
-    table = to_markdown(rows)
+    table = to_markdown(to_table(rows))
     (args.out / 'results.md').write_text(table + '\n', encoding='utf-8')
     (args.out / 'results.json').write_text(
         json.dumps(dict(seed=args.seed, rows=rows), indent=1) + '\n',
