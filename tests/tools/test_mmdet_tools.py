@@ -1,0 +1,87 @@
+# Copyright (c) QB-Heat MM authors. All rights reserved.
+"""mmdet's own tools run with our configurations, from an empty folder."""
+import json
+import runpy
+import sys
+from pathlib import Path
+
+import matplotlib
+import mmcv
+import pytest
+import torch
+from mmengine.registry import DefaultScope
+from mmengine.runner import Runner
+from mmengine.visualization import Visualizer
+
+from .conftest import ROOT
+
+mmdet = pytest.importorskip('mmdet')
+TOOLS = Path(mmdet.__file__).parent / '.mim/tools'
+CONFIG = ROOT / 'configs/demo/mf-dec_mf-demo_frozen.py'
+OPTIONS = ('--cfg-options', 'model.backbone.init_cfg=None',
+           *(f'{part}_dataloader.dataset.sizes=tiny'
+             for part in ('train', 'val', 'test')))
+
+
+@pytest.fixture(scope='module')
+def use(tmp_path_factory):
+    """Run a tool of mmdet in a folder that was empty."""
+    folder = tmp_path_factory.mktemp('mmdet_tools')
+    matplotlib.use('agg')
+
+    def use(name, *args):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.chdir(folder)
+            patch.setattr(sys, 'argv', [name, *map(str, args)])
+            patch.setattr(Runner, '_log_env', lambda self, env_cfg: None)
+            # As in a process of its own.
+            patch.setattr(DefaultScope, '_instance_dict', {})
+            patch.setattr(Visualizer, '_instance_dict', {})
+            torch.set_num_threads(1)
+            runpy.run_path(str(TOOLS / name), run_name='__main__')
+        return folder
+
+    return use
+
+
+@pytest.fixture(scope='module')
+def trained(use):
+    """Work folder of a run of mmdet's tool for training."""
+    folder = use('train.py', CONFIG, '--work-dir', 'run', *OPTIONS,
+                 'train_cfg.max_epochs=3', 'train_cfg.val_interval=3',
+                 'default_hooks.logger.interval=1')
+    return folder / 'run'
+
+
+def test_train_and_test(use, trained, capsys):
+    use('test.py', CONFIG, trained / 'epoch_3.pth', '--work-dir', 'tested',
+        '--show-dir', 'pictures', *OPTIONS)
+    tested, = (trained.parent / 'tested').glob('*/*.json')
+    metrics = json.loads(tested.read_text())
+    log, = trained.glob('*/vis_data/2*.json')
+    validated = json.loads(log.read_text().splitlines()[-1])
+    assert metrics['coco/bbox_mAP'] == validated['coco/bbox_mAP']
+    assert list((trained.parent / 'tested').rglob('pictures/*.[jp][pn]g'))
+
+
+def test_get_flops(use, capsys):
+    use('analysis_tools/get_flops.py', CONFIG, *OPTIONS)
+    assert 'Params: 1.' in capsys.readouterr().out  # 1.5M
+
+
+def test_browse_dataset(use):
+    folder = use('analysis_tools/browse_dataset.py', CONFIG, '--not-show',
+                 '--show-interval', 0, '--output-dir', 'browsed', *OPTIONS)
+    pictures = list((folder / 'browsed').iterdir())
+    assert len(pictures) == 16
+    assert mmcv.imread(str(pictures[0])).shape[2] == 3
+
+
+def test_analyze_logs(use, trained, capsys):
+    pytest.importorskip('seaborn')  # which mmdet's tool imports
+    log, = trained.glob('*/vis_data/2*.json')
+    folder = use('analysis_tools/analyze_logs.py', 'plot_curve', log,
+                 '--keys', 'loss', '--out', 'loss.png')
+    assert mmcv.imread(str(folder / 'loss.png')) is not None
+    use('analysis_tools/analyze_logs.py', 'cal_train_time', log)
+    assert 'slowest epoch' in capsys.readouterr().out
