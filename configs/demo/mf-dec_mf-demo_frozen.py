@@ -7,6 +7,7 @@ custom_imports = dict(
     imports=['qbheat_mm.detection', 'qbheat_mm.demo.detection'])
 
 model = dict(
+    data_preprocessor=_base_.pixel_stats,
     backbone=dict(arch=dict(_delete_=True, **_base_.mf_demo)),
     in_channels=(32, 256),
     depths=(1, 1, 1),

@@ -6,7 +6,7 @@ _base_ = [
 custom_imports = dict(imports=['qbheat_mm', 'qbheat_mm.demo.classification'])
 
 model = dict(
-    data_preprocessor=dict(num_classes=8),
+    data_preprocessor=dict(num_classes=8, **_base_.pixel_stats),
     backbone=dict(arch=dict(_delete_=True, **_base_.mf_demo)),
     neck=[
         dict(type='PoolWithToken'),

@@ -6,7 +6,7 @@ _base_ = [
 custom_imports = dict(imports=['qbheat_mm', 'qbheat_mm.demo.classification'])
 
 model = dict(
-    data_preprocessor=dict(num_classes=8),
+    data_preprocessor=dict(num_classes=8, **_base_.pixel_stats),
     backbone=dict(arch=dict(_delete_=True, **_base_.mf_demo)),
     neck=dict(in_channels=256, token_dims=64, embed_dims=96, num_heads=4),
     head=dict(num_classes=8, in_channels=96, topk=(1, )))

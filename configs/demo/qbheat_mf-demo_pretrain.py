@@ -6,6 +6,7 @@ _base_ = [
 custom_imports = dict(imports=['qbheat_mm', 'qbheat_mm.demo.classification'])
 
 model = dict(
+    data_preprocessor=_base_.pixel_stats,
     backbone=dict(arch=dict(_delete_=True, **_base_.mf_demo)),
     predictor=dict(in_channels=256, embed_dims=64),
     neck=dict(embed_dims=64, depth=2, num_heads=4))

@@ -1,9 +1,9 @@
 # Copyright (c) QB-Heat MM authors. All rights reserved.
 """Scenes of the demo: drawn objects on crops of photographs.
 
-Colours are pale. The targets of pre-training are normalised in each patch,
-over its channels too: those of a smooth patch in bright colours are its hue
-and little else, and to guess hues teaches an encoder nothing about shapes.
+All is grey. The targets of pre-training are normalised in each patch, over its
+channels too: those of a smooth patch in colour are its hue and little else,
+and to guess hues teaches an encoder nothing about shapes.
 
 Every function draws from the random generator that it is given and from
 nothing else; images are (S, S, 3) float32 arrays in RGB while they are made.
@@ -25,10 +25,6 @@ MAX_OBJECTS = 2
 _EDGE = 1.5
 #: Two shades that must be told apart differ by so many grey levels.
 _MIN_CONTRAST = 55
-#: Grey levels by which each channel of an object may differ from its shade.
-_TINT = 12
-#: Saturation that is left to the photographs.
-_SATURATION = 0.25
 
 
 class Scene(NamedTuple):
@@ -78,7 +74,7 @@ def detection_scene(rng: np.random.Generator, photographs: list[np.ndarray],
 
 def background(rng: np.random.Generator, photographs: list[np.ndarray],
                size: int) -> np.ndarray:
-    """A random crop: scaled, flipped, channels permuted, soft and pale."""
+    """A random crop: scaled, flipped, grey, soft and faint."""
     photograph = photographs[rng.integers(len(photographs))]
     side = int(rng.integers(size, min(photograph.shape[:2])))
     top, left = (int(rng.integers(0, n - side + 1))
@@ -87,11 +83,9 @@ def background(rng: np.random.Generator, photographs: list[np.ndarray],
         photograph[top:top + side, left:left + side], (size, size),
         interpolation=cv2.INTER_AREA).astype(np.float32)
     crop = crop[:, ::rng.choice([-1, 1])][::rng.choice([-1, 1])]
-    crop = np.ascontiguousarray(crop[..., rng.permutation(3)])
-    crop = cv2.GaussianBlur(crop, (0, 0), rng.uniform(3, 6))
-    grey = crop.mean(axis=2, keepdims=True)
-    crop = grey + _SATURATION * (crop - grey)
-    mean = crop.mean(axis=(0, 1))
+    crop = cv2.GaussianBlur(crop.mean(axis=2), (0, 0), rng.uniform(3, 6))
+    crop = np.repeat(crop[..., None], 3, axis=2)
+    mean = crop.mean()
     shifted = np.clip(mean + rng.uniform(-50, 50), 30, 225)
     return ((crop - mean) * rng.uniform(0.2, 0.5) + shifted).astype(np.float32)
 
@@ -102,7 +96,7 @@ def draw_object(rng: np.random.Generator, image: np.ndarray, label: int,
     """Draw one object into an image.
 
     Args:
-        rng (np.random.Generator): Draws angle and colours.
+        rng (np.random.Generator): Draws angle and shades.
         image (np.ndarray): (S, S, 3), changed in place.
         label (int): The category.
         center (tuple[float, float]): x and y in pixels.
@@ -122,25 +116,24 @@ def draw_object(rng: np.random.Generator, image: np.ndarray, label: int,
     y = (ys + np.float32(top - center[1])) / np.float32(radius)
     u, v = cos * x + sin * y, cos * y - sin * x
 
-    color = _contrasting_color(rng, window.mean(axis=(0, 1)))
-    other = _contrasting_color(rng, color)
-    shade = np.clip(0.2 + 0.2 * u, 0, 0.4)[..., None]
+    near = _contrasting_shade(rng, window.mean())
+    far = _contrasting_shade(rng, near)
+    shade = near + (far - near) * np.clip(0.2 + 0.2 * u, 0, 0.4)
     distance = SHAPES[CLASSES[label]](u, v) * np.float32(radius)
     cover = np.clip(0.5 - distance / _EDGE, 0, 1)
-    window += cover[..., None] * (color * (1 - shade) + other * shade - window)
+    window += cover[..., None] * (shade[..., None] - window)
 
     rows, columns = np.nonzero(cover > 0.5)
     return (left + int(columns.min()), top + int(rows.min()),
             left + int(columns.max()) + 1, top + int(rows.max()) + 1)
 
 
-def _contrasting_color(rng: np.random.Generator,
-                       other: np.ndarray) -> np.ndarray:
-    """A random pale colour of another shade than a given one, (3,)."""
+def _contrasting_shade(rng: np.random.Generator, other: float) -> float:
+    """A random grey level far from another one."""
     while True:
-        shade = rng.uniform(_TINT, 255 - _TINT)
-        if abs(shade - other.mean()) > _MIN_CONTRAST:
-            return np.float32(shade + rng.uniform(-_TINT, _TINT, 3))
+        shade = rng.uniform(0, 255)
+        if abs(shade - other) > _MIN_CONTRAST:
+            return shade
 
 
 def _place(rng: np.random.Generator, radius: float,

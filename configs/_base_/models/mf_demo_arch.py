@@ -8,3 +8,8 @@ mf_demo = dict(
             [('mf-down', 96, 32), ('mf', 128, 32)],
             [('mf-down', 192, 64), ('mf', 256, 64), ('mf', 256, 64)]],
     conv=256)
+
+# One mean and deviation for all channels: grey stays grey. With ImageNet's a
+# smooth grey patch gets a hue, the same everywhere, and once the patch is
+# normalised little else is left to predict of it.
+pixel_stats = dict(mean=[120.] * 3, std=[60.] * 3)
