@@ -45,7 +45,7 @@ def parse_args() -> argparse.Namespace:
         nargs='+',
         default=['285m'],
         choices=['285m', '1.0g', '3.7g'])
-    parser.add_argument('--threads', type=int, default=2)
+    parser.add_argument('--threads', type=int, default=1)
     parser.add_argument('--repeats', type=int, default=10)
     parser.add_argument(
         '--device', default='cuda' if torch.cuda.is_available() else 'cpu')

@@ -39,7 +39,7 @@ def parse_args() -> argparse.Namespace:
     parser.add_argument('--batch-size', type=int, default=2)
     parser.add_argument(
         '--size', type=int, nargs=2, default=(800, 1333), metavar=('H', 'W'))
-    parser.add_argument('--threads', type=int, default=2)
+    parser.add_argument('--threads', type=int, default=1)
     parser.add_argument('--repeats', type=int, default=5)
     parser.add_argument(
         '--device', default='cuda' if torch.cuda.is_available() else 'cpu')
