@@ -14,8 +14,10 @@ from .shapes import CLASSES
 matplotlib.use('Agg')
 import matplotlib.pyplot as plt  # noqa: E402
 
-#: Detections below this score are not drawn.
+#: Detections below this score are not drawn,
 MIN_SCORE = 0.3
+#: nor more than so many of an image, the surest ones.
+MAX_DRAWN = 2
 
 
 def draw_loss_curves(work_dirs: Mapping[str, Path], file: Path) -> None:
@@ -74,13 +76,12 @@ def draw_detections(predictions: Mapping[str, Path], file: Path,
 
 
 def _detections(sample: Mapping) -> list[tuple]:
-    """Boxes, labels and scores above ``MIN_SCORE``."""
+    """Boxes, labels and scores of the surest detections."""
     found = sample['pred_instances']
-    return [
-        (box, int(label), float(score)) for box, label, score in zip(
-            found['bboxes'].tolist(), found['labels'], found['scores'])
-        if score >= MIN_SCORE
-    ]
+    surest = found['scores'].argsort(descending=True)[:MAX_DRAWN]
+    return [(found['bboxes'][i].tolist(), int(found['labels'][i]),
+             float(found['scores'][i])) for i in surest
+            if found['scores'][i] >= MIN_SCORE]
 
 
 def _draw_boxes(axis, image: np.ndarray, boxes: list[tuple]) -> None:

@@ -41,8 +41,8 @@ CAPTION = (
     'initialised. calibrated (if asked for): random too, but its batch norm '
     'has the statistics of the images. pretrained: by QB-Heat on the images '
     'without labels. AP is that of COCO, in percent, by mmdet. The pictures: '
-    'what the detectors on the pre-trained encoder find (score above 0.3) '
-    'below what there is, and the training losses.')
+    'the two surest detections on the pre-trained encoder (if their score is '
+    'above 0.3) below what there is, and the training losses.')
 
 #: A handful of images and steps, to see that everything runs.
 FAST_TRAIN = [
