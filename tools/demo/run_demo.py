@@ -9,6 +9,7 @@ import json
 import shlex
 import subprocess
 import sys
+import warnings
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -213,6 +214,8 @@ def main() -> int:
     """Run the demo; the status is 1 if a command fails."""
     args = parse_args()
     args.out = args.out.resolve()
+    # mmengine's, once a config read; nobody who runs the demo can act on it.
+    warnings.filterwarnings('ignore', 'pkg_resources is deprecated')
     print('Drawing the data, once ...', flush=True)
     data = ensure_demo_data('tiny' if args.fast else 'full')
     print(f'The data are in {data}', flush=True)
