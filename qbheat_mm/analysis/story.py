@@ -3,10 +3,17 @@
 import base64
 from collections.abc import Callable, Sequence
 from html import escape
+from io import BytesIO
+
+from PIL import Image
 
 #: Analyses in the order of the story; others follow as they are given.
 ORDER = ('reconstruction', 'heat_flow', 'spectrum', 'correlation',
          'attention')
+
+#: Pixels of the page for an inch of a figure, so that all letters have the
+#: size of the text's.
+_PIXELS_PER_INCH = 110
 
 _STYLE = """
 body { font: 16px/1.5 system-ui, sans-serif; color: #222; margin: 2em auto;
@@ -76,8 +83,15 @@ def _part(number: int, report: dict, read_picture: Callable) -> str:
 def _picture(name: str, title: str, content: bytes) -> str:
     data = base64.b64encode(content).decode()
     alt = escape(f'{title}: {name}')
-    return (f'<figure><img src="data:image/png;base64,{data}" alt="{alt}">'
-            '</figure>\n')
+    return (f'<figure><img width="{_page_width(content)}" alt="{alt}" '
+            f'src="data:image/png;base64,{data}"></figure>\n')
+
+
+def _page_width(content: bytes) -> int:
+    """Width on the page of a PNG file that may say its resolution."""
+    with Image.open(BytesIO(content)) as picture:
+        dpi = picture.info.get('dpi', (_PIXELS_PER_INCH, ))[0]
+        return round(picture.width / dpi * _PIXELS_PER_INCH)
 
 
 def _table(table: dict) -> str:

@@ -4,14 +4,17 @@ import importlib
 import json
 import runpy
 import sys
+from io import BytesIO
 from pathlib import Path
 
 import mmengine
 import numpy as np
 import pytest
 import torch
+from matplotlib.figure import Figure
 from PIL import Image
 
+from qbheat_mm.analysis.story import tell
 from qbheat_mm.errors import UserError
 
 TOOLS = Path(__file__).parents[2] / 'tools' / 'analysis'
@@ -205,6 +208,17 @@ def test_story_takes_reports_of_others_and_no_other_file(call, tmp_path):
     call('story', tmp_path)
     page = (tmp_path / 'index.html').read_text()
     assert 'Probing &lt;accuracies&gt;' in page and '51.25' in page
+
+
+@pytest.mark.parametrize('dpi', [100, 200])
+def test_figures_are_as_wide_on_the_page_as_in_print(dpi):
+    figure = Figure(figsize=(4, 2))
+    content = BytesIO()
+    figure.savefig(content, dpi=dpi)
+    report = dict(analysis='probe', title='Probe', caption='', tables=[],
+                  pictures=['probe.png'], source={})
+    page = tell('Story', '', [report], lambda *_: content.getvalue())
+    assert '<img width="440" ' in page
 
 
 def strip(run_folder, tmp_path, keep):
