@@ -25,7 +25,7 @@ param_scheduler = [
     dict(type='CosineAnnealingLR', begin=3, convert_to_iter_based=True)
 ]
 train_cfg = dict(
-    type='EpochBasedTrainLoop', max_epochs=30, val_interval=30)
+    type='EpochBasedTrainLoop', max_epochs=20, val_interval=20)
 val_cfg = dict()
 test_cfg = dict()
 

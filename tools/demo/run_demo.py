@@ -29,6 +29,8 @@ PROBES = {
     'retinanet': 'retinanet_mf-demo_fpn_frozen.py'
 }
 DETECTORS = ('mf-dec', 'retinanet')
+#: The longest first, which keeps two cores busy to the end.
+START_ORDER = ('mf-dec', 'tran1', 'linear', 'retinanet')
 
 #: What makes the weights of an encoder; random ones need nothing.
 ENCODERS = {
@@ -166,8 +168,8 @@ def all_jobs(data: Path, args: argparse.Namespace) -> Sequence[Job]:
     """Jobs in the order in which they start where several could."""
     encoders = encoders_of(args)
     jobs = [encoder_job(e, args) for e in reversed(encoders) if ENCODERS[e]]
-    for encoder in encoders:
-        jobs += [probing_job(encoder, probe, args) for probe in PROBES]
+    for probe in START_ORDER:
+        jobs += [probing_job(e, probe, args) for e in reversed(encoders)]
     jobs += [testing_job(detector, args) for detector in DETECTORS]
     if not args.no_analysis:
         jobs.append(analysis_job(data, args))
