@@ -10,7 +10,7 @@ from torch.nn.modules.batchnorm import _BatchNorm
 
 from ...errors import UserError
 from ...layers import LiteBottleneck, MobileFormerBlock, MobileToFormer
-from ...layers.mobile import conv_bn
+from ...layers.mobile import ConvBN, conv_bn
 from .mobile_former_archs import ARCHS
 
 _BLOCKS = ('lite', 'lite-down', 'mf', 'mf-down')
@@ -93,7 +93,7 @@ class MobileFormer(BaseModule):
         groups = self.arch.get('groups', 1)
         channels = self.arch['stem']
         self.tokens = nn.Parameter(torch.randn(num_tokens, token_dims))
-        self.stem = nn.Sequential(
+        self.stem = ConvBN(
             *conv_bn(3, channels, 3, stride=2), nn.ReLU6(inplace=True))
         self.stages = nn.ModuleList()
         last = max(self.num_blocks - 1, 1)
@@ -110,7 +110,7 @@ class MobileFormer(BaseModule):
         self.final_bridge = (
             MobileToFormer(channels, token_dims)
             if self.arch.get('final_bridge', False) else None)
-        self.conv = nn.Sequential(
+        self.conv = ConvBN(
             nn.ChannelShuffle(groups) if groups > 1 else nn.Identity(),
             *conv_bn(channels, self.arch['conv'], groups=groups),
             nn.ReLU6(inplace=True))
