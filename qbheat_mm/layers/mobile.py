@@ -5,7 +5,6 @@ import torch
 from mmcv.cnn.bricks import DropPath
 from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
-from torch.nn.utils.fusion import fuse_conv_bn_weights
 
 from .dynamic_relu import DynamicReLU
 
@@ -24,10 +23,7 @@ class ConvBN(nn.Sequential):
         while layers:
             layer = layers.pop(0)
             if layers and self._may_fold(layer, layers[0]):
-                bn = layers.pop(0)
-                weight, bias = fuse_conv_bn_weights(
-                    layer.weight, layer.bias, bn.running_mean, bn.running_var,
-                    bn.eps, bn.weight, bn.bias)
+                weight, bias = self._fold(layer, layers.pop(0))
                 x = layer._conv_forward(x, weight, bias)
             else:
                 x = layer(x)
@@ -35,10 +31,17 @@ class ConvBN(nn.Sequential):
 
     @staticmethod
     def _may_fold(layer: nn.Module, following: nn.Module) -> bool:
-        return (isinstance(layer, nn.Conv2d)
-                and isinstance(following, _BatchNorm)
+        return (isinstance(layer, nn.Conv2d) and layer.bias is None
+                and isinstance(following, _BatchNorm) and following.affine
                 and following.running_mean is not None
                 and not following.training and not torch.is_grad_enabled())
+
+    @staticmethod
+    def _fold(conv: nn.Conv2d, bn: _BatchNorm) -> tuple[Tensor, Tensor]:
+        # fuse_conv_bn_weights of PyTorch cannot be compiled
+        inverse = torch.rsqrt(bn.running_var + bn.eps)
+        weight = conv.weight * (bn.weight * inverse)[:, None, None, None]
+        return weight, bn.bias - bn.running_mean * inverse * bn.weight
 
 
 def conv_bn(in_channels: int,

@@ -181,3 +181,14 @@ def test_initialization_starts_from_relu_like_slopes():
 def test_bad_settings_are_named(kwargs, message):
     with pytest.raises(UserError, match=message):
         MobileFormer(**kwargs)
+
+
+@pytest.mark.parametrize('grad', [False, True])
+def test_compiles_as_one_graph(grad):
+    """As torch.compile does before it writes any code."""
+    model = MobileFormer(TINY, out_indices=ALL).eval()
+    image = torch.randn(2, 3, 64, 64)
+    with torch.set_grad_enabled(grad):
+        whole = torch.compile(model, backend='eager', fullgraph=True)
+        for out, expected in zip(whole(image), model(image)):
+            torch.testing.assert_close(out, expected)
