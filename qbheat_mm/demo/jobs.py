@@ -18,7 +18,7 @@ PROGRESS_EVERY = 10
 TAIL = 25
 
 #: glibc's malloc keeps the memory of a step for the next one instead of
-#: giving it back; small models train about a sixth faster, results are equal.
+#: giving it back; small models train faster, results are equal.
 KEEP_MEMORY = {
     'MALLOC_MMAP_THRESHOLD_': str(2**30),
     'MALLOC_TRIM_THRESHOLD_': str(2**30)
