@@ -6,6 +6,7 @@ from mmengine.config import Config
 from mmengine.device import get_device
 from mmengine.registry import RUNNERS
 
+from qbheat_mm.engine.runner.fitting_runner import type_name, use_float32
 from qbheat_mm.errors import UserError
 from qbheat_mm.launching import (
     add_common_arguments,
@@ -68,15 +69,13 @@ def set_precision(cfg: Config, amp: bool | None) -> None:
     """Switch mixed precision on or off; None keeps the configuration's."""
     wrapper = cfg.optim_wrapper
     if amp:
+        if get_device() == 'cpu':
+            raise UserError('--amp: mixed precision needs a GPU and torch '
+                            'sees none: leave it out, or say --no-amp')
         wrapper.type = 'AmpOptimWrapper'
         wrapper.setdefault('loss_scale', 'dynamic')
-    elif amp is False and wrapper.get('type') == 'AmpOptimWrapper':
-        wrapper.type = 'OptimWrapper'
-        for setting in ('loss_scale', 'dtype', 'use_fsdp'):
-            wrapper.pop(setting, None)
-    if wrapper.get('type') == 'AmpOptimWrapper' and get_device() == 'cpu':
-        raise UserError('mixed precision (optim_wrapper.type=AmpOptimWrapper)'
-                        ' needs a GPU and torch sees none: add --no-amp')
+    elif amp is False and type_name(wrapper) == 'AmpOptimWrapper':
+        use_float32(wrapper)
 
 
 def main() -> None:
@@ -86,6 +85,7 @@ def main() -> None:
     apply_arguments(cfg, args)
     check_data(cfg, ('train', 'val'))
     init_processes(cfg)
+    cfg.setdefault('runner_type', 'FittingRunner')
     RUNNERS.build(cfg).train()
 
 

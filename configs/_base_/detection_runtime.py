@@ -3,6 +3,9 @@ _base_ = 'mmdet::_base_/default_runtime.py'
 custom_imports = dict(
     imports=['qbheat_mm', 'qbheat_mm.detection'], allow_failed_imports=False)
 
+# Few images, short runs and machines without a GPU are fitted to.
+runner_type = 'FittingRunner'
+
 default_hooks = dict(
     checkpoint=dict(max_keep_ckpts=2, save_best='coco/bbox_mAP'),
     # A checkpoint to load, resume or test fills the whole model.

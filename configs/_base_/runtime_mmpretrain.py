@@ -3,6 +3,9 @@ _base_ = 'mmpretrain::_base_/default_runtime.py'
 
 custom_imports = dict(imports=['qbheat_mm'], allow_failed_imports=False)
 
+# Few images, short runs and machines without a GPU are fitted to.
+runner_type = 'FittingRunner'
+
 default_hooks = dict(
     logger=dict(interval=50),
     checkpoint=dict(max_keep_ckpts=2),

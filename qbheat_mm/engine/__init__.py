@@ -1,14 +1,17 @@
 # Copyright (c) QB-Heat MM authors. All rights reserved.
 from .hooks import (
     AnalysisHook,
+    CheckFoldersHook,
     CheckpointMatchHook,
     RandomStateHook,
     RequireCheckpointHook,
     StopOnNonFiniteLossHook,
 )
 from .pretrained_encoder import PretrainedEncoder
+from .runner import FittingRunner
 
 __all__ = [
-    'AnalysisHook', 'CheckpointMatchHook', 'PretrainedEncoder',
-    'RandomStateHook', 'RequireCheckpointHook', 'StopOnNonFiniteLossHook'
+    'AnalysisHook', 'CheckFoldersHook', 'CheckpointMatchHook',
+    'FittingRunner', 'PretrainedEncoder', 'RandomStateHook',
+    'RequireCheckpointHook', 'StopOnNonFiniteLossHook'
 ]

@@ -76,6 +76,16 @@ def write_own(root):
             f'instances_{split}2017.json')
 
 
+def write_folders(root):
+    """Two images of two classes each, in the layout of one's own folders."""
+    random = np.random.default_rng(0)
+    for split in ('train', 'val'):
+        for name in ('a', 'b'):
+            for i in range(2):
+                image = random.integers(0, 255, (80, 96, 3), dtype=np.uint8)
+                mmcv.imwrite(image, str(root / split / name / f'{i}.jpg'))
+
+
 def shrink(cfg, data, work_dir, size=SIZE):
     """Cut a configuration down to one step on tiny data.
 

@@ -14,6 +14,7 @@ from .shipped import (
     load,
     shrink,
     write_coco,
+    write_folders,
     write_imagenet,
     write_own,
 )
@@ -26,14 +27,15 @@ LONGER = {name for name in NAMES for n in (200, 400, 800, 1600, 2400)
 
 @pytest.fixture(scope='session')
 def data(tmp_path_factory):
-    """Folders of a tiny ImageNet, a tiny COCO and a set of one's own."""
+    """Tiny data: ImageNet, COCO, boxes and folders of one's own."""
     from mmdet.datasets import CocoDataset
-    imagenet, coco, own = map(tmp_path_factory.mktemp,
-                              ('imagenet', 'coco', 'own'))
+    imagenet, coco, own, folders = map(
+        tmp_path_factory.mktemp, ('imagenet', 'coco', 'own', 'folders'))
     write_imagenet(imagenet)
     write_coco(coco, CocoDataset.METAINFO['classes'])
     write_own(own)
-    return dict(mmpretrain=imagenet, mmdet=coco, own=own)
+    write_folders(folders)
+    return dict(mmpretrain=imagenet, mmdet=coco, own=own, folders=folders)
 
 
 class Done(Exception):
@@ -52,7 +54,8 @@ def small(name, data, work_dir):
     cfg = load(name)
     # Four sub-blocks of a quarter at stride 32 need 128 pixels.
     size = 128 if 'resnet50' in name or 'convnext' in name else 64
-    kind = 'own' if 'own-data' in name else cfg.default_scope
+    kind = {'own-data': 'own', 'own-folders': 'folders'}.get(
+        name.removesuffix('.py').split('_')[-1], cfg.default_scope)
     return shrink(cfg, data[kind], work_dir, size)
 
 

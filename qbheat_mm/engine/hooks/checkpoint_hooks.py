@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from mmengine.hooks import Hook
-from mmengine.model import is_model_wrapper
+from mmengine.model import BaseTTAModel, is_model_wrapper
 from mmengine.registry import HOOKS
 from mmengine.runner import Runner, find_latest_checkpoint
 
@@ -77,7 +77,8 @@ class CheckpointMatchHook(Hook):
             UserError: If tensors are missing or of another shape.
         """
         model = runner.model
-        model = model.module if is_model_wrapper(model) else model
+        while is_model_wrapper(model) or isinstance(model, BaseTTAModel):
+            model = model.module
         found = {
             name.removeprefix('module.'): tensor
             for name, tensor in checkpoint.get('state_dict',

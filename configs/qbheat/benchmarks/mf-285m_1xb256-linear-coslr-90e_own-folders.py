@@ -1,0 +1,34 @@
+# `lin` on folders of classes of your own, on one GPU:
+#   data/own/train/CLASS/..., data/own/val/CLASS/...
+# The number of classes is that of the folders, counted when a run starts.
+_base_ = './mf-285m_8xb512-linear-coslr-90e_in1k.py'
+
+count_classes = True
+data_root = 'data/own/'
+
+train_dataloader = dict(
+    batch_size=256,
+    dataset=dict(
+        _delete_=True,
+        type='CustomDataset',
+        data_root=data_root,
+        data_prefix='train',
+        pipeline={{_base_.train_pipeline}}))
+val_dataloader = dict(
+    dataset=dict(
+        _delete_=True,
+        type='CustomDataset',
+        data_root=data_root,
+        data_prefix='val',
+        pipeline={{_base_.test_pipeline}}))
+test_dataloader = val_dataloader
+val_evaluator = dict(topk=(1, ))
+test_evaluator = val_evaluator
+
+model = dict(
+    data_preprocessor=dict(num_classes=2), head=dict(num_classes=2))
+
+optim_wrapper = dict(optimizer=dict(lr=0.1 * 256 / 256))
+auto_scale_lr = dict(base_batch_size=256)
+
+default_hooks = dict(check_classes=dict(type='CheckFoldersHook'))

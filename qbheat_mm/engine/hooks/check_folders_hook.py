@@ -1,0 +1,86 @@
+# Copyright (c) QB-Heat MM authors. All rights reserved.
+"""Folders of classes mean the same in training, validation and test."""
+from collections.abc import Sequence
+
+from mmengine.hooks import Hook
+from mmengine.model import is_model_wrapper
+from mmengine.registry import HOOKS
+from mmengine.runner import Runner
+
+from ...errors import UserError
+
+
+@HOOKS.register_module()
+class CheckFoldersHook(Hook):
+    """Compare the classes of the data sets, the head and the checkpoint.
+
+    mmpretrain numbers the folders of each data set in alphabetical order. A
+    class that is absent from one of them shifts the labels of all behind it,
+    without a word.
+    """
+
+    def __init__(self) -> None:
+        self.trained_on = None
+
+    def after_load_checkpoint(self, runner: Runner, checkpoint: dict) -> None:
+        """Remember the classes that the checkpoint was trained on."""
+        meta = checkpoint.get('meta')
+        meta = meta.get('dataset_meta') if isinstance(meta, dict) else None
+        if isinstance(meta, dict):
+            self.trained_on = meta.get('classes')
+
+    def before_train(self, runner: Runner) -> None:
+        """Compare training set, head and validation set.
+
+        Raises:
+            UserError: If their classes differ.
+        """
+        classes = _classes(runner.train_dataloader)
+        _check_head(runner, classes)
+        if runner.val_loop is not None:
+            _check('validation set', _classes(runner.val_dataloader),
+                   'training set', classes)
+
+    def before_test(self, runner: Runner) -> None:
+        """Compare test set, head and checkpoint.
+
+        Raises:
+            UserError: If their classes differ.
+        """
+        classes = _classes(runner.test_dataloader)
+        if self.trained_on is not None:
+            _check('test set', classes, 'checkpoint', self.trained_on)
+        _check_head(runner, classes)
+
+
+def _classes(dataloader) -> Sequence[str]:
+    return dataloader.dataset.metainfo.get('classes') or ()
+
+
+def _check(name: str, found: Sequence[str], other: str,
+           classes: Sequence[str]) -> None:
+    if list(found) == list(classes):
+        return
+    differences = [
+        f'{what} {", ".join(map(repr, sorted(names)[:5]))}'
+        for what, names in (('it lacks', set(classes) - set(found)),
+                            ('it alone has', set(found) - set(classes)))
+        if names
+    ] or ['their order differs']
+    raise UserError(
+        f'the {name} has {len(found)} classes and the {other} '
+        f'{len(classes)}: {" and ".join(differences)}; give both the same '
+        'folders, an empty one where a class has no images')
+
+
+def _check_head(runner: Runner, classes: Sequence[str]) -> None:
+    model = runner.model
+    while is_model_wrapper(model) or not hasattr(model, 'head'):
+        model = model.module
+    number = model.head.num_classes
+    if number != len(classes):
+        raise UserError(
+            f'model.head.num_classes={number}, and the data have '
+            f'{len(classes)} folders of classes ({", ".join(classes[:5])}'
+            f'{", ..." if len(classes) > 5 else ""}): set --cfg-options '
+            f'model.head.num_classes={len(classes)}')

@@ -1,0 +1,168 @@
+# Copyright (c) QB-Heat MM authors. All rights reserved.
+"""mmengine's runner, on machines and data sets of any size."""
+import copy
+from collections.abc import Mapping
+
+from mmengine.config import Config
+from mmengine.device import get_device
+from mmengine.registry import RUNNERS
+from mmengine.runner import EpochBasedTrainLoop, Runner
+from torch import nn
+
+from ...errors import UserError
+from .classes import count_classes
+from .loaders import fitting_batch
+from .schedules import fit_schedulers
+
+#: Devices without mixed precision in mmengine.
+_FLOAT32_ONLY = ('cpu', 'mps')
+
+
+@RUNNERS.register_module()
+class FittingRunner(Runner):
+    """A runner that fits a recipe to the machine and to the data.
+
+    Recipes are written for many images and GPUs. Before it trains, this
+    runner
+
+    - replaces mixed precision by float32 where there is no GPU;
+    - lowers a batch that the data set does not fill, and the learning rate
+      with it by the linear rule;
+    - shortens warm-ups and milestones that lie behind the end of the run;
+    - counts the folders of classes, where ``count_classes=True`` asks for it;
+
+    and says so in one line each. A recipe that fits is left as it is.
+    mmengine, on its own, would stop, or end without a single step and with a
+    checkpoint of random weights.
+
+    It is chosen by ``runner_type='FittingRunner'``, which the tools of mmdet
+    and mmpretrain respect; ``runner_type='Runner'`` is mmengine's own.
+    """
+
+    @classmethod
+    def from_cfg(cls, cfg: Config) -> 'FittingRunner':
+        """Count the classes, where the configuration says so; build."""
+        found = None
+        if cfg.get('count_classes'):
+            cfg = copy.deepcopy(cfg)
+            found = count_classes(cfg)
+        runner = super().from_cfg(cfg)
+        if found:
+            runner.logger.info(found)
+        return runner
+
+    def train(self) -> nn.Module:
+        """Fit the recipe and train.
+
+        Returns:
+            nn.Module: The trained model.
+
+        Raises:
+            UserError: If there are too few images, or a scheduler begins
+                after the end of the run.
+        """
+        if isinstance(self._train_loop, dict):
+            self._fit_precision()
+            self._fit_batch()
+            self._fit_schedule()
+        return super().train()
+
+    def _fit_precision(self) -> None:
+        wrapper = self.optim_wrapper
+        if not isinstance(wrapper, dict) or get_device() not in _FLOAT32_ONLY:
+            return
+        if type_name(wrapper) == 'AmpOptimWrapper':
+            use_float32(wrapper)
+            self.logger.warning('there is no GPU for mixed precision: '
+                                'training goes on in float32')
+
+    def _fit_batch(self) -> None:
+        """Build the data loader, and the loop on it."""
+        settings = self._train_dataloader
+        if not isinstance(settings, dict) or 'batch_size' not in settings:
+            return
+        loader = self._build_train_loader()
+        given = settings['batch_size']
+        model = getattr(self.model, 'module', self.model)
+        # All but detectors may have batch norm on pooled features.
+        preprocessor = type(getattr(model, 'data_preprocessor', None))
+        least = 1 if preprocessor.__name__.startswith('Det') else 2
+        batch = fitting_batch(loader, given, self.world_size, least,
+                              getattr(model, 'queue_len', None))
+        if batch != given:
+            settings['batch_size'] = batch
+            loader = self._build_train_loader()
+            self.logger.warning(
+                f'the {len(loader.dataset)} images of the training set make '
+                f'no batch of {given} for {self.world_size} process(es): '
+                f'train_dataloader.batch_size={batch}'
+                + self._scale_lr_settings(batch / given))
+        # The loop gets the loader, and mmengine's scale_lr the settings.
+        self._train_dataloader = loader
+        self._train_loop = self.build_train_loop(self._train_loop)
+        self._train_dataloader = settings
+
+    def _build_train_loader(self):
+        return self.build_dataloader(
+            self._train_dataloader,
+            seed=self.seed,
+            diff_rank_seed=self._randomness_cfg.get('diff_rank_seed', False))
+
+    def _scale_lr_settings(self, ratio: float) -> str:
+        """Scale learning rates by the linear rule; say which."""
+        if (self.auto_scale_lr or {}).get('enable'):
+            return ''  # mmengine does, and says so
+        changes = []
+        for optimizer in _optimizers(self.optim_wrapper):
+            if isinstance(optimizer.get('lr'), int | float):
+                old = optimizer['lr']
+                optimizer['lr'] = old * ratio
+                changes.append(f'{old:g} becomes {optimizer["lr"]:g}')
+        return f'; the learning rate of {", ".join(changes)}' if changes else (
+            '; the learning rate stays')
+
+    def _fit_schedule(self) -> None:
+        loop = self.train_loop
+        if not len(loop.dataloader):
+            raise UserError(
+                f'the {len(loop.dataloader.dataset)} images of the training '
+                'set make no batch: set train_dataloader.batch_size lower')
+        schedulers = self.param_schedulers
+        if isinstance(schedulers, dict) and 'type' in schedulers:
+            schedulers = [schedulers]
+        if not isinstance(schedulers, list) or not all(
+                isinstance(scheduler, dict) for scheduler in schedulers):
+            return  # built already, or one list for each of several optimizers
+        if not isinstance(loop, EpochBasedTrainLoop) and any(
+                scheduler.get('by_epoch', True) for scheduler in schedulers):
+            return  # in such a loop epochs have a meaning of their own
+        fitted, changes = fit_schedulers(
+            schedulers, self.max_iters, len(loop.dataloader))
+        if changes:
+            self.param_schedulers = fitted
+            self.logger.warning(
+                'the schedule is longer than the run of '
+                f'{self.max_iters} steps and is shortened, in steps: '
+                + ', '.join(changes))
+
+
+def type_name(settings: Mapping) -> str:
+    """The name of a part's type, whether it is written as text or class."""
+    kind = settings.get('type')
+    return getattr(kind, '__name__', str(kind)).split('.')[-1]
+
+
+def use_float32(wrapper: dict) -> None:
+    """Turn the settings of an ``AmpOptimWrapper`` into float32's."""
+    wrapper['type'] = 'OptimWrapper'
+    for setting in ('loss_scale', 'dtype', 'use_fsdp'):
+        wrapper.pop(setting, None)
+
+
+def _optimizers(wrapper) -> list[dict]:
+    """Settings of the optimizer, or of several."""
+    if not isinstance(wrapper, dict):
+        return []
+    if isinstance(wrapper.get('optimizer'), dict):
+        return [wrapper['optimizer']]
+    return [part for value in wrapper.values() for part in _optimizers(value)]

@@ -1,0 +1,72 @@
+# Copyright (c) QB-Heat MM authors. All rights reserved.
+"""Recipes of full length on full data are left as they are."""
+import pytest
+from torch.utils.data import DataLoader
+
+from qbheat_mm.engine.runner import fit_schedulers
+from qbheat_mm.engine.runner.loaders import fitting_batch
+
+from .shipped import NAMES, ROOT, load
+
+DEMOS = sorted(path.relative_to(ROOT).as_posix()
+               for path in (ROOT / 'demo').glob('*.py'))
+#: Images of the training sets; one's own are few on purpose.
+IMAGES = dict(mmpretrain=1281167, mmdet=117266)
+OWN = 1000
+
+
+def images_of(name, cfg):
+    return OWN if 'own-' in name else IMAGES[cfg.default_scope]
+
+
+@pytest.mark.parametrize('name', NAMES)
+def test_a_full_run_is_as_the_recipe_says(name):
+    cfg = load(name)
+    batch = cfg.train_dataloader.batch_size
+    processes = cfg.auto_scale_lr.base_batch_size // batch
+    images = images_of(name, cfg)
+    share = -(-images // processes)
+    loader = DataLoader(range(images), batch, sampler=range(share))
+    assert fitting_batch(loader, batch, processes, least=2) == batch
+    schedulers = cfg.param_scheduler
+    epoch = share // batch
+    fitted, changes = fit_schedulers(
+        schedulers, cfg.train_cfg.max_epochs * epoch, epoch)
+    assert not changes and fitted == schedulers
+
+
+@pytest.mark.parametrize('name', NAMES)
+def test_it_runs_through_the_runner_that_fits(name):
+    assert load(name).runner_type == 'FittingRunner'
+
+
+@pytest.mark.parametrize('epochs', [1, 2, 7])
+@pytest.mark.parametrize('name', NAMES)
+def test_the_number_of_epochs_is_enough_for_a_short_run(name, epochs):
+    cfg = load(name)
+    for epoch in (1, 30):
+        steps = epochs * epoch
+        fitted, changes = fit_schedulers(cfg.param_scheduler, steps, epoch)
+        assert changes
+        for scheduler in fitted:
+            # Nothing is left for after the end.
+            factor = epoch if scheduler.get('by_epoch', True) else 1
+            assert scheduler.get('begin', 0) * factor < steps
+            if 'MultiStep' not in scheduler.type:
+                assert scheduler.get('end', 0) * factor <= steps
+
+
+@pytest.mark.parametrize('name', DEMOS)
+def test_the_demo_is_left_as_it_is(name):
+    from qbheat_mm.demo.data import SIZES
+    cfg, sizes = load(name), SIZES['full']
+    images = dict(labelled=sizes.labelled, train=sizes.detection_train)[
+        cfg.train_dataloader.dataset.split] if (
+            cfg.default_scope == 'mmdet'
+            or 'linear' in name or 'tran1' in name) else sizes.train
+    images = cfg.train_dataloader.dataset.get('indices', images)
+    epoch = images // cfg.train_dataloader.batch_size
+    _, changes = fit_schedulers(
+        cfg.param_scheduler if isinstance(cfg.param_scheduler, list)
+        else [cfg.param_scheduler], cfg.train_cfg.max_epochs * epoch, epoch)
+    assert not changes

@@ -1,0 +1,117 @@
+# Copyright (c) QB-Heat MM authors. All rights reserved.
+"""Folders of one's own classes: counted, and the same everywhere."""
+from pathlib import Path
+
+import mmcv
+import numpy as np
+import pytest
+import torch
+from mmengine.config import Config
+from mmengine.registry import RUNNERS
+from mmengine.runner import Runner
+
+from qbheat_mm.errors import UserError
+
+CONFIGS = Path(__file__).parents[2] / 'configs/qbheat/benchmarks'
+ARCH = dict(stem=4, tokens=(2, 8), conv=16,
+            stages=[[('lite', 8, 4)], [('lite-down', 8, 8)],
+                    [('mf-down', 16, 8)], [('mf-down', 16, 8)]])
+
+
+@pytest.fixture(autouse=True)
+def quiet_runner(monkeypatch):
+    """Runners that do not ask the machine for its compilers."""
+    monkeypatch.setattr(Runner, '_log_env', lambda self, env_cfg: None)
+
+
+def write_folders(root, classes, images=2):
+    """Images in a folder a class."""
+    random = np.random.default_rng(0)
+    for name in classes:
+        (root / name).mkdir(parents=True)
+        for i in range(images):
+            image = random.integers(0, 255, (40, 40, 3), dtype=np.uint8)
+            mmcv.imwrite(image, str(root / name / f'{i}.png'))
+
+
+@pytest.fixture
+def build(tmp_path):
+    """A runner of the shipped probe, its encoder random and very small."""
+
+    def build(train, val, **changes):
+        for split, classes in (('train', train), ('val', val)):
+            if classes:
+                write_folders(tmp_path / 'own' / split, classes)
+        cfg = Config.fromfile(
+            CONFIGS / 'mf-285m_1xb256-tran1-coslr-200e_own-folders.py')
+        for part in ('train', 'val', 'test'):
+            loader = cfg[f'{part}_dataloader']
+            loader.update(num_workers=0, persistent_workers=False)
+            loader.dataset.data_root = str(tmp_path / 'own')
+            for step in loader.dataset.pipeline:
+                if 'Crop' in step.type or step.type == 'ResizeEdge':
+                    step['crop_size' if step.type == 'CenterCrop'
+                         else 'scale'] = 32
+        cfg.model.backbone.update(arch=ARCH, init_cfg=None)
+        cfg.model.neck.update(in_channels=16, token_dims=8, embed_dims=12,
+                              num_heads=2)
+        cfg.model.head.in_channels = 12
+        cfg.train_cfg.max_epochs = 1
+        cfg.work_dir = str(tmp_path / 'work')
+        cfg.merge_from_dict(changes)
+        return RUNNERS.build(cfg)
+
+    return build
+
+
+def test_the_classes_are_counted_and_probed(build, tmp_path):
+    runner = build('abc', 'abc')
+    runner.train()
+    assert runner.iter == 1
+    assert runner.model.head.num_classes == 3
+    assert runner.cfg.model.head.num_classes == 3
+    assert runner.message_hub.get_scalar('val/accuracy/top1').data
+    content = torch.load(tmp_path / 'work/epoch_1.pth', weights_only=False)
+    assert tuple(content['meta']['dataset_meta']['classes']) == tuple('abc')
+
+
+@pytest.mark.parametrize('val,difference', [
+    ('ac', "it lacks 'b'"), ('abcd', "it alone has 'd'"),
+    ('abd', "it lacks 'c' and it alone has 'd'")])
+def test_a_validation_set_of_other_classes(build, val, difference):
+    with pytest.raises(UserError, match=f'validation set has .* {difference}'):
+        build('abc', val).train()
+
+
+def test_a_number_that_is_not_that_of_the_folders(build):
+    with pytest.raises(UserError, match='num_classes=2, and the data have 3 '
+                       r'folders of classes \(a, b, c\): set --cfg-options '
+                       'model.head.num_classes=3'):
+        build('abc', 'abc', count_classes=False).train()
+
+
+@pytest.mark.parametrize('classes,found', [('', '0 folders'),
+                                           ('a', '1 folder,')])
+def test_too_few_folders(build, tmp_path, classes, found):
+    (tmp_path / 'own/train').mkdir(parents=True,
+                                   exist_ok=True)
+    with pytest.raises(UserError, match=f'{found}.* and each class of'):
+        build(classes, 'ab')
+
+
+def test_a_test_set_of_other_classes_than_the_checkpoint(build, tmp_path):
+    build('ab', 'ab').train()
+    write_folders(tmp_path / 'other/val', 'ac')
+    runner = build('', '', **{
+        'load_from': str(tmp_path / 'work/epoch_1.pth'),
+        'test_dataloader.dataset.data_root': str(tmp_path / 'other')})
+    with pytest.raises(UserError, match="test set has 2 classes and the "
+                       "checkpoint 2: it lacks 'b' and it alone has 'c'"):
+        runner.test()
+
+
+def test_the_training_set_is_not_needed_for_testing(build, tmp_path):
+    build('ab', 'ab').train()
+    (tmp_path / 'own/train').rename(tmp_path / 'away')
+    runner = build('', '', load_from=str(tmp_path / 'work/epoch_1.pth'))
+    assert 'accuracy/top1' in runner.test()

@@ -1,0 +1,218 @@
+# Copyright (c) QB-Heat MM authors. All rights reserved.
+"""A recipe for many images and GPUs trains on few and none."""
+import copy
+import math
+from pathlib import Path
+
+import mmcv
+import numpy as np
+import pytest
+import torch
+from mmengine.config import Config
+from mmengine.registry import RUNNERS
+from mmengine.runner import Runner
+
+import qbheat_mm  # noqa: F401
+from qbheat_mm.engine import FittingRunner
+from qbheat_mm.errors import UserError
+
+CONFIG = dict(
+    default_scope='mmpretrain',
+    runner_type='FittingRunner',
+    train_dataloader=dict(
+        batch_size=256,
+        num_workers=0,
+        drop_last=True,
+        sampler=dict(type='DefaultSampler', shuffle=True),
+        collate_fn=dict(type='default_collate'),
+        dataset=dict(
+            type='CustomDataset',
+            with_label=False,
+            pipeline=[
+                dict(type='LoadNamedImageFromFile'),
+                dict(type='RandomResizedCrop', scale=64),
+                dict(type='PackInputs')
+            ])),
+    model=dict(
+        type='QBHeat',
+        data_preprocessor=dict(
+            type='SelfSupDataPreprocessor', mean=[127.5] * 3, std=[64.] * 3),
+        backbone=dict(
+            type='MobileFormer',
+            arch=dict(stem=4, tokens=(2, 8), conv=16,
+                      stages=[[('lite', 8, 4)], [('lite-down', 8, 8)],
+                              [('mf-down', 16, 8)],
+                              [('mf-down', 16, 8), ('mf', 16, 8)]])),
+        predictor=dict(type='QBHeatPredictor', in_channels=16, embed_dims=8),
+        neck=dict(type='QBHeatDecoder', embed_dims=8, depth=1, num_heads=2,
+                  patch_size=16),
+        head=dict(type='QBHeatPretrainHead', norm_pix=True, patch_size=16),
+        position='mixed',
+        num_models=8),
+    optim_wrapper=dict(
+        type='AmpOptimWrapper',
+        loss_scale='dynamic',
+        optimizer=dict(type='AdamW', lr=0.256)),
+    param_scheduler=[
+        dict(type='LinearLR', start_factor=1e-4, by_epoch=True, begin=0,
+             end=10, convert_to_iter_based=True),
+        dict(type='CosineAnnealingLR', by_epoch=True, begin=10,
+             convert_to_iter_based=True)
+    ],
+    train_cfg=dict(type='EpochBasedTrainLoop', max_epochs=2),
+    auto_scale_lr=dict(base_batch_size=256),
+    default_hooks=dict(logger=dict(type='LoggerHook', interval=1)),
+    randomness=dict(seed=0))
+
+
+@pytest.fixture(autouse=True)
+def quiet_runner(monkeypatch):
+    """Runners that do not ask the machine for its compilers."""
+    monkeypatch.setattr(Runner, '_log_env', lambda self, env_cfg: None)
+
+
+@pytest.fixture
+def config(tmp_path):
+    """Write some images; give the configuration that trains on them."""
+
+    def write(images, **changes):
+        random = np.random.default_rng(0)
+        root = tmp_path / 'images'
+        root.mkdir()
+        for i in range(images):
+            image = random.integers(0, 255, (32, 32, 3), dtype=np.uint8)
+            mmcv.imwrite(image, str(root / f'{i}.png'))
+        cfg = Config(copy.deepcopy(CONFIG))
+        cfg.train_dataloader.dataset.data_root = str(root)
+        cfg.work_dir = str(tmp_path / 'work')
+        cfg.merge_from_dict(changes)
+        return cfg
+
+    return write
+
+
+def train(cfg):
+    """Train; give the runner and the learning rate of every step."""
+    runner = RUNNERS.build(cfg)
+    runner.train()
+    rates = [rate for rate, _ in
+             runner.message_hub.get_scalar('train/lr').data]
+    return runner, rates
+
+
+def log_of(runner):
+    return next(Path(runner.work_dir).glob('*/*.log')).read_text()
+
+
+needs_no_gpu = pytest.mark.skipif(
+    torch.cuda.is_available(), reason='needs no GPU')
+
+
+@needs_no_gpu
+@pytest.mark.parametrize('images,max_epochs', [(2, 1), (3, 2), (20, 2)])
+def test_few_images_for_few_epochs_without_a_gpu(config, images, max_epochs):
+    cfg = config(images, **{'train_cfg.max_epochs': max_epochs})
+    runner, rates = train(cfg)
+    assert runner.iter == max_epochs  # a step takes all images
+    assert runner.train_dataloader.batch_size == images
+    assert rates[0] == pytest.approx(images / 1000)
+    log = log_of(runner)
+    for line in ('training goes on in float32',
+                 f'the {images} images of the training set make no batch of '
+                 f'256 for 1 process(es): train_dataloader.batch_size={images}'
+                 f'; the learning rate of 0.256 becomes {images / 1000:g}',
+                 f'longer than the run of {max_epochs} steps'):
+        assert log.count(line) == 1, line
+    assert runner.optim_wrapper.__class__.__name__ == 'OptimWrapper'
+
+
+@needs_no_gpu
+def test_without_schedulers_steps_are_taken(config):
+    cfg = config(5)
+    cfg.param_scheduler = None
+    runner = RUNNERS.build(cfg)
+    before = copy.deepcopy(runner.model.state_dict())
+    runner.train()
+    assert runner.iter == 2
+    assert not torch.equal(before['backbone.tokens'],
+                           runner.model.state_dict()['backbone.tokens'])
+
+
+@needs_no_gpu
+def test_a_batch_that_is_filled_is_left_alone(config):
+    cfg = config(5, **{'train_dataloader.batch_size': 4,
+                       'train_cfg.max_epochs': 30})
+    runner, rates = train(cfg)
+    assert runner.iter == 30
+    assert runner.train_dataloader.batch_size == 4
+    assert max(rates) == pytest.approx(0.256)
+    assert 'becomes' not in log_of(runner)
+    assert 'shortened' not in log_of(runner)
+
+
+@needs_no_gpu
+def test_the_learning_rate_is_scaled_once(config):
+    cfg = config(8, **{'auto_scale_lr.enable': True,
+                       'auto_scale_lr.base_batch_size': 16,
+                       'param_scheduler': []})
+    runner, rates = train(cfg)
+    assert rates == pytest.approx([0.128] * 2)
+
+
+@needs_no_gpu
+def test_iterations_instead_of_epochs(config):
+    cfg = config(5, train_cfg=dict(
+        _delete_=True, type='IterBasedTrainLoop', max_iters=8))
+    cfg.param_scheduler = [dict(type='LinearLR', start_factor=.1,
+                                by_epoch=False, begin=0, end=500)]
+    runner, rates = train(cfg)
+    assert runner.iter == 8
+    assert max(rates) == pytest.approx(0.005)
+
+
+@pytest.mark.parametrize('images', [0, 1])
+def test_too_few_images_are_told_in_one_line(config, images):
+    cfg = config(images)
+    if images:
+        with pytest.raises(UserError, match='1 image, and training needs at '
+                           'least 2: add images'):
+            RUNNERS.build(cfg).train()
+    else:
+        with pytest.raises(Exception, match='0 (files|images)'):
+            RUNNERS.build(cfg).train()
+
+
+@pytest.mark.parametrize('images,processes,batch', [
+    (20, 1, 20), (20, 3, 7), (255, 1, 255), (256, 1, 256), (1000, 3, 256),
+    (3, 2, 2), (4, 2, 2)])
+def test_the_batch_of_each_process(images, processes, batch):
+    from qbheat_mm.engine.runner.loaders import fitting_batch
+    assert fitting_batch(loader(images, processes), 256, processes,
+                         least=2) == batch
+
+
+def loader(images, processes):
+    dataset = list(range(images))
+    sampler = list(range(math.ceil(images / processes)))
+    return torch.utils.data.DataLoader(dataset, 256, sampler=sampler,
+                                       drop_last=True)
+
+
+def test_more_processes_than_images():
+    from qbheat_mm.engine.runner.loaders import fitting_batch
+    with pytest.raises(UserError, match='5 images for 8 processes, and each '
+                       'needs at least 2: start at most 2'):
+        fitting_batch(loader(5, 8), 256, 8, least=2)
+    assert fitting_batch(loader(5, 8), 256, 8) == 1
+
+
+def test_a_queue_is_filled_by_whole_batches():
+    from qbheat_mm.engine.runner.loaders import fitting_batch
+    assert fitting_batch(loader(20, 1), 32, 1, 2, divides=65536) == 16
+
+
+def test_mmengines_own_runner_can_be_had(config):
+    cfg = config(2, runner_type='Runner')
+    assert type(RUNNERS.build(cfg)) is Runner
+    cfg.runner_type = 'FittingRunner'
+    assert type(RUNNERS.build(cfg)) is FittingRunner
