@@ -3,7 +3,6 @@
 import argparse
 
 import mmengine
-from mmengine.config import Config
 from mmengine.dist import is_main_process
 from mmengine.evaluator import DumpResults
 from mmengine.registry import RUNNERS
@@ -12,7 +11,9 @@ from qbheat_mm.errors import UserError
 from qbheat_mm.launching import (
     add_common_arguments,
     apply_common_arguments,
+    augment_at_test_time,
     check_data,
+    draw_predictions,
     init_processes,
     read_config,
     report_user_errors,
@@ -35,24 +36,17 @@ def parse_args() -> argparse.Namespace:
         '--show-dir',
         help='write pictures of predictions into this folder below the work '
         'folder (detection) or into this folder (classification)')
+    parser.add_argument(
+        '--show', action='store_true',
+        help='show each prediction in a window')
+    parser.add_argument(
+        '--wait-time', type=float, default=2, metavar='SECONDS',
+        help='how long --show shows each; defaults to 2')
+    parser.add_argument(
+        '--tta', action='store_true',
+        help='test each image as it is and flipped, or by the tta_model and '
+        'tta_pipeline of the configuration, and merge the predictions')
     return parser.parse_args()
-
-
-def draw_pictures(cfg: Config, folder: str) -> None:
-    """Let the toolbox's hook write pictures into ``folder``.
-
-    Raises:
-        UserError: If the configuration has no such hook.
-    """
-    hook = cfg.get('default_hooks', {}).get('visualization')
-    if hook is None:
-        raise UserError('--show-dir needs the hook that draws: add '
-                        '--cfg-options default_hooks.visualization.type='
-                        'VisualizationHook (DetVisualizationHook in mmdet)')
-    if cfg.default_scope == 'mmdet':
-        hook.update(draw=True, test_out_dir=folder)
-    else:
-        hook.update(enable=True, out_dir=folder, interval=1)
 
 
 def main() -> None:
@@ -63,8 +57,8 @@ def main() -> None:
     require_file(args.checkpoint, 'checkpoint')
     cfg.load_from = args.checkpoint
     cfg.resume = False
-    if args.show_dir:
-        draw_pictures(cfg, args.show_dir)
+    if args.show or args.show_dir:
+        draw_predictions(cfg, args.show_dir, args.show, args.wait_time)
     for option, file, endings in (('--out', args.out, ('.pkl', '.pickle')),
                                   ('--out-metrics', args.out_metrics,
                                    ('.json', ))):
@@ -72,7 +66,10 @@ def main() -> None:
             raise UserError(f"{option} '{file}': the name must end with "
                             f'{" or ".join(endings)}')
     check_data(cfg, ('test', ))
+    if args.tta:
+        augment_at_test_time(cfg)
     init_processes(cfg)
+    cfg.setdefault('runner_type', 'FittingRunner')
     runner = RUNNERS.build(cfg)
     if args.out:
         runner.test_evaluator.metrics.append(

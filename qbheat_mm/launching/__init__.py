@@ -4,8 +4,10 @@ from .command_line import add_common_arguments, report_user_errors
 from .data_check import check_data
 from .distributed import init_processes
 from .settings import apply_common_arguments, read_config, require_file
+from .test_time import augment_at_test_time, draw_predictions
 
 __all__ = [
-    'add_common_arguments', 'apply_common_arguments', 'check_data',
-    'init_processes', 'read_config', 'report_user_errors', 'require_file'
+    'add_common_arguments', 'apply_common_arguments', 'augment_at_test_time',
+    'check_data', 'draw_predictions', 'init_processes', 'read_config',
+    'report_user_errors', 'require_file'
 ]

@@ -11,6 +11,7 @@ from mmengine.config import Config, ConfigDict
 from mmengine.runner import Runner
 
 from ..errors import UserError
+from .toolbox import toolbox
 
 # Settings that mmengine reads from a configuration beside the arguments of
 # its runner.
@@ -34,7 +35,7 @@ def read_config(path: str, options: dict | None = None) -> Config:
         raise UserError(f"configuration '{path}' does not exist: the path is "
                         f"taken from '{os.getcwd()}'")
     cfg = Config.fromfile(path)
-    if cfg.get('default_scope') == 'mmpretrain':
+    if toolbox(cfg) == 'mmpretrain':
         _set_loader_defaults(cfg)
     if options:
         _check_names(path, cfg, options)

@@ -1,0 +1,72 @@
+# Copyright (c) QB-Heat MM authors. All rights reserved.
+"""What mmdet's and mmpretrain's test tools change in a configuration."""
+import copy
+
+from mmengine.config import Config, ConfigDict
+
+from ..errors import UserError
+from .toolbox import toolbox
+
+#: What mmdet needs to turn boxes of a flipped image back.
+_FLIPS = ('flip', 'flip_direction')
+
+
+def draw_predictions(cfg: Config, folder: str | None, show: bool,
+                     wait_time: float) -> None:
+    """Let the toolbox's hook draw predictions.
+
+    Args:
+        cfg (Config): Of mmdet or mmpretrain, changed in place.
+        folder (str, optional): For pictures.
+        show (bool): Whether to open a window for each image.
+        wait_time (float): Seconds that a window stays.
+
+    Raises:
+        UserError: If the configuration has no such hook.
+    """
+    hook = (cfg.get('default_hooks') or {}).get('visualization')
+    if hook is None:
+        raise UserError('--show and --show-dir need the hook that draws: add '
+                        '--cfg-options default_hooks.visualization.type='
+                        'VisualizationHook (DetVisualizationHook in mmdet)')
+    if toolbox(cfg) == 'mmdet':
+        hook.update(draw=True, test_out_dir=folder)
+    else:
+        hook.update(enable=True, out_dir=folder, interval=1)
+    if show:
+        hook.update(show=True, wait_time=wait_time)
+
+
+def augment_at_test_time(cfg: Config) -> None:
+    """Test each image as it is and flipped, and merge the predictions.
+
+    ``tta_model`` and ``tta_pipeline`` of the configuration are taken where
+    they are there, as in mmdet's and mmpretrain's tools.
+
+    Args:
+        cfg (Config): Of mmdet or mmpretrain, changed in place.
+    """
+    dataset = cfg.test_dataloader.dataset
+    while 'dataset' in dataset:
+        dataset = dataset.dataset
+    detection = toolbox(cfg) == 'mmdet'
+    model = cfg.get('tta_model')
+    if model is None:
+        model = dict(
+            type='mmdet.DetTTAModel',
+            tta_cfg=dict(
+                nms=dict(type='nms', iou_threshold=0.5),
+                max_per_img=100)) if detection else dict(
+                    type='mmpretrain.AverageClsScoreTTA')
+    pipeline = cfg.get('tta_pipeline')
+    if pipeline is None:
+        *pipeline, pack = copy.deepcopy(dataset.pipeline)
+        if 'meta_keys' in pack:
+            pack = dict(pack, meta_keys=(*pack['meta_keys'], *_FLIPS))
+        flip = 'RandomFlip' if detection else 'mmpretrain.RandomFlip'
+        pipeline.append(dict(
+            type='mmcv.TestTimeAug',
+            transforms=[[dict(type=flip, prob=0.), dict(type=flip, prob=1.)],
+                        [pack]]))
+    cfg.model = ConfigDict(**model, module=cfg.model)
+    dataset.pipeline = pipeline

@@ -1,0 +1,18 @@
+# Copyright (c) QB-Heat MM authors. All rights reserved.
+"""Which toolbox a configuration is for."""
+from mmengine.config import Config
+
+
+def toolbox(cfg: Config) -> str | None:
+    """The default scope or, where there is none, the model's package.
+
+    New-style configurations name classes instead of scopes.
+
+    Returns:
+        str | None: As ``'mmdet'``; None if nothing says so.
+    """
+    if cfg.get('default_scope'):
+        return cfg.default_scope
+    kind = (cfg.get('model') or {}).get('type')
+    name = kind if isinstance(kind, str) else getattr(kind, '__module__', '')
+    return name.split('.')[0] if name and '.' in name else None

@@ -1,0 +1,118 @@
+# Copyright (c) QB-Heat MM authors. All rights reserved.
+"""Testing with augmentation and with windows, as the toolboxes' tools do."""
+import json
+import runpy
+import sys
+
+import mmcv
+import mmengine
+import pytest
+import torch
+from mmengine.config import Config
+
+from qbheat_mm.errors import UserError
+from qbheat_mm.launching import augment_at_test_time, draw_predictions
+
+from .conftest import ROOT
+
+
+@pytest.fixture
+def call(monkeypatch, tmp_path):
+    """Run tools/test.py in this process."""
+
+    def call(*args):
+        monkeypatch.chdir(tmp_path)
+        monkeypatch.setattr(sys, 'argv', ['test.py', *map(str, args)])
+        runpy.run_path(str(ROOT / 'tools/test.py'), run_name='__main__')
+
+    return call
+
+
+def test_scores_of_an_image_and_its_mirror_image_are_averaged(
+        call, tmp_path, data, classifier_config, trained_classifier):
+    for file in (data / 'images').rglob('*.jpg'):
+        target = tmp_path / 'mirrored' / file.relative_to(data)
+        # Without the loss of another JPEG.
+        mmcv.imwrite(mmcv.imread(str(file))[:, ::-1],
+                     str(target.with_suffix('.png')))
+    fixed = ['test_dataloader.dataset.pipeline.1.type=Resize',
+             'test_dataloader.dataset.pipeline.2.prob=0.']
+    scores = {}
+    for name, root, flags in (('plain', data, []), ('tta', data, ['--tta']),
+                              ('mirrored', tmp_path / 'mirrored', [])):
+        call(classifier_config, trained_classifier / 'epoch_4.pth', *flags,
+             '--out', f'{name}.pkl', '--cfg-options', *fixed,
+             f'test_dataloader.dataset.data_root={root}')
+        scores[name] = torch.stack([
+            prediction['pred_score']
+            for prediction in mmengine.load(tmp_path / f'{name}.pkl')])
+    assert not torch.allclose(scores['plain'], scores['mirrored'])
+    torch.testing.assert_close(
+        scores['tta'], (scores['plain'] + scores['mirrored']) / 2)
+
+
+def test_boxes_of_an_image_and_its_mirror_image_are_merged(
+        call, tmp_path, detector_config):
+    pytest.importorskip('mmcv.ops')
+    from mmdet.registry import MODELS
+    from mmdet.utils import register_all_modules
+    register_all_modules()
+    cfg = Config.fromfile(detector_config)
+    torch.manual_seed(0)
+    torch.save(dict(state_dict=MODELS.build(cfg.model).state_dict()),
+               tmp_path / 'a.pth')
+    call(detector_config, tmp_path / 'a.pth', '--tta', '--out', 'boxes.pkl',
+         '--out-metrics', 'metrics.json')
+    assert 'coco/bbox_mAP' in json.loads(
+        (tmp_path / 'metrics.json').read_text())
+    assert len(mmengine.load(tmp_path / 'boxes.pkl')) == 4
+
+
+@pytest.mark.parametrize('scope', ['mmdet', 'mmpretrain'])
+def test_a_window_for_each_prediction(scope):
+    cfg = Config(dict(default_scope=scope,
+                      default_hooks=dict(visualization=dict())))
+    draw_predictions(cfg, None, show=True, wait_time=0.5)
+    hook = cfg.default_hooks.visualization
+    assert hook.show and hook.wait_time == 0.5
+    assert hook.get('draw') if scope == 'mmdet' else hook.get('enable')
+
+
+def test_drawing_needs_the_hook():
+    with pytest.raises(UserError, match='--show and --show-dir need the hook'):
+        draw_predictions(Config({}), 'pictures', False, 2)
+
+
+def test_the_configurations_own_augmentation_is_taken():
+    cfg = Config(dict(
+        default_scope='mmdet', model=dict(type='A'),
+        tta_model=dict(type='B'), tta_pipeline=[dict(type='C')],
+        test_dataloader=dict(dataset=dict(
+            type='D', dataset=dict(pipeline=[dict(type='E')])))))
+    augment_at_test_time(cfg)
+    assert cfg.model == dict(type='B', module=dict(type='A'))
+    assert cfg.test_dataloader.dataset.dataset.pipeline == [dict(type='C')]
+
+
+class Detector:
+    __module__ = 'mmdet.models'
+
+
+def test_new_style_configurations_name_no_scope():
+    cfg = Config(dict(model=dict(type=Detector),
+                      default_hooks=dict(visualization=dict())))
+    draw_predictions(cfg, 'pictures', False, 2)
+    assert cfg.default_hooks.visualization.test_out_dir == 'pictures'
+
+
+def test_precision_of_new_style_configurations_which_name_classes():
+    from mmengine.optim import AmpOptimWrapper
+    set_precision = runpy.run_path(str(ROOT / 'tools/train.py'))[
+        'set_precision']
+    cfg = Config(dict(optim_wrapper=dict(
+        type=AmpOptimWrapper, loss_scale='dynamic', optimizer=dict(lr=1))))
+    set_precision(cfg, None)
+    assert cfg.optim_wrapper.type is AmpOptimWrapper
+    set_precision(cfg, False)
+    assert cfg.optim_wrapper == dict(
+        type='OptimWrapper', optimizer=dict(lr=1))
