@@ -1,5 +1,7 @@
 # Copyright (c) QB-Heat MM authors. All rights reserved.
 """Recipes of full length on full data are left as they are."""
+import itertools
+
 import pytest
 from torch.utils.data import DataLoader
 
@@ -36,15 +38,10 @@ def test_a_full_run_is_as_the_recipe_says(name):
 
 
 @pytest.mark.parametrize('name', NAMES)
-def test_it_runs_through_the_runner_that_fits(name):
-    assert load(name).runner_type == 'FittingRunner'
-
-
-@pytest.mark.parametrize('epochs', [1, 2, 7])
-@pytest.mark.parametrize('name', NAMES)
-def test_the_number_of_epochs_is_enough_for_a_short_run(name, epochs):
+def test_the_number_of_epochs_is_enough_for_a_short_run(name):
     cfg = load(name)
-    for epoch in (1, 30):
+    assert cfg.runner_type == 'FittingRunner'
+    for epochs, epoch in itertools.product((1, 2, 7), (1, 30)):
         steps = epochs * epoch
         fitted, changes = fit_schedulers(cfg.param_scheduler, steps, epoch)
         assert changes

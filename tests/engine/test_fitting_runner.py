@@ -95,9 +95,8 @@ def train(cfg):
     """Train; give the runner and the learning rate of every step."""
     runner = RUNNERS.build(cfg)
     runner.train()
-    rates = [rate for rate, _ in
-             runner.message_hub.get_scalar('train/lr').data]
-    return runner, rates
+    rates, _ = runner.message_hub.get_scalar('train/lr').data
+    return runner, list(rates)
 
 
 def log_of(runner):
@@ -216,3 +215,10 @@ def test_mmengines_own_runner_can_be_had(config):
     assert type(RUNNERS.build(cfg)) is Runner
     cfg.runner_type = 'FittingRunner'
     assert type(RUNNERS.build(cfg)) is FittingRunner
+
+
+@pytest.mark.parametrize('max_epochs', [0, -1])
+def test_a_run_without_steps_is_refused(config, max_epochs):
+    cfg = config(4, **{'train_cfg.max_epochs': max_epochs})
+    with pytest.raises(UserError, match=f'max_epochs={max_epochs}'):
+        RUNNERS.build(cfg).train()

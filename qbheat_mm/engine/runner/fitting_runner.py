@@ -64,6 +64,7 @@ class FittingRunner(Runner):
         if isinstance(self._train_loop, dict):
             self._fit_precision()
             self._fit_batch()
+            self._require_steps()
             self._fit_schedule()
         return super().train()
 
@@ -121,12 +122,21 @@ class FittingRunner(Runner):
         return f'; the learning rate of {", ".join(changes)}' if changes else (
             '; the learning rate stays')
 
-    def _fit_schedule(self) -> None:
+    def _require_steps(self) -> None:
+        """Refuse a run that would end with the weights that it began with."""
         loop = self.train_loop
         if not len(loop.dataloader):
             raise UserError(
                 f'the {len(loop.dataloader.dataset)} images of the training '
                 'set make no batch: set train_dataloader.batch_size lower')
+        if self.max_iters < 1:
+            name = ('max_epochs' if isinstance(loop, EpochBasedTrainLoop)
+                    else 'max_iters')
+            raise UserError(f'train_cfg.{name}={getattr(self, name)} leaves '
+                            'no step to train: set it to 1 or more')
+
+    def _fit_schedule(self) -> None:
+        loop = self.train_loop
         schedulers = self.param_schedulers
         if isinstance(schedulers, dict) and 'type' in schedulers:
             schedulers = [schedulers]
