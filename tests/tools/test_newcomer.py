@@ -17,6 +17,7 @@ import numpy as np
 import pytest
 import torch
 from mmengine.config import Config
+from mmengine.runner import Runner
 
 import qbheat_mm
 
@@ -35,6 +36,12 @@ OPTIONS = dict(
     boxes=[*VALIDATED,
            'train_dataloader.dataset.pipeline.2.scale=(64,64)',
            'val_dataloader.dataset.pipeline.1.scale=(64,64)'])
+
+
+@pytest.fixture(autouse=True)
+def quiet_runner(monkeypatch):
+    """Runners that do not ask the machine for its compilers."""
+    monkeypatch.setattr(Runner, '_log_env', lambda self, env_cfg: None)
 
 
 def section():
