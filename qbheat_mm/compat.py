@@ -7,12 +7,14 @@ more. :func:`apply` allows exactly those. It also makes mmengine's loaders
 safe where they are not: its loader of URLs asks torch for the unsafe
 unpickler, and the maintained fork falls back to it for every file.
 """
+import ast
 import functools
 import os
 import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pickle import UnpicklingError
+from typing import Any
 
 import numpy as np
 import torch
@@ -21,6 +23,13 @@ from mmengine.runner import checkpoint as mm_checkpoint
 from mmengine.runner.checkpoint import CheckpointLoader
 from mmengine.utils import digit_version
 
+from .checkpoint_file import (
+    explain_unreadable,
+    require_intact,
+    require_named_values,
+    require_ordinary_file,
+)
+from .config_text import find_obstacle
 from .errors import UserError
 
 try:
@@ -32,9 +41,9 @@ except ImportError:  # numpy 1
 FORCE_SAFE = 'TORCH_FORCE_WEIGHTS_ONLY_LOAD'
 FORCE_UNSAFE = 'TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD'
 
-# Texts of the RuntimeErrors that torch raises for a cut or foreign file.
-_DAMAGE = ('PytorchStreamReader', 'unexpected EOF', 'corrupt', 'zip archive',
-           'Invalid magic number')
+# The beginning of a text that raises our error when it is run.
+_RAISE = (f"raise __import__('{UserError.__module__}', fromlist=['x'])"
+          '.UserError')
 
 
 def apply() -> None:
@@ -64,8 +73,8 @@ def load_from_local(filename: str, map_location=None):
     call, and then loads unsafely what is refused nevertheless.
     """
     filename = os.path.expanduser(filename)
-    if not os.path.isfile(filename):
-        raise FileNotFoundError(filename)
+    require_ordinary_file(filename)
+    require_intact(filename)
     return torch.load(filename, map_location=map_location)
 
 
@@ -76,9 +85,10 @@ def guard(loader: Callable) -> Callable:
         loader (Callable): ``loader(filename, map_location)``.
 
     Returns:
-        Callable: The same call; raises :class:`UserError` for a checkpoint
-        that holds a foreign object and for a damaged file, and
-        :class:`FileNotFoundError` where there is no file.
+        Callable: The same call; raises :class:`UserError` for whatever is
+        not a whole checkpoint of named values or holds a foreign object,
+        and :class:`FileNotFoundError` where there is no file. Text that the
+        toolboxes would run is made harmless.
     """
     # `wraps` keeps the name, which mmengine prints when it loads.
     @functools.wraps(loader)
@@ -86,16 +96,13 @@ def guard(loader: Callable) -> Callable:
         try:
             with _force_safe_unpickler():
                 checkpoint = loader(filename, map_location=map_location)
-        except FileNotFoundError as error:
-            raise FileNotFoundError(
-                f"no checkpoint '{filename}': the file does not exist"
-            ) from error
-        except (UnpicklingError, EOFError, RuntimeError) as error:
-            message = _explain(filename, error)
-            if message is None:
-                raise
-            raise UserError(message) from error
-        return _without_code(checkpoint)
+        except (FileNotFoundError, UserError, torch.cuda.OutOfMemoryError):
+            raise
+        # A file can break the unpickler anywhere.
+        except Exception as error:
+            raise UserError(_explain(filename, error)) from error
+        return _without_code(filename, require_named_values(
+            filename, checkpoint))
 
     return load
 
@@ -153,31 +160,60 @@ def _force_safe_unpickler() -> Iterator[None]:
             os.environ[FORCE_SAFE] = before
 
 
-def _explain(filename: str, error: Exception) -> str | None:
-    """One line for a refused or damaged file, None for another error."""
-    text = str(error)
-    refused = re.search(r'GLOBAL (getattr\(.*?\)|\S+)', text)
+def _explain(filename: str, error: Exception) -> str:
+    """One line for a refused, damaged or foreign file."""
+    refused = re.search(r'GLOBAL (getattr\(.*?\)|\S+)', str(error))
     if refused:
         return (f"checkpoint '{filename}' is refused: it holds the pickled "
                 f'object {refused.group(1)}, which could run code; save its '
                 'state_dict alone, or, only if you trust its author, set '
                 f'{FORCE_UNSAFE}=1 for this command')
-    if isinstance(error, RuntimeError) and not any(
-            mark in text for mark in _DAMAGE):
-        return None
-    return (f"checkpoint '{filename}' cannot be read: the file is cut, "
-            'damaged or no torch checkpoint; copy or download it again')
+    return explain_unreadable(filename, error)
 
 
-def _without_code(checkpoint):
-    """Drop ``meta['config']``, which mmengine would run when it resumes.
+def _without_code(filename: str, checkpoint: dict) -> dict:
+    """Make the texts harmless that the toolboxes would run.
 
-    mmengine 0.10 itself writes ``meta['cfg']`` and never runs it.
+    mmengine's inferencers run ``meta['cfg']`` or its copy in the message hub
+    when they get no configuration; where it is not plain, they now get a
+    text that raises one line. What it was is kept, to be read, as
+    ``meta['refused_cfg']``. ``meta['config']``, which mmengine would run
+    when it resumes and does not write, is dropped.
     """
-    if isinstance(checkpoint, dict) and isinstance(
-            checkpoint.get('meta'), dict):
-        checkpoint['meta'].pop('config', None)
+    meta, hub = checkpoint.get('meta'), checkpoint.get('message_hub')
+    hub = hub.get('runtime_info') if isinstance(hub, dict) else None
+    for holder in (meta, hub):
+        if not isinstance(holder, dict) or 'cfg' not in holder:
+            continue
+        text = holder['cfg']
+        obstacle = find_obstacle(text)
+        if obstacle is not None and not _is_raising(text):
+            holder['cfg'] = _raising(
+                f"the configuration inside checkpoint '{filename}' is not run"
+                f': {obstacle}; give the configuration file as well')
+            if holder is meta:
+                holder['refused_cfg'] = text
+    if isinstance(meta, dict):
+        meta.pop('config', None)
     return checkpoint
+
+
+def _raising(message: str) -> str:
+    """A text that raises one line when it is run."""
+    # mmengine replaces what stands in double braces.
+    message = message.translate(str.maketrans('{}', '()'))
+    return f'{_RAISE}({message!r})\n'
+
+
+def _is_raising(text: Any) -> bool:
+    """Whether a text is one of :func:`_raising`, all of it."""
+    if not isinstance(text, str) or not text.startswith(_RAISE):
+        return False
+    try:
+        message = ast.literal_eval(text.removeprefix(_RAISE))
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return False
+    return isinstance(message, str) and text == _raising(message)
 
 
 # The loading path of the package itself: any scheme of mmengine, safe on

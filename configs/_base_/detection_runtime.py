@@ -7,13 +7,17 @@ custom_imports = dict(
 runner_type = 'FittingRunner'
 
 default_hooks = dict(
-    checkpoint=dict(max_keep_ckpts=2, save_best='coco/bbox_mAP'),
+    checkpoint=dict(
+        type='SafeCheckpointHook',
+        max_keep_ckpts=2,
+        save_best='coco/bbox_mAP'),
     # A checkpoint to load, resume or test fills the whole model.
     checkpoint_match=dict(type='CheckpointMatchHook'),
     # The annotation files hold the classes of the data set and the head.
     check_classes=dict(type='CheckClassesHook'),
     # A resumed run goes on as if it had not been interrupted.
     random_state=dict(type='RandomStateHook'),
+    resume=dict(type='ResumeHook'),
     stop_on_non_finite_loss=dict(type='StopOnNonFiniteLossHook'))
 
 # Exact resuming needs the order of the data, which hangs on the seed.

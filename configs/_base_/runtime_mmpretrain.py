@@ -8,11 +8,12 @@ runner_type = 'FittingRunner'
 
 default_hooks = dict(
     logger=dict(interval=50),
-    checkpoint=dict(max_keep_ckpts=2),
+    checkpoint=dict(type='SafeCheckpointHook', max_keep_ckpts=2),
     # A checkpoint to load, resume or test fills the whole model.
     checkpoint_match=dict(type='CheckpointMatchHook'),
     # A resumed run goes on as if it had not been interrupted.
     random_state=dict(type='RandomStateHook'),
+    resume=dict(type='ResumeHook'),
     stop_on_non_finite_loss=dict(type='StopOnNonFiniteLossHook'))
 
 log_processor = dict(window_size=50)

@@ -5,6 +5,8 @@ from .hooks import (
     CheckpointMatchHook,
     RandomStateHook,
     RequireCheckpointHook,
+    ResumeHook,
+    SafeCheckpointHook,
     StopOnNonFiniteLossHook,
 )
 from .pretrained_encoder import PretrainedEncoder
@@ -13,5 +15,6 @@ from .runner import FittingRunner
 __all__ = [
     'AnalysisHook', 'CheckFoldersHook', 'CheckpointMatchHook',
     'FittingRunner', 'PretrainedEncoder', 'RandomStateHook',
-    'RequireCheckpointHook', 'StopOnNonFiniteLossHook'
+    'RequireCheckpointHook', 'ResumeHook', 'SafeCheckpointHook',
+    'StopOnNonFiniteLossHook'
 ]

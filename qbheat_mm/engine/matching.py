@@ -1,17 +1,17 @@
 # Copyright (c) QB-Heat MM authors. All rights reserved.
-"""Does a checkpoint fit a network? Names, shapes and values of tensors."""
-import ast
+"""Does a checkpoint fit a network? Names, kinds and shapes of tensors."""
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
-import torch
 from torch import Tensor
+
+from .weights import few, unlike
 
 # BatchNorm's step counter is absent from old checkpoints and unused by a
 # BatchNorm that has a momentum, so that its absence changes nothing.
 _OPTIONAL = 'num_batches_tracked'
-_SHOWN = 3
 
 
 @dataclass(frozen=True)
@@ -20,42 +20,92 @@ class Mismatch:
 
     Attributes:
         missing (list[str]): Tensors of the network that the file lacks.
-        shapes (list[str]): ``'name: (2, 3) in the file, (4, 3) needed'``.
+        kinds (dict[str, str]): What would not be loaded, or as something
+            else: names and ``'a sparse tensor'``.
+        shapes (dict[str, str]): Names and ``'(2, 3) in the file, (4, 3)
+            needed'``.
         extra (list[str]): Tensors of the file that the network lacks.
     """
     missing: list[str]
-    shapes: list[str]
+    kinds: dict[str, str]
+    shapes: dict[str, str]
     extra: list[str]
 
     def __bool__(self) -> bool:
-        return bool(self.missing or self.shapes or self.extra)
+        return bool(self.missing or self.kinds or self.shapes or self.extra)
 
     def __str__(self) -> str:
-        parts = []
-        if self.missing:
-            parts.append(f'{len(self.missing)} missing ({_few(self.missing)})')
-        if self.shapes:
-            parts.append(f'{len(self.shapes)} of another shape '
-                         f'({_few(self.shapes)})')
-        if self.extra:
-            parts.append(f'{len(self.extra)} too many ({_few(self.extra)})')
-        return ', '.join(parts)
+        listed = {
+            'missing': self.missing,
+            'of another kind': _pairs(self.kinds),
+            'of another shape': _pairs(self.shapes),
+            'too many': self.extra
+        }
+        return ', '.join(f'{len(names)} {what} ({few(names)})'
+                         for what, names in listed.items() if names)
+
+    def without(self, allowed: tuple[str, ...],
+                needed: tuple[str, ...] = ()) -> 'Mismatch':
+        """Leave out what may be missing or of another shape.
+
+        Args:
+            allowed (tuple[str, ...]): Beginnings of such names.
+            needed (tuple[str, ...]): Beginnings of names for which this does
+                not hold.
+        """
+
+        def counts(name: str) -> bool:
+            return name.startswith(needed) or not name.startswith(allowed)
+
+        return Mismatch(
+            list(filter(counts, self.missing)), self.kinds,
+            {name: text for name, text in self.shapes.items()
+             if counts(name)}, self.extra)
 
 
 def compare(network: Mapping[str, Tensor],
-            found: Mapping[str, Tensor]) -> Mismatch:
-    """Compare a network's tensors with those of a file by name and shape."""
+            found: Mapping[str, Any]) -> Mismatch:
+    """Compare a network's tensors with what a file has under their names."""
     missing = [
         name for name in network
         if name not in found and not name.endswith(_OPTIONAL)
     ]
-    shapes = [
-        f'{name}: {tuple(found[name].shape)} in the file, '
-        f'{tuple(tensor.shape)} needed' for name, tensor in network.items()
-        if name in found and found[name].shape != tensor.shape
-    ]
-    extra = [name for name in found if name not in network]
-    return Mismatch(missing, shapes, extra)
+    common = {name: network[name] for name in network if name in found}
+    kinds = {
+        name: kind for name, tensor in common.items()
+        if (kind := unlike(found[name], tensor)) is not None
+    }
+    shapes = {
+        name: f'{tuple(found[name].shape)} in the file, '
+        f'{tuple(tensor.shape)} needed' for name, tensor in common.items()
+        if name not in kinds and found[name].shape != tensor.shape
+    }
+    extra = [name for name, value in found.items()
+             if name not in network and isinstance(value, Tensor)]
+    return Mismatch(missing, kinds, shapes, extra)
+
+
+def parts_of(names: Iterable[str], network: Iterable[str]) -> list[str]:
+    """The largest parts of a network that hold nothing but given names.
+
+    Args:
+        names (Iterable[str]): Names of tensors, as ``'head.fc.bias'``.
+        network (Iterable[str]): The names of all.
+
+    Returns:
+        list[str]: Beginnings of names, as ``['head.fc.']``.
+    """
+    names = set(names)
+    others = [name for name in network
+              if name not in names and not name.endswith(_OPTIONAL)]
+    parts = []
+    for name in names:
+        ends = [i + 1 for i, sign in enumerate(name) if sign == '.']
+        parts.append(next(
+            (name[:end] for end in ends
+             if not any(other.startswith(name[:end]) for other in others)),
+            name))
+    return sorted(set(parts))
 
 
 def find_prefix(names: Iterable[str], keys: Iterable[str]) -> str | None:
@@ -85,49 +135,5 @@ def find_prefix(names: Iterable[str], keys: Iterable[str]) -> str | None:
         votes[prefix], prefix.endswith('backbone.'), -len(prefix)))
 
 
-def non_finite(state_dict: Mapping[str, Tensor]) -> list[str]:
-    """Names of the floating-point tensors that hold a NaN or an infinity."""
-    return [
-        name for name, tensor in state_dict.items()
-        if tensor.is_floating_point() and not torch.isfinite(tensor).all()
-    ]
-
-
-def describe_backbone(checkpoint) -> str:
-    """Name the backbone that a checkpoint of mmengine was trained with.
-
-    The configuration inside a checkpoint is Python text. It is parsed and
-    never run, since a file may come from anywhere.
-
-    Args:
-        checkpoint (Any): As loaded; it need not hold ``meta.cfg``.
-
-    Returns:
-        str: ``"MobileFormer(arch='mf-285m')"``, or ``''`` if unknown.
-    """
-    for key in ('meta', 'cfg'):
-        checkpoint = (
-            checkpoint.get(key) if isinstance(checkpoint, Mapping) else None)
-    text = checkpoint
-    try:
-        tree = ast.parse(text if isinstance(text, str) else '')
-    except SyntaxError:
-        return ''
-    for node in ast.walk(tree):
-        if (isinstance(node, ast.keyword) and node.arg == 'backbone'
-                and isinstance(node.value, ast.Call)):
-            values = {
-                item.arg: item.value.value
-                for item in node.value.keywords
-                if isinstance(item.value, ast.Constant)
-            }
-            known = ', '.join(f'{key}={values[key]!r}'
-                              for key in ('arch', 'depth') if key in values)
-            return f"{values.get('type', '')}({known})"
-    return ''
-
-
-def _few(names: list[str]) -> str:
-    """The first few names, and that there are more."""
-    more = ', ...' if len(names) > _SHOWN else ''
-    return ', '.join(names[:_SHOWN]) + more
+def _pairs(texts: Mapping[str, str]) -> list[str]:
+    return [f'{name}: {text}' for name, text in texts.items()]

@@ -9,7 +9,9 @@ from torch import Tensor, nn
 
 from ..compat import load_checkpoint
 from ..errors import UserError
-from .matching import compare, describe_backbone, find_prefix, non_finite
+from .matching import compare, find_prefix
+from .origin import describe_backbone, trained_pixels
+from .weights import few, named_weights, require_possible
 
 _SETTING = 'model.backbone.init_cfg'
 
@@ -30,10 +32,17 @@ class PretrainedEncoder:
         checkpoint (str, optional): File or URL. None raises when the weights
             are initialised, so that no run starts from random weights
             because a setting was forgotten. Defaults to None.
+        allow_other_pixels (bool): Whether the encoder may get pixels of
+            another mean, deviation or channel order than it was trained
+            with, which :class:`CheckpointMatchHook` compares. Defaults to
+            False.
     """
 
-    def __init__(self, checkpoint: str | None = None) -> None:
+    def __init__(self,
+                 checkpoint: str | None = None,
+                 allow_other_pixels: bool = False) -> None:
         self.checkpoint = checkpoint
+        self.allow_other_pixels = allow_other_pixels
 
     def __call__(self, module: nn.Module) -> None:
         """Fill ``module`` with the checkpoint's weights.
@@ -59,6 +68,10 @@ class PretrainedEncoder:
             f"tensors from {self.checkpoint} (prefix '{prefix}')",
             logger='current')
         self._keep(module)
+        # For whoever knows the pixels that the module is going to get.
+        module.pretrained_from = self.checkpoint
+        module.pretrained_pixels = (
+            None if self.allow_other_pixels else trained_pixels(checkpoint))
 
     def _select(self, module: nn.Module,
                 checkpoint: Mapping) -> tuple[dict[str, Tensor], str]:
@@ -69,12 +82,12 @@ class PretrainedEncoder:
             they had in the file.
         """
         needed = module.state_dict()
-        tensors = _tensors_of(checkpoint)
+        tensors = _weights_of(checkpoint)
         prefix = find_prefix(needed, tensors)
         if prefix is None:
-            names = ', '.join(list(tensors)[:3]) or 'no tensors at all'
+            names = few(tensors) or 'no tensors at all'
             raise self._wrong(module, checkpoint, 'none of its tensors is '
-                              f'there (the file holds {names}, ...)')
+                              f'there (the file holds {names})')
         found = {
             key[len(prefix):]: tensor
             for key, tensor in tensors.items() if key.startswith(prefix)
@@ -91,14 +104,8 @@ class PretrainedEncoder:
         if mismatch:
             raise self._wrong(module, checkpoint,
                               f"under the prefix '{prefix}' {mismatch}")
-        broken = non_finite(found)
-        if broken:
-            raise UserError(
-                f"checkpoint '{self.checkpoint}' holds NaN or infinite values "
-                f'in {len(broken)} tensors of the encoder '
-                f'({", ".join(broken[:3])}): the run that wrote it diverged; '
-                'take an earlier checkpoint')
-        return found, prefix
+        require_possible(found, self.checkpoint, 'of the encoder')
+        return {name: found[name] for name in needed if name in found}, prefix
 
     def _wrong(self, module: nn.Module, checkpoint: Mapping,
                reason: str) -> UserError:
@@ -127,14 +134,9 @@ class PretrainedEncoder:
         module.init_cfg = dict(type='Pretrained', checkpoint=self.checkpoint)
 
 
-def _tensors_of(checkpoint) -> dict[str, Tensor]:
-    """The named tensors of a checkpoint, whichever way it nests them."""
-    if not isinstance(checkpoint, Mapping):
-        return {}
-    for key in ('state_dict', 'model'):
-        if isinstance(checkpoint.get(key), Mapping):
-            checkpoint = checkpoint[key]
-    return {
-        key: value
-        for key, value in checkpoint.items() if isinstance(value, Tensor)
-    }
+def _weights_of(checkpoint: Mapping) -> dict:
+    """The named weights of a checkpoint, whichever way it nests them."""
+    weights = named_weights(checkpoint)
+    if isinstance(weights.get('model'), Mapping):
+        weights = named_weights(weights['model'])
+    return weights

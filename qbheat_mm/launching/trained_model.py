@@ -6,12 +6,19 @@ from dataclasses import dataclass
 from mmengine.config import Config
 from mmengine.registry import MODELS, init_default_scope
 from mmpretrain.registry import MODELS as MMPRETRAIN_MODELS
-from torch import Tensor, nn
+from torch import nn
 
 from ..analysis.pixels import PixelSpace
 from ..compat import load_checkpoint
 from ..engine import PretrainedEncoder
-from ..engine.matching import compare, describe_backbone, non_finite
+from ..engine.matching import compare
+from ..engine.origin import (
+    describe_backbone,
+    pixels_of,
+    require_pixels,
+    trained_pixels,
+)
+from ..engine.weights import named_weights, require_possible
 from ..errors import UserError
 from ..models.selfsup import QBHeat
 
@@ -71,7 +78,7 @@ def load_pretraining(model: QBHeat, checkpoint: str) -> dict:
             finite.
     """
     content = load_checkpoint(checkpoint, map_location='cpu')
-    tensors = _tensors(content)
+    tensors = named_weights(content)
     needed = model.state_dict()
     _require_parts(needed, tensors, checkpoint)
     found = {name: tensors[name] for name in needed if name in tensors}
@@ -83,12 +90,10 @@ def load_pretraining(model: QBHeat, checkpoint: str) -> dict:
             f"checkpoint '{checkpoint}'{origin} does not fit the "
             f'configuration: {mismatch}; give the configuration that it was '
             'trained with')
-    broken = non_finite(found)
-    if broken:
-        raise UserError(
-            f"checkpoint '{checkpoint}' holds NaN or infinite values in "
-            f'{len(broken)} tensors ({", ".join(broken[:3])}): the run that '
-            'wrote it diverged; take an earlier checkpoint')
+    require_possible(found, checkpoint)
+    require_pixels(trained_pixels(content), pixels_of(model.data_preprocessor),
+                   checkpoint, 'give the configuration that it was trained '
+                   'with')
     model.load_state_dict(found, strict=False)
     meta = content.get('meta')
     meta = meta if isinstance(meta, Mapping) else {}
@@ -118,7 +123,11 @@ def load_encoder(cfg: Config, path: str, checkpoint: str) -> TrainedEncoder:
         model.get('data_preprocessor') or cfg.get('data_preprocessor') or {})
     settings.setdefault('type', 'SelfSupDataPreprocessor' if 'predictor' in
                         model else 'ClsDataPreprocessor')
-    pixels = PixelSpace(MMPRETRAIN_MODELS.build(settings))
+    preprocessor = MMPRETRAIN_MODELS.build(settings)
+    require_pixels(backbone.pretrained_pixels, pixels_of(preprocessor),
+                   checkpoint, 'give the configuration that it was trained '
+                   'with')
+    pixels = PixelSpace(preprocessor)
     return TrainedEncoder(backbone.eval(), pixels)
 
 
@@ -139,19 +148,6 @@ def training_size(cfg: Config) -> tuple[int, int] | None:
             if 'Crop' in str(step.get('type', '')) and size is not None:
                 return (size, size) if isinstance(size, int) else tuple(size)
     return None
-
-
-def _tensors(content) -> dict[str, Tensor]:
-    """Named tensors of a checkpoint, without a wrapper's prefix."""
-    if isinstance(content, Mapping) and isinstance(
-            content.get('state_dict'), Mapping):
-        content = content['state_dict']
-    if not isinstance(content, Mapping):
-        return {}
-    return {
-        name.removeprefix('module.'): tensor
-        for name, tensor in content.items() if isinstance(tensor, Tensor)
-    }
 
 
 def _require_parts(needed: Mapping, found: Mapping, checkpoint: str) -> None:

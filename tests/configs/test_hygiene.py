@@ -44,7 +44,8 @@ def test_runs_are_reproducible_and_kept_small(name):
     # 2,400 epochs must not fill a disk, and an epoch be lost at most.
     assert hooks.checkpoint.interval == 1
     assert hooks.checkpoint.max_keep_ckpts <= 3
-    for hook in ('CheckpointMatchHook', 'RandomStateHook',
+    assert hooks.checkpoint.type == 'SafeCheckpointHook'
+    for hook in ('CheckpointMatchHook', 'RandomStateHook', 'ResumeHook',
                  'StopOnNonFiniteLossHook'):
         assert hook in [h.type for h in hooks.values()], hook
     assert cfg.randomness.seed is not None

@@ -7,6 +7,8 @@ from mmengine.config import ConfigDict
 from mmengine.runner import Runner
 from mmengine.visualization import Visualizer
 
+from qbheat_mm.errors import UserError
+
 from .conftest import CLASSES
 
 
@@ -60,3 +62,30 @@ def test_inferencer_draws(trained, image, tmp_path):
     drawn = mmcv.imread(str(tmp_path / 'out/vis/0.png'))
     assert (drawn != mmcv.imread(image)).any()
     assert (tmp_path / 'out/preds/0.json').is_file()
+
+
+def test_inferencer_takes_the_configuration_from_the_checkpoint(trained,
+                                                                image):
+    inferencer = DetInferencer(weights=trained[1], device='cpu',
+                               show_progress=False)
+    assert len(inferencer(image)['predictions'][0]['scores']) == 9
+
+
+def test_inferencer_runs_no_text_of_a_checkpoint(trained, tmp_path):
+    flag, file = tmp_path / 'executed', tmp_path / 'evil.pth'
+    content = torch.load(trained[1], weights_only=False)
+    content['meta']['cfg'] += f"\n__import__('os').mkdir({str(flag)!r})\n"
+    for hub in (content.pop('message_hub'), None):
+        if hub is not None:
+            hub['runtime_info']['cfg'] = content['meta']['cfg']
+            torch.save(dict(content, message_hub=hub), file)
+        else:
+            torch.save(content, file)
+        with pytest.raises(UserError) as error:
+            DetInferencer(weights=str(file), device='cpu')
+        assert not flag.exists()
+        message = str(error.value)
+        assert str(file) in message and '__import__' in message
+        assert '\n' not in message
+    # Its weights are as good as before.
+    init_detector(trained[0], str(file), device='cpu')

@@ -1,5 +1,7 @@
 """Fine-tuning that was interrupted ends like fine-tuning that was not."""
+import ast
 import copy
+import os
 
 import pytest
 import torch
@@ -8,8 +10,9 @@ from mmengine.hooks import Hook
 from mmengine.runner import Runner
 
 from qbheat_mm.compat import load_checkpoint
+from qbheat_mm.errors import UserError
 
-from .conftest import CONFIGS
+from .conftest import CLASSES, CONFIGS, write_coco
 
 
 class Interruption(Exception):
@@ -74,3 +77,47 @@ def test_interrupted_and_resumed(tuning_config, tmp_path):
     for a, b in zip(whole['optimizer']['state'].values(),
                     parts['optimizer']['state'].values()):
         assert torch.equal(a['exp_avg'], b['exp_avg'])
+
+
+def test_a_frozen_run_is_resumed_without_its_encoder(tiny_config, tmp_path):
+    tiny_config.model.backbone.init_cfg = None
+    runner = Runner.from_cfg(tiny_config)
+    encoder = str(tmp_path / 'encoder.pth')
+    torch.save(runner.model.backbone.state_dict(), encoder)
+    shipped = Config.fromfile(
+        CONFIGS / 'qbheat/coco/mf-dec-211_mf-285m_frozen_8xb2-500e_coco.py')
+    tiny_config.model.backbone.init_cfg = dict(
+        shipped.model.backbone.init_cfg, checkpoint=encoder)
+    tiny_config.work_dir = str(tmp_path / 'frozen')
+    Runner.from_cfg(copy.deepcopy(tiny_config)).train()
+    saved = load_checkpoint(f'{tiny_config.work_dir}/epoch_1.pth')
+    os.remove(encoder)
+
+    tiny_config.model.backbone.init_cfg.checkpoint = None
+    tiny_config.train_cfg.max_epochs = 2
+    with pytest.raises(UserError, match='no encoder weights'):
+        Runner.from_cfg(copy.deepcopy(tiny_config)).train()
+    tiny_config.resume = True
+    Runner.from_cfg(copy.deepcopy(tiny_config)).train()
+    resumed = load_checkpoint(f'{tiny_config.work_dir}/epoch_2.pth')
+    for name, tensor in resumed['state_dict'].items():
+        if name.startswith('backbone.'):
+            assert torch.equal(tensor, saved['state_dict'][name]), name
+
+
+def test_the_suggested_setting_lets_a_detector_have_other_classes(
+        tiny_config, coco_root):
+    cfg = tiny_config
+    cfg.val_cfg = cfg.val_dataloader = cfg.val_evaluator = None
+    Runner.from_cfg(copy.deepcopy(cfg)).train()
+    write_coco(coco_root, classes=CLASSES[:2])
+    cfg.train_dataloader.dataset.metainfo = dict(classes=CLASSES[:2])
+    cfg.model.bbox_head.num_classes = 2
+    cfg.load_from = f'{cfg.work_dir}/epoch_1.pth'
+    with pytest.raises(UserError) as error:
+        Runner.from_cfg(copy.deepcopy(cfg)).train()
+    setting, text = str(error.value).split('--cfg-options ')[1].split('=', 1)
+    allowed = ast.literal_eval(text.strip('"'))
+    assert allowed and all('cls' in name for name in allowed)
+    cfg.merge_from_dict({setting: allowed})
+    Runner.from_cfg(cfg).train()

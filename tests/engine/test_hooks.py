@@ -1,9 +1,17 @@
 # Copyright (c) QB-Heat MM authors. All rights reserved.
+import ast
+
 import pytest
 import torch
 from mmengine.config import Config
 from mmengine.dataset import BaseDataset
-from mmengine.model import BaseModel
+from mmengine.evaluator import BaseMetric, Evaluator
+from mmengine.model import (
+    BaseDataPreprocessor,
+    BaseModel,
+    BaseModule,
+    ImgDataPreprocessor,
+)
 from mmengine.runner import Runner
 from torch import nn
 
@@ -31,24 +39,45 @@ class Network(BaseModel):
     def forward(self, inputs=None, mode='loss', **kwargs):
         x = torch.ones(1, self.backbone.in_features)
         loss = self.head(self.backbone(x)).square().mean()
+        if mode == 'predict':
+            return [loss]
         if self.steps == self.breaks_after:
             loss = loss / 0.
         self.steps += 1
         return dict(loss_box=loss, loss_class=torch.tensor(0.25))
 
 
-def build(work_dir, model=None, hooks=(), **settings):
-    return Runner(
+class Count(BaseMetric):
+
+    def process(self, data_batch, data_samples):
+        self.results.append(0)
+
+    def compute_metrics(self, results):
+        return dict(count=len(results))
+
+
+class QuickRunner(Runner):
+    """One that does not ask the machine for its compilers, for seconds."""
+
+    def _log_env(self, env_cfg):
+        pass
+
+
+def build(work_dir, model=None, hooks=(), tested=False, **settings):
+    loader = dict(dataset=Numbers(), batch_size=2, num_workers=0,
+                  sampler=dict(type='DefaultSampler'))
+    test = dict(test_dataloader=loader, test_cfg=dict(),
+                test_evaluator=Evaluator(Count())) if tested else {}
+    return QuickRunner(
         model=model or Network(),
         work_dir=str(work_dir),
-        train_dataloader=dict(
-            dataset=Numbers(), batch_size=2, num_workers=0,
-            sampler=dict(type='DefaultSampler')),
+        train_dataloader=loader,
+        **test,
         train_cfg=dict(by_epoch=True, max_epochs=3),
         optim_wrapper=dict(optimizer=dict(type='SGD', lr=0.01)),
         custom_hooks=list(hooks),
         log_level='ERROR',
-        cfg=Config(settings),
+        cfg=Config(settings, format_python_code=False),
         **settings)
 
 
@@ -101,6 +130,32 @@ def test_the_stop_names_the_last_checkpoint_that_is_good(tmp_path):
     assert message.endswith(f'--resume {tmp_path / "epoch_1.pth"}')
 
 
+def test_the_newest_good_checkpoint_is_named_not_the_oldest(tmp_path):
+    message = refusal(tmp_path, Network(breaks_after=4), [STOP])
+    assert f'the last good checkpoint is {tmp_path / "epoch_2.pth"}' in message
+
+
+def test_a_cut_checkpoint_does_not_hide_that_the_loss_is_not_finite(tmp_path):
+    train(tmp_path)
+    for name in ('epoch_2.pth', 'epoch_3.pth'):
+        (tmp_path / name).write_bytes((tmp_path / name).read_bytes()[:-99])
+    message = refusal(tmp_path, Network(breaks_after=0), [STOP])
+    assert 'the loss is not finite in iteration 1 of epoch 1' in message
+    assert f'the last good checkpoint is {tmp_path / "epoch_1.pth"}' in message
+
+
+def test_weights_that_are_not_finite_are_told_as_such(tmp_path):
+    model = Network()
+    model.head.bias.data.fill_(float('nan'))
+    message = refusal(tmp_path, model, [STOP])
+    assert 'before the first step (head.bias)' in message
+    assert 'the initialisation' in message and 'lr' not in message
+    file = tmp_path / 'a.pth'
+    torch.save(dict(state_dict=model.state_dict()), file)
+    message = refusal(tmp_path, Network(), [STOP], load_from=str(file))
+    assert f"checkpoint '{file}'" in message and 'lr' not in message
+
+
 def test_a_finite_loss_goes_on(tmp_path):
     assert train(tmp_path, hooks=[STOP]).iter == 6
 
@@ -127,6 +182,27 @@ def test_a_run_that_has_its_checkpoint_starts(tmp_path):
     assert train(tmp_path / 'b', hooks=[REQUIRE, MATCH], resume=True).iter == 6
 
 
+def test_a_test_needs_a_checkpoint_and_is_content_with_one(tmp_path):
+    train(tmp_path / 'a')
+    file = str(tmp_path / 'a/epoch_3.pth')
+
+    def evaluate(how):
+        runner = build(tmp_path / 'b', hooks=[REQUIRE], tested=True,
+                       load_from=file if how == 'load_from' else None)
+        if how == 'by hand':
+            runner.load_checkpoint(file)
+        return runner.test()
+
+    assert evaluate('load_from') == evaluate('by hand') == dict(count=2)
+    with pytest.raises(UserError, match='random weights.*load_from=FILE'):
+        evaluate('with nothing')
+    # Training would initialise again what was loaded by hand.
+    runner = build(tmp_path / 'b', hooks=[REQUIRE])
+    runner.load_checkpoint(file)
+    with pytest.raises(UserError, match='load_from is not set'):
+        runner.train()
+
+
 @pytest.mark.parametrize('resume', [False, True])
 def test_a_checkpoint_of_another_architecture_is_refused(tmp_path, resume):
     train(tmp_path / 'a', Network(width=5))
@@ -149,6 +225,101 @@ def test_a_checkpoint_that_lacks_tensors_is_refused_unless_allowed(tmp_path):
     assert 'model.backbone.init_cfg.checkpoint instead of load_from' in message
     train(tmp_path, hooks=[dict(MATCH, allow_missing=['head.'])],
           load_from=str(file))
+
+
+@pytest.mark.parametrize('change,words', [
+    (lambda w: w.numpy(), 'a numpy.ndarray'), (lambda w: w.bool(), 'bool in'),
+    (lambda w: w.to(torch.int8), 'int8 in'), (lambda w: w.to_sparse(), 'spar'),
+    (lambda w: w.to('meta'), 'without values'), (lambda w: 3, 'a int'),
+    (lambda w: w * float('nan'), 'holds NaN'),
+])
+@pytest.mark.parametrize('part,allowed', [('backbone.weight', []),
+                                          ('head.weight', ['head.'])])
+def test_what_would_load_as_something_else_is_refused(tmp_path, change, words,
+                                                      part, allowed):
+    weights = Network().state_dict()
+    weights[part] = change(weights[part])
+    file = tmp_path / 'a.pth'
+    torch.save(dict(state_dict=dict(weights)), file)
+    message = refusal(tmp_path, hooks=[dict(MATCH, allow_missing=allowed)],
+                      load_from=str(file))
+    assert words in message and part in message and str(file) in message
+
+
+@pytest.mark.parametrize('names,suggestion', [
+    (['head.0.weight'], "['head.0.weight']"), (['head.1.bias'], 'head.1.bias'),
+    (['head.1.weight', 'head.1.bias'], "['head.1.']"),
+    (['head.0.weight', 'head.1.weight', 'head.1.bias'], "['head.']"),
+    (['head.1.bias', 'neck.weight', 'neck.bias'],
+     "['head.1.bias', 'neck.']"),
+])
+def test_the_part_that_differs_is_suggested(tmp_path, names, suggestion):
+    model = Network()
+    model.neck = nn.Linear(2, 2)
+    model.head = nn.Sequential(nn.Linear(1, 3, bias=False), nn.Linear(3, 1))
+    state = {name: tensor for name, tensor in model.state_dict().items()
+             if name not in names}
+    file = tmp_path / 'a.pth'
+    torch.save(dict(state_dict=state), file)
+    message = refusal(tmp_path, model, [MATCH], load_from=str(file))
+    setting = 'default_hooks.checkpoint_match.allow_missing='
+    assert suggestion in message.split(setting)[1]
+    allowed = ast.literal_eval(message.split(setting)[1].strip('"'))
+    train(tmp_path, model, [dict(MATCH, allow_missing=allowed)],
+          load_from=str(file))
+
+
+class Preprocessor(ImgDataPreprocessor):
+    """One that has pixels to compare and leaves numbers as they are."""
+
+    forward = BaseDataPreprocessor.forward
+
+
+def pixels(mean):
+    return Preprocessor(mean=[mean], std=[1.], bgr_to_rgb=True)
+
+
+def test_other_pixels_are_refused_unless_allowed(tmp_path):
+    cfg = Config(dict(model=dict(data_preprocessor=dict(
+        mean=[127.5], std=[1.], bgr_to_rgb=True)))).pretty_text
+    file = str(tmp_path / 'a.pth')
+    torch.save(dict(state_dict=Network().state_dict(), meta=dict(cfg=cfg)),
+               file)
+    encoder = dict(type='PretrainedEncoder', checkpoint=file)
+    for mean in (127.5, 50.):
+        whole, part = Network(), Network()
+        part.backbone = Part(encoder)
+        for model in (whole, part):
+            model.data_preprocessor = pixels(mean)
+        if mean == 127.5:
+            train(tmp_path, whole, [MATCH], load_from=file)
+            train(tmp_path, part, [MATCH])
+            continue
+        message = refusal(tmp_path, whole, [MATCH], load_from=file)
+        assert 'mean 127.5' in message and 'mean 50' in message
+        assert message.endswith(
+            'default_hooks.checkpoint_match.allow_other_pixels=True')
+        message = refusal(tmp_path, part, [MATCH])
+        assert file in message and message.endswith(
+            'model.backbone.init_cfg.allow_other_pixels=True')
+        train(tmp_path, whole, [dict(MATCH, allow_other_pixels=True)],
+              load_from=file)
+        part.backbone = Part(dict(encoder, allow_other_pixels=True))
+        train(tmp_path, part, [MATCH])
+
+
+class Part(BaseModule):
+    """The encoder of :class:`Network` with an initialisation of its own."""
+
+    in_features = 2
+
+    def __init__(self, init_cfg):
+        super().__init__(init_cfg)
+        self.weight = nn.Parameter(torch.zeros(1, 2))
+        self.bias = nn.Parameter(torch.zeros(1))
+
+    def forward(self, x):
+        return nn.functional.linear(x, self.weight, self.bias)
 
 
 def test_more_than_the_model_needs_is_fine(tmp_path):

@@ -9,7 +9,8 @@ from mmpretrain.registry import MODELS
 from torch import nn
 
 from qbheat_mm.engine import pretrained_encoder
-from qbheat_mm.engine.matching import describe_backbone, find_prefix
+from qbheat_mm.engine.matching import find_prefix
+from qbheat_mm.engine.origin import describe_backbone
 from qbheat_mm.errors import UserError
 
 RESNET = dict(type='mmpretrain.ResNet', depth=18, base_channels=4,

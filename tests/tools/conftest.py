@@ -95,7 +95,8 @@ val_evaluator = dict(type='CocoMetric', ann_file='{data}/coco.json')
 test_evaluator = val_evaluator
 model = dict(
     type='RetinaNet',
-    data_preprocessor=dict(type='DetDataPreprocessor', pad_size_divisor=32),
+    data_preprocessor=dict(type='DetDataPreprocessor', mean=[127.5] * 3,
+                           std=[64.] * 3, pad_size_divisor=32),
     backbone=dict(type='ResNet', depth=18, base_channels=4, stem_channels=4,
                   out_indices=(2, 3), frozen_stages=4, norm_eval=True),
     neck=dict(type='FPN', in_channels=[16, 32], out_channels=8, num_outs=3),

@@ -6,6 +6,8 @@ import sys
 import pytest
 import torch
 
+from qbheat_mm.compat import load_checkpoint
+
 from .conftest import ROOT
 
 
@@ -97,6 +99,33 @@ def test_missing_checkpoint(error_of, classifier_config):
     for args in (['train.py', classifier_config, '--resume', 'none.pth'],
                  ['test.py', classifier_config, 'none.pth']):
         assert "checkpoint 'none.pth'" in error_of(*args)
+
+
+@pytest.mark.parametrize('absent,words', [
+    ('optimizer', 'lacks the state of the optimizer'),
+    ('param_schedulers', 'holds 0 schedules'), ('meta', 'how far training')])
+def test_resuming_from_a_part_of_a_checkpoint(error_of, tmp_path, absent,
+                                              words, classifier_config,
+                                              trained_classifier):
+    content = load_checkpoint(str(trained_classifier / 'epoch_3.pth'))
+    del content[absent]
+    torch.save(content, tmp_path / 'part.pth')
+    line = error_of('train.py', classifier_config, '--resume', 'part.pth')
+    assert "checkpoint 'part.pth'" in line and words in line
+    assert 'load_from=FILE' in line
+
+
+@pytest.mark.parametrize('change,words', [
+    (lambda w: w.numpy(), 'numpy.ndarray'), (lambda w: w.bool(), 'bool in'),
+    (lambda w: w / 0, 'NaN or infinite')])
+def test_testing_what_are_no_weights(error_of, tmp_path, change, words,
+                                     classifier_config, trained_classifier):
+    content = load_checkpoint(str(trained_classifier / 'epoch_3.pth'))
+    name = 'backbone.bn1.running_var'
+    content['state_dict'][name] = change(content['state_dict'][name])
+    torch.save(content, tmp_path / 'a.pth')
+    line = error_of('test.py', classifier_config, 'a.pth')
+    assert "checkpoint 'a.pth'" in line and words in line and name in line
 
 
 def test_predictions_need_a_pickle_file(error_of, tmp_path,

@@ -17,7 +17,8 @@ from mmpretrain.registry import MODELS
 from torch import Tensor
 
 from qbheat_mm.compat import load_checkpoint
-from qbheat_mm.engine.matching import Mismatch, compare, non_finite
+from qbheat_mm.engine.matching import Mismatch, compare
+from qbheat_mm.engine.weights import require_possible
 from qbheat_mm.errors import UserError
 from qbheat_mm.launching import report_user_errors, require_file
 
@@ -143,12 +144,7 @@ def read_published(path: str) -> dict[str, Tensor]:
     if not tensors:
         raise UserError(f"checkpoint '{path}' holds no named tensors, neither "
                         "at its top nor under 'state_dict'")
-    broken = non_finite(tensors)
-    if broken:
-        raise UserError(
-            f"checkpoint '{path}' holds NaN or infinite values in "
-            f'{len(broken)} tensors ({", ".join(broken[:3])}): copy or '
-            'download it again')
+    require_possible(tensors, path)
     return tensors
 
 
@@ -206,7 +202,7 @@ def main() -> None:
     state = convert(model, tensors)
     target = Path(args.dst)
     target.parent.mkdir(parents=True, exist_ok=True)
-    # The part of the configuration by which errors name the network.
+    # By this part errors name the network, and its pixels are compared.
     text = Config(dict(model=cfg.model)).pretty_text
     torch.save(dict(state_dict=state, meta=dict(cfg=text)), target)
     print(f'mf-{name}: {len(tensors)} tensors of {args.src} became '

@@ -4,8 +4,11 @@ from .check_folders_hook import CheckFoldersHook
 from .checkpoint_hooks import CheckpointMatchHook, RequireCheckpointHook
 from .non_finite_loss_hook import StopOnNonFiniteLossHook
 from .random_state_hook import RandomStateHook
+from .resume_hook import ResumeHook
+from .safe_checkpoint_hook import SafeCheckpointHook
 
 __all__ = [
     'AnalysisHook', 'CheckFoldersHook', 'CheckpointMatchHook',
-    'RandomStateHook', 'RequireCheckpointHook', 'StopOnNonFiniteLossHook'
+    'RandomStateHook', 'RequireCheckpointHook', 'ResumeHook',
+    'SafeCheckpointHook', 'StopOnNonFiniteLossHook'
 ]

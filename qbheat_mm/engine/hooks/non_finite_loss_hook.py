@@ -5,22 +5,44 @@ from pathlib import Path
 
 import torch
 from mmengine.hooks import Hook
+from mmengine.model import is_model_wrapper
 from mmengine.registry import HOOKS
 from mmengine.runner import Runner
 
 from ...compat import load_checkpoint
 from ...errors import UserError
-from ..matching import non_finite
+from ..weights import few, impossible, named_weights
 
 
 @HOOKS.register_module()
 class StopOnNonFiniteLossHook(Hook):
     """Stop with one line when the loss is NaN or infinite.
 
+    Weights that are not finite before the first step are told as what they
+    are, since no other learning rate helps against them.
+
     Checked in every iteration, before a checkpoint of the ruined weights can
     be written. mmengine reads the loss of each iteration from the device for
     its log anyhow, so that the check costs nothing more.
     """
+
+    def before_train(self, runner: Runner) -> None:
+        """Check the weights with which the run starts.
+
+        Raises:
+            UserError: Naming the first that are not finite, and their origin.
+        """
+        model = runner.model
+        model = model.module if is_model_wrapper(model) else model
+        broken = impossible(model.state_dict())
+        if broken:
+            source = runner._load_from
+            origin = f"checkpoint '{source}'" if source else (
+                'the initialisation (init_cfg, pretrained)')
+            raise UserError(
+                f'{len(broken)} tensors of the model hold NaN or infinite '
+                f'values before the first step ({few(broken)}): they come '
+                f'from {origin}; take other weights')
 
     def after_train_iter(self,
                          runner: Runner,
@@ -71,7 +93,11 @@ def last_good_checkpoint(work_dir: str) -> str | None:
     files = [*Path(work_dir).glob('epoch_*.pth'),
              *Path(work_dir).glob('iter_*.pth')]
     for file in sorted(files, key=lambda file: -file.stat().st_mtime_ns):
-        content = load_checkpoint(str(file), map_location='cpu')
-        if not non_finite(content['state_dict']):
+        try:
+            content = load_checkpoint(str(file), map_location='cpu')
+        # A damaged file is not the matter here, and not good.
+        except (UserError, FileNotFoundError):
+            continue
+        if not impossible(named_weights(content)):
             return str(file)
     return None

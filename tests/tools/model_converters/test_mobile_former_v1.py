@@ -11,7 +11,7 @@ from mmengine.config import Config
 from mmengine.registry import DefaultScope, init_default_scope
 from mmpretrain.registry import MODELS
 
-from qbheat_mm.engine.matching import describe_backbone
+from qbheat_mm.engine.origin import describe_backbone
 from qbheat_mm.errors import UserError
 
 from .published_weights import DATA, image, listed_shapes, weights

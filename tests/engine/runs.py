@@ -1,0 +1,164 @@
+# Copyright (c) QB-Heat MM authors. All rights reserved.
+"""Tiny runs with the hooks of the shipped configurations."""
+import pytest
+import torch
+from mmengine.config import Config
+from mmengine.dataset import BaseDataset
+from mmengine.evaluator import BaseMetric, Evaluator
+from mmengine.hooks import Hook
+from mmengine.model import BaseModel, BaseModule
+from mmengine.runner import Runner
+
+import qbheat_mm  # noqa: F401
+from qbheat_mm.errors import UserError
+
+
+class Numbers(BaseDataset):
+
+    def __init__(self):
+        super().__init__()
+
+    def load_data_list(self):
+        return [dict(x=i) for i in range(4)]
+
+
+class Encoder(BaseModule):
+
+    def __init__(self, width, init_cfg=None):
+        super().__init__(init_cfg)
+        self.fc = torch.nn.Linear(width, 1)
+        self.fc.requires_grad_(False)
+
+
+class Network(BaseModel):
+
+    def __init__(self, width=2, init_cfg=None):
+        super().__init__()
+        self.backbone = Encoder(width, init_cfg)
+        self.head = torch.nn.Linear(1, 1)
+
+    def forward(self, inputs=None, mode='loss', **kwargs):
+        x = self.head(self.backbone.fc(torch.ones(1, 2)))
+        if mode == 'predict':
+            return [x]
+        return dict(loss=(x - 3).square().mean())
+
+
+class Score(BaseMetric):
+    """One given score after another."""
+
+    def __init__(self, scores):
+        super().__init__()
+        self.scores, self.calls = scores, 0
+
+    def process(self, data_batch, data_samples):
+        self.results.append(0)
+
+    def compute_metrics(self, results):
+        self.calls += 1
+        return dict(acc=self.scores[self.calls - 1])
+
+
+class Stop(Exception):
+    """A kill: nothing of the run catches it."""
+
+
+class StopHook(Hook):
+    """Stop at the n-th call of one of the runner's places."""
+    priority = 'VERY_HIGH'
+
+    def __init__(self, place, call=1):
+        self.calls = 0
+
+        def stop(*args, **kwargs):
+            self.calls += 1
+            if self.calls == call:
+                raise Stop
+
+        setattr(self, place, stop)
+
+
+class QuickRunner(Runner):
+    """One that does not ask the machine for its compilers, for seconds."""
+
+    def _log_env(self, env_cfg):
+        pass
+
+
+def build(work_dir, epochs=3, scores=(1, 2, 3), hooks=(), init_cfg=None,
+          checkpoint=(), val_interval=1, **settings):
+    """A runner with the hooks of the shipped configurations.
+
+    Args:
+        work_dir (Path): Where checkpoints are written.
+        epochs (int): How many epochs of two iterations.
+        scores (Sequence[float]): What one evaluation after another gives.
+        hooks (Sequence[dict]): Further hooks.
+        init_cfg (dict, optional): Of the encoder.
+        checkpoint (dict): Settings of the hook that writes checkpoints.
+        val_interval (int): Epochs from one evaluation to the next.
+        settings (Any): Of the runner, as ``resume``.
+    """
+    torch.manual_seed(0)
+    loader = dict(dataset=Numbers(), batch_size=2, num_workers=0,
+                  sampler=dict(type='DefaultSampler', shuffle=False))
+    runner = QuickRunner(
+        model=Network(init_cfg=init_cfg), work_dir=str(work_dir),
+        train_dataloader=loader, val_dataloader=loader, val_cfg=dict(),
+        val_evaluator=Evaluator(Score(scores)),
+        train_cfg=dict(by_epoch=True, max_epochs=epochs,
+                       val_interval=val_interval),
+        optim_wrapper=dict(
+            optimizer=dict(type='SGD', lr=0.01, momentum=0.9)),
+        param_scheduler=dict(type='MultiStepLR', milestones=[2]),
+        default_hooks=dict(
+            checkpoint={
+                'type': 'SafeCheckpointHook', 'interval': 1,
+                'max_keep_ckpts': 1, 'save_best': 'acc', **dict(checkpoint)
+            },
+            checkpoint_match=dict(type='CheckpointMatchHook'),
+            resume=dict(type='ResumeHook'),
+            stop=dict(type='StopOnNonFiniteLossHook')),
+        custom_hooks=list(hooks), log_level='ERROR',
+        randomness=dict(seed=0), **settings,
+        cfg=Config(settings, format_python_code=False))
+    return runner
+
+
+def train(*args, stop=None, **kwargs):
+    runner = build(*args, **kwargs)
+    if stop is None:
+        runner.train()
+    else:
+        runner.register_hook(stop)
+        with pytest.raises(Stop):
+            runner.train()
+    return runner
+
+
+def refusal(*args, **kwargs):
+    with pytest.raises(UserError) as error:
+        build(*args, **kwargs).train()
+    assert '\n' not in str(error.value)
+    return str(error.value)
+
+
+def names(folder):
+    return sorted(path.name for path in folder.glob('*.pth*'))
+
+
+def resumed_epoch(work, **kwargs):
+    """From which epoch a run goes on that is resumed there."""
+    runner = build(work, epochs=5, scores=range(9), resume=True, **kwargs)
+    seen = []
+
+    class Look(Hook):
+
+        def before_train(self, runner):
+            seen.append(runner.epoch)
+            raise Stop
+
+    runner.register_hook(Look())
+    with pytest.raises(Stop):
+        runner.train()
+    return seen[0]
