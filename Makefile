@@ -2,7 +2,7 @@
 # environment first. PYTHON, TORCH, ... : see tools/env/make_env.py.
 PYTHON ?= python3
 
-.PHONY: env demo test lint check clean
+.PHONY: env demo test lint recipes check clean
 
 env:
 	@$(PYTHON) tools/env/make_env.py
@@ -15,6 +15,10 @@ test: env
 
 lint: env
 	.venv/bin/python -m ruff check .
+
+# What the configurations resolve to, for the test that notices changes.
+recipes: env
+	cd tests && ../.venv/bin/python -m configs.reference
 
 check:
 	.venv/bin/python -m qbheat_mm.check_env

@@ -15,3 +15,7 @@ model = dict(
     head=dict(in_channels=1024))
 
 optim_wrapper = dict(optimizer=dict(lr=8e-4, weight_decay=0.1))
+
+# timm's warm-up starts at 1e-4, whatever it leads to.
+warmup, cosine = _base_.param_scheduler
+param_scheduler = [dict(warmup, start_factor=1e-4 / 8e-4), cosine]

@@ -7,6 +7,7 @@ from pathlib import Path
 import mmcv
 import numpy as np
 from mmengine.config import Config
+from mmengine.config import config as reading
 
 ROOT = Path(__file__).parents[2] / 'configs'
 # The demo is run as a whole elsewhere.
@@ -14,6 +15,9 @@ NAMES = sorted(
     name for path in ROOT.rglob('*.py')
     if not (name := path.relative_to(ROOT).as_posix()).startswith(
         ('_base_/', 'demo/')))
+# For every base of another package mmengine reads anew what is installed.
+reading.is_installed = functools.cache(reading.is_installed)
+reading.get_installed_path = functools.cache(reading.get_installed_path)
 SIZE = 64  # pixels of the tiny images
 
 

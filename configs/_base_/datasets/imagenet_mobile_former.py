@@ -1,10 +1,31 @@
-# ImageNet-1K as Mobile-Former (CVPR 2022) was trained on: RandAugment(9, 0.5)
-# and erasing of a fifth of the images, by pixels; bilinear resizing as in the
-# validation of its published weights.
+# ImageNet-1K as Mobile-Former (CVPR 2022) was trained on: timm's RandAugment
+# "rand-m9-mstd0.5" and erasing of a fifth of the images, by pixels; bilinear
+# resizing as in the validation of its published weights.
 _base_ = './imagenet_cls.py'
 
 bgr_mean = [103.53, 116.28, 123.675]
 bgr_std = [57.375, 57.12, 58.395]
+
+# Without timm's "inc1": Posterize and Solarize get weaker with the magnitude,
+# colours go from 0.1 to 1.9 times theirs.
+colours = dict(magnitude_range=(-0.9, 0.9), random_negative_prob=0.)
+policies = [
+    dict(type='AutoContrast'),
+    dict(type='Equalize'),
+    dict(type='Invert'),
+    dict(type='Rotate', magnitude_range=(0, 30)),
+    dict(type='Posterize', magnitude_range=(0, 4)),
+    dict(type='Solarize', magnitude_range=(0, 256)),
+    dict(type='SolarizeAdd', magnitude_range=(0, 110)),
+    dict(type='ColorTransform', **colours),
+    dict(type='Contrast', **colours),
+    dict(type='Brightness', **colours),
+    dict(type='Sharpness', **colours),
+    dict(type='Shear', magnitude_range=(0, 0.3), direction='horizontal'),
+    dict(type='Shear', magnitude_range=(0, 0.3), direction='vertical'),
+    dict(type='Translate', magnitude_range=(0, 0.45), direction='horizontal'),
+    dict(type='Translate', magnitude_range=(0, 0.45), direction='vertical')
+]
 
 train_pipeline = [
     dict(type='LoadNamedImageFromFile'),
@@ -12,7 +33,7 @@ train_pipeline = [
     dict(type='RandomFlip', prob=0.5),
     dict(
         type='RandAugment',
-        policies='timm_increasing',
+        policies=policies,
         num_policies=2,
         total_level=10,
         magnitude_level=9,

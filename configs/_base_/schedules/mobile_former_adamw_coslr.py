@@ -14,7 +14,7 @@ optim_wrapper = dict(
 param_scheduler = [
     dict(
         type='LinearLR',
-        start_factor=0.1,
+        start_factor=0.1,  # from 1e-4, as timm
         by_epoch=True,
         begin=0,
         end=3,

@@ -3,18 +3,12 @@
 
 The cells are written from the paper; a dict has one value per encoder.
 """
-import functools
 import math
-import re
 
 import pytest
-import torch
-from mmengine.model import BaseModel
-from mmengine.optim import build_optim_wrapper
-from mmengine.registry import MODELS, DefaultScope
-from mmengine.runner import Runner
 from torch import nn
 
+from .built import ITERATIONS, build, groups_of, learning_rates
 from .shipped import find, load
 
 ENCODERS = ('285m', '1.0g', '3.7g')
@@ -66,14 +60,6 @@ def recipes():
 
 RECIPES = dict(recipes())
 every_recipe = pytest.mark.parametrize('name', RECIPES)
-
-
-@functools.cache
-def build(name):
-    cfg = load(name)
-    with DefaultScope.overwrite_default_scope('mmpretrain'), \
-            torch.device('meta'):
-        return MODELS.build(cfg.model)
 
 
 @every_recipe
@@ -188,120 +174,3 @@ def test_norms_biases_and_tokens_do_not_decay(name):
                 or param.endswith('backbone.tokens'))
         assert group['weight_decay'] == (
             0 if free else paper['weight_decay']), param
-
-
-def groups_of(name):
-    """Settings of each trained parameter, by its name."""
-    model = build(name)
-    names = {id(p): name for name, p in model.named_parameters()}
-    wrapper = dict(load(name).optim_wrapper, type='OptimWrapper')
-    wrapper.pop('loss_scale', None)
-    with DefaultScope.overwrite_default_scope('mmpretrain'):
-        wrapper = build_optim_wrapper(model, wrapper)
-    return {names[id(p)]: group for group in wrapper.param_groups
-            for p in group['params'] if p.requires_grad}
-
-
-class Toy(BaseModel):
-
-    def __init__(self):
-        super().__init__()
-        self.weight = nn.Parameter(torch.zeros(()))
-
-    def forward(self, inputs, mode):
-        return dict(loss=self.weight)
-
-
-ITERATIONS = 4  # in an epoch of the audit
-
-
-def learning_rates(cfg, work_dir):
-    """The rate of each iteration, as mmengine's hook would set it."""
-    runner = Runner(
-        Toy(), str(work_dir), default_scope='mmpretrain',
-        experiment_name=work_dir.name,
-        train_dataloader=dict(
-            batch_size=1, dataset=list(range(ITERATIONS)),
-            sampler=dict(type='DefaultSampler', shuffle=False)),
-        train_cfg=cfg.train_cfg, param_scheduler=cfg.param_scheduler,
-        optim_wrapper=dict(
-            optimizer=dict(type='SGD', lr=cfg.optim_wrapper.optimizer.lr)))
-    runner._train_loop = runner.build_train_loop(cfg.train_cfg)
-    runner.optim_wrapper = runner.build_optim_wrapper(runner.optim_wrapper)
-    schedulers = runner.build_param_scheduler(cfg.param_scheduler)
-    rates = []
-    for iteration in range(cfg.train_cfg.max_epochs * ITERATIONS):
-        rates.append(runner.optim_wrapper.get_lr()['lr'][0])
-        runner.optim_wrapper.optimizer.step()
-        epoch_ends = (iteration + 1) % ITERATIONS == 0
-        for scheduler in schedulers:
-            if not scheduler.by_epoch or epoch_ends:
-                scheduler.step()
-    return rates
-
-
-@pytest.mark.parametrize('setting, model', [
-    ('corner', dict(position='corner', num_models=8)),
-    ('center', dict(position='center', num_models=8)),
-    ('2models', dict(position='mixed', num_models=2)),
-    ('4models', dict(position='mixed', num_models=4)),
-])
-def test_ablations_change_one_setting_of_the_default(setting, model):
-    name, = find('qbheat/ablation/', f'_{setting}_')
-    cfg, default = load(name), load(
-        'qbheat/qbheat_mf-3.7g_8xb128-amp-coslr-2400e_in1k.py')
-    assert {key: cfg.model[key] for key in model} == model
-    cfg.model.update(position='mixed', num_models=8)
-    for key in ('model', 'train_dataloader', 'optim_wrapper', 'train_cfg',
-                'param_scheduler', 'default_hooks', 'randomness'):
-        assert cfg[key] == default[key], key
-
-
-def test_schedules_change_the_number_of_epochs_alone():
-    for e in ENCODERS:
-        first, *others = (load(
-            f'qbheat/qbheat_mf-{e}_8xb128-amp-coslr-{n}e_in1k.py').to_dict()
-                          for n in SCHEDULES)
-        first['train_cfg'].pop('max_epochs')
-        for other, n in zip(others, SCHEDULES[1:]):
-            assert other['train_cfg'].pop('max_epochs') == n
-            assert other == first
-
-
-def test_default_pre_training_is_the_papers():
-    model = load('qbheat/qbheat_mf-285m_8xb128-amp-coslr-100e_in1k.py').model
-    assert (model.position, model.num_models) == ('mixed', 8)
-    assert model.predictor.embed_dims == model.neck.embed_dims == 512
-    assert model.neck.depth == 6
-
-
-# Mobile-Former (CVPR 2022): learning rate, weight decay, dropout.
-V1 = {'26m': (8e-4, 0.08, 0.1), '52m': (8e-4, 0.10, 0.2),
-      '96m': (8e-4, 0.10, 0.2), '151m': (9e-4, 0.10, 0.2),
-      '214m': (9e-4, 0.15, 0.2), '294m': (1e-3, 0.20, 0.3),
-      '508m': (1e-3, 0.20, 0.3)}
-
-
-@pytest.mark.parametrize('variant', V1)
-def test_mobile_former_v1(variant, tmp_path):
-    cfg = load(f'mobile_former/mf-{variant}_8xb128-coslr-450e_in1k.py')
-    optimizer = cfg.optim_wrapper.optimizer
-    assert (optimizer.lr, optimizer.weight_decay,
-            cfg.model.neck.drop_rate) == V1[variant]
-    assert cfg.model.backbone.arch == f'mf-{variant}'
-    assert 8 * cfg.train_dataloader.batch_size == 1024
-    rates = learning_rates(cfg, tmp_path)
-    assert len(rates) == 450 * ITERATIONS
-    assert rates[-1] == pytest.approx(1e-5, rel=0.05)
-
-
-def test_names_say_what_the_configs_hold():
-    for name in find('in1k.py'):
-        cfg = load(name)
-        gpus, batch = map(int, re.search(r'(\d+)xb(\d+)', name).groups())
-        assert cfg.train_dataloader.batch_size == batch, name
-        assert cfg.auto_scale_lr.base_batch_size == gpus * batch, name
-        epochs = int(re.search(r'-(\d+)e_in1k', name).group(1))
-        assert cfg.train_cfg.max_epochs == epochs, name
-        arch = re.search(r'mf-[\d.]+[mg]', name)
-        assert arch is None or cfg.model.backbone.arch == arch.group(), name

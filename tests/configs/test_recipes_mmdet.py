@@ -1,0 +1,158 @@
+# Copyright (c) QB-Heat MM authors. All rights reserved.
+"""RetinaNet and Faster R-CNN, against mmdet's own recipes."""
+import pytest
+
+from .built import build, groups_of, learning_rates, wrapper_of
+from .coco_tables import COCO, FROZEN, OWN_DATA
+from .recipe import departures, differences, under
+from .shipped import find, load
+from .sources import EIGHTH, ENCODERS, LAST, TRAIN
+
+RETINANETS = 'mmdet::retinanet/retinanet_r50_fpn_1x_coco.py'
+FASTERS = 'mmdet::faster_rcnn/faster-rcnn_r50_fpn_1x_coco.py'
+STEP = 'param_scheduler.MultiStepLR'
+RATIOS, LEVELS = [0.5, 1.0, 2.0], [8, 16, 32, 64, 128]
+CODER = dict(type='DeltaXYWHBBoxCoder', target_means=[0.] * 4,
+             target_stds=[1.] * 4)
+
+# mmdet's 1x and 2x schedules
+SCHEDULE = {
+    **under('optim_wrapper.optimizer', type='SGD', momentum=0.9,
+            weight_decay=1e-4),
+    'optim_wrapper.clip_grad': None, 'optim_wrapper.paramwise_cfg': None,
+    'param_scheduler': 'LinearLR > MultiStepLR', 'train_cfg.val_interval': 1,
+    **under('param_scheduler.LinearLR', start_factor=0.001, by_epoch=False,
+            begin=0, end=500),
+    **under(STEP, begin=0, by_epoch=True, gamma=0.1),
+}
+ONCE = {'train_cfg.max_epochs': 12, f'{STEP}.end': 12,
+        f'{STEP}.milestones': [8, 11]}
+TWICE = {'train_cfg.max_epochs': 24, f'{STEP}.end': 24,
+         f'{STEP}.milestones': [16, 22]}
+DATA = {**COCO, f'{TRAIN}.Resize.scale': [1333, 800],
+        f'{TRAIN}.Resize.keep_ratio': True,
+        'model.data_preprocessor.pad_size_divisor': 32}
+FPN = {'model.neck.type': 'FPN', 'model.neck.out_channels': 256,
+       'model.neck.num_outs': 5}
+
+RETINANET = {
+    **DATA, **FROZEN, **SCHEDULE, **FPN,
+    'optim_wrapper.optimizer.lr': 0.01, 'model.type': 'RetinaNet',
+    # 1/8 and 1/16 are all that there is: from the first of them on.
+    'model.neck.start_level': 0, 'model.neck.add_extra_convs': 'on_input',
+    **under('model.bbox_head', type='RetinaHead', in_channels=256,
+            stacked_convs=4, feat_channels=256),
+    **under('model.bbox_head.anchor_generator', type='AnchorGenerator',
+            octave_base_scale=4, scales_per_octave=3, ratios=RATIOS,
+            strides=LEVELS),
+    **under('model.bbox_head.bbox_coder', CODER),
+    **under('model.bbox_head.loss_cls', type='FocalLoss', use_sigmoid=True,
+            gamma=2.0, alpha=0.25, loss_weight=1.0),
+    **under('model.bbox_head.loss_bbox', type='L1Loss', loss_weight=1.0),
+    **under('model.train_cfg.assigner', type='MaxIoUAssigner',
+            pos_iou_thr=0.5, neg_iou_thr=0.4, min_pos_iou=0,
+            ignore_iof_thr=-1),
+    **under('model.train_cfg', {'sampler.type': 'PseudoSampler'},
+            allowed_border=-1, pos_weight=-1, debug=False),
+    **under('model.test_cfg', {'nms.type': 'nms', 'nms.iou_threshold': 0.5},
+            nms_pre=1000, min_bbox_size=0, score_thr=0.05, max_per_img=100),
+}
+FASTER = {
+    **DATA, **FROZEN, **SCHEDULE, **ONCE, **FPN,
+    'optim_wrapper.optimizer.lr': 0.02, 'model.type': 'FasterRCNN',
+    'model.bbox_head.num_classes': None, 'model.backbone.arch': 'mf-285m',
+    'model.neck.in_channels': [48, 720],
+    # For the same sizes in pixels from a finest level of 1/8 instead of 1/4:
+    # twice the strides, half the scale, RoIs of 224 on the finest level.
+    **under('model.rpn_head.anchor_generator', scales=[4], ratios=RATIOS,
+            strides=LEVELS),
+    **under('model.roi_head.bbox_roi_extractor', {
+        'roi_layer.type': 'RoIAlign', 'roi_layer.output_size': 7,
+        'roi_layer.sampling_ratio': 0}, out_channels=256,
+        featmap_strides=[8, 16, 32, 64], finest_scale=112),
+    'model.roi_head.bbox_head.num_classes': 80,
+}
+
+
+def recipes():
+    """Names of the configurations and what the tables say of each."""
+    for e in ENCODERS:
+        yield f'qbheat/coco/retinanet_mf-{e}_fpn_frozen_8xb2-1x_coco.py', {
+            **RETINANET, **ONCE, 'model.backbone.arch': f'mf-{e}',
+            'model.neck.in_channels': [EIGHTH[e], LAST[e]]}
+    yield 'qbheat/coco/retinanet_mf-285m_own-data.py', {
+        **RETINANET, **TWICE, **OWN_DATA, 'model.backbone.arch': 'mf-285m',
+        'model.neck.in_channels': [48, 720]}
+    yield ('qbheat/coco/faster-rcnn_mf-285m_fpn_frozen_8xb2-1x_coco.py',
+           FASTER)
+
+
+RECIPES = dict(recipes())
+every = pytest.mark.parametrize('name', RECIPES)
+
+
+@every
+def test_values_that_a_source_names(name):
+    assert not differences(name, RECIPES[name])
+
+
+def test_every_detector_of_mmdet_has_a_table():
+    assert {name for name in find('qbheat/coco/')
+            if '/mf-dec-' not in name} == set(RECIPES)
+
+
+@pytest.mark.parametrize('name, theirs, changes', [
+    *((name, RETINANETS, ['model.neck.in_channels', 'model.neck.start_level'])
+      for name in find('retinanet', '1x')),
+    (*find('faster-rcnn'), FASTERS, [
+        'model.neck.in_channels', 'model.rpn_head.anchor_generator.scales',
+        'model.rpn_head.anchor_generator.strides',
+        'model.roi_head.bbox_roi_extractor.featmap_strides',
+        'model.roi_head.bbox_roi_extractor.finest_scale'])])
+def test_all_else_is_mmdets_recipe(name, theirs, changes):
+    """But for the network and how runs are kept."""
+    ours = ('model.backbone.', 'default_hooks.', 'custom_imports.',
+            'randomness.', 'train_dataloader.dataset.type',
+            'val_dataloader.dataset.type')
+    assert changes == [path for path in departures(name, theirs)
+                       if not path.startswith(ours)]
+
+
+@every
+def test_learning_rate_over_the_run(name, tmp_path):
+    table, iterations = RECIPES[name], 100
+    top = table['optim_wrapper.optimizer.lr']
+    rates = learning_rates(load(name), tmp_path, iterations)
+    assert rates[0] == pytest.approx(top / 1000)
+    assert rates[250] == pytest.approx(top / 2, rel=0.01)
+    first, second = table[f'{STEP}.milestones']
+    for epoch, rate in ((6, top), (first - 1, top), (first, top / 10),
+                        (second - 1, top / 10), (second, top / 100)):
+        assert rates[(epoch + 1) * iterations - 1] == pytest.approx(rate)
+
+
+@every
+def test_one_rate_and_no_clipping(name):
+    table = RECIPES[name]
+    assert not wrapper_of(name).clip_grad_kwargs
+    groups = groups_of(name)
+    assert not any(param.startswith('backbone.') for param in groups)
+    for group in groups.values():
+        assert group['lr'] == table['optim_wrapper.optimizer.lr']
+        assert (group['weight_decay'], group['momentum']) == (1e-4, 0.9)
+
+
+@every
+def test_anchors_are_of_the_sizes_of_the_original(name):
+    """32 to 512 pixels; RetinaNet's three octaves of each."""
+    model = build(name)
+    head = model.rpn_head if 'faster' in name else model.bbox_head
+    sides = [anchors[:, 2:] - anchors[:, :2]
+             for anchors in head.prior_generator.base_anchors]
+    octaves = [1] if 'faster' in name else [1, 2**(1 / 3), 2**(2 / 3)]
+    for level, size in zip(sides, (32, 64, 128, 256, 512)):
+        wanted = sorted((size * octave)**2 for octave in octaves) * 1
+        found = sorted({round(area, 1) for area in level.prod(1).tolist()})
+        assert found == pytest.approx(wanted, rel=1e-3)
+        ratios = {round(r, 3) for r in (level[:, 1] / level[:, 0]).tolist()}
+        assert ratios == {0.5, 1.0, 2.0}
