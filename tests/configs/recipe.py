@@ -24,7 +24,8 @@ READ = (
     'train_cfg', 'val_cfg', 'test_cfg', 'val_evaluator', 'test_evaluator',
     'default_hooks', 'custom_hooks', 'load_from', 'resume', 'launcher',
     'env_cfg', 'randomness', 'log_processor', 'log_level', 'visualizer',
-    'default_scope', 'custom_imports', 'tta_model', 'tta_pipeline')
+    'default_scope', 'custom_imports', 'tta_model', 'tta_pipeline',
+    'runner_type', 'count_classes')
 ORDER = ' > '
 # How mmengine marks what comes from a base of another package.
 UNSEEN = {'_scope_'}

@@ -138,7 +138,31 @@ def recipes():
             'model.backbone.init_cfg.type': 'PretrainedEncoder'}
 
 
+def on_folders(probes):
+    """The probes on folders of one's own: what they change of the paper's.
+
+    One GPU, and the paper's rule of the learning rate for a batch of 256.
+    """
+    own = {
+        'train_dataloader.batch_size': 256, 'count_classes': True,
+        'auto_scale_lr.base_batch_size': 256, 'val_evaluator.topk': [1],
+        'default_hooks.check_classes.type': 'CheckFoldersHook',
+        **{f'{part}_dataloader.dataset.{path}': value
+           for part in ('train', 'val') for path, value in dict(
+               type='CustomDataset', split=None, data_root='data/own/',
+               data_prefix=part).items()}}
+    for probe, rate in (('linear-coslr-90e', 0.1), ('tran1-coslr-200e',
+                                                    0.0005)):
+        table = probes[f'qbheat/benchmarks/mf-285m_8xb512-{probe}_in1k.py']
+        yield f'qbheat/benchmarks/mf-285m_1xb256-{probe}_own-folders.py', {
+            **table, **own, 'optim_wrapper.optimizer.lr': rate * 256 / 256,
+            # Until the folders are counted.
+            'model.head.num_classes': 2,
+            'model.data_preprocessor.num_classes': 2}
+
+
 RECIPES = dict(recipes())
+RECIPES |= dict(on_folders(RECIPES))
 
 
 @pytest.mark.parametrize('name', RECIPES)
