@@ -10,7 +10,7 @@ custom_imports = dict(
 
 model = dict(
     backbone=dict(
-        arch=dict(_delete_=True, **_base_.mf_demo),
+        arch=_base_.mf_demo,
         frozen_stages=-1,
         init_cfg=None),  # random on purpose
     in_channels=(32, 256),

@@ -8,7 +8,7 @@ custom_imports = dict(
 
 model = dict(
     data_preprocessor=_base_.pixel_stats,
-    backbone=dict(arch=dict(_delete_=True, **_base_.mf_demo)),
+    backbone=dict(arch=_base_.mf_demo),
     in_channels=(32, 256),
     depths=(1, 1, 1),
     num_queries=8,

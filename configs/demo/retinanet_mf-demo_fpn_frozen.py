@@ -9,7 +9,7 @@ custom_imports = dict(
 
 model = dict(
     data_preprocessor=_base_.pixel_stats,
-    backbone=dict(arch=dict(_delete_=True, **_base_.mf_demo)),
+    backbone=dict(arch=_base_.mf_demo),
     neck=dict(in_channels=[32, 256], out_channels=64, num_outs=3),
     bbox_head=dict(
         num_classes=8,

@@ -46,8 +46,7 @@ def write():
                        if path not in shared} for name in names}
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(yaml.safe_dump(
-            dict(all=shared, each=each), default_flow_style=None,
-            sort_keys=False, width=79))
+            dict(all=shared, each=each), default_flow_style=None, width=79))
 
 
 if __name__ == '__main__':

@@ -72,11 +72,14 @@ RAND_AUG = under(f'{TRAIN}.RandAugment', {'hparams.pad_val': [104, 116, 124]},
 ERASING = under(f'{TRAIN}.RandomErasing', mode='rand', min_area_ratio=0.02,
                 max_area_ratio=1 / 3, fill_color=BGR_MEAN, fill_std=BGR_STD)
 
+# Where a run may differ from any recipe: how it is kept and started.
+KEEPING = ('default_hooks.', 'custom_imports.', 'randomness.',
+           'log_processor.', 'runner_type')
 # Ours, for every run: what a source does not say. An interrupted run loses an
 # epoch at most and does not fill the disk; two runs are the same.
 RUNS = {
-    **under('default_hooks.checkpoint', type='CheckpointHook', interval=1,
-            max_keep_ckpts=2),
+    **under('default_hooks.checkpoint', type='SafeCheckpointHook',
+            interval=1, max_keep_ckpts=2),
     'randomness.seed': 0, 'randomness.deterministic': False,
     'resume': False, 'load_from': None,
     'env_cfg.cudnn_benchmark': False, 'env_cfg.dist_cfg.backend': 'nccl',

@@ -8,7 +8,7 @@ from .built import build, groups_of, learning_rates, wrapper_of
 from .coco_tables import COCO, FROZEN, OWN_DATA
 from .recipe import cited, departures, differences, under
 from .shipped import find, load
-from .sources import EIGHTH, ENCODERS, LAST, TRAIN
+from .sources import EIGHTH, ENCODERS, KEEPING, LAST, TRAIN
 
 DETRS = 'mmdet::detr/detr_r50_8xb2-150e_coco.py'
 STEP = 'param_scheduler.MultiStepLR'
@@ -134,7 +134,7 @@ def test_every_mf_dec_has_a_table():
 
 def test_what_is_said_of_detr_is_in_its_recipe():
     data = {path: value for path, value in COCO.items() if not path.startswith(
-        ('default_hooks.', 'randomness.', 'custom_', 'model.backbone.',
+        (*KEEPING, 'custom_hooks', 'model.backbone.',
          'auto_scale_lr.enable'))}
     for part in ('train', 'val'):
         data[f'{part}_dataloader.dataset.type'] = 'CocoDataset'
@@ -151,9 +151,8 @@ def test_all_else_is_detrs_recipe(name):
     for path in departures(name, DETRS):
         assert path.startswith((
             'model.backbone.', 'model.encoder.', 'model.decoder.',
-            'model.neck.', 'model.positional_encoding.', 'default_hooks.',
-            'custom_imports.', 'randomness.', TENTH[:-len('lr_mult')])
-        ) or path in {
+            'model.neck.', 'model.positional_encoding.', *KEEPING,
+            TENTH.removesuffix('lr_mult'))) or path in {
             'model.type', 'model.depths', 'model.dropout',
             'model.in_channels', 'train_cfg.max_epochs',
             'train_cfg.val_interval', 'auto_scale_lr.enable',

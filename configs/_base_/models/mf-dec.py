@@ -12,13 +12,10 @@ model = dict(
         pad_size_divisor=1),
     backbone=dict(
         type='MobileFormer',
-        arch='mf-285m',
         out_indices=(2, 4),
         frozen_stages=5,  # all of it
         # --cfg-options model.backbone.init_cfg.checkpoint=FILE
         init_cfg=dict(type='PretrainedEncoder', checkpoint=None)),
-    in_channels=(48, 720),
-    depths=(5, 2, 2),
     num_queries=100,
     dropout=0.1,
     bbox_head=dict(

@@ -7,9 +7,8 @@ model = dict(
     backbone=dict(
         _delete_=True,
         type='MobileFormer',
-        arch='mf-285m',
         out_indices=(2, 4),
         frozen_stages=5,  # all of it
         # --cfg-options model.backbone.init_cfg.checkpoint=FILE
         init_cfg=dict(type='PretrainedEncoder', checkpoint=None)),
-    neck=dict(in_channels=[48, 720], start_level=0))
+    neck=dict(in_channels=None, start_level=0))
