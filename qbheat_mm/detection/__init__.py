@@ -6,6 +6,10 @@ import qbheat_mm  # noqa: F401  (the backbone's registration)
 
 from .check_classes_hook import CheckClassesHook
 from .coco_dataset import MatchedCocoDataset
+from .coco_metric import MatchedCocoMetric
 from .mobile_former_detr import MobileFormerDETR
 
-__all__ = ['CheckClassesHook', 'MatchedCocoDataset', 'MobileFormerDETR']
+__all__ = [
+    'CheckClassesHook', 'MatchedCocoDataset', 'MatchedCocoMetric',
+    'MobileFormerDETR'
+]

@@ -1,65 +1,100 @@
-"""COCO-format data whose annotation file must hold the classes one names."""
-from collections.abc import Sequence
+"""COCO-format data whose annotation file is checked before it is used."""
+import logging
 
 from mmdet.datasets import CocoDataset
 from mmdet.datasets.api_wrappers import COCO
 from mmdet.registry import DATASETS
+from mmengine.logging import print_log
 
+from qbheat_mm.annotations import (
+    Checked,
+    check_annotations,
+    check_pictures,
+    read_annotations,
+    size_loader,
+)
 from qbheat_mm.errors import UserError
+from qbheat_mm.utils.places import is_local
+
+from .coco_api import index
 
 
 @DATASETS.register_module()
 class MatchedCocoDataset(CocoDataset):
-    """``CocoDataset`` that refuses categories which are not its classes.
+    """``CocoDataset`` that tells what it cannot use.
 
-    The parent drops annotations of unknown categories without a word, and
-    numbers labels in the file's order, whatever the order of the classes. A
-    forgotten ``metainfo`` then ends in an AP of 0, or in names that belong to
-    other labels.
+    The parent drops annotations of unknown categories and images, boxes
+    without area and some more without a word, and numbers labels in the
+    file's order, whatever the order of the classes: a forgotten ``metainfo``
+    ends in an AP of 0, or in names that belong to other labels. Here such a
+    file stops, what costs a few boxes is a warning with their number, and
+    what says the same in another way (no ``iscrowd``, no ``area``) is mended,
+    see :mod:`qbheat_mm.annotations`. The evaluator that reads the same is
+    :class:`MatchedCocoMetric`.
 
     Args:
         *args: Of ``CocoDataset``.
         allow_subset (bool): The file may hold more categories than the
             classes; the rest is dropped on purpose. Defaults to False.
+        unlabelled (bool): The file may hold no boxes, as that of a test set
+            whose predictions are to be submitted. Defaults to False.
         **kwargs: Of ``CocoDataset``.
     """
 
-    def __init__(self, *args, allow_subset: bool = False, **kwargs) -> None:
+    def __init__(self,
+                 *args,
+                 allow_subset: bool = False,
+                 unlabelled: bool = False,
+                 **kwargs) -> None:
         self.allow_subset = allow_subset
+        self.unlabelled = unlabelled
         super().__init__(*args, **kwargs)
 
     def COCOAPI(self, annotation_file: str) -> COCO:
         """Read the file and check it, where the parent only reads it.
 
         Raises:
-            UserError: If its categories are not the classes.
+            UserError: If the set would be useless or another one.
         """
-        coco = COCO(annotation_file)
-        self._check_categories(
-            [category['name'] for category in coco.dataset['categories']])
-        return coco
+        checked = check_annotations(
+            read_annotations(annotation_file, self.ann_file), self.ann_file,
+            self.metainfo['classes'], self.allow_subset, self.unlabelled)
+        self._check_pictures(checked)
+        checked.report.require()
+        print_log(f"annotation file '{self.ann_file}': "
+                  f'{checked.report.summary}', logger='current')
+        checked.report.warn()
+        return index(checked.content)
 
-    def _check_categories(self, categories: Sequence[str]) -> None:
-        """Compare the file's categories, in its order, with the classes."""
-        classes = list(self.metainfo['classes'])
-        found = [
-            name for name in categories
-            if name in classes or not self.allow_subset
-        ]
-        if found == classes:
+    def _check_pictures(self, checked: Checked) -> None:
+        """Look for the pictures and open some, if the pipeline would."""
+        folder = self.data_prefix.get('img')
+        if folder is None:
+            raise UserError(
+                f"data set of annotation file '{self.ann_file}': data_prefix "
+                f'has no img: set data_prefix=dict(img=FOLDER)')
+        load = next((step for step in self.pipeline.transforms
+                     if hasattr(step, 'imdecode_backend')), None)
+        if load is None or checked.images is None or not is_local(
+                folder, load.backend_args):
             return
-        if sorted(found) == sorted(classes):
-            problem = 'are the classes in another order'
-            way_out = 'write the classes in the order of the file'
-        else:
-            problem = 'are not the classes'
-            way_out = ("set metainfo=dict(classes=...) of the dataset to the "
-                       "file's categories, and num_classes of the head to "
-                       'their number')
-            if set(classes) < set(categories):
-                way_out += ', or allow_subset=True to leave the others out'
-        raise UserError(
-            f"the categories of annotation file '{self.ann_file}' {problem} "
-            f'of the dataset: the file has {len(categories)}, '
-            f'{list(categories)}; the classes are {len(classes)}, {classes}; '
-            f'{way_out}')
+        check_pictures(checked.images, folder, size_loader(load),
+                       checked.report, skips=load.ignore_empty)
+
+    def filter_data(self) -> list[dict]:
+        """Leave out images as ``filter_cfg`` says.
+
+        Raises:
+            UserError: If none is left.
+        """
+        kept = super().filter_data()
+        lost = len(self.data_list) - len(kept)
+        line = (f"annotation file '{self.ann_file}': {lost} of "
+                f'{len(self.data_list)} images are without boxes or smaller '
+                f'than filter_cfg={self.filter_cfg} asks for, and left out')
+        if not kept:
+            raise UserError(f'{line}: set filter_cfg=dict(filter_empty_gt='
+                            'False, min_size=1) of the dataset')
+        if lost:
+            print_log(line, logger='current', level=logging.INFO)
+        return kept

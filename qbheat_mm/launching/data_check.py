@@ -7,6 +7,8 @@ from collections.abc import Iterable, Iterator
 from mmengine.config import Config
 
 from ..errors import UserError
+from ..utils.places import is_local
+from .coco_report import check_unchecked_coco
 
 # mmpretrain downloads these itself.
 _DOWNLOADED = ('CIFAR', 'MNIST', 'FashionMNIST')
@@ -15,9 +17,26 @@ _DOWNLOADED = ('CIFAR', 'MNIST', 'FashionMNIST')
 def check_data(cfg: Config, parts: Iterable[str]) -> None:
     """Look for every data folder and annotation file of a configuration.
 
+    Annotations of mmdet's own ``CocoDataset`` are checked, too; ours checks
+    them itself.
+
     Args:
         cfg (Config): The configuration.
         parts (Iterable[str]): Of ``'train'``, ``'val'``, ``'test'``.
+
+    Raises:
+        UserError: If one is missing, with the settings that name it, or the
+            annotations cannot be used.
+    """
+    parts = list(parts)
+    check_places(cfg, parts)
+    for part in parts:
+        for _, dataset in datasets(cfg, part):
+            check_unchecked_coco(dataset)
+
+
+def check_places(cfg: Config, parts: Iterable[str]) -> None:
+    """Look for every data folder and annotation file of a configuration.
 
     Raises:
         UserError: If one is missing, with the settings that name it.
@@ -25,7 +44,7 @@ def check_data(cfg: Config, parts: Iterable[str]) -> None:
     settings = defaultdict(list)
     for part in parts:
         for setting, path in _paths(cfg, part):
-            if '://' not in path and not osp.exists(path):
+            if not osp.exists(path):
                 settings[path].append(setting)
     if not settings:
         return
@@ -39,16 +58,23 @@ def check_data(cfg: Config, parts: Iterable[str]) -> None:
         + ' '.join(f'{name}=PATH' for name in names))
 
 
-def _paths(cfg: Config, part: str) -> Iterator[tuple[str, str]]:
-    """Settings and the paths that they name for ``part``."""
+def datasets(cfg: Config, part: str) -> Iterator[tuple[str, dict]]:
+    """Settings and data sets of a part, with those inside of wrappers."""
     loader = cfg.get(f'{part}_dataloader')
     if loader is not None:
-        for setting, dataset in _datasets(
-                f'{part}_dataloader.dataset', loader.get('dataset')):
-            yield from _dataset_paths(setting, dataset)
+        yield from _datasets(f'{part}_dataloader.dataset',
+                             loader.get('dataset'))
+
+
+def _paths(cfg: Config, part: str) -> Iterator[tuple[str, str]]:
+    """Settings and the local paths that they name for ``part``."""
+    for setting, dataset in datasets(cfg, part):
+        yield from _dataset_paths(setting, dataset)
     evaluators = cfg.get(f'{part}_evaluator')
     if isinstance(evaluators, dict) and evaluators.get('ann_file'):
-        yield f'{part}_evaluator.ann_file', evaluators['ann_file']
+        path = evaluators['ann_file']
+        if is_local(path, evaluators.get('backend_args')):
+            yield f'{part}_evaluator.ann_file', path
 
 
 def _datasets(setting: str, dataset) -> Iterator[tuple[str, dict]]:
@@ -65,15 +91,27 @@ def _dataset_paths(setting: str, dataset: dict) -> Iterator[tuple[str, str]]:
     """What a data set reads: its root, else the files below the root."""
     if str(dataset.get('type', '')).split('.')[-1].startswith(_DOWNLOADED):
         return
+    mapped = [args for args in _backends(dataset) if not is_local('', args)]
     root = dataset.get('data_root') or ''
-    if root and not osp.exists(root):
+    if root and is_local(root) and not mapped and not osp.exists(root):
         yield f'{setting}.data_root', root
         return
     prefix = dataset.get('data_prefix') or {}
     prefix = prefix if isinstance(prefix, dict) else {'': prefix}
-    below = {f'data_prefix.{key}'.rstrip('.'): value
+    below = {f'data_prefix.{key}'.rstrip('.'): (value, not mapped)
              for key, value in prefix.items()}
-    below['ann_file'] = dataset.get('ann_file')
-    for name, value in below.items():
-        if isinstance(value, str) and value:
-            yield f'{setting}.{name}', osp.join(root, value)
+    below['ann_file'] = (dataset.get('ann_file'),
+                         is_local('', dataset.get('backend_args')))
+    for name, (value, local) in below.items():
+        if isinstance(value, str) and value and local:
+            path = osp.join(root, value)
+            if is_local(path):
+                yield f'{setting}.{name}', path
+
+
+def _backends(dataset: dict) -> Iterator[dict | None]:
+    """How a data set and the steps of its pipeline read files."""
+    yield dataset.get('backend_args')
+    for step in dataset.get('pipeline') or ():
+        if isinstance(step, dict):
+            yield step.get('backend_args')

@@ -5,3 +5,7 @@ dataset_type = 'MatchedCocoDataset'
 train_dataloader = dict(dataset=dict(type=dataset_type))
 val_dataloader = dict(dataset=dict(type=dataset_type))
 test_dataloader = val_dataloader
+
+# Reads the annotations as the data set does.
+val_evaluator = dict(type='MatchedCocoMetric')
+test_evaluator = val_evaluator

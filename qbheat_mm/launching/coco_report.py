@@ -1,0 +1,131 @@
+# Copyright (c) QB-Heat MM authors. All rights reserved.
+"""Checks of data sets in COCO's format that a configuration names."""
+import os.path as osp
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+
+from mmengine.fileio import get_local_path
+
+from ..annotations import (
+    Report,
+    check_annotations,
+    check_pictures,
+    read_annotations,
+    size_loader,
+)
+from ..annotations.report import MENDED, STOPS
+from ..datasets import LoadNamedImageFromFile
+from ..utils.places import is_local
+
+# Ours checks its file when it is built; that of the demo is drawn.
+_UNCHECKED, _CHECKING = 'CocoDataset', 'MatchedCocoDataset'
+
+
+@dataclass
+class DatasetReport:
+    """What a data set holds.
+
+    Attributes:
+        report (Report): What was found.
+        files (list[str]): The pictures.
+        classes (list[str], optional): None for a set without classes.
+    """
+    report: Report
+    files: list[str] = field(default_factory=list)
+    classes: list[str] | None = None
+
+
+def is_coco(dataset: dict) -> bool:
+    """Whether a data set reads annotations in COCO's format."""
+    return _kind(dataset) in (_UNCHECKED, _CHECKING)
+
+
+def check_unchecked_coco(dataset: dict) -> None:
+    """Check the annotations of mmdet's own ``CocoDataset``.
+
+    Raises:
+        UserError: If they cannot be used, or would have to be mended.
+    """
+    if _kind(dataset) != _UNCHECKED:
+        return
+    report = coco_report(dataset).report
+    report.require()
+    report.warn()
+
+
+def coco_report(dataset: dict,
+                deep: Callable[..., Iterable] | None = None) -> DatasetReport:
+    """Check a data set in COCO's format.
+
+    Args:
+        dataset (dict): Its configuration.
+        deep (Callable, optional): Maps a function over all pictures, see
+            :func:`qbheat_mm.annotations.check_pictures`.
+
+    Raises:
+        UserError: If the annotation file cannot be read.
+    """
+    root = dataset.get('data_root') or ''
+    ann_file = osp.join(root, dataset.get('ann_file') or '')
+    with get_local_path(
+            ann_file, backend_args=dataset.get('backend_args')) as local_path:
+        content = read_annotations(local_path, ann_file)
+    checked = check_annotations(
+        content, ann_file, _classes(dataset),
+        dataset.get('allow_subset', False), dataset.get('unlabelled', False))
+    report = checked.report
+    if _kind(dataset) == _UNCHECKED:
+        _refuse_mending(report)
+    result = DatasetReport(report)
+    if checked.images is None:
+        return result
+    prefix = (dataset.get('data_prefix') or {}).get('img') or ''
+    folder = osp.join(root, prefix)
+    result.files = [osp.join(folder, record['file_name'])
+                    for record in checked.images.records]
+    if checked.categories is not None:
+        result.classes = list(report.per_class)
+    load = _loader(dataset)
+    if load is not None and is_local(folder, load.backend_args):
+        check_pictures(checked.images, folder, size_loader(load), report,
+                       deep, load.ignore_empty)
+    return result
+
+
+def _kind(dataset: dict) -> str:
+    kind = dataset.get('type', '')
+    kind = kind if isinstance(kind, str) else kind.__name__
+    return kind.split('.')[-1]
+
+
+def _classes(dataset: dict) -> Sequence[str] | None:
+    """The classes that a data set is told, or that its type knows."""
+    classes = (dataset.get('metainfo') or {}).get('classes')
+    if classes is None:
+        try:
+            from mmdet.datasets import CocoDataset
+        except Exception:  # without mmdet nobody trains on them here
+            return None
+        classes = CocoDataset.METAINFO['classes']
+    return [classes] if isinstance(classes, str) else classes
+
+
+def _loader(dataset: dict) -> LoadNamedImageFromFile | None:
+    """A loader with the settings of the pipeline's."""
+    for step in dataset.get('pipeline') or ():
+        kind = _kind(step) if isinstance(step, dict) else ''
+        if kind.startswith('Load') and kind.endswith('ImageFromFile'):
+            known = ('color_type', 'imdecode_backend', 'backend_args',
+                     'ignore_empty')
+            return LoadNamedImageFromFile(
+                **{key: step[key] for key in known if key in step})
+    return None
+
+
+def _refuse_mending(report: Report) -> None:
+    """mmdet's own data set and evaluator read the file as it is."""
+    for finding in report.of(MENDED):
+        report.add(STOPS, finding.what, finding.count, finding.total,
+                   finding.example,
+                   f"set type='{_CHECKING}' of the data set and "
+                   "type='MatchedCocoMetric' of the evaluator, which mend it")
