@@ -17,7 +17,7 @@ from qbheat_mm.launching.coco_report import (
     is_coco,
 )
 from qbheat_mm.launching.command_line import KeyValueAction
-from qbheat_mm.launching.data_check import check_places, datasets
+from qbheat_mm.launching.data_check import check_data, datasets
 from qbheat_mm.launching.folder_report import folder_report
 
 PARTS = ('train', 'val', 'test')
@@ -59,7 +59,7 @@ def check_part(cfg: Config, part: str,
     """
     found, errors = [], []
     try:
-        check_places(cfg, [part])
+        check_data(cfg, [part])
     except UserError as error:
         return [], [str(error)]
     for setting, dataset in datasets(cfg, part):

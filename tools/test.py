@@ -12,6 +12,7 @@ from qbheat_mm.launching import (
     add_common_arguments,
     apply_common_arguments,
     augment_at_test_time,
+    check_boxes,
     check_data,
     draw_predictions,
     init_processes,
@@ -66,6 +67,7 @@ def main() -> None:
             raise UserError(f"{option} '{file}': the name must end with "
                             f'{" or ".join(endings)}')
     check_data(cfg, ('test', ))
+    check_boxes(cfg, ('test', ))
     if args.tta:
         augment_at_test_time(cfg)
     init_processes(cfg)

@@ -11,6 +11,7 @@ from qbheat_mm.errors import UserError
 from qbheat_mm.launching import (
     add_common_arguments,
     apply_common_arguments,
+    check_boxes,
     check_data,
     init_processes,
     read_config,
@@ -84,6 +85,7 @@ def main() -> None:
     cfg = read_config(args.config, args.cfg_options)
     apply_arguments(cfg, args)
     check_data(cfg, ('train', 'val'))
+    check_boxes(cfg, ('train', 'val'))
     init_processes(cfg)
     cfg.setdefault('runner_type', 'FittingRunner')
     RUNNERS.build(cfg).train()

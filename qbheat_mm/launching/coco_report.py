@@ -4,6 +4,7 @@ import os.path as osp
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
+from mmengine.config import Config
 from mmengine.fileio import get_local_path
 
 from ..annotations import (
@@ -16,6 +17,7 @@ from ..annotations import (
 from ..annotations.report import MENDED, STOPS
 from ..datasets import LoadNamedImageFromFile
 from ..utils.places import is_local
+from .data_check import datasets
 
 # Ours checks its file when it is built; that of the demo is drawn.
 _UNCHECKED, _CHECKING = 'CocoDataset', 'MatchedCocoDataset'
@@ -40,17 +42,25 @@ def is_coco(dataset: dict) -> bool:
     return _kind(dataset) in (_UNCHECKED, _CHECKING)
 
 
-def check_unchecked_coco(dataset: dict) -> None:
+def check_boxes(cfg: Config, parts: Iterable[str]) -> None:
     """Check the annotations of mmdet's own ``CocoDataset``.
+
+    Our data set checks its file itself.
+
+    Args:
+        cfg (Config): The configuration.
+        parts (Iterable[str]): Of ``'train'``, ``'val'``, ``'test'``.
 
     Raises:
         UserError: If they cannot be used, or would have to be mended.
     """
-    if _kind(dataset) != _UNCHECKED:
-        return
-    report = coco_report(dataset).report
-    report.require()
-    report.warn()
+    for part in parts:
+        for _, dataset in datasets(cfg, part):
+            if _kind(dataset) == _UNCHECKED and is_local(
+                    _ann_file(dataset), dataset.get('backend_args')):
+                report = coco_report(dataset).report
+                report.require()
+                report.warn()
 
 
 def coco_report(dataset: dict,
@@ -65,8 +75,7 @@ def coco_report(dataset: dict,
     Raises:
         UserError: If the annotation file cannot be read.
     """
-    root = dataset.get('data_root') or ''
-    ann_file = osp.join(root, dataset.get('ann_file') or '')
+    ann_file = _ann_file(dataset)
     with get_local_path(
             ann_file, backend_args=dataset.get('backend_args')) as local_path:
         content = read_annotations(local_path, ann_file)
@@ -80,7 +89,7 @@ def coco_report(dataset: dict,
     if checked.images is None:
         return result
     prefix = (dataset.get('data_prefix') or {}).get('img') or ''
-    folder = osp.join(root, prefix)
+    folder = osp.join(dataset.get('data_root') or '', prefix)
     result.files = [osp.join(folder, record['file_name'])
                     for record in checked.images.records]
     if checked.categories is not None:
@@ -90,6 +99,11 @@ def coco_report(dataset: dict,
         check_pictures(checked.images, folder, size_loader(load), report,
                        deep, load.ignore_empty)
     return result
+
+
+def _ann_file(dataset: dict) -> str:
+    return osp.join(dataset.get('data_root') or '',
+                    dataset.get('ann_file') or '')
 
 
 def _kind(dataset: dict) -> str:

@@ -8,7 +8,6 @@ from mmengine.config import Config
 
 from ..errors import UserError
 from ..utils.places import is_local
-from .coco_report import check_unchecked_coco
 
 # mmpretrain downloads these itself.
 _DOWNLOADED = ('CIFAR', 'MNIST', 'FashionMNIST')
@@ -17,26 +16,9 @@ _DOWNLOADED = ('CIFAR', 'MNIST', 'FashionMNIST')
 def check_data(cfg: Config, parts: Iterable[str]) -> None:
     """Look for every data folder and annotation file of a configuration.
 
-    Annotations of mmdet's own ``CocoDataset`` are checked, too; ours checks
-    them itself.
-
     Args:
         cfg (Config): The configuration.
         parts (Iterable[str]): Of ``'train'``, ``'val'``, ``'test'``.
-
-    Raises:
-        UserError: If one is missing, with the settings that name it, or the
-            annotations cannot be used.
-    """
-    parts = list(parts)
-    check_places(cfg, parts)
-    for part in parts:
-        for _, dataset in datasets(cfg, part):
-            check_unchecked_coco(dataset)
-
-
-def check_places(cfg: Config, parts: Iterable[str]) -> None:
-    """Look for every data folder and annotation file of a configuration.
 
     Raises:
         UserError: If one is missing, with the settings that name it.
