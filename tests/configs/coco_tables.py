@@ -26,7 +26,7 @@ COCO = {
     f'{VAL}.Resize.scale': [1333, 800], f'{VAL}.Resize.keep_ratio': True,
     f'{VAL}.PackDetInputs.meta_keys': [
         'img_id', 'img_path', 'ori_shape', 'img_shape', 'scale_factor'],
-    **under('val_evaluator', type='CocoMetric', metric='bbox',
+    **under('val_evaluator', type='MatchedCocoMetric', metric='bbox',
             ann_file='data/coco/annotations/instances_val2017.json',
             format_only=False, classwise=None),
     'test_dataloader': 'val_dataloader', 'test_evaluator': 'val_evaluator',
