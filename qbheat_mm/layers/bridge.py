@@ -108,9 +108,10 @@ class FormerToMobile(nn.Module):
         key, value = self.key_value(tokens).chunk(2, dim=-1)
         pixels = pixels_as_sequence(x)
         attention = self.attention(self.per_head(key), pixels)
-        attention = attention.flatten(1, 2).transpose(1, 2)
-        pixels = torch.baddbmm(
-            pixels.to(attention.dtype), attention, self.per_head(value))
+        # CUDA's autocast gives a float32 softmax: of the two the attention
+        # is cast, not the map, which is much larger
+        attention = attention.to(pixels.dtype).flatten(1, 2).transpose(1, 2)
+        pixels = torch.baddbmm(pixels, attention, self.per_head(value))
         return sequence_as_pixels(pixels, x)
 
     def attention(self, key: Tensor, pixels: Tensor) -> Tensor:

@@ -192,3 +192,21 @@ def test_compiles_as_one_graph(grad):
         whole = torch.compile(model, backend='eager', fullgraph=True)
         for out, expected in zip(whole(image), model(image)):
             torch.testing.assert_close(out, expected)
+
+
+@pytest.mark.parametrize('device', [
+    'cpu', pytest.param('cuda', marks=pytest.mark.skipif(
+        not torch.cuda.is_available(), reason='needs a GPU'))])
+@pytest.mark.parametrize('train', [True, False])
+def test_maps_stay_in_half_precision_under_autocast(device, train):
+    """What each part gives to the next; tokens are few and may be float32."""
+    model = MobileFormer(TINY, out_indices=ALL).to(device).train(train)
+    blocks = [block for stage in model.stages for block in stage]
+    dtypes = []
+    for part in (model.stem, *blocks, model.conv):
+        part.register_forward_hook(lambda module, inputs, out: dtypes.append(
+            (out[0] if isinstance(out, tuple) else out).dtype))
+    with torch.autocast(device, torch.bfloat16):
+        outs = model(torch.randn(2, 3, 64, 64, device=device))
+    assert dtypes == [torch.bfloat16] * 7
+    assert all(out.isfinite().all() for out in outs)

@@ -26,5 +26,5 @@ def sincos_position_embedding(height: int, width: int,
     """Fixed 2-D sine-cosine embedding, (1, height * width, embed_dims)."""
     from mmpretrain.models.utils import build_2d_sincos_position_embedding
 
-    # It lays the first of the two sizes along the outer axis.
+    # It lays the first of the two sizes along the inner axis.
     return build_2d_sincos_position_embedding((width, height), embed_dims)

@@ -1,0 +1,75 @@
+# Copyright (c) QB-Heat MM authors. All rights reserved.
+"""The pre-training target and loss beside those of MAE."""
+import pytest
+import torch
+from mmpretrain.models.heads import MAEPretrainHead
+
+from qbheat_mm.models.heads import QBHeatPretrainHead
+
+LOSS = dict(type='PixelReconstructionLoss', criterion='L2')
+
+
+@pytest.fixture
+def images():
+    torch.manual_seed(0)
+    # Patches of unlike contrast, one without any.
+    images = torch.randn(2, 3, 32, 32) * torch.rand(2, 3, 1, 1) * 9 + 1
+    images[0, :, :8, :8] = 0.5
+    return images
+
+
+@pytest.mark.parametrize('norm_pix', [True, False])
+def test_target_and_loss_are_those_of_mae(images, norm_pix):
+    ours = QBHeatPretrainHead(norm_pix=norm_pix, patch_size=8)
+    mae = MAEPretrainHead(LOSS, norm_pix=norm_pix, patch_size=8)
+    torch.testing.assert_close(
+        ours.target(images), mae.construct_target(images))
+    pred = torch.randn(2, 16, 192, requires_grad=True)
+    mask = (torch.rand(2, 16) < 0.75).float()
+    losses = [head.loss(pred, images, mask) for head in (ours, mae)]
+    torch.testing.assert_close(*losses)
+    torch.testing.assert_close(
+        *(torch.autograd.grad(loss, pred)[0] for loss in losses))
+    torch.testing.assert_close(
+        ours.unpatchify(pred, 32, 32), mae.unpatchify(pred))
+
+
+def test_normalization_is_of_each_patch_and_on_by_default(images):
+    target = QBHeatPretrainHead(patch_size=8).target(images)
+    patch = images[1, :, 8:16, 24:32]  # row 1, column 3
+    expected = (patch - patch.mean()) / patch.std()
+    torch.testing.assert_close(
+        target[1, 4 + 3].unflatten(0, (8, 8, 3)).permute(2, 0, 1), expected,
+        rtol=1e-4, atol=1e-4)
+
+
+def test_patches_of_images_that_are_not_square(images):
+    """As MAE's of the two squares that the image is made of."""
+    ours = QBHeatPretrainHead(patch_size=8)
+    mae = MAEPretrainHead(LOSS, norm_pix=True, patch_size=8)
+    tall = torch.cat([images[:1], images[1:]], dim=2)
+    expected = torch.cat([mae.construct_target(images[i:i + 1])
+                          for i in range(2)], dim=1)
+    torch.testing.assert_close(ours.target(tall), expected)
+    torch.testing.assert_close(
+        ours.unpatchify(ours.patchify(tall), 64, 32), tall)
+
+
+def test_loss_module_of_ones_own(images):
+    ours = QBHeatPretrainHead(dict(LOSS, criterion='L1'), patch_size=8)
+    pred = ours.target(images) + torch.tensor([3., -1.])[:, None, None]
+    mask = torch.ones(2, 16)
+    mask[0, :8] = 0  # 8 patches off by 3, 16 by 1
+    torch.testing.assert_close(
+        ours.loss(pred, images, mask), torch.tensor(40 / 24))
+
+
+@pytest.mark.parametrize('dtype', [torch.float16, torch.bfloat16])
+def test_loss_of_half_precision_is_computed_in_full(images, dtype):
+    """A square of 300 is beyond float16, 0.01 of bfloat16's digits."""
+    head = QBHeatPretrainHead(patch_size=8)
+    pred = torch.full((2, 16, 192), 300., dtype=dtype)
+    mask = torch.ones(2, 16)
+    loss = head.loss(pred, images, mask)
+    assert loss.dtype == torch.float32
+    torch.testing.assert_close(loss, head.loss(pred.float(), images, mask))
