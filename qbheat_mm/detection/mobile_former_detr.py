@@ -27,8 +27,8 @@ class MobileFormerDETR(DetectionTransformer):
     The backbone gives two maps, at 1/8 and 1/16 of the image's size, e.g.
     ``MobileFormer(out_indices=(2, 4))``. Given the same maps, the detections
     of an image do not depend on what stands in its padding, nor on how much
-    padding there is. (In training, the statistics of BN count the padding as
-    zeros. How much there is then matters, what stands there does not.)
+    padding there is; in training, too, where BN takes its statistics over
+    the content.
 
     Args:
         backbone (ConfigType): Its two outputs are at 1/8 and 1/16.

@@ -1,4 +1,7 @@
-"""Two processes train together, one of them without a single object."""
+"""Two processes train together.
+
+One of them has not a single object, the other no padding.
+"""
 from pathlib import Path
 
 import torch
@@ -10,7 +13,7 @@ from torch.nn.parallel import DistributedDataParallel
 
 from .conftest import GivenFeatures, make_feats, make_samples
 
-SIZES = [(40, 64), (64, 50)]
+SIZES = [[(64, 64), (64, 64)], [(40, 64), (64, 50)]]  # of each process
 
 
 class Losses(torch.nn.Module):
@@ -33,11 +36,11 @@ def train_two_steps(rank, config, folder):
     torch.manual_seed(0)
     detector = MODELS.build(config)
     assert isinstance(detector.backbone, GivenFeatures)
-    detector.backbone.feats = make_feats(SIZES)
+    detector.backbone.feats = make_feats(SIZES[rank])
     # An unused parameter or a loss that depends on the rank stops here.
     model = DistributedDataParallel(Losses(detector))
     optimizer = torch.optim.SGD(model.parameters(), 0.1)
-    inputs, samples = make_samples(SIZES, boxes=(3 - 3 * rank, ))
+    inputs, samples = make_samples(SIZES[rank], boxes=(3 - 3 * rank, ))
     for _ in range(2):
         losses = model(inputs, samples)
         optimizer.zero_grad()

@@ -1,6 +1,10 @@
 """What stands in the padding of a batch changes nothing."""
+import copy
+
 import pytest
 import torch
+from mmengine.model import convert_sync_batchnorm
+from torch.nn.modules.batchnorm import _BatchNorm
 
 from .conftest import make_feats, make_samples
 
@@ -71,3 +75,131 @@ def test_detections_do_not_depend_on_the_batch(build_head):
                 alone[key],
                 rtol=1e-4,
                 atol=1e-4)
+
+
+def train_once(model, sizes, batch_shape=None, filler=float('nan')):
+    """States, statistics and gradients of a training step, in double."""
+    torch.manual_seed(3)
+    model.double().train()
+    for module in model.modules():
+        if isinstance(module, _BatchNorm):
+            module.momentum = 1.  # the statistics of this batch alone
+    _, samples = make_samples(sizes, batch_shape=batch_shape)
+    feats = [feat.double().requires_grad_()
+             for feat in make_feats(sizes, batch_shape, filler=filler)]
+    states = model.forward_transformer(feats, samples)['hidden_states']
+    weight = torch.randn(states.shape, dtype=torch.double)
+    (states * weight).sum().backward()
+    return dict(
+        states=states, buffers=dict(model.named_buffers()),
+        grads={n: p.grad for n, p in model.named_parameters()},
+        feats=[torch.where(feat.isnan(), 0, feat).detach() for feat in feats],
+        feat_grads=[feat.grad for feat in feats])
+
+
+def content_of(maps, sizes, stride):
+    """Values of a map inside the images, (positions, C)."""
+    return torch.cat([
+        one[:, :-(-h // stride), :-(-w // stride)].flatten(1).T
+        for one, (h, w) in zip(maps, sizes)])
+
+
+@pytest.mark.parametrize('sizes, batch_shape', [
+    # no image is padded in the tighter batch, all are in the other
+    ([(131, 170)] * 2, (201, 250)),
+    ([(128, 192)] * 3, (160, 192)),
+    # some are
+    (SIZES, (200, 300)),
+])
+def test_padding_changes_no_step_of_training(build_head, sizes, batch_shape):
+    """Neither the statistics of BN, which see the content, nor gradients."""
+    model = build_head(dropout=0.)
+    tight = train_once(copy.deepcopy(model), sizes)
+    wide = train_once(model, sizes, batch_shape)
+    for key in ('states', 'buffers', 'grads'):
+        torch.testing.assert_close(wide[key], tight[key])
+    for i, stride in enumerate((8, 16)):
+        torch.testing.assert_close(
+            *(content_of(run['feat_grads'][i], sizes, stride)
+              for run in (wide, tight)))
+        assert wide['feat_grads'][i].isfinite().all()
+
+
+def test_statistics_are_those_of_the_images_put_together(build_head):
+    """Of the maps that each image gives alone, unpadded."""
+    model = build_head(dropout=0.)
+    down, lateral = model.decoder.down_conv, model.decoder.laterals[0]
+    train_once(model, SIZES, (201, 250))
+    alone = dict(down=[], lateral=[])
+    for i in range(len(SIZES)):
+        at_16 = cut_out(i)[1].double()
+        alone['down'].append(down[0][0](at_16))
+        alone['lateral'].append(lateral[0](at_16))
+    for norm, maps in ((down[0][1], alone['down']),
+                       (lateral[1], alone['lateral'])):
+        values = torch.cat([one[0].flatten(1) for one in maps], dim=1)
+        torch.testing.assert_close(norm.running_mean, values.mean(1))
+        torch.testing.assert_close(norm.running_var, values.var(1))
+        assert norm.num_batches_tracked == 1
+
+
+def test_every_norm_sees_the_content_alone(build_head):
+    model = build_head(dropout=0.)
+    seen = {}
+    for name, module in model.named_modules():
+        if isinstance(module, _BatchNorm):
+            module.register_forward_pre_hook(
+                lambda _, x, name=name: seen.update(
+                    {name: x[0].shape[2] * x[0].shape[3]}))
+    train_once(model, SIZES, (201, 250))
+    cells = {stride: sum(-(-h // stride) * -(-w // stride) for h, w in SIZES)
+             for stride in (8, 16, 32)}
+    assert len(seen) == 12
+    for name, number in seen.items():
+        stride = 8
+        if 'down_conv' in name:
+            stride = 32
+        elif any(part in name for part in ('convs.0', 'laterals.0',
+                                           'stages.1')):
+            stride = 16
+        assert number == cells[stride], name
+
+
+def test_synchronized_norms_see_the_content_too(build_head):
+    """`sync_bn='torch'` of a configuration, in a single process."""
+    model = build_head(dropout=0.)
+    sync = convert_sync_batchnorm(copy.deepcopy(model))
+    assert any(isinstance(m, torch.nn.SyncBatchNorm) for m in sync.modules())
+    expected, found = (
+        train_once(m, SIZES, (201, 250)) for m in (model, sync))
+    for key in ('states', 'buffers', 'grads'):
+        torch.testing.assert_close(found[key], expected[key])
+
+
+def test_evaluation_keeps_bn_folded(build_head):
+    model = build_head().eval()
+    calls = []
+    for module in model.modules():
+        if isinstance(module, _BatchNorm):
+            module.register_forward_hook(lambda *_: calls.append(1))
+    with torch.no_grad():
+        folded = hidden_states(model, SIZES, 0.)
+    assert not calls
+    torch.testing.assert_close(folded, hidden_states(model, SIZES, 0.))
+    assert len(calls) == 12
+
+
+def test_evaluation_can_be_traced(build_head):
+    """As an export to ONNX begins; the trace fits other images, too."""
+    model = build_head().eval()
+
+    class Head(torch.nn.Module):
+
+        def forward(self, *feats):
+            return model.forward_transformer(feats)['hidden_states']
+
+    with torch.no_grad():
+        traced = torch.jit.trace(Head(), make_feats(SIZES[:1]),
+                                 check_trace=False)
+        others = tuple(2 - feat for feat in make_feats(SIZES[:1]))
+        torch.testing.assert_close(traced(*others), Head()(*others))

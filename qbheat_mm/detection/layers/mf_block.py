@@ -5,6 +5,7 @@ from torch import Tensor, nn
 from qbheat_mm.layers import LiteBottleneck
 
 from .attention import Attention
+from .content import separable
 from .scale import Scale, to_map, to_sequence, zero_padding
 
 
@@ -49,7 +50,9 @@ class BottleneckMobile(LiteBottleneck):
 
     def forward(self, x: Tensor, scale: Scale) -> Tensor:
         """(B, C, H, W) to (B, C, H, W)."""
-        return super().forward(zero_padding(x, scale))
+        x = zero_padding(x, scale)
+        return x + separable(self.depthwise, (self.act, self.pointwise), x,
+                             scale)
 
 
 class QueryUpdate(nn.Module):

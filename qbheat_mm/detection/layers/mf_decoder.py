@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from qbheat_mm.errors import UserError
 from qbheat_mm.layers.mobile import conv_bn, depthwise
 
+from .content import on_content, separable
 from .mf_block import BottleneckMobile, MFBlock, TransformerMobile
 from .scale import Scale, content_sizes, make_scale, upsample, zero_padding
 
@@ -21,13 +22,27 @@ PAPER_EXPANSIONS = {(5, 2, 2): (6, 4), (2, 1, 1): (2, 2)}
 STRIDES = (8, 16)
 
 
-def separable_conv(in_channels: int,
-                   out_channels: int,
-                   stride: int = 1) -> nn.Sequential:
-    """3x3 depthwise, BN, ReLU6, 1x1, BN (of "down-conv" and "up-conv")."""
-    return nn.Sequential(
-        depthwise(in_channels, in_channels, stride), nn.ReLU6(inplace=True),
-        conv_bn(in_channels, out_channels))
+class SeparableConv(nn.Sequential):
+    """3x3 depthwise, BN, ReLU6, 1x1, BN ("down-conv" and "up-conv").
+
+    Args:
+        in_channels (int): Input channels.
+        out_channels (int): Output channels.
+        stride (int): Of the depthwise convolution. Defaults to 1.
+    """
+
+    def __init__(self,
+                 in_channels: int,
+                 out_channels: int,
+                 stride: int = 1) -> None:
+        super().__init__(
+            depthwise(in_channels, in_channels, stride),
+            nn.ReLU6(inplace=True), conv_bn(in_channels, out_channels))
+
+    def forward(self, x: Tensor, scale: Scale) -> Tensor:
+        """(B, C_in, H, W) to (B, C_out, *scale.hw)."""
+        spread, *pointwise = self
+        return separable(spread, pointwise, x, scale)
 
 
 class MFDecoder(BaseModule):
@@ -73,7 +88,7 @@ class MFDecoder(BaseModule):
                 f'num_heads={num_heads}')
         self.in_channels = tuple(in_channels)
         self.encoding = SinePositionalEncoding(embed_dims // 2, normalize=True)
-        self.down_conv = separable_conv(in_channels[1], embed_dims, stride=2)
+        self.down_conv = SeparableConv(in_channels[1], embed_dims, stride=2)
 
         mobiles = [
             partial(TransformerMobile, embed_dims, num_heads, mobile_mlp_dims,
@@ -86,7 +101,7 @@ class MFDecoder(BaseModule):
             if not any(depths[i:]):
                 break
             if i > 0:
-                self.up_convs.append(separable_conv(embed_dims, embed_dims))
+                self.up_convs.append(SeparableConv(embed_dims, embed_dims))
                 self.laterals.append(conv_bn(in_channels[2 - i], embed_dims))
             self.stages.append(
                 nn.ModuleList(
@@ -129,15 +144,17 @@ class MFDecoder(BaseModule):
             stride: self._scale(feat, image_sizes, stride)
             for stride, feat in feats.items()
         }
-        x = self.down_conv(zero_padding(feats[16], scales[16]))
-        scales[32] = self._scale(x, image_sizes, 32)
+        # Of the size, also an odd one, that the strided convolution gives.
+        scales[32] = self._scale(feats[16][..., ::2, ::2], image_sizes, 32)
+        x = self.down_conv(zero_padding(feats[16], scales[16]), scales[32])
         states = []
         for i, (stride, blocks) in enumerate(zip((32, 16, 8), self.stages)):
             if i > 0:
                 x = upsample(x, scales[2 * stride], scales[stride].hw)
-                x = self.up_convs[i - 1](zero_padding(x, scales[stride]))
-                x = x + self.laterals[i - 1](
-                    zero_padding(feats[stride], scales[stride]))
+                x = self.up_convs[i - 1](
+                    zero_padding(x, scales[stride]), scales[stride])
+                x = x + on_content([self.laterals[i - 1]], feats[stride],
+                                   scales[stride])
             for block in blocks:
                 if states:
                     query_pos = query_pos + self.refine_pos(query)

@@ -15,10 +15,13 @@ class Scale(NamedTuple):
         pos (Tensor): Position embeddings of the pixels, (B, H*W, C).
         padding (Tensor, optional): (B, 1, H, W), bool, True in the padding.
             None when no image of the batch is padded.
+        content (Tensor, optional): Where in the B*H*W positions the images
+            stand, integers that grow. None when no image is padded.
     """
     hw: tuple[int, int]
     pos: Tensor
     padding: Tensor | None
+    content: Tensor | None
 
     @property
     def key_mask(self) -> Tensor | None:
@@ -50,17 +53,20 @@ def make_scale(x: Tensor, sizes: Sequence[tuple[int, int]] | None,
         encoding (nn.Module): mmdet's ``SinePositionalEncoding``.
     """
     hw = tuple(x.shape[-2:])
-    padding = None
+    padding = content = None
     if sizes is not None and any(tuple(size) != hw for size in sizes):
-        ends = torch.as_tensor(sizes, device=x.device)[:, :, None]
-        below = torch.arange(hw[0], device=x.device) >= ends[:, 0]
-        beside = torch.arange(hw[1], device=x.device) >= ends[:, 1]
+        # On the CPU: to count the content, a GPU would have to be waited for.
+        ends = torch.as_tensor(sizes)[:, :, None]
+        below = torch.arange(hw[0]) >= ends[:, 0]
+        beside = torch.arange(hw[1]) >= ends[:, 1]
         padding = below[:, :, None] | beside[:, None, :]
+        content = (~padding).flatten().nonzero()[:, 0].to(x.device)
+        padding = padding.to(x.device)
     # Positions are counted over the content, so that padding moves nothing.
     pos = encoding(padding, input=x).to(x.dtype)
     return Scale(hw,
                  pos.flatten(2).transpose(1, 2),
-                 None if padding is None else padding.unsqueeze(1))
+                 None if padding is None else padding.unsqueeze(1), content)
 
 
 def zero_padding(x: Tensor, scale: Scale) -> Tensor:
