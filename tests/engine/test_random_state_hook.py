@@ -1,14 +1,18 @@
 # Copyright (c) QB-Heat MM authors. All rights reserved.
+import copy
 import functools
 import random
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 import torch
-from mmengine.dataset import BaseDataset
+from mmengine.dataset import BaseDataset, DefaultSampler
+from mmengine.hooks import DistSamplerSeedHook
 from mmengine.model import BaseModel
 from mmengine.runner import Runner, loops
 from torch import nn
+from torch.utils.data import BatchSampler, DataLoader, IterableDataset
 
 from qbheat_mm.engine import RandomStateHook
 
@@ -52,8 +56,11 @@ class Identity(nn.Module):
         return dict(inputs=data)
 
 
-def build(work_dir, loop, num_workers=0, persistent=False, resume=False):
+def build(work_dir, loop, num_workers=0, persistent=False, resume=False,
+          sampler=None):
     torch.manual_seed(0)
+    default = ('DefaultSampler' if loop.get('by_epoch', True)
+               else 'InfiniteSampler')
     model = Network()
     model.data_preprocessor = Identity()
     return Runner(
@@ -63,8 +70,7 @@ def build(work_dir, loop, num_workers=0, persistent=False, resume=False):
             dataset=RandomData(), batch_size=2, num_workers=num_workers,
             persistent_workers=persistent,
             collate_fn=dict(type='default_collate'),
-            sampler=dict(type='DefaultSampler' if loop.get('by_epoch', True)
-                         else 'InfiniteSampler', shuffle=True)),
+            sampler=dict(type=sampler or default, shuffle=True)),
         train_cfg=loop,
         optim_wrapper=dict(optimizer=dict(type='SGD', lr=0.1, momentum=0.9)),
         default_hooks=dict(
@@ -129,10 +135,31 @@ def test_workers_change_nothing(tmp_path, uninterrupted, num_workers,
 def test_a_resumed_run_ends_with_the_same_weights(tmp_path, uninterrupted,
                                                   num_workers, persistent):
     how = dict(num_workers=num_workers, persistent=persistent)
-    seen, _ = train(tmp_path, epochs(2), **how)
-    rest, weight = train(tmp_path, epochs(4), resume=True, **how)
-    assert seen + rest == uninterrupted[0]
-    assert torch.equal(weight, uninterrupted[1])
+    seen, whole = train(tmp_path / 'a', epochs(4), **how)
+    assert len({index for index, _ in seen[:6]}) == 2
+    for i in range(3):
+        assert len({numbers[i] for _, numbers in seen}) == 24
+    train(tmp_path / 'b', epochs(2), **how)
+    rest, resumed = train(tmp_path / 'b', epochs(4), resume=True, **how)
+    assert rest == seen[12:]
+    assert torch.equal(resumed, whole)
+
+
+@pytest.mark.parametrize('sampler', ['InfiniteSampler', 'DefaultSampler'])
+def test_a_resumed_iteration_based_run_is_exact_without_workers(
+        tmp_path, monkeypatch, sampler):
+    monkeypatch.setattr('time.sleep', lambda seconds: None)  # of mmengine
+
+    def iterations(number):
+        return dict(by_epoch=False, max_iters=number)
+
+    seen, whole = train(tmp_path / 'a', iterations(8), sampler=sampler)
+    assert len(set(seen)) == 16  # in the second and third pass, too
+    train(tmp_path / 'b', iterations(4), sampler=sampler)
+    rest, resumed = train(tmp_path / 'b', iterations(8), sampler=sampler,
+                          resume=True)
+    assert rest == seen[8:16]
+    assert torch.equal(resumed, whole)
 
 
 @pytest.mark.skipif(
@@ -151,12 +178,65 @@ def test_a_resumed_iteration_based_run_is_exact_with_workers(tmp_path):
     assert torch.equal(resumed, whole)
 
 
-def test_ranks_draw_different_numbers_in_the_model(tmp_path, monkeypatch):
+def test_ranks_draw_different_numbers(tmp_path, monkeypatch):
+    """In the model, and for a sample that several of them draw."""
     place = 'qbheat_mm.engine.hooks.random_state_hook.get_rank'
-    weights = []
+    runs = []
     for rank in (0, 0, 1):
         monkeypatch.setattr(place, functools.partial(int, rank))
-        seen, weight = train(tmp_path / str(len(weights)), epochs(1))
-        weights.append(weight)
-    assert torch.equal(weights[0], weights[1])
-    assert not torch.equal(weights[0], weights[2])
+        runs.append(train(tmp_path / str(len(runs)), epochs(1)))
+    (seen, weight), same, other = runs
+    assert seen == same[0] and torch.equal(weight, same[1])
+    assert [i for i, _ in seen] == [i for i, _ in other[0]]
+    assert not {n for _, n in seen} & {n for _, n in other[0]}
+
+
+def test_ranks_seed_the_model_differently(monkeypatch):
+    place = 'qbheat_mm.engine.hooks.random_state_hook.get_rank'
+    drawn = []
+    for rank, iteration in ((0, 0), (0, 0), (1, 0), (0, 1)):
+        monkeypatch.setattr(place, functools.partial(int, rank))
+        RandomStateHook().before_train_iter(
+            SimpleNamespace(seed=3, iter=iteration), 0)
+        drawn.append((torch.rand(()).item(), np.random.rand(),
+                      random.random()))
+    assert drawn[0] == drawn[1]
+    for others in zip(*drawn[1:]):
+        assert len(set(others)) == 3
+
+
+class Stream(IterableDataset):
+
+    def __iter__(self):
+        return iter(range(4))
+
+
+def number_draws(loader, epoch=0):
+    """Have a hook look at a loader, as at the start of an epoch."""
+    RandomStateHook().before_train_epoch(SimpleNamespace(
+        train_dataloader=loader, train_loop=None, seed=3, epoch=epoch))
+    return loader
+
+
+@pytest.mark.parametrize('loader, samples', [
+    (DataLoader(Stream(), batch_size=2), [[0, 1], [2, 3]]),
+    (DataLoader(range(3), batch_size=None), [0, 1, 2]),
+])
+def test_data_without_batches_of_indices_are_left_alone(loader, samples):
+    assert [torch.as_tensor(batch).tolist()
+            for batch in number_draws(loader)] == samples
+
+
+def test_batch_samplers_of_ones_own_are_used():
+    data = RandomData()
+    sampler = DefaultSampler(data, shuffle=True, seed=3)
+    loader = DataLoader(data, batch_sampler=BatchSampler(sampler, 4, False))
+    number_draws(loader)
+    DistSamplerSeedHook().before_train_epoch(SimpleNamespace(
+        train_loop=SimpleNamespace(dataloader=loader), epoch=1))
+    assert sampler.epoch == 1
+    assert len(loader) == 2 and len(copy.deepcopy(loader)) == 2
+    assert torch.cat([batch[0] for batch in loader]).tolist() == [*sampler]
+    # Another loader of the same data is none of the hook's business.
+    others = DataLoader(data, batch_size=3)
+    assert [batch[0].tolist() for batch in others] == [[0, 1, 2], [3, 4, 5]]

@@ -1,7 +1,9 @@
 # Copyright (c) QB-Heat MM authors. All rights reserved.
 """Random numbers that a resumed run repeats."""
 import random
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -9,7 +11,7 @@ from mmengine.dist import get_rank
 from mmengine.hooks import Hook
 from mmengine.registry import HOOKS
 from mmengine.runner import IterBasedTrainLoop, Runner
-from torch.utils.data import Dataset
+from torch.utils.data import DataLoader, Dataset, IterableDataset
 
 
 @HOOKS.register_module()
@@ -24,36 +26,43 @@ class RandomStateHook(Hook):
     - the main process (dropout, stochastic depth, the place of the visible
       quarter) is seeded in each iteration by seed, rank and iteration;
     - sample ``i`` of epoch ``e`` is augmented by random numbers that depend
-      on the seed, ``e`` and ``i`` alone.
+      on the seed, ``e``, ``i``, the rank, and how often this rank has drawn
+      ``i`` in the epoch before: a sampler may repeat a sample, and each
+      repetition is augmented by itself.
 
     A run that is resumed from the checkpoint of an epoch therefore ends with
     the same weights as one that was never stopped, whatever the number of
     workers and whether they persist, as long as the seed is set
     (``randomness=dict(seed=...)``) and the device computes deterministically.
 
-    In an iteration-based loop the augmentation is left to mmengine, which
-    replays the data loader up to the resumed iteration: exact with workers,
-    not with ``num_workers=0``. The maintained fork skips data without loading
-    it; there only the order of the data is repeated.
+    In an iteration-based loop a pass over the sampler stands for the epoch,
+    and mmengine replays the data loader up to the resumed iteration. There
+    the augmentation of workers is left to mmengine, whose loop starts them
+    before any hook is called: exact, too, but not in the maintained fork,
+    which skips data without loading it and repeats its order alone.
     """
 
     # Before every hook that may draw random numbers itself.
     priority = 'VERY_HIGH'
 
-    def __init__(self) -> None:
-        # Shared memory: persistent workers read what later epochs write.
-        self._epoch = torch.zeros((), dtype=torch.int64).share_memory_()
-
     def before_train_epoch(self, runner: Runner) -> None:
-        """Tell the data set, here and in the workers, the epoch."""
-        if isinstance(runner.train_loop, IterBasedTrainLoop):
+        """Number the draws of the data loader from now on."""
+        loader = runner.train_dataloader
+        by_iter = isinstance(runner.train_loop, IterBasedTrainLoop)
+        if not _draws_indices(loader) or by_iter and loader.num_workers:
             return
-        self._epoch.fill_(runner.epoch)
-        dataset = runner.train_dataloader.dataset
-        if not isinstance(vars(dataset).get('__getitems__'), _SeededFetch):
+        if not isinstance(loader.batch_sampler, _NumberedBatches):
+            # The loader forbids to set it by name.
+            vars(loader)['batch_sampler'] = _NumberedBatches(
+                loader.batch_sampler, runner.seed, get_rank())
             # The method that torch's loader calls for a batch, if there is.
-            dataset.__getitems__ = _SeededFetch(dataset, runner.seed,
-                                                self._epoch)
+            loader.dataset.__getitems__ = _SeededFetch(loader.dataset)
+        if by_iter:
+            # Made, but not used, before the draws were numbered.
+            iterator = runner.train_loop.dataloader_iterator
+            runner.train_loop.dataloader_iterator = type(iterator)(loader)
+        else:
+            loader.batch_sampler.epoch = runner.epoch
 
     def before_train_iter(self,
                           runner: Runner,
@@ -65,29 +74,79 @@ class RandomStateHook(Hook):
         torch.manual_seed(seed)
 
 
+def _draws_indices(loader: DataLoader) -> bool:
+    """Whether it loads batches of samples that have an index."""
+    return (isinstance(loader, DataLoader)
+            and loader.batch_sampler is not None
+            and not isinstance(loader.dataset, IterableDataset))
+
+
+class _Draw(NamedTuple):
+    """A sample that is drawn, and the numbers that seed it."""
+    index: int
+    numbers: tuple[int, ...]
+
+
+class _NumberedBatches:
+    """Batches of draws in place of batches of indices.
+
+    The numbers travel with the index, since a worker sees a part of the
+    batches only, and may fetch those of an epoch while another one runs.
+
+    Args:
+        batches (Iterable[list[int]]): The batch sampler.
+        seed (int): Seed of the run.
+        rank (int): Of this process.
+    """
+
+    def __init__(self, batches: Iterable[list[int]], seed: int,
+                 rank: int) -> None:
+        self.batches = batches
+        self.seed = seed
+        self.rank = rank
+        self.epoch = 0
+
+    def __iter__(self) -> Iterator[list[_Draw]]:
+        epoch, drawn = self.epoch, Counter()
+        for batch in self.batches:
+            yield [self._draw(epoch, index, drawn) for index in batch]
+        self.epoch = epoch + 1
+
+    def _draw(self, epoch: int, index: int, drawn: Counter) -> _Draw:
+        repeat = (self.rank, drawn[int(index)])
+        drawn[int(index)] += 1
+        numbers = (self.seed, epoch, int(index))
+        return _Draw(index, numbers + repeat if any(repeat) else numbers)
+
+    def __len__(self) -> int:
+        return len(self.batches)
+
+    def __getattr__(self, name: str):
+        # mmengine sets the epoch of the batch sampler's sampler.
+        if name == 'batches' or name.startswith('__'):
+            raise AttributeError(name)  # of a copy that is not filled yet
+        return getattr(self.batches, name)
+
+
 class _SeededFetch:
     """Fetch the samples of a batch, each with its own random numbers.
 
     Args:
         dataset (Dataset): Map-style data set.
-        seed (int): Seed of the run.
-        epoch (Tensor): Scalar in shared memory, the running epoch.
     """
 
-    def __init__(self, dataset: Dataset, seed: int,
-                 epoch: torch.Tensor) -> None:
+    def __init__(self, dataset: Dataset) -> None:
         self.dataset = dataset
-        self.seed = seed
-        self.epoch = epoch
 
-    def __call__(self, indices: Iterable[int]) -> list:
-        epoch = int(self.epoch)
+    def __call__(self, draws: Iterable[_Draw | int]) -> list:
         samples = []
         # Without workers this is the main process; its generators are seeded
         # anew before the model draws from them.
-        for index in indices:
-            _seed_cpu(_mix(self.seed, epoch, int(index)))
-            samples.append(self.dataset[index])
+        for draw in draws:
+            if isinstance(draw, _Draw):
+                _seed_cpu(_mix(*draw.numbers))
+                draw = draw.index
+            samples.append(self.dataset[draw])
         return samples
 
 
