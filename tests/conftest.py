@@ -1,6 +1,10 @@
 # Copyright (c) QB-Heat MM authors. All rights reserved.
 """No test sees what another has left behind."""
+import functools
+import importlib
+
 import pytest
+import torch
 from mmengine.utils import ManagerMixin
 
 
@@ -21,3 +25,21 @@ def forget_other_runs():
     yield
     for manager in _managers():
         manager._instance_dict.clear()
+
+
+@pytest.fixture
+def amp_without_gpu(monkeypatch):
+    """Let mmengine's ``AmpOptimWrapper`` run where there is no GPU.
+
+    It is the real one, with autocast to bfloat16 and a loss scaler that
+    looks for infinities; only its question for a GPU is answered for it, and
+    the scaler is the one for the CPU.
+    """
+    if torch.cuda.is_available():
+        return
+    module = importlib.import_module(
+        'mmengine.optim.optimizer.amp_optimizer_wrapper')
+    monkeypatch.setattr(module, 'is_cuda_available', lambda: True)
+    if hasattr(torch.amp, 'GradScaler'):  # from torch 2.3 on
+        monkeypatch.setattr(module, 'GradScaler', functools.partial(
+            torch.amp.GradScaler, 'cpu'))
