@@ -11,6 +11,7 @@ from mmengine.dataset import BaseDataset, DefaultSampler
 from mmengine.hooks import DistSamplerSeedHook
 from mmengine.model import BaseModel
 from mmengine.runner import Runner, loops
+from mmpretrain.datasets.samplers import RepeatAugSampler
 from torch import nn
 from torch.utils.data import BatchSampler, DataLoader, IterableDataset
 
@@ -135,14 +136,10 @@ def test_workers_change_nothing(tmp_path, uninterrupted, num_workers,
 def test_a_resumed_run_ends_with_the_same_weights(tmp_path, uninterrupted,
                                                   num_workers, persistent):
     how = dict(num_workers=num_workers, persistent=persistent)
-    seen, whole = train(tmp_path / 'a', epochs(4), **how)
-    assert len({index for index, _ in seen[:6]}) == 2
-    for i in range(3):
-        assert len({numbers[i] for _, numbers in seen}) == 24
-    train(tmp_path / 'b', epochs(2), **how)
-    rest, resumed = train(tmp_path / 'b', epochs(4), resume=True, **how)
-    assert rest == seen[12:]
-    assert torch.equal(resumed, whole)
+    seen, _ = train(tmp_path, epochs(2), **how)
+    rest, weight = train(tmp_path, epochs(4), resume=True, **how)
+    assert seen + rest == uninterrupted[0]
+    assert torch.equal(weight, uninterrupted[1])
 
 
 @pytest.mark.parametrize('sampler', ['InfiniteSampler', 'DefaultSampler'])
@@ -240,3 +237,58 @@ def test_batch_samplers_of_ones_own_are_used():
     # Another loader of the same data is none of the hook's business.
     others = DataLoader(data, batch_size=3)
     assert [batch[0].tolist() for batch in others] == [[0, 1, 2], [3, 4, 5]]
+
+
+def drawn(epoch, num_workers, repeats=3):
+    """What mmpretrain's sampler draws, some indices several times in a row.
+
+    Returns:
+        list: (index, numbers), six in an epoch.
+    """
+    data = RandomData()
+    sampler = RepeatAugSampler(data, num_repeats=repeats, seed=3)
+    sampler.set_epoch(epoch)
+    loader = number_draws(
+        DataLoader(data, batch_size=2, num_workers=num_workers,
+                   sampler=sampler), epoch)
+    return [(int(i), tuple(row.tolist())) for indices, numbers in loader
+            for i, row in zip(indices, numbers)]
+
+
+def test_each_repetition_of_a_sample_is_augmented_by_itself():
+    seen = drawn(0, 0) + drawn(1, 0)
+    assert len({index for index, _ in seen[:6]}) == 2
+    for i in range(3):
+        assert len({numbers[i] for _, numbers in seen}) == 12
+    # Whoever fetches them, and in whatever run.
+    assert seen == drawn(0, 2) + drawn(1, 2)
+    # The first of them is augmented as if there were no other.
+    alone = dict(drawn(0, 0, repeats=1))
+    assert seen[0][1] == alone[seen[0][0]]
+
+
+def test_passes_of_a_loop_without_epochs_differ():
+    data = RandomData()
+    loader = number_draws(DataLoader(data, batch_size=2))
+    first, second, other = (
+        [tuple(row.tolist()) for _, numbers in loader for row in numbers]
+        for _ in range(3))
+    assert len({*first, *second, *other}) == 18
+    again = number_draws(DataLoader(data, batch_size=2), epoch=1)
+    assert [tuple(row.tolist()) for _, numbers in again
+            for row in numbers] == second
+
+
+@pytest.mark.parametrize('epoch', [0, 2])
+def test_samples_are_seeded_by_seed_epoch_and_index(epoch):
+    """As they have been from the first version on: figures rest on it."""
+    for index, numbers in drawn(epoch, 0, repeats=1):
+        seed, = np.random.SeedSequence((3, epoch, index)).generate_state(
+            1, np.uint64)
+        seed = int(seed) >> 1
+        assert numbers[0] == torch.tensor(
+            random.Random(seed).random()).item()
+        assert numbers[1] == np.float32(
+            np.random.RandomState(seed % 2**32).rand())
+        assert numbers[2] == torch.rand(
+            (), generator=torch.Generator().manual_seed(seed)).item()

@@ -38,3 +38,28 @@ def test_reads_only_the_first_token():
     assert torch.equal(coefficients(tokens)[0], coefficients(others)[0])
     others[:, 0] = 0
     assert not torch.equal(coefficients(tokens)[0], coefficients(others)[0])
+
+
+def test_slopes_are_two_of_one_token_by_formula():
+    """Up to twice the input for the larger half, -1 to 1 for the other."""
+    torch.manual_seed(0)
+    coefficients = DynamicReLUCoefficients(8, (3, 5))
+    for parameter in coefficients.parameters():
+        torch.nn.init.normal_(parameter)
+    tokens = 2 * torch.randn(4, 6, 8)
+    hidden = coefficients.squeeze(tokens[:, 0]).clamp(min=0)
+    assert hidden.shape == (4, 2 * 8 // 4)
+    for i, slopes in enumerate(coefficients(tokens)):
+        layer = coefficients.expand[i]
+        out = layer(hidden[:, 2 * i:2 * i + 2])
+        gates = (out + 3).clamp(0, 6) / 6
+        channels = gates.shape[1] // 2
+        torch.testing.assert_close(slopes[:, :channels],
+                                   2 * gates[:, :channels])
+        torch.testing.assert_close(slopes[:, channels:],
+                                   2 * gates[:, channels:] - 1)
+
+
+def test_the_map_keeps_its_precision():
+    x = torch.randn(2, 3, 4, 5, dtype=torch.bfloat16)
+    assert DynamicReLU()(x, torch.rand(2, 6)).dtype == torch.bfloat16

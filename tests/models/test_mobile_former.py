@@ -1,9 +1,11 @@
 """The encoder: sizes, outputs, freezing."""
 import pytest
 import torch
+from mmcv.cnn.bricks import DropPath
 from torch.nn.modules.batchnorm import _BatchNorm
 
 from qbheat_mm.errors import UserError
+from qbheat_mm.layers import MobileFormerBlock
 from qbheat_mm.models import MobileFormer
 from qbheat_mm.models.backbones.mobile_former_archs import ARCHS
 from qbheat_mm.utils.complexity import count_madds, count_parameters
@@ -148,6 +150,13 @@ def test_stochastic_depth_grows_linearly_and_acts():
              b.mobile.drop_path.drop_prob
              for i, b in enumerate(b for s in model.stages for b in s)]
     assert rates == pytest.approx([0, 0.2, 0.4, 0.6, 0.8])
+    for block in model.modules():
+        if isinstance(block, MobileFormerBlock):  # all of its branches
+            assert {part.drop_prob for part in block.modules()
+                    if isinstance(part, DropPath)} == {
+                        block.mobile.drop_path.drop_prob}
+            assert block.former.drop_path.drop_prob > 0
+            assert block.mobile_to_former.drop_path.drop_prob > 0
     image = torch.randn(4, 3, 32, 32)
     assert not torch.equal(model(image)[0], model(image)[0])
 
