@@ -109,6 +109,7 @@ def test_pixels_are_compared_in_full_precision(dtype, data, tmp_path,
     cfg = shrink(cfg, data['mmpretrain'], tmp_path)
     cfg.optim_wrapper.update(type='AmpOptimWrapper', dtype=dtype)
     cfg.train_cfg.max_epochs = 1
+    cfg.param_scheduler = []
     cfg.default_hooks.checkpoint.interval = -1
     runner = Runner.from_cfg(cfg)
     runner.model.head.__class__ = Head
