@@ -14,6 +14,7 @@ from mmdet.structures import OptSampleList, SampleList
 from mmdet.utils import ConfigType, OptConfigType, OptMultiConfig
 from torch import Tensor, nn
 
+from qbheat_mm.arguments import POSITIVE_INT, checked
 from qbheat_mm.errors import UserError
 
 from .layers import MFDecoder
@@ -55,6 +56,7 @@ class MobileFormerDETR(DetectionTransformer):
         init_cfg (OptMultiConfig): As in every detector.
     """
 
+    @checked(num_queries=POSITIVE_INT)
     def __init__(self,
                  backbone: ConfigType,
                  bbox_head: ConfigType,
@@ -92,7 +94,16 @@ class MobileFormerDETR(DetectionTransformer):
             test_cfg=test_cfg,
             data_preprocessor=data_preprocessor,
             init_cfg=init_cfg)
+        self._check_head(embed_dims)
         self._limit_detections()
+
+    def _check_head(self, embed_dims: int) -> None:
+        """Compare the widths of queries and head."""
+        width = getattr(self.bbox_head, 'embed_dims', embed_dims)
+        if width != embed_dims:
+            raise UserError(
+                f'model.embed_dims={embed_dims}, the width of the queries, '
+                f'and model.bbox_head.embed_dims={width} must be the same')
 
     def _limit_detections(self) -> None:
         """Ask a softmax head for no more detections than there are queries."""

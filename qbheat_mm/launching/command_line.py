@@ -7,10 +7,7 @@ from collections.abc import Callable
 
 from mmengine.config import DictAction
 
-from ..errors import UserError
-
-# Set to 1 to see where an error that is told in one line came from.
-TRACEBACK = 'QBHEAT_TRACEBACK'
+from .explain import TRACEBACK, explain
 
 
 class KeyValueAction(DictAction):
@@ -57,7 +54,7 @@ def add_common_arguments(parser: ArgumentParser) -> None:
 def report_user_errors(main: Callable[[], None]) -> None:
     """Run a tool; end with one line where the user can mend the error.
 
-    Errors of which the cause is unknown keep their traceback.
+    Defects keep their traceback; see :mod:`.explain` for the border.
 
     Args:
         main (Callable): The tool.
@@ -74,21 +71,3 @@ def report_user_errors(main: Callable[[], None]) -> None:
         rank = os.environ.get('RANK', '0')
         where = '' if rank == '0' else f' (process {rank})'
         sys.exit(f'error{where}: {line}')
-
-
-def explain(error: Exception) -> str | None:
-    """One line for an error that is the user's to mend, else None."""
-    # What a worker of a data loader raises arrives with its traceback as
-    # text, whose last line is the message.
-    text = str(error).strip().split('\n')[-1]
-    name = type(error).__name__
-    text = text.removeprefix(f'{type(error).__module__}.{name}: ')
-    text = text.removeprefix(f'{name}: ')
-    if isinstance(error, UserError):
-        return text
-    if isinstance(error, FileNotFoundError | PermissionError):
-        return f'{text} ({TRACEBACK}=1 shows where)'
-    # mmengine's message names the misspelt type and its registry.
-    if isinstance(error, KeyError) and 'is not in the' in text:
-        return f'{error.args[0]} ({TRACEBACK}=1 shows where)'
-    return None

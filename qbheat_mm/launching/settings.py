@@ -4,13 +4,18 @@ import difflib
 import inspect
 import os
 import os.path as osp
+import re
 from argparse import Namespace
+from collections.abc import Mapping
 
 import torch
 from mmengine.config import Config, ConfigDict
 from mmengine.runner import Runner
 
 from ..errors import UserError
+from .explain import describe
+from .setting_names import find_unread
+from .setting_values import find_wrong
 from .toolbox import toolbox
 
 # Settings that mmengine reads from a configuration beside the arguments of
@@ -18,6 +23,8 @@ from .toolbox import toolbox
 _EXTRA_SETTINGS = ('activation_checkpointing', 'compile',
                    'efficient_conv_bn_eval', 'find_unused_parameters',
                    'model_wrapper_cfg', 'sync_bn', 'work_dir')
+#: Set to 1 to go on with settings that are thought to be wrong.
+UNCHECKED = 'QBHEAT_UNCHECKED_SETTINGS'
 LOADERS = ('train_dataloader', 'val_dataloader', 'test_dataloader')
 
 
@@ -29,23 +36,47 @@ def read_config(path: str, options: dict | None = None) -> Config:
         options (dict, optional): ``{'train_dataloader.batch_size': 4}``.
 
     Raises:
-        UserError: If the file does not exist, or an option does not fit.
+        UserError: If the file does not exist or run, an option does not fit,
+            a value is impossible, or nothing reads a name.
     """
-    if not osp.isfile(path):
-        raise UserError(f"configuration '{path}' does not exist: the path is "
-                        f"taken from '{os.getcwd()}'")
-    cfg = Config.fromfile(path)
+    cfg = _parse(path)
     if toolbox(cfg) == 'mmpretrain':
         _set_loader_defaults(cfg)
     if options:
         _check_names(path, cfg, options)
         try:
             cfg.merge_from_dict(options)
-        except (KeyError, TypeError, ValueError, IndexError) as error:
+        except (KeyError, TypeError, ValueError, IndexError,
+                AttributeError) as error:
             raise UserError(f'--cfg-options {_written(options)} does not fit '
                             f"'{path}': {error}") from error
+    if os.environ.get(UNCHECKED) != '1':
+        check_settings(cfg, path, options or {})
     _mend_loaders(cfg)
     return cfg
+
+
+def check_settings(cfg: Config, path: str, options: dict) -> None:
+    """Look for wrong values, and for names that nothing reads.
+
+    Args:
+        cfg (Config): The configuration with the options.
+        path (str): Its file, for messages.
+        options (dict): What came from the command line.
+
+    Raises:
+        UserError: Naming the first setting that is wrong.
+    """
+    found = find_wrong(cfg) or list(map(str, find_unread(cfg)))
+    if not found:
+        return
+    setting = re.split('[=:]', found[0])[0]
+    given = [option for option in options
+             if f'{setting}.'.startswith(f'{option}.')]
+    origin = '--cfg-options' if given else f"configuration '{path}':"
+    more = f' (and {len(found) - 1} more)' if len(found) > 1 else ''
+    raise UserError(f'{origin} {found[0]}{more} ({UNCHECKED}=1 skips this '
+                    'check of the settings)')
 
 
 def apply_common_arguments(cfg: Config, args: Namespace) -> None:
@@ -69,6 +100,30 @@ def require_file(path: str, option: str) -> None:
                         f"path is taken from '{os.getcwd()}'")
 
 
+def _parse(path: str) -> Config:
+    """Run a configuration file and those that it inherits from.
+
+    Raises:
+        UserError: If there is no such file, or it does not run.
+    """
+    if osp.isdir(path):
+        raise UserError(f"configuration '{path}' is a folder: give a file in "
+                        'it, as FOLDER/NAME.py')
+    if not osp.isfile(path):
+        raise UserError(f"configuration '{path}' does not exist: the path is "
+                        f"taken from '{os.getcwd()}'")
+    try:
+        cfg = Config.fromfile(path)
+        cfg.get('model')
+    # The file is code: it may raise anything.
+    except Exception as error:
+        reason = ('it inherits from itself by its _base_'
+                  if isinstance(error, RecursionError) else describe(error))
+        raise UserError(f"configuration '{path}' cannot be read: {reason}"
+                        ) from error
+    return cfg
+
+
 def _check_names(path: str, cfg: Config, options: dict) -> None:
     """Refuse options whose first name no part of mmengine would read."""
     known = set(cfg.keys()) | set(_EXTRA_SETTINGS) | set(
@@ -90,7 +145,7 @@ def _written(options: dict) -> str:
 def _set_loader_defaults(cfg: Config) -> None:
     """Give mmpretrain's loaders what its own tools give them."""
     for name in LOADERS:
-        if cfg.get(name) is not None:
+        if isinstance(cfg.get(name), Mapping):
             defaults = ConfigDict(
                 pin_memory=torch.cuda.is_available(),
                 persistent_workers=True,
@@ -103,6 +158,6 @@ def _mend_loaders(cfg: Config) -> None:
     """Let ``num_workers=0`` be enough to load data without workers."""
     for name in LOADERS:
         loader = cfg.get(name)
-        if loader is not None and loader.get('num_workers') == 0:
+        if isinstance(loader, Mapping) and loader.get('num_workers') == 0:
             loader['persistent_workers'] = False
             loader.pop('prefetch_factor', None)

@@ -1,5 +1,7 @@
 # Copyright (c) QB-Heat MM authors. All rights reserved.
 """Which toolbox a configuration is for."""
+from collections.abc import Mapping
+
 from mmengine.config import Config
 
 
@@ -13,6 +15,7 @@ def toolbox(cfg: Config) -> str | None:
     """
     if cfg.get('default_scope'):
         return cfg.default_scope
-    kind = (cfg.get('model') or {}).get('type')
+    model = cfg.get('model')
+    kind = model.get('type') if isinstance(model, Mapping) else None
     name = kind if isinstance(kind, str) else getattr(kind, '__module__', '')
     return name.split('.')[0] if name and '.' in name else None

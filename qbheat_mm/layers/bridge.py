@@ -8,6 +8,8 @@ import torch.nn.functional as F
 from mmcv.cnn.bricks import DropPath
 from torch import Tensor, nn
 
+from ..arguments import POSITIVE_INT, RATE, checked, multiple
+
 
 def pixels_as_sequence(x: Tensor) -> Tensor:
     """View a map (B, C, H, W) as (B, H * W, C); free in channels_last."""
@@ -33,12 +35,18 @@ class MobileToFormer(nn.Module):
         drop_path_rate (float): Stochastic depth. Defaults to 0.
     """
 
+    @checked(
+        channels=POSITIVE_INT,
+        token_dims=POSITIVE_INT,
+        num_heads=POSITIVE_INT,
+        drop_path_rate=RATE)
     def __init__(self,
                  channels: int,
                  token_dims: int,
                  num_heads: int = 2,
                  drop_path_rate: float = 0.) -> None:
         super().__init__()
+        multiple('MobileToFormer: channels', channels, 'num_heads', num_heads)
         self.num_heads = num_heads
         self.scale = (channels // num_heads)**-0.5
         # the query and the gate read the same tokens: one product
@@ -85,11 +93,16 @@ class FormerToMobile(nn.Module):
         num_heads (int): Attention heads. Defaults to 2.
     """
 
+    @checked(
+        channels=POSITIVE_INT,
+        token_dims=POSITIVE_INT,
+        num_heads=POSITIVE_INT)
     def __init__(self,
                  channels: int,
                  token_dims: int,
                  num_heads: int = 2) -> None:
         super().__init__()
+        multiple('FormerToMobile: channels', channels, 'num_heads', num_heads)
         self.num_heads = num_heads
         self.scale = (channels // num_heads)**-0.5
         # keys and values read the same tokens: one product

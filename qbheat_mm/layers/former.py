@@ -3,6 +3,8 @@ import torch.nn.functional as F
 from mmcv.cnn.bricks import DropPath
 from torch import Tensor, nn
 
+from ..arguments import POSITIVE_INT, RATE, checked, multiple
+
 
 class Former(nn.Module):
     """Self-attention and MLP of the tokens, both post-norm (V1).
@@ -17,12 +19,18 @@ class Former(nn.Module):
         drop_path_rate (float): Stochastic depth. Defaults to 0.
     """
 
+    @checked(
+        token_dims=POSITIVE_INT,
+        num_heads=POSITIVE_INT,
+        mlp_ratio=POSITIVE_INT,
+        drop_path_rate=RATE)
     def __init__(self,
                  token_dims: int,
                  num_heads: int = 4,
                  mlp_ratio: int = 2,
                  drop_path_rate: float = 0.) -> None:
         super().__init__()
+        multiple('Former: token_dims', token_dims, 'num_heads', num_heads)
         self.num_heads = num_heads
         self.query = nn.Linear(token_dims, token_dims)
         self.proj = nn.Linear(token_dims, token_dims)

@@ -4,6 +4,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from ..arguments import POSITIVE_INT, checked
 from ..errors import UserError
 
 Direction = tuple[int, int]
@@ -46,6 +47,7 @@ class LinearExtrapolation(nn.Module):
         UserError: Another number of models.
     """
 
+    @checked(embed_dims=POSITIVE_INT)
     def __init__(self, embed_dims: int, num_models: int = 8) -> None:
         super().__init__()
         if num_models not in EXPLICIT_DIRECTIONS:

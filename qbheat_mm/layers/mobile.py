@@ -6,6 +6,7 @@ from mmcv.cnn.bricks import DropPath
 from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 
+from ..arguments import multiple
 from .dynamic_relu import DynamicReLU
 
 
@@ -51,6 +52,10 @@ def conv_bn(in_channels: int,
             groups: int = 1,
             shuffle: int = 1) -> ConvBN:
     """Convolution and BN, then a channel shuffle if ``shuffle`` > 1."""
+    for name, channels in (('channels in', in_channels),
+                           ('channels out', out_channels)):
+        multiple(f'{kernel_size}x{kernel_size} convolution: {name}', channels,
+                 'groups', groups)
     layers = [
         nn.Conv2d(
             in_channels,

@@ -57,3 +57,42 @@ def test_settings_of_the_runner_are_known_though_unset(config):
                          'find_unused_parameters': True})
     with pytest.raises(UserError, match="no setting 'lr'"):
         read_config(config, dict(lr=1))
+
+
+@pytest.mark.parametrize('name, text, reason', [
+    ('a.py', 'model = dict(', 'SyntaxError'),
+    ('a.py', "_base_ = 'nowhere.py'\n", 'nowhere.py'),
+    ('a.py', 'model = 1 / 0\n', 'ZeroDivisionError'),
+    ('a.py', "_base_ = 'a.py'\n", 'inherits from itself'),
+    ('a.py', 'import nowhere\n', 'nowhere'),
+    ('a.py', '\0\1', ''), ('a.py', b'\xff\xfe\x00', ''),
+    ('a.json', '{', ''), ('a.json', '[1]', ''), ('a.yaml', '{', ''),
+    ('a.txt', 'model = 1', ''), ('a', 'model = 1', ''),
+    ('a.py', 'model = 3\n', 'model=3 must be a dict'),
+    ('a.py', "default_scope = 'mmpretrain'\ntrain_dataloader = 3\n",
+     'train_dataloader=3 must be a dict'),
+    ('a.py', "custom_imports = dict(imports=['nowhere'], "
+     'allow_failed_imports=False)\n', 'nowhere')])
+def test_files_that_are_no_configuration(tmp_path, name, text, reason):
+    file = tmp_path / name
+    file.write_bytes(text if isinstance(text, bytes) else text.encode())
+    with pytest.raises(UserError) as error:
+        read_config(str(file))
+    line = str(error.value)
+    assert str(file) in line and reason in line and '\n' not in line
+
+
+def test_a_folder_is_no_configuration(tmp_path):
+    with pytest.raises(UserError, match='is a folder'):
+        read_config(str(tmp_path))
+
+
+@pytest.mark.parametrize('option', [
+    {'model.head.num_classes.x': 3}, {'model.3': 1},
+    {'train_dataloader.batch_size': 'two'}, {'model': 3},
+    {'train_dataloader.3.a': 1}, {'model..x': 1}])
+def test_options_that_do_not_fit_are_named(config, option):
+    with pytest.raises(UserError) as error:
+        read_config(config, option)
+    assert '--cfg-options' in str(error.value)
+    assert '\n' not in str(error.value)

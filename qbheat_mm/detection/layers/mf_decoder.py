@@ -7,6 +7,15 @@ from mmdet.models.layers import SinePositionalEncoding
 from mmengine.model import BaseModule, xavier_init
 from torch import Tensor, nn
 
+from qbheat_mm.arguments import (
+    NATURAL,
+    POSITIVE_INT,
+    RATE,
+    checked,
+    is_list,
+    optional,
+    several,
+)
 from qbheat_mm.errors import UserError
 from qbheat_mm.layers.mobile import conv_bn, depthwise
 
@@ -69,6 +78,14 @@ class MFDecoder(BaseModule):
         dropout (float): Defaults to 0.1.
     """
 
+    @checked(
+        in_channels=several(POSITIVE_INT, 2),
+        expansions=optional(several(POSITIVE_INT, 2)),
+        embed_dims=POSITIVE_INT,
+        num_heads=POSITIVE_INT,
+        mobile_mlp_dims=POSITIVE_INT,
+        former_mlp_dims=POSITIVE_INT,
+        dropout=RATE)
     def __init__(self,
                  in_channels: Sequence[int],
                  depths: Sequence[int],
@@ -171,9 +188,9 @@ class MFDecoder(BaseModule):
 
 def _checked_depths(depths: Sequence[int]) -> tuple[int, ...]:
     """Depths as a tuple; UserError when they make no decoder."""
-    depths = tuple(depths)
-    if (len(depths) != 3 or sum(depths) < 1
-            or any(not isinstance(d, int) or d < 0 for d in depths)):
+    depths = tuple(depths) if is_list(depths) else (depths, )
+    if (len(depths) != 3 or not all(map(NATURAL.holds, depths))
+            or sum(depths) < 1):
         raise UserError(
             f'depths={depths}: give the number of blocks at 1/32, 1/16 and '
             '1/8, three integers of which none is negative and one at least '

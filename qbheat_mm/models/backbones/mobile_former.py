@@ -8,10 +8,21 @@ from mmengine.registry import MODELS
 from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 
+from ...arguments import (
+    BOOL,
+    INT,
+    MAPPING,
+    RATE,
+    TEXT,
+    checked,
+    either,
+    optional,
+    several,
+)
 from ...errors import UserError
 from ...layers import LiteBottleneck, MobileFormerBlock, MobileToFormer
 from ...layers.mobile import ConvBN, conv_bn
-from .mobile_former_archs import ARCHS
+from .mobile_former_archs import ARCH_RULES, ARCHS, check_arch
 
 _BLOCKS = ('lite', 'lite-down', 'mf', 'mf-down')
 
@@ -63,9 +74,16 @@ class MobileFormer(BaseModule):
             convolutions and a truncated normal for linear layers if None.
 
     Raises:
-        UserError: An unknown ``arch``, block, output or stage.
+        UserError: An unknown ``arch``, block, output or stage; a number that
+            cannot be.
     """
 
+    @checked(
+        arch=either(TEXT, MAPPING),
+        out_indices=optional(either(INT, several(INT))),
+        frozen_stages=INT,
+        norm_eval=BOOL,
+        drop_path_rate=RATE)
     def __init__(self,
                  arch: str | dict = 'mf-285m',
                  out_indices: Sequence[int] | None = None,
@@ -101,10 +119,16 @@ class MobileFormer(BaseModule):
         for rows in self.arch['stages']:
             stage = nn.ModuleList()
             for block, mid_channels, out_channels in rows:
-                stage.append(
-                    self._make_block(block, channels, mid_channels,
-                                     out_channels, token_dims, groups,
-                                     next(drop_rates)))
+                try:
+                    stage.append(
+                        self._make_block(block, channels, mid_channels,
+                                         out_channels, token_dims, groups,
+                                         next(drop_rates)))
+                except UserError as error:
+                    row = (block, mid_channels, out_channels)
+                    raise UserError(
+                        f'row {row} of arch.stages, after {channels} '
+                        f'channels: {error}') from error
                 channels = out_channels
             self.stages.append(stage)
         self.final_bridge = (
@@ -124,14 +148,13 @@ class MobileFormer(BaseModule):
                                  f'{", ".join(ARCHS)}, or a dict')
             return ARCHS[arch]
         missing = {'stem', 'tokens', 'stages', 'conv'} - set(arch)
-        unknown = set(arch) - {
-            'stem', 'tokens', 'stages', 'conv', 'groups', 'final_bridge'
-        }
+        unknown = set(arch) - set(ARCH_RULES)
         if missing or unknown:
             raise UserError(
                 'arch as a dict needs stem, tokens, stages and conv (and may '
                 'have groups and final_bridge); '
                 f'missing: {sorted(missing)}, unknown: {sorted(unknown)}')
+        check_arch(arch)
         return arch
 
     def _resolve_out_indices(self,

@@ -5,6 +5,8 @@ from mmengine.registry import MODELS
 from mmpretrain.registry import MODELS as MMPRETRAIN_MODELS
 from torch import Tensor
 
+from ...arguments import BOOL, POSITIVE_INT, checked
+
 
 @MODELS.register_module()
 class QBHeatPretrainHead(BaseModule):
@@ -23,6 +25,7 @@ class QBHeatPretrainHead(BaseModule):
         patch_size (int): Side of a patch in pixels. Defaults to 16.
     """
 
+    @checked(norm_pix=BOOL, patch_size=POSITIVE_INT)
     def __init__(self,
                  loss: dict | None = None,
                  norm_pix: bool = True,

@@ -7,6 +7,8 @@ from mmengine.model import BaseModule
 from mmengine.registry import MODELS
 from torch import Tensor, nn
 
+from ...arguments import POSITIVE_INT, RATE, checked
+
 
 @MODELS.register_module()
 class MobileFormerV1Neck(BaseModule):
@@ -22,6 +24,11 @@ class MobileFormerV1Neck(BaseModule):
         init_cfg (dict, optional): Initialization; the authors' if None.
     """
 
+    @checked(
+        in_channels=POSITIVE_INT,
+        token_dims=POSITIVE_INT,
+        mid_channels=POSITIVE_INT,
+        drop_rate=RATE)
     def __init__(self,
                  in_channels: int,
                  token_dims: int,

@@ -9,6 +9,7 @@ from mmengine.model import BaseModule
 from mmengine.registry import MODELS
 from torch import Tensor, nn
 
+from ...arguments import POSITIVE_INT, RATE, checked, multiple, optional
 from .transformer import transformer_blocks
 
 
@@ -47,6 +48,14 @@ class TransformerProbe(BaseModule):
         init_cfg (dict, optional): Initialization; a truncated normal if None.
     """
 
+    @checked(
+        in_channels=POSITIVE_INT,
+        token_dims=POSITIVE_INT,
+        embed_dims=POSITIVE_INT,
+        depth=POSITIVE_INT,
+        num_heads=optional(POSITIVE_INT),
+        mlp_ratio=POSITIVE_INT,
+        drop_rate=RATE)
     def __init__(self,
                  in_channels: int,
                  token_dims: int,
@@ -58,11 +67,13 @@ class TransformerProbe(BaseModule):
                  init_cfg: dict | None = None) -> None:
         super().__init__(
             init_cfg or dict(type='TruncNormal', layer='Linear', std=.02))
+        num_heads = num_heads or max(embed_dims // 64, 1)
+        multiple('TransformerProbe: embed_dims', embed_dims, 'num_heads',
+                 num_heads)
         self.pixel_proj = nn.Linear(in_channels, embed_dims)
         self.token_proj = nn.Linear(token_dims, embed_dims)
         self.blocks = transformer_blocks(
-            embed_dims, depth, num_heads or max(embed_dims // 64, 1),
-            mlp_ratio)
+            embed_dims, depth, num_heads, mlp_ratio)
         self.norm = nn.LayerNorm(embed_dims, eps=1e-6)
         self.drop = nn.Dropout(drop_rate)
 

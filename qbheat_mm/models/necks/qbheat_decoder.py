@@ -4,6 +4,8 @@ from mmengine.model import BaseModule
 from mmengine.registry import MODELS
 from torch import Tensor, nn
 
+from ...arguments import POSITIVE_INT, checked, multiple
+from ...errors import UserError
 from .transformer import sincos_position_embedding, transformer_blocks
 
 
@@ -27,6 +29,12 @@ class QBHeatDecoder(BaseModule):
             if None.
     """
 
+    @checked(
+        embed_dims=POSITIVE_INT,
+        depth=POSITIVE_INT,
+        num_heads=POSITIVE_INT,
+        mlp_ratio=POSITIVE_INT,
+        patch_size=POSITIVE_INT)
     def __init__(
         self,
         embed_dims: int = 512,
@@ -38,7 +46,14 @@ class QBHeatDecoder(BaseModule):
     ) -> None:
         super().__init__(init_cfg or dict(
             type='Xavier', layer='Linear', distribution='uniform'))
+        multiple('QBHeatDecoder: embed_dims', embed_dims, 'num_heads',
+                 num_heads)
+        if embed_dims % 4:
+            raise UserError(
+                f'QBHeatDecoder: embed_dims={embed_dims} must be a multiple '
+                'of 4: sine and cosine along two axes mark the positions')
         self.embed_dims = embed_dims
+        self.patch_size = patch_size
         self.blocks = transformer_blocks(embed_dims, depth, num_heads,
                                          mlp_ratio)
         self.norm = nn.LayerNorm(embed_dims, eps=1e-6)

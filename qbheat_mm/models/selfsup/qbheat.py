@@ -7,16 +7,8 @@ from mmpretrain.registry import MODELS as MMPRETRAIN_MODELS
 from torch import Tensor, nn
 
 from ...errors import UserError
-from ..backbones import MobileFormer
+from .pixel_attention import refuse_pixel_attention
 from .quarters import CENTER, CORNERS, Places, quarter_offset, sample_places
-
-#: Classes by whose presence a backbone is known as a vision transformer.
-_PIXEL_ATTENTION = {
-    'Attention', 'AttentionWithBias', 'AttentionWithRoPE', 'BEiTAttention',
-    'DaViTWindowMSA', 'LeAttention', 'LocallyGroupedSelfAttention',
-    'MultiheadAttention', 'MultiScaleAttention', 'ShiftWindowMSA',
-    'WindowAttention', 'WindowMSA', 'WindowMSAV2', 'XCA'
-}
 
 
 @MODELS.register_module()
@@ -42,13 +34,15 @@ class QBHeat(BaseModel):
             ``'center'`` or ``'mixed'``. Defaults to 'mixed'.
         num_models (int): Explicit linear models per scale: 2, 4 or 8.
             Defaults to 8.
+        allow_pixel_attention (bool): Take a backbone that attends among
+            pixels all the same. Defaults to False.
         data_preprocessor (dict, optional): Defaults to mmpretrain's
             ``SelfSupDataPreprocessor``.
         init_cfg (dict, optional): Initialization of the whole model.
 
     Raises:
-        UserError: The backbone is a vision transformer; a wrong position or
-            number of models.
+        UserError: The backbone attends among pixels; a wrong position or
+            number of models; parts whose widths or patches differ.
     """
 
     def __init__(self,
@@ -58,6 +52,7 @@ class QBHeat(BaseModel):
                  head: dict,
                  position: str = 'mixed',
                  num_models: int = 8,
+                 allow_pixel_attention: bool = False,
                  data_preprocessor: dict | nn.Module | None = None,
                  init_cfg: dict | None = None) -> None:
         if not isinstance(data_preprocessor, nn.Module):
@@ -72,7 +67,20 @@ class QBHeat(BaseModel):
             dict(predictor, position=position, num_models=num_models))
         self.neck = MMPRETRAIN_MODELS.build(neck)
         self.head = MMPRETRAIN_MODELS.build(head)
-        _refuse_vision_transformer(self.backbone)
+        self._check_parts()
+        if not allow_pixel_attention:
+            refuse_pixel_attention(self.backbone)
+
+    def _check_parts(self) -> None:
+        """Compare what predictor, neck and head must agree on."""
+        for first, second, name in (('predictor', 'neck', 'embed_dims'),
+                                    ('neck', 'head', 'patch_size')):
+            sizes = [getattr(getattr(self, part), name, None)
+                     for part in (first, second)]
+            if None not in sizes and sizes[0] != sizes[1]:
+                raise UserError(
+                    f'model.{first}.{name}={sizes[0]} and '
+                    f'model.{second}.{name}={sizes[1]} must be the same')
 
     def forward(self,
                 inputs: Tensor,
@@ -213,18 +221,3 @@ class QBHeat(BaseModel):
     def get_layer_depth(self, param_name: str) -> tuple[int, int]:
         """Depth of a parameter, see the backbone's method."""
         return self.backbone.get_layer_depth(param_name, 'backbone.')
-
-
-def _refuse_vision_transformer(backbone: nn.Module) -> None:
-    if isinstance(backbone, MobileFormer):
-        return
-    for module in backbone.modules():
-        names = {cls.__name__ for cls in type(module).__mro__}
-        if names & _PIXEL_ATTENTION:
-            raise UserError(
-                f'{type(backbone).__name__} attends among pixels '
-                f'({type(module).__name__}) and cannot be the encoder of '
-                'QB-Heat: it would never see tokens beyond a quarter in '
-                'pre-training, but all of them later (the limitation that '
-                'the paper states). Use a convolutional backbone, such as '
-                'MobileFormer, ResNet or ConvNeXt.')

@@ -5,6 +5,7 @@ from mmengine.model import BaseModule
 from mmengine.registry import MODELS
 from torch import Tensor, nn
 
+from ...arguments import POSITIVE_INT, checked
 from ...errors import UserError
 from ...layers.linear_extrapolation import LinearExtrapolation
 from .quarters import CENTER, CORNERS, POSITIONS, Places
@@ -34,6 +35,7 @@ class QBHeatPredictor(BaseModule):
         UserError: Another position or number of models.
     """
 
+    @checked(in_channels=POSITIVE_INT, embed_dims=POSITIVE_INT)
     def __init__(self,
                  in_channels: int,
                  embed_dims: int = 512,
@@ -45,6 +47,7 @@ class QBHeatPredictor(BaseModule):
             raise UserError(f'position={position!r} is not one of '
                              f'{", ".join(map(repr, POSITIONS))}')
         self.in_channels = in_channels
+        self.embed_dims = embed_dims
         self.proj = nn.Linear(in_channels, embed_dims)
         if position != 'center':
             self.half_step = LinearExtrapolation(embed_dims, num_models)
