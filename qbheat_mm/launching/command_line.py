@@ -2,7 +2,7 @@
 """Arguments that all tools know, and errors in one line."""
 import os
 import sys
-from argparse import ArgumentError, ArgumentParser
+from argparse import ArgumentError, ArgumentParser, ArgumentTypeError
 from collections.abc import Callable
 
 from mmengine.config import DictAction
@@ -23,6 +23,17 @@ class KeyValueAction(DictAction):
             super().__call__(parser, namespace, values, option_string)
         except AssertionError as error:
             raise ArgumentError(self, str(error)) from error
+
+
+def count(text: str) -> int:
+    """The type of arguments that are positive integers.
+
+    Raises:
+        ArgumentTypeError: For another text.
+    """
+    if not text.isascii() or not text.isdigit() or int(text) < 1:
+        raise ArgumentTypeError(f"'{text}' is not a positive integer")
+    return int(text)
 
 
 def add_common_arguments(parser: ArgumentParser) -> None:

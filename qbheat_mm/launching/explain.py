@@ -55,12 +55,12 @@ _SHAPES = re.compile(
     "don't multiply up|unflatten|batch2 tensor|incompatible|"
     'not divisible|non-empty|expanded size|out of range|out of bounds|'
     'split_sizes|not enough values to unpack|too many values to unpack', re.I)
-# Names of functions, by files, that build parts from a configuration.
+# Names of functions, by packages, that build parts from a configuration.
 _BUILDERS = re.compile(
-    r'mmengine[/\\](registry|runner|_strategy|evaluator|dataset|visualization)'
-    r'[/\\].* (build_\w+|from_cfg|scale_lr|setup_env|set_randomness|'
-    r'register_\w+|_init_model_weights|init_weights|full_init|__init__)$|'
-    r'mmengine[/\\]model[/\\].* (init_weights|initialize)$')
+    r'[/\\](mmengine|mmdet|mmpretrain|qbheat_mm)[/\\].* (build_\w+|from_cfg|'
+    r'scale_lr|setup_env|set_randomness|register_\w*hooks?|full_init|'
+    r'_init_model_weights|init_weights|initialize)$|'
+    r'[/\\]mmengine[/\\]runner[/\\].* __init__$')
 
 
 def explain(error: Exception) -> str | None:

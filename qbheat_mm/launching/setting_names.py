@@ -59,6 +59,8 @@ _NESTED = dict(
 _DEFAULT_TYPES = dict(
     val_cfg='ValLoop', test_cfg='TestLoop', optim_wrapper='OptimWrapper',
     log_processor='LogProcessor')
+#: Of classifiers, and of the pre-training.
+_PREPROCESSORS = ('ClsDataPreprocessor', 'SelfSupDataPreprocessor')
 #: Names that are read before the class sees the rest.
 _BESIDE = dict(
     HOOKS={'priority'},
@@ -76,16 +78,18 @@ class Unread:
 
     Attributes:
         setting (str): As ``'model.neck.depht'``.
+        name (str): What is wrong, as ``'depht'``.
         problem (str): As ``'QBHeatDecoder has no argument depht'``.
         known (Iterable[str]): The names that there are.
     """
     setting: str
+    name: str
     problem: str
     known: Iterable[str]
 
     def __str__(self) -> str:
-        name = self.problem.split("'")[1]
-        near = difflib.get_close_matches(name, map(str, self.known), n=1)
+        near = difflib.get_close_matches(
+            str(self.name), map(str, self.known), n=1)
         hint = f"; did you mean '{near[0]}'?" if near else ''
         return f'{self.setting}: {self.problem}{hint}'
 
@@ -107,6 +111,9 @@ class _Search:
         found = []
         for section, registries in _SECTIONS.items():
             found += self._visit(section, self.cfg.get(section), registries)
+        if self._scope == 'mmpretrain':  # built in any case, and reads
+            self.classes |= {self._resolve(kind, ('MODELS', ), None)
+                             for kind in _PREPROCESSORS} - {None}
         names = frozenset().union(*map(words, self.classes))
         for path, settings in self.later:
             found += self._compare(path, settings, names, 'no part of the '
@@ -155,8 +162,8 @@ class _Search:
         shown = getattr(target, '__name__', str(target))
         for name in value:
             if name not in names | beside:
-                yield Unread(f'{path}.{name}', f"{shown} has no argument "
-                             f"'{name}'", names)
+                yield Unread(f'{path}.{name}', name,
+                             f"{shown} has no argument '{name}'", names)
 
     def _plain(self, path: str, value: Mapping,
                owner: Callable | None) -> Iterator[Unread]:
@@ -189,21 +196,22 @@ class _Search:
         optimizer = self._resolve(
             (settings.get('optimizer') or {}).get('type'), ('OPTIMIZERS', ),
             None)
-        names = accepted(optimizer) if optimizer else None
-        return names and names | {'lr_mult', 'decay_mult'}
+        names = accepted(optimizer) if inspect.isclass(optimizer) else None
+        # Settings of a group of parameters are the optimizer's to read.
+        return names and names | words(optimizer) | {'lr_mult', 'decay_mult'}
 
     @staticmethod
     def _compare(path: str, value: Mapping, names: Iterable[str],
                  problem: str) -> Iterator[Unread]:
         for name in value:
             if name not in names and name != '_scope_':
-                yield Unread(f'{path}.{name}', f"{problem} '{name}'", names)
+                yield Unread(f'{path}.{name}', name, f"{problem} '{name}'",
+                             names)
 
     def _default_type(self, path: str) -> str | None:
         if path.endswith('data_preprocessor') and self._scope == 'mmpretrain':
-            own = self.cfg.get('model')
-            return ('SelfSupDataPreprocessor' if 'predictor' in (own or ())
-                    else 'ClsDataPreprocessor')
+            own = self.cfg.get('model') or ()
+            return _PREPROCESSORS['predictor' in own]
         return _DEFAULT_TYPES.get(path)
 
     @property
@@ -254,8 +262,8 @@ class _Search:
         known = {name for registry in self._registries_of(registries, None)
                  for name in registry.module_dict}
         return Unread(
-            f'{path}.type', f"'{kind}' is not in the registry of "
-            f'{registries[0]}', known)
+            f'{path}.type', kind,
+            f'{kind} is not in the registry {registries[0]}', known)
 
 
 def _registries(path: str, name: str,

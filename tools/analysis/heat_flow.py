@@ -25,7 +25,7 @@ from qbheat_mm.analysis.matrices import SCALES, learned_matrices
 from qbheat_mm.analysis.pixels import PixelSpace
 from qbheat_mm.analysis.report import Report, Table
 from qbheat_mm.errors import UserError
-from qbheat_mm.launching import report_user_errors
+from qbheat_mm.launching import count, report_user_errors
 from qbheat_mm.launching.analysis_tool import (
     analysis_parser,
     as_batch,
@@ -69,7 +69,7 @@ def parse_args() -> argparse.Namespace:
         '--by-quarter', action='store_true',
         help='encode the four quarters one by one, as in pre-training')
     parser.add_argument(
-        '--rows', type=int, default=4, metavar='N',
+        '--rows', type=count, default=4, metavar='N',
         help='images in the picture; defaults to 4')
     return parser.parse_args()
 

@@ -17,7 +17,7 @@ from mmdet.utils import register_all_modules
 from torch import Tensor, nn
 
 import qbheat_mm.detection  # noqa: F401
-from qbheat_mm.launching import read_config, report_user_errors
+from qbheat_mm.launching import count, read_config, report_user_errors
 from qbheat_mm.utils.images import find_images, load_images, spread
 
 
@@ -31,9 +31,9 @@ def parse_args() -> argparse.Namespace:
         '--checkpoint',
         help='of the encoder; without it the encoder is random, with the '
         'statistics of BN from the images')
-    parser.add_argument('--num-images', type=int, default=8)
+    parser.add_argument('--num-images', type=count, default=8)
     parser.add_argument(
-        '--size', type=int, nargs=2, default=(800, 1066), metavar=('H', 'W'),
+        '--size', type=count, nargs=2, default=(800, 1066), metavar=('H', 'W'),
         help='that the images are brought to')
     parser.add_argument('--margin', type=int, default=128)
     return parser.parse_args()

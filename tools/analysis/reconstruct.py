@@ -20,7 +20,7 @@ from qbheat_mm.analysis.reconstruction import (
     trained_places,
 )
 from qbheat_mm.analysis.report import Report, Table
-from qbheat_mm.launching import report_user_errors
+from qbheat_mm.launching import count, report_user_errors
 from qbheat_mm.launching.analysis_tool import (
     analysis_parser,
     as_batch,
@@ -60,7 +60,7 @@ def parse_args() -> argparse.Namespace:
         help='places of the visible quarter; by default all that the model '
         'was trained on')
     parser.add_argument(
-        '--rows', type=int, default=5, metavar='N',
+        '--rows', type=count, default=5, metavar='N',
         help='rows in one picture; defaults to 5')
     parser.add_argument(
         '--use-visible-patch-statistics', action='store_true',

@@ -14,7 +14,7 @@ import reconstruct
 import spectrum
 import story
 
-from qbheat_mm.launching import report_user_errors
+from qbheat_mm.launching import count, report_user_errors
 
 
 def parse_args() -> argparse.Namespace:
@@ -28,10 +28,10 @@ def parse_args() -> argparse.Namespace:
         help='image files or folders of images')
     parser.add_argument('--out', required=True, help='folder for results')
     parser.add_argument(
-        '--num-pictures', type=int, default=4, metavar='N',
+        '--num-pictures', type=count, default=4, metavar='N',
         help='images that pictures are made of; defaults to 4')
     parser.add_argument(
-        '--num-statistics', type=int, default=100, metavar='N',
+        '--num-statistics', type=count, default=100, metavar='N',
         help='images that statistics are taken over; defaults to 100')
     parser.add_argument(
         '--also', nargs=2, action='append', default=[],

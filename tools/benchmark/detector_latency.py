@@ -20,6 +20,7 @@ from mmengine.hub import get_config
 from torch import nn
 
 import qbheat_mm.detection  # noqa: F401
+from qbheat_mm.launching import count, report_user_errors
 from qbheat_mm.utils import count_madds, count_parameters, time_in_turn
 
 CONFIGS = Path(__file__).resolve().parents[2] / 'configs/qbheat/coco'
@@ -39,14 +40,14 @@ def parse_args() -> argparse.Namespace:
         description=__doc__,
         formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument(
-        '--size', type=int, nargs=2, default=(800, 1333), metavar=('H', 'W'))
+        '--size', type=count, nargs=2, default=(800, 1333), metavar=('H', 'W'))
     parser.add_argument(
         '--encoders',
         nargs='+',
         default=['285m'],
         choices=['285m', '1.0g', '3.7g'])
-    parser.add_argument('--threads', type=int, default=1)
-    parser.add_argument('--repeats', type=int, default=10)
+    parser.add_argument('--threads', type=count, default=1)
+    parser.add_argument('--repeats', type=count, default=10)
     parser.add_argument(
         '--device', default='cuda' if torch.cuda.is_available() else 'cpu')
     return parser.parse_args()
@@ -113,4 +114,4 @@ def main() -> None:
 
 
 if __name__ == '__main__':
-    main()
+    report_user_errors(main)

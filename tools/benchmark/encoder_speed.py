@@ -16,16 +16,17 @@ from torch import Tensor, nn
 from torchvision.models import mobilenet_v3_large
 
 import qbheat_mm  # noqa: F401
+from qbheat_mm.launching import count, report_user_errors
 from qbheat_mm.utils import time_in_turn
 
 
 def parse_args() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument('--arch', default='mf-285m')
-    parser.add_argument('--batch-size', type=int, default=16)
-    parser.add_argument('--size', type=int, default=224)
-    parser.add_argument('--threads', type=int, default=2)
-    parser.add_argument('--repeats', type=int, default=20)
+    parser.add_argument('--batch-size', type=count, default=16)
+    parser.add_argument('--size', type=count, default=224)
+    parser.add_argument('--threads', type=count, default=2)
+    parser.add_argument('--repeats', type=count, default=20)
     parser.add_argument(
         '--device', default='cuda' if torch.cuda.is_available() else 'cpu')
     parser.add_argument('--compile', action='store_true')
@@ -99,4 +100,4 @@ def main() -> None:
 
 
 if __name__ == '__main__':
-    main()
+    report_user_errors(main)

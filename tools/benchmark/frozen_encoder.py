@@ -19,10 +19,10 @@ import torch
 from mmdet.registry import MODELS
 from mmdet.testing import demo_mm_inputs
 from mmdet.utils import register_all_modules
-from mmengine.config import Config
 from torch import Tensor, nn
 
 import qbheat_mm.detection  # noqa: F401
+from qbheat_mm.launching import count, read_config, report_user_errors
 from qbheat_mm.utils import time_in_turn
 
 CONFIG = (Path(__file__).resolve().parents[2] / 'configs/qbheat/coco' /
@@ -36,11 +36,11 @@ def parse_args() -> argparse.Namespace:
         formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument(
         '--config', default=str(CONFIG), help='of a frozen detector')
-    parser.add_argument('--batch-size', type=int, default=2)
+    parser.add_argument('--batch-size', type=count, default=2)
     parser.add_argument(
-        '--size', type=int, nargs=2, default=(800, 1333), metavar=('H', 'W'))
-    parser.add_argument('--threads', type=int, default=1)
-    parser.add_argument('--repeats', type=int, default=5)
+        '--size', type=count, nargs=2, default=(800, 1333), metavar=('H', 'W'))
+    parser.add_argument('--threads', type=count, default=1)
+    parser.add_argument('--repeats', type=count, default=5)
     parser.add_argument(
         '--device', default='cuda' if torch.cuda.is_available() else 'cpu')
     return parser.parse_args()
@@ -49,7 +49,7 @@ def parse_args() -> argparse.Namespace:
 def build(kind: str, args: argparse.Namespace) -> nn.Module:
     """The detector in training mode; ``kind`` is a key of FROZEN."""
     torch.manual_seed(0)
-    cfg = Config.fromfile(args.config)
+    cfg = read_config(args.config)
     cfg.model.backbone.update(init_cfg=None, **FROZEN[kind])
     return MODELS.build(cfg.model).train().to(args.device)
 
@@ -145,4 +145,4 @@ def main() -> None:
 
 
 if __name__ == '__main__':
-    main()
+    report_user_errors(main)

@@ -18,6 +18,7 @@ from qbheat_mm.demo.data import ensure_demo_data
 from qbheat_mm.demo.jobs import Job, JobFailed, JobRunner
 from qbheat_mm.demo.pictures import draw_detections, draw_loss_curves
 from qbheat_mm.demo.results import collect, to_markdown, to_table
+from qbheat_mm.launching import count
 
 ROOT = Path(__file__).resolve().parents[2]
 CONFIGS = ROOT / 'configs' / 'demo'
@@ -65,7 +66,7 @@ def parse_args() -> argparse.Namespace:
     parser.add_argument('--seed', type=int, default=0, help='of all trainings')
     parser.add_argument('--out', type=Path, default=Path('work_dirs/demo'))
     parser.add_argument(
-        '--jobs', type=int, default=2, help='commands side by side')
+        '--jobs', type=count, default=2, help='commands side by side')
     parser.add_argument(
         '--calibrated',
         action='store_true',
