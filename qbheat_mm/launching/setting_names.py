@@ -70,6 +70,8 @@ _BESIDE = dict(
 #: Dicts without a type, of which the classes around them read each name.
 _READ_BY_CLASSES = ('data_prefix', 'filter_cfg')
 _READ_BY_MODEL = ('train_cfg', 'test_cfg')
+#: Names that mmdet's configurations carry on and nothing reads any more.
+_LEFT_OVER = frozenset({'debug'})
 
 
 @dataclass(frozen=True)
@@ -114,7 +116,7 @@ class _Search:
         if self._scope == 'mmpretrain':  # built in any case, and reads
             self.classes |= {self._resolve(kind, ('MODELS', ), None)
                              for kind in _PREPROCESSORS} - {None}
-        names = frozenset().union(*map(words, self.classes))
+        names = _LEFT_OVER.union(*map(words, self.classes))
         for path, settings in self.later:
             found += self._compare(path, settings, names, 'no part of the '
                                    'model reads')
@@ -225,9 +227,7 @@ class _Search:
             return kind if callable(kind) else None
         for registry in self._registries_of(registries, scope):
             try:
-                with registry.switch_scope_and_registry(
-                        scope or self._scope) as found:
-                    target = found.get(kind)
+                target = registry.get(kind)
             # What is registered may be broken, and any text be a type.
             except Exception:
                 continue

@@ -72,7 +72,8 @@ def check_settings(cfg: Config, path: str, options: dict) -> None:
         return
     setting = re.split('[=:]', found[0])[0]
     given = [option for option in options
-             if f'{setting}.'.startswith(f'{option}.')]
+             if f'{setting}.'.startswith(f'{option}.')
+             or f'{option}.'.startswith(f'{setting}.')]
     origin = '--cfg-options' if given else f"configuration '{path}':"
     more = f' (and {len(found) - 1} more)' if len(found) > 1 else ''
     raise UserError(f'{origin} {found[0]}{more} ({UNCHECKED}=1 skips this '

@@ -64,7 +64,6 @@ def test_settings_of_the_runner_are_known_though_unset(config):
     ('a.py', "_base_ = 'nowhere.py'\n", 'nowhere.py'),
     ('a.py', 'model = 1 / 0\n', 'ZeroDivisionError'),
     ('a.py', "_base_ = 'a.py'\n", 'inherits from itself'),
-    ('a.py', 'import nowhere\n', 'nowhere'),
     ('a.py', '\0\1', ''), ('a.py', b'\xff\xfe\x00', ''),
     ('a.json', '{', ''), ('a.json', '[1]', ''), ('a.yaml', '{', ''),
     ('a.txt', 'model = 1', ''), ('a', 'model = 1', ''),
@@ -88,9 +87,9 @@ def test_a_folder_is_no_configuration(tmp_path):
 
 
 @pytest.mark.parametrize('option', [
-    {'model.head.num_classes.x': 3}, {'model.3': 1},
+    {'model.head.num_classes.x': 3},
     {'train_dataloader.batch_size': 'two'}, {'model': 3},
-    {'train_dataloader.3.a': 1}, {'model..x': 1}])
+    {'train_dataloader.3.a': 1}, {'train_dataloader..x': 1}])
 def test_options_that_do_not_fit_are_named(config, option):
     with pytest.raises(UserError) as error:
         read_config(config, option)
