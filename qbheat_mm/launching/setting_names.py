@@ -70,8 +70,6 @@ _BESIDE = dict(
 #: Dicts without a type, of which the classes around them read each name.
 _READ_BY_CLASSES = ('data_prefix', 'filter_cfg')
 _READ_BY_MODEL = ('train_cfg', 'test_cfg')
-#: Names that mmdet's configurations carry on and nothing reads any more.
-_LEFT_OVER = frozenset({'debug'})
 
 
 @dataclass(frozen=True)
@@ -83,11 +81,15 @@ class Unread:
         name (str): What is wrong, as ``'depht'``.
         problem (str): As ``'QBHeatDecoder has no argument depht'``.
         known (Iterable[str]): The names that there are.
+        sure (bool): False where a function far from the classes around the
+            setting could read it, or a configuration carries along what is
+            read no more.
     """
     setting: str
     name: str
     problem: str
     known: Iterable[str]
+    sure: bool = True
 
     def __str__(self) -> str:
         near = difflib.get_close_matches(
@@ -116,10 +118,10 @@ class _Search:
         if self._scope == 'mmpretrain':  # built in any case, and reads
             self.classes |= {self._resolve(kind, ('MODELS', ), None)
                              for kind in _PREPROCESSORS} - {None}
-        names = _LEFT_OVER.union(*map(words, self.classes))
+        names = frozenset().union(*map(words, self.classes))
         for path, settings in self.later:
-            found += self._compare(path, settings, names, 'no part of the '
-                                   'model reads')
+            found += self._compare(path, settings, names,
+                                   'no part of the model reads', sure=False)
         return found
 
     def _visit(self, path: str, value, registries: tuple[str, ...],
@@ -182,7 +184,8 @@ class _Search:
             self.later.append((path, value))
         elif last in _READ_BY_CLASSES and inspect.isclass(owner):
             yield from self._compare(path, value, words(owner),
-                                     f'{owner.__name__} does not read')
+                                     f'{owner.__name__} does not read',
+                                     sure=False)
 
     def _paramwise(self, path: str) -> frozenset[str] | None:
         """What the constructor of the optimizer reads for parameters."""
@@ -204,11 +207,11 @@ class _Search:
 
     @staticmethod
     def _compare(path: str, value: Mapping, names: Iterable[str],
-                 problem: str) -> Iterator[Unread]:
+                 problem: str, sure: bool = True) -> Iterator[Unread]:
         for name in value:
             if name not in names and name != '_scope_':
                 yield Unread(f'{path}.{name}', name, f"{problem} '{name}'",
-                             names)
+                             names, sure)
 
     def _default_type(self, path: str) -> str | None:
         if path.endswith('data_preprocessor') and self._scope == 'mmpretrain':

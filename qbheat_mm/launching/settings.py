@@ -67,13 +67,12 @@ def check_settings(cfg: Config, path: str, options: dict) -> None:
     Raises:
         UserError: Naming the first setting that is wrong.
     """
-    found = find_wrong(cfg) or list(map(str, find_unread(cfg)))
+    found = find_wrong(cfg) or [
+        str(name) for name in find_unread(cfg)
+        if name.sure or _given(name.setting, options)]
     if not found:
         return
-    setting = re.split('[=:]', found[0])[0]
-    given = [option for option in options
-             if f'{setting}.'.startswith(f'{option}.')
-             or f'{option}.'.startswith(f'{setting}.')]
+    given = _given(re.split('[=:]', found[0])[0], options)
     origin = '--cfg-options' if given else f"configuration '{path}':"
     more = f' (and {len(found) - 1} more)' if len(found) > 1 else ''
     raise UserError(f'{origin} {found[0]}{more} ({UNCHECKED}=1 skips this '
@@ -99,6 +98,13 @@ def require_file(path: str, option: str) -> None:
     if '://' not in path and not osp.isfile(path):
         raise UserError(f"checkpoint '{path}' ({option}) does not exist: the "
                         f"path is taken from '{os.getcwd()}'")
+
+
+def _given(setting: str, options: dict) -> bool:
+    """Whether the command line has set a setting or a part of it."""
+    return any(f'{setting}.'.startswith(f'{option}.')
+               or f'{option}.'.startswith(f'{setting}.')
+               for option in options)
 
 
 def _parse(path: str) -> Config:

@@ -46,7 +46,7 @@ def test_configurations_of_the_toolboxes_pass(package, pattern):
     files = sorted(folder.glob(pattern))
     for file in random.Random(0).sample(files, min(len(files), 4)):
         cfg = Config.fromfile(file)
-        assert [str(found) for found in find_unread(cfg)] == [], file
+        assert [str(name) for name in find_unread(cfg) if name.sure] == []
 
 
 @pytest.mark.parametrize('name, setting, near', [
