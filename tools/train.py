@@ -68,7 +68,10 @@ def apply_arguments(cfg: Config, args: argparse.Namespace) -> None:
 
 def set_precision(cfg: Config, amp: bool | None) -> None:
     """Switch mixed precision on or off; None keeps the configuration's."""
-    wrapper = cfg.optim_wrapper
+    wrapper = cfg.get('optim_wrapper')
+    if not wrapper:
+        raise UserError('the configuration sets no optim_wrapper, so that '
+                        'nothing says how to train: is it one for testing?')
     if amp:
         if get_device() == 'cpu':
             raise UserError('--amp: mixed precision needs a GPU and torch '

@@ -22,6 +22,7 @@ from mmengine.runner import EpochBasedTrainLoop, IterBasedTrainLoop, Runner
 from mmengine.utils.dl_utils import set_multi_processing
 
 from .signatures import accepted, texts, words
+from .toolbox import toolbox
 
 #: Registries of the sections of a configuration; a nested dict is looked up
 #: in those of its section unless its own name is in the second table.
@@ -221,7 +222,7 @@ class _Search:
 
     @property
     def _scope(self) -> str:
-        return self.cfg.get('default_scope') or 'mmengine'
+        return toolbox(self.cfg) or 'mmengine'
 
     def _resolve(self, kind, registries: Iterable[str],
                  scope: str | None) -> Callable | None:
