@@ -137,6 +137,8 @@ class _Search:
         kind = value.get('type', self._default_type(path))
         if kind is not None:
             target = self._resolve(kind, registries, value.get('_scope_'))
+            if target is None and path.endswith('.nms'):
+                target = _operator(kind)
             if target is None and self._is_certain(path):
                 yield self._unknown_type(path, kind, registries)
             yield from self._typed(path, value, target, registries, owner)
@@ -275,6 +277,15 @@ def _registries(path: str, name: str,
     if name == 'sampler' and path.endswith('_dataloader'):
         return ('DATA_SAMPLERS', )
     return _NESTED.get(name, registries)
+
+
+def _operator(kind: str) -> Callable | None:
+    """A function of mmcv's compiled ``nms``, which has no registry."""
+    try:
+        module = importlib.import_module('mmcv.ops.nms')
+    except ImportError:  # mmcv-lite
+        return None
+    return getattr(module, str(kind), None)
 
 
 def _arguments(target: Callable) -> frozenset[str] | None:

@@ -94,7 +94,7 @@ RULES = {
     '(train|val|test)_cfg.(by_epoch|fp16)': BOOL,
     # optimization
     'optim_wrapper.optimizer': MAPPING,
-    '*.optimizer.lr': POSITIVE,
+    '*.optimizer.lr': NOT_NEGATIVE,
     '*.optimizer.weight_decay': NOT_NEGATIVE,
     '*.optimizer.momentum': RATE,
     '*.optimizer.betas': several(RATE),

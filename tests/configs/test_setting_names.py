@@ -80,7 +80,7 @@ def test_configurations_of_the_toolboxes_pass(package, pattern):
     (RETINA, 'model.test_cfg.rcnn', ''),
     (RETINA, 'model.test_cfg.nms.iou_thresh', 'iou_threshold'),
     (RETINA, 'model.train_cfg.assigner.pos_iou_th', 'pos_iou_thr'),
-    (RETINA, 'model.bbox_head.anchor_generator.stride', 'strides'),
+    (RETINA, 'model.bbox_head.anchor_generator.ratio_', 'ratios'),
     (RETINA, 'train_dataloader.dataset.filter_cfg.minsize', 'min_size'),
     (RETINA, 'train_dataloader.dataset.data_prefix.imgs', 'img'),
     (RETINA, 'val_evaluator.metrc', 'metric'),

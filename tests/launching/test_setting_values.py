@@ -85,7 +85,7 @@ WRONG = {
     'optim_wrapper.accumulative_counts': COUNT,
     'optim_wrapper.optimizer': (1, 'AdamW', None),
     'optim_wrapper.optimizer.lr': (
-        -1, 0, 'a', None, math.nan, math.inf, [1]),
+        -1, 'a', None, math.nan, math.inf, [1]),
     'optim_wrapper.optimizer.weight_decay': (-1, 'a', None, math.nan),
     'optim_wrapper.optimizer.betas': (.9, [], [1., .9], [-.1, .9], 'ab'),
     'optim_wrapper.clip_grad': (1, 'a'),
@@ -179,7 +179,7 @@ def test_wrong_values_are_named_with_what_is_allowed(setting):
     ('default_hooks.checkpoint.interval', -1), ('randomness.seed', None),
     ('model.neck.in_channels', 64), ('custom_hooks.0.priority', 20),
     ('train_dataloader.dataset.pipeline.0.scale', (224, 192)),
-    ('optim_wrapper.optimizer.type', 'Adan'),
+    ('optim_wrapper.optimizer.lr', 0.),
 ])
 def test_unusual_right_values_pass(setting, value):
     assert find_wrong(changed(setting, value)) == []
