@@ -36,13 +36,14 @@ def normalised(name, rgb):
         list[float]: Its channels after the data preprocessor.
     """
     cfg = load(name)
-    settings = dict(cfg.get('data_preprocessor')
-                    or cfg.model.data_preprocessor)
-    settings.pop('type', None)
+    settings = {key: value for key, value in (
+        cfg.get('data_preprocessor') or cfg.model.data_preprocessor).items()
+                if key not in ('type', '_scope_')}
     normalise = type(build(name).data_preprocessor)(**settings)
     image = torch.tensor(rgb[::-1])[None, :, None, None].expand(1, 3, 32, 32)
-    result = normalise(dict(inputs=[image, image] if cfg.model.type == 'MoCo'
-                            else list(image), data_samples=None))['inputs']
+    batch = dict(QBHeat=image, MoCo=[image, image]).get(
+        cfg.model.type, list(image))
+    result = normalise(dict(inputs=batch, data_samples=None))['inputs']
     result = result[0] if isinstance(result, list) else result
     return result[0, :, 16, 16].tolist()
 
