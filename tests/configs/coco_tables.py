@@ -41,6 +41,9 @@ COCO = {
     **RUNS, 'default_hooks.checkpoint.save_best': 'coco/bbox_mAP',
     'custom_hooks': None,
 }
+# mmdet's own, which also compare the classes
+MATCHED = ('train_dataloader.dataset.type', 'val_dataloader.dataset.type',
+           'val_evaluator.type')
 # docs/own_data.md: a folder of one's own, every image an example
 OWN_DATA = {
     **COCO,
