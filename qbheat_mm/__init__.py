@@ -13,15 +13,19 @@ from .version import __version__
 __all__ = ['__version__']
 
 
-def _is_check_env_run() -> bool:
+# Commands that must run where the toolboxes are missing or broken.
+_FOR_ENVIRONMENTS = ('qbheat_mm.check_env', 'qbheat_mm.build_mmcv')
+
+
+def _mends_the_environment() -> bool:
     """Whether this import belongs to ``python -m qbheat_mm.check_env``.
 
-    That command must run where the toolboxes are missing or broken. While
-    ``python -m`` imports a module's parent package, ``sys.argv[0]`` is
-    still ``'-m'`` and only ``sys.orig_argv`` knows the module's name.
+    Or to another such command. While ``python -m`` imports a module's parent
+    package, ``sys.argv[0]`` is still ``'-m'`` and only ``sys.orig_argv``
+    knows the module's name.
     """
     return sys.argv[:1] == ['-m'] and any(
-        arg.endswith('qbheat_mm.check_env') for arg in sys.orig_argv)
+        arg.endswith(_FOR_ENVIRONMENTS) for arg in sys.orig_argv)
 
 
 def _require_toolboxes() -> None:
@@ -39,6 +43,6 @@ def _require_toolboxes() -> None:
             ) from error
 
 
-if not _is_check_env_run():
+if not _mends_the_environment():
     _require_toolboxes()
     from . import compat, datasets, engine, models  # noqa: F401

@@ -18,12 +18,13 @@ from typing import Dict, List, NamedTuple, Optional, Tuple
 MIN_PYTHON = '3.10'
 
 # Import name: distribution, lowest version that was tried, first version
-# that is refused. mmdet 3.3.0 asserts mmcv < 2.2.0.
+# that is refused. torch 2.6 is the first whose safe unpickler can be told the
+# names in mmengine's checkpoints. mmdet 3.3.0 asserts mmcv < 2.2.0.
 Bounds = Dict[str, Tuple[str, str, str]]
 COMMON: Bounds = dict(
-    numpy=('numpy', '1.24', ''),
-    torch=('torch', '2.1', ''),
-    torchvision=('torchvision', '0.16', ''))
+    numpy=('numpy', '1.26', ''),
+    torch=('torch', '2.6', ''),
+    torchvision=('torchvision', '0.21', ''))
 FAMILIES: Dict[str, Bounds] = dict(
     upstream=dict(
         mmengine=('mmengine', '0.10.7', '1.0.0'),
@@ -36,7 +37,12 @@ FAMILIES: Dict[str, Bounds] = dict(
         mmcv=('onedl-mmcv', '2.3.6', '2.4.0'),
         mmdet=('onedl-mmdetection', '3.5.1', '4.0.0'),
         mmpretrain=('onedl-mmpretrain', '1.3.6', '2.0.0'),
-        mim=('onedl-mim', '0.5.1', '')))
+        mim=('onedl-mim', '0.5.1', '')),
+    # Without compiled operators: all but detection.
+    lite=dict(
+        mmengine=('mmengine', '0.10.7', '1.0.0'),
+        mmcv=('mmcv-lite', '2.1.0', '2.2.0'),
+        mmpretrain=('mmpretrain', '1.2.0', '2.0.0')))
 
 # What is imported to see that it works, each after what it needs.
 IMPORTS = ('numpy', 'torch', 'torchvision', 'mmengine', 'mmcv', 'mmcv.ops',
@@ -102,6 +108,7 @@ class Row(NamedTuple):
     family: str = ''
     problem: str = ''
     fix: str = ''
+    note: str = ''
 
 
 class Commands:
@@ -123,13 +130,18 @@ class Commands:
         return f'{tool} {" ".join(names)}'
 
     def build_mmcv(self, family: str) -> str:
-        """Build with operators: needs torch, and no build isolation."""
-        again = ('--no-deps --no-build-isolation --no-cache-dir '
-                 '--force-reinstall' if self.has_pip else
-                 '--no-deps --no-build-isolation --no-cache --reinstall')
-        tools = self.install('setuptools<81', 'wheel', 'ninja', 'psutil')
-        mmcv = self.install(requirement('mmcv', family), options=again)
-        return f'{tools} && MMCV_WITH_OPS=1 {mmcv}'
+        """Build for the torch that is there, in place of any other mmcv."""
+        option = ' --family onedl' if family == 'onedl' else ''
+        return f'{self.python} -m qbheat_mm.build_mmcv{option}'
+
+    def mmcv(self, family: str) -> str:
+        if family != 'lite':
+            return self.build_mmcv(family)
+        # Its setup.py imports pkg_resources, gone from setuptools 81.
+        tools = self.install('setuptools<81', 'wheel')
+        lite = self.install(requirement('mmcv', 'lite'),
+                            options='--no-build-isolation')
+        return f'{tools} && {lite}'
 
     def pair_torch(self, torch: str, torchvision: str) -> str:
         """Take torch and torchvision from one source, by one resolver."""
@@ -160,10 +172,20 @@ def requirement(name: str, family: str) -> str:
 
 
 def families_in(dists: Dict[str, str]) -> List[str]:
-    return [
-        family for family, bounds in FAMILIES.items()
-        if any(dist in dists for dist, _, _ in bounds.values())
+    """The families of which packages are installed.
+
+    Upstream without operators is a family of its own, unless something is
+    there that needs them.
+    """
+    found = [
+        family for family in ('upstream', 'onedl')
+        if any(dist in dists for dist, _, _ in FAMILIES[family].values())
     ]
+    if 'mmcv-lite' in dists:
+        found = [f for f in found if f != 'upstream']
+        lite = not found and not {'mmcv', 'mmdet'} & set(dists)
+        found.insert(0, 'lite' if lite else 'upstream')
+    return found
 
 
 def judge(facts: Facts, commands: Commands) -> List[Row]:
@@ -181,8 +203,10 @@ def judge(facts: Facts, commands: Commands) -> List[Row]:
         if row.fix and at_fault and row.version != '-':
             row = row._replace(fix='')
         rows[name] = row
-        if name == 'mmcv':
+        if name == 'mmcv' and family != 'lite':
             rows['mmcv.ops'] = judge_ops(family, facts, commands)
+    if family == 'lite':
+        rows['detection'] = describe_lite(commands)
     rows['qbheat_mm'] = judge_project(facts, commands)
     return [*rows.values(), describe_gpu(facts)]
 
@@ -197,7 +221,8 @@ def judge_python(facts: Facts) -> Row:
 def judge_both(facts: Facts, commands: Commands) -> Row:
     """Both families under one import name: whose files are there is luck."""
     present = [
-        dist for bounds in FAMILIES.values() for dist, _, _ in bounds.values()
+        dist for dist in dict.fromkeys(
+            d for bounds in FAMILIES.values() for d, _, _ in bounds.values())
         if dist in facts.dists
     ]
     wanted = [requirement(n, 'upstream') for n in FAMILIES['upstream']
@@ -216,7 +241,7 @@ def judge_part(name: str, family: str, facts: Facts,
     dist, low, high = COMMON.get(name) or FAMILIES[family][name]
     install = commands.install(requirement(name, family))
     if name == 'mmcv':
-        install = commands.build_mmcv(family)
+        install = commands.mmcv(family)
     elif name == 'torchvision' and 'torch' in facts.dists:
         torch = facts.dists['torch'].split('+')[0]
         install = commands.install('torchvision', f'torch=={torch}')
@@ -224,6 +249,10 @@ def judge_part(name: str, family: str, facts: Facts,
         install = commands.install(*(requirement(n, '')
                                      for n in ('torch', 'torchvision')))
     version = facts.dists.get(dist, '')
+    if dist == 'mmcv' and 'mmcv-lite' in facts.dists:
+        return Row(dist, version or '-', family,
+                   'mmcv-lite is in its place, without the compiled '
+                   'operators that detection needs', install)
     if not version:
         return Row(dist, '-', family, 'missing', install)
     if not fits(version, low, high):
@@ -269,7 +298,7 @@ def mend_import(dist: str, version: str, error: str, install: str,
     missing = re.search(r"No module named '(\w+)'", error)
     if missing and missing.group(1) not in NEEDS:
         return commands.install(pinned)  # brings what it depends on
-    if dist in ('mmcv', 'onedl-mmcv'):
+    if dist in ('mmcv', 'mmcv-lite', 'onedl-mmcv'):
         return install
     return commands.install(pinned, options=again)
 
@@ -299,6 +328,16 @@ def judge_project(facts: Facts, commands: Commands) -> Row:
                    'another folder will not find it',
                    commands.install('-e', folder, options='--no-deps'))
     return Row('qbheat_mm', version, '', facts.imports['qbheat_mm']['error'])
+
+
+def describe_lite(commands: Commands) -> Row:
+    """What an environment on mmcv-lite is for, and what would be more."""
+    more = commands.install(*(requirement(n, 'upstream')
+                              for n in ('mmdet', 'mim')), 'setuptools<81')
+    return Row('detection', '-', 'lite',
+               note='not here: this environment is for pre-training, probing,'
+               ' embedding and analysis. Detection needs operators and mmdet:'
+               f'\n  {commands.build_mmcv("upstream")} && {more}')
 
 
 def describe_gpu(facts: Facts) -> Row:
@@ -355,7 +394,7 @@ def report(rows: List[Row]) -> str:
     """Lay the rows out as a table, the commands that mend below it."""
     lines, fixes = [], {}
     for row in rows:
-        verdict = f'NO  {row.problem}' if row.problem else 'ok'
+        verdict = f'NO  {row.problem}' if row.problem else row.note or 'ok'
         lines.append(f'{row.part:22}{row.version:24}{row.family:12}{verdict}')
         if row.fix:
             fixes.setdefault(row.fix, []).append(row.part)

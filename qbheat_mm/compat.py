@@ -21,8 +21,8 @@ import torch
 from mmengine.logging import HistoryBuffer
 from mmengine.runner import checkpoint as mm_checkpoint
 from mmengine.runner.checkpoint import CheckpointLoader
-from mmengine.utils import digit_version
 
+from .check_env import COMMON, fits
 from .checkpoint_file import (
     explain_unreadable,
     require_intact,
@@ -49,10 +49,17 @@ _RAISE = (f"raise __import__('{UserError.__module__}', fromlist=['x'])"
 def apply() -> None:
     """Allow what mm checkpoints pickle and guard mmengine's loaders.
 
-    Does nothing on torch < 2.6, whose unpickler cannot be told the names.
+    Raises:
+        ImportError: this torch is older than 2.6, the first whose safe
+            unpickler can be told the names in mmengine's checkpoints.
     """
-    if digit_version(torch.__version__.split('+')[0]) < digit_version('2.6'):
-        return
+    oldest = COMMON['torch'][1]
+    if not fits(torch.__version__, oldest, ''):
+        raise ImportError(
+            f'qbheat_mm needs torch {oldest} or newer, and this is torch '
+            f'{torch.__version__}, which cannot load checkpoints of mmengine '
+            'safely. The command `python -m qbheat_mm.check_env` says how to '
+            'mend it.')
     torch.serialization.add_safe_globals(_safe_globals())
     for prefixes, loader in (
         ('', load_from_local),

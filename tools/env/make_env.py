@@ -15,13 +15,12 @@ one build of mmcv. Chosen by environment variables, kept by the environment:
 import hashlib
 import os
 import re
-import shutil
 import signal
 import site
-import subprocess
 import sys
 from pathlib import Path
 
+from installers import find_uv
 from mmcv_wheel import cached_wheel
 from settings import (
     Settings,
@@ -30,38 +29,11 @@ from settings import (
     read_stamp,
     write_stamp,
 )
-from shell import EnvError, cache_dir, locked, run, say
+from shell import EnvError, cache_dir, end_in_order, locked, run, say
 
 ROOT = Path(__file__).resolve().parents[2]
 VENV = ROOT / '.venv'
 PYTHON = VENV / 'bin' / 'python'
-
-
-def find_uv() -> list:
-    """The command that runs uv, installed into the cache if need be."""
-    own = cache_dir() / 'uv'
-    for command in (['uv'], [sys.executable, '-m', 'uv'],
-                    [str(own / 'bin' / 'uv')]):
-        if answers(command):
-            return command
-    say(f'installing uv into {own}')
-    shutil.rmtree(own, ignore_errors=True)
-    try:
-        run([sys.executable, '-m', 'venv', str(own)])
-        run([str(own / 'bin' / 'python'), '-m', 'pip', 'install', '-q', 'uv'])
-    except EnvError as error:
-        raise EnvError(
-            f'uv could not be installed ({error}); put uv on the PATH, or '
-            'mend `python3 -m venv` (Debian: python3-venv)') from error
-    return [str(own / 'bin' / 'uv')]
-
-
-def answers(command: list) -> bool:
-    try:
-        return subprocess.run([*command, '--version'],
-                              capture_output=True).returncode == 0
-    except OSError:
-        return False
 
 
 def venv_python_version() -> str:
@@ -130,7 +102,7 @@ def install(settings: Settings, uv: list) -> None:
     say(f'installing {len(lines)} locked packages (a first time downloads '
         'up to 3 GB)')
     run([*installer, *extra, *lines])
-    wheel = cached_wheel(PYTHON, pins['mmcv'])
+    wheel = cached_wheel(PYTHON, 'upstream', pins['mmcv'])
     say('installing mmcv and, editable, the project')
     run([*installer, '--no-deps', *again, str(wheel)])
     run([*installer, '--no-deps', '--no-build-isolation', '-e', str(ROOT)])
@@ -159,17 +131,8 @@ def make() -> None:
     say(f'{VENV} is ready')
 
 
-def end(*_) -> None:
-    """End by a signal, but end the compilers and clear the cache first.
-
-    make passes a signal on that the whole group got already: one counts.
-    """
-    signal.signal(signal.SIGTERM, signal.SIG_IGN)
-    sys.exit(143)
-
-
 def main() -> int:
-    signal.signal(signal.SIGTERM, end)
+    signal.signal(signal.SIGTERM, end_in_order)
     name = hashlib.sha256(str(ROOT).encode()).hexdigest()[:16]
     try:
         with locked(cache_dir() / 'locks' / name, 'making this .venv'):

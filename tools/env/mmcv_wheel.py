@@ -5,38 +5,35 @@ mmcv is published as source only, and building it takes minutes. So it is
 built as a wheel into the user's cache, in a folder whose name holds all
 that its binary depends on; every later environment installs it from there.
 """
-import json
 import os
 import re
+import shlex
 import shutil
 import signal
 import subprocess
+import sys
 import tempfile
 import time
 import zipfile
 from pathlib import Path
 
+from installers import build_environment
+from mmcv_facts import check_compiler, key, query, toolkit, why_not_cuda
+from mmcv_source import (
+    MMCV,
+    download_command,
+    leave_standard_to_torch,
+    unpack,
+)
 from shell import EnvError, cache_dir, duration, locked, say
 
+HERE = Path(__file__).resolve().parent
 HEARTBEAT = 15  # seconds between two lines of a running build
 LOG_TAIL = 30  # lines of the log to show when a build fails
 
-# Asked of the environment's own Python, which has torch.
-QUERY = """
-import glob, json, os, platform, sys, sysconfig
-import torch
-from torch.utils.cpp_extension import CUDA_HOME
-gpu = torch.cuda.is_available()
-site = os.path.dirname(os.path.dirname(torch.__file__))
-print(json.dumps(dict(
-    torch=torch.__version__, cuda=torch.version.cuda, gpu=gpu,
-    capability=gpu and '%d%d' % torch.cuda.get_device_capability(),
-    nvcc=CUDA_HOME and os.path.join(CUDA_HOME, 'bin', 'nvcc'),
-    python='cp%d%d' % sys.version_info[:2], machine=platform.machine(),
-    header=os.path.join(sysconfig.get_path('include'), 'Python.h'),
-    cxx=os.environ.get('CXX', 'c++'),
-    includes=glob.glob(os.path.join(site, 'nvidia', '*', 'include')))))
-"""
+# What compilers say to a standard that is newer than they are.
+TOO_OLD = re.compile(r'(unrecogni[sz]ed|invalid|unknown|not defined)'
+                     r'[^\n]*std=c\+\+(\d+)', re.I)
 
 
 def has_ops(wheel: Path) -> bool:
@@ -52,122 +49,92 @@ def has_ops(wheel: Path) -> bool:
     return any(re.fullmatch(r'mmcv/_ext\.[^/]*(so|pyd)', n) for n in names)
 
 
-def query(python: Path) -> dict:
-    """Ask an environment what a binary for it depends on."""
-    result = subprocess.run([str(python), '-c', QUERY],
-                            capture_output=True, text=True)
-    if result.returncode != 0:
-        last = (result.stderr.strip().splitlines() or ['no message'])[-1]
-        raise EnvError(f'{python} cannot import torch: {last}')
-    return json.loads(result.stdout.strip().splitlines()[-1])
-
-
-def why_not_cuda(facts: dict) -> str:
-    """The reason to build operators for the CPU only, '' if there is none."""
-    if not facts['gpu']:
-        return 'torch sees no GPU'
-    if not facts['nvcc'] or not os.path.exists(facts['nvcc']):
-        return ('a GPU is here, but no nvcc to build for it (install CUDA '
-                f'{facts["cuda"]}\'s toolkit, set CUDA_HOME, make env again)')
-    text = subprocess.run([facts['nvcc'], '--version'],
-                          capture_output=True, text=True).stdout
-    release = re.search(r'release (\d+)\.', text)
-    if not release or release.group(1) != facts['cuda'].split('.')[0]:
-        found = release.group(1) if release else 'unknown'
-        return (f'nvcc is of CUDA {found}, torch of CUDA {facts["cuda"]} '
-                '(set CUDA_HOME to a fitting toolkit, make env again)')
-    return ''
-
-
-def toolkit(nvcc: str) -> str:
-    """The toolkit of an nvcc, which may be a script that calls another."""
-    text = subprocess.run(
-        [nvcc, '--dryrun', '-x', 'cu', '-c', os.devnull],
-        capture_output=True, text=True).stderr
-    top = re.search(r'^#\$ TOP=(.+)$', text, re.M)
-    return os.path.normpath(top.group(1) if top else f'{nvcc}/../..')
-
-
-def key(version: str, facts: dict, with_cuda: bool) -> str:
-    """Name the folder of a wheel by all that its binary depends on."""
-    ops = 'cpu'
-    if with_cuda:
-        ops = f'cu{facts["cuda"].replace(".", "")}-sm{facts["capability"]}'
-    return (f'mmcv-{version}-torch{facts["torch"]}-{facts["python"]}-{ops}-'
-            f'{facts["machine"]}')
-
-
-def cached_wheel(python: Path, version: str) -> Path:
+def cached_wheel(python: Path, family: str, version: str = '') -> Path:
     """Return mmcv's wheel for an environment, built first if need be.
 
     Args:
-        python (Path): The environment's interpreter, with torch and the
-            build's needs installed.
-        version (str): mmcv's version.
+        python (Path): The environment's interpreter, with torch installed.
+        family (str): 'upstream' or 'onedl', whose mmcv it is to be; '' for
+            the one of which the environment holds packages.
+        version (str): mmcv's version, '' for the one that was tried.
 
     Raises:
         EnvError: the build failed or came out without operators.
     """
-    facts = query(python)
+    env = build_environment(python)
+    facts = query(python, env)
+    name, tried = MMCV[family or ('onedl' if facts['onedl'] else 'upstream')]
+    version = version or tried
     reason = why_not_cuda(facts)
-    say('mmcv: operators for ' + (f'the CPU only: {reason}' if reason else
-                                  f'CPU and CUDA {facts["cuda"]}'))
-    name = key(version, facts, with_cuda=not reason)
-    folder = cache_dir() / 'wheels' / name
-    with locked(folder.with_name(f'{name}.lock'), 'building this mmcv'):
-        wheels = [w for w in sorted(folder.glob('mmcv-*.whl')) if has_ops(w)]
+    say(f'{name} {version} for torch {facts["torch"]}, operators for ' +
+        (f'the CPU only: {reason}' if reason else
+         f'CPU and CUDA {facts["cuda"]}'))
+    folder = cache_dir() / 'wheels' / key(name, version, facts, not reason)
+    with locked(folder.with_name(f'{folder.name}.lock'),
+                'building this mmcv'):
+        wheels = [w for w in sorted(folder.glob('*.whl')) if has_ops(w)]
         if wheels:
             say(f'mmcv: reusing {wheels[0]}')
             return wheels[0]
         check_compiler(facts)
-        return build(python, version, folder,
-                     build_environment(facts, with_cuda=not reason))
+        return build(python, name, version, folder,
+                     compiler_environment(env, facts, with_cuda=not reason))
 
 
-def check_compiler(facts: dict) -> None:
-    if not shutil.which(facts['cxx'].split()[0]):
-        raise EnvError(
-            f'building mmcv needs a C++ compiler, and {facts["cxx"]} is not '
-            'there: install one (Debian: g++) or set CXX')
-    if not os.path.exists(facts['header']):
-        raise EnvError(
-            f'building mmcv needs Python\'s headers, and {facts["header"]} '
-            'is not there: install them (Debian: python3-dev)')
-
-
-def build(python: Path, version: str, folder: Path, env: dict) -> Path:
+def build(python: Path, name: str, version: str, folder: Path,
+          env: dict) -> Path:
     """Build the wheel beside ``folder``, then move it there in one step."""
     log = cache_dir() / 'logs' / f'{folder.name}.log'
     log.parent.mkdir(parents=True, exist_ok=True)
+    log.unlink(missing_ok=True)
     for left in folder.parent.glob(f'.{folder.name}.*'):
         shutil.rmtree(left, ignore_errors=True)  # of a killed build
     work = Path(tempfile.mkdtemp(prefix=f'.{folder.name}.',
                                  dir=folder.parent))
+    env = dict(env, TMPDIR=str(work))
     try:
-        out = work / 'out'
-        command = [str(python), '-m', 'pip', 'wheel', '-v', '--no-deps',
-                   '--no-build-isolation', '--no-cache-dir',
-                   '--wheel-dir', str(out), f'mmcv=={version}']
-        say('mmcv: building the operators from source, once for this machine:'
-            ' 5 to 15 minutes on 2 cores, shorter on more')
-        say(f'mmcv: the compiler\'s words go to {log}')
-        code = watch(command, log, dict(env, TMPDIR=str(work)))
-        wheels = list(out.glob('mmcv-*.whl'))
-        if code != 0 or not wheels:
-            fail(log, f'the build of mmcv {version} failed')
-        if not has_ops(wheels[0]):
-            fail(log, f'mmcv {version} was built without its operators')
+        if watch(download_command(python, name, version, work / 'source'),
+                 log, env) != 0:
+            fail(log, f'the source of {name} {version} cannot be fetched')
+        root = unpack(work / 'source')
+        leave_standard_to_torch(root)
+        env = parse_headers_once(env, work)
+        wheel = compile_wheel(python, root, work / 'out', log, env)
         shutil.rmtree(folder, ignore_errors=True)
-        out.rename(folder)
-        return folder / wheels[0].name
+        wheel.parent.rename(folder)
+        return folder / wheel.name
     finally:
         shutil.rmtree(work, ignore_errors=True)
 
 
-def build_environment(facts: dict, with_cuda: bool) -> dict:
-    """The build's environment; uv's settings for offline work reach pip."""
-    env = dict(os.environ, MMCV_WITH_OPS='1',
-               FORCE_CUDA='1' if with_cuda else '0')
+def compile_wheel(python: Path, root: Path, out: Path, log: Path,
+                  env: dict) -> Path:
+    """Build the source tree ``root`` into the one wheel of ``out``."""
+    say('mmcv: building the operators from source, once for this machine:'
+        ' 3 to 15 minutes on 2 cores, shorter on more')
+    say(f'mmcv: the compiler\'s words go to {log}')
+    code = watch([str(python), '-m', 'pip', 'wheel', '-v', '--no-deps',
+                  '--no-build-isolation', '--no-cache-dir',
+                  '--wheel-dir', str(out), str(root)], log, env)
+    wheels = list(out.glob('*.whl'))
+    if code != 0 or not wheels:
+        old = TOO_OLD.search(log.read_text(errors='replace'))
+        fail(log, f'the build of {root.name} failed' + (
+            f': the compiler is too old for this torch, which needs C++'
+            f'{old.group(2)} (install a newer one, set CXX)' if old else ''))
+    if not has_ops(wheels[0]):
+        fail(log, f'{root.name} was built without its operators')
+    return wheels[0]
+
+
+def compiler_environment(env: dict, facts: dict, with_cuda: bool) -> dict:
+    """Add to a build's environment what its compilers go by.
+
+    uv's settings for offline work reach pip.
+    """
+    env = dict(env, MMCV_WITH_OPS='1', FORCE_CUDA='1' if with_cuda else '0')
+    # Debugging symbols, which Python's own flags ask for, are not.
+    env['CFLAGS'] = ' '.join(filter(None, ('-g0', env.get('CFLAGS'))))
     if with_cuda:
         env.setdefault('CUDA_HOME', toolkit(facts['nvcc']))
         # A toolkit may be nvcc alone: torch's own packages have the headers
@@ -186,10 +153,24 @@ def build_environment(facts: dict, with_cuda: bool) -> dict:
     return env
 
 
+def parse_headers_once(env: dict, work: Path) -> dict:
+    """Put ``parse_once.py`` before the C++ compiler."""
+    script = work / 'c++'
+    if re.search(r'\s', str(script)):  # as a compiler's name it would split
+        return env
+    command = (sys.executable, '-IS', str(HERE / 'parse_once.py'))
+    script.write_text(f'#!/bin/sh\nexec {shlex.join(command)} "$@"\n')
+    script.chmod(0o755)
+    headers = work / 'headers'
+    headers.mkdir()
+    return dict(env, CXX=str(script), QBHEAT_HEADERS=str(headers),
+                QBHEAT_CXX=env.get('CXX', 'c++'))
+
+
 def watch(command: list, log: Path, env: dict) -> int:
-    """Run a build and say that it goes on; return its exit status."""
+    """Run a command and say that it goes on; return its exit status."""
     start = time.monotonic()
-    with open(log, 'wb') as file:
+    with open(log, 'ab') as file:
         process = subprocess.Popen(command, stdout=file, env=env,
                                    stderr=subprocess.STDOUT,
                                    start_new_session=True)

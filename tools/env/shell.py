@@ -1,9 +1,11 @@
 # Copyright (c) QB-Heat MM authors. All rights reserved.
-"""What the scripts of ``make env`` share: messages, commands, the cache."""
+"""What the scripts of environments share: messages, commands, the cache."""
 import contextlib
 import fcntl
 import os
+import signal
 import subprocess
+import sys
 import time
 from pathlib import Path
 
@@ -35,6 +37,15 @@ def run(command: list, **kwargs) -> None:
         raise EnvError(f'cannot run {command[0]}: {error}') from error
     if code != 0:
         raise EnvError(f'exit status {code} from: {" ".join(command)}')
+
+
+def end_in_order(*_) -> None:
+    """End by a signal, but end the compilers and clear the cache first.
+
+    make passes a signal on that the whole group got already: one counts.
+    """
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    sys.exit(143)
 
 
 def cache_dir() -> Path:
