@@ -1,5 +1,6 @@
 # Copyright (c) QB-Heat MM authors. All rights reserved.
 """The same tools train and test with mmpretrain and mmdet."""
+import importlib.metadata
 import json
 import runpy
 import sys
@@ -30,9 +31,12 @@ def test_a_classifier_is_tested_and_drawn(monkeypatch, tmp_path,
 def test_mim_trains_and_tests_a_detector_from_an_empty_folder(
         monkeypatch, tmp_path, detector_config):
     mim = [sys.executable, '-m', 'mim']
-    run(*mim, 'train', 'mmdet', detector_config, '--gpus', 0, '--work-dir',
+    # The fork's packages bear other names than its modules.
+    mmdet = importlib.metadata.packages_distributions().get(
+        'mmdet', ['mmdet'])[0]
+    run(*mim, 'train', mmdet, detector_config, '--gpus', 0, '--work-dir',
         tmp_path / 'runs', cwd=tmp_path)
-    tested = run(*mim, 'test', 'mmdet', detector_config, '--checkpoint',
+    tested = run(*mim, 'test', mmdet, detector_config, '--checkpoint',
                  tmp_path / 'runs/epoch_1.pth', '--gpus', 0, '--work-dir',
                  tmp_path / 'runs', cwd=tmp_path)
     assert 'coco/bbox_mAP' in tested
