@@ -9,10 +9,14 @@ train_dataloader = dict(
     batch_size=256,
     dataset=dict(
         _delete_=True,
-        type='CustomDataset',
+        type='NamedImageFolder',
         data_root='data/images',
         with_label=False,
-        pipeline={{_base_.train_pipeline}}))
+        # Unlike ImageNet's, own files that are damaged stop the run.
+        pipeline=[
+            dict(type='LoadImageFromFile', _scope_='qbheat_mm'),
+            *_base_.train_pipeline[1:]
+        ]))
 
 optim_wrapper = dict(optimizer=dict(lr=1.5e-4 * 256 / 256))
 

@@ -9,11 +9,9 @@ import mmcv
 import numpy as np
 from mmengine.logging import print_log
 
-from ..datasets.transforms import LoadNamedImageFromFile
+from ..datasets.endings import Folder, image_endings
+from ..datasets.image_file import ImageProblem, decode, read_file
 from ..errors import UserError
-
-_ENDINGS = ('.jpg', '.jpeg', '.png', '.ppm', '.bmp', '.pgm', '.tif', '.tiff',
-            '.webp')
 
 
 def find_images(paths: Sequence[str]) -> list[str]:
@@ -31,22 +29,21 @@ def find_images(paths: Sequence[str]) -> list[str]:
     found = []
     for path in paths:
         if not osp.exists(path):
-            raise UserError(f"image '{path}' does not exist: the path is "
-                            f"taken from '{os.getcwd()}'")
-        files = _images_below(path) if osp.isdir(path) else [path]
-        if not files:
-            raise UserError(f"folder '{path}' holds no image "
-                            f'({", ".join(_ENDINGS)}): give another folder, '
-                            'or files by name')
-        found += files
+            raise UserError(f'image {path!r} does not exist: the path is '
+                            f'taken from {os.getcwd()!r}')
+        found += _images_below(path) if osp.isdir(path) else [path]
     return found
 
 
-def _images_below(folder: str) -> list[str]:
-    return sorted(
-        osp.join(root, name)
-        for root, _, names in os.walk(folder, followlinks=True)
-        for name in names if name.lower().endswith(_ENDINGS))
+def _images_below(path: str) -> list[str]:
+    """The images of a folder, sorted."""
+    folder = Folder(path, image_endings())
+    if not folder.images:
+        raise UserError(
+            f'folder {path!r} holds no image ({", ".join(image_endings())}): '
+            f'found {folder.describe_others() or "nothing"}; give another '
+            'folder, or files by name')
+    return [osp.join(path, name) for name in folder.images]
 
 
 def spread(items: Sequence, number: int) -> list:
@@ -88,21 +85,19 @@ def load_images(files: Sequence[str],
     Raises:
         UserError: No file could be loaded.
     """
-    load = LoadNamedImageFromFile()
     names, images = [], []
     for file in files:
         try:
-            image = load(dict(img_path=file))['img']
-        except UserError as error:
-            reason = str(error).split(':')[0]
-            print_log(f'skipped: {reason}', logger='current',
+            image = decode(read_file(file))
+        except ImageProblem as problem:
+            print_log(f'skipped: image {file!r} {problem}', logger='current',
                       level=logging.WARNING)
             continue
         names.append(file)
         images.append(fit(image, size or fitting_size(image, unit)))
     if not images:
         raise UserError(f'none of {len(files)} files could be loaded, see '
-                        f"the warnings above (the first is '{files[0]}')")
+                        f'the warnings above (the first is {files[0]!r})')
     return names, images
 
 

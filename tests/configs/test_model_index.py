@@ -2,6 +2,7 @@
 """The list of models that mim reads."""
 from pathlib import Path
 
+import mmpretrain
 import pytest
 import yaml
 
@@ -55,3 +56,16 @@ def test_mim_reads_it(models):
     assert sorted(table.index) == sorted(model['Name'] for model in models)
     name = 'mf-dec-522_mf-3.7g_frozen_8xb2-500e_coco'
     assert table.loc[name]['coco/box_ap_(paper)'] == 43.5
+
+
+def test_mmpretrain_lists_and_builds_them(models):
+    names = {model['Name'] for model in models}
+    assert names <= set(mmpretrain.list_models('*'))
+    found = mmpretrain.list_models('*mf-*', task='Image Classification')
+    assert 'mf-508m_8xb128-coslr-450e_in1k' in found
+    pretraining = 'qbheat_mf-285m_8xb128-amp-coslr-100e_in1k'
+    assert pretraining in mmpretrain.list_models('qbheat*')
+    assert 'resnet50_8xb32_in1k' in mmpretrain.list_models('resnet50*')
+    model = mmpretrain.get_model(pretraining)
+    assert type(model).__name__ == 'QBHeat'
+    assert Path(model._config.filename).stem == pretraining

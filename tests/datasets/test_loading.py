@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from mmengine.registry import TRANSFORMS
 
-from qbheat_mm.datasets.transforms.loading import is_cut
+from qbheat_mm.datasets.integrity import examine
 from qbheat_mm.errors import UserError
 
 
@@ -73,7 +73,7 @@ def test_bytes_around_the_picture_are_no_damage(image):
     # A thumbnail, itself a JPEG file, inside an application segment.
     segment = b'\xff\xe1' + (len(whole) + 2).to_bytes(2, 'big') + whole
     with_thumbnail = whole[:2] + segment + whole[2:]
-    assert not is_cut(with_thumbnail)
-    assert not is_cut(whole + b'\0' * 100)
-    assert is_cut(with_thumbnail[:-100])
+    assert examine(with_thumbnail) == (None, (48, 64))
+    assert examine(whole + b'\0' * 100) == (None, (48, 64))
+    assert examine(with_thumbnail[:-100])[0] == 'cut'
     assert mmcv.imfrombytes(with_thumbnail).shape == (64, 48, 3)

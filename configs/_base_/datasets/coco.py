@@ -1,9 +1,19 @@
 # COCO 2017 as in mmdet, refusing annotation files of other classes.
 _base_ = 'mmdet::_base_/datasets/coco_detection.py'
 
+# Of the name that mmdet's inferencer looks for, but ours.
+load_image = dict(
+    type='LoadImageFromFile',
+    _scope_='qbheat_mm',
+    backend_args={{_base_.backend_args}})
+train_pipeline = [load_image, *_base_.train_pipeline[1:]]
+test_pipeline = [load_image, *_base_.test_pipeline[1:]]
+
 dataset_type = 'MatchedCocoDataset'
-train_dataloader = dict(dataset=dict(type=dataset_type))
-val_dataloader = dict(dataset=dict(type=dataset_type))
+train_dataloader = dict(
+    dataset=dict(type=dataset_type, pipeline=train_pipeline))
+val_dataloader = dict(
+    dataset=dict(type=dataset_type, pipeline=test_pipeline))
 test_dataloader = val_dataloader
 
 # Reads the annotations as the data set does.

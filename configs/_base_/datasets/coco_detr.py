@@ -1,10 +1,10 @@
 # COCO 2017 with DETR's augmentation: half of the images are resized at once,
 # half after a random crop.
-_base_ = 'mmdet::_base_/datasets/coco_detection.py'
+_base_ = './coco.py'
 
 scales = [(side, 1333) for side in range(480, 801, 32)]
 train_pipeline = [
-    dict(type='LoadImageFromFile', backend_args={{_base_.backend_args}}),
+    _base_.load_image,
     dict(type='LoadAnnotations', with_bbox=True),
     dict(type='RandomFlip', prob=0.5),
     dict(
@@ -28,12 +28,4 @@ train_pipeline = [
     dict(type='PackDetInputs')
 ]
 
-dataset_type = 'MatchedCocoDataset'
-train_dataloader = dict(
-    dataset=dict(type=dataset_type, pipeline=train_pipeline))
-val_dataloader = dict(dataset=dict(type=dataset_type))
-test_dataloader = val_dataloader
-
-# Reads the annotations as the data set does.
-val_evaluator = dict(type='MatchedCocoMetric')
-test_evaluator = val_evaluator
+train_dataloader = dict(dataset=dict(pipeline=train_pipeline))

@@ -2,11 +2,14 @@
 dataset_type = 'DemoClassification'
 
 train_pipeline = [
-    dict(type='LoadImageFromFile'),
+    dict(type='LoadImageFromFile', _scope_='qbheat_mm'),
     dict(type='RandomFlip', prob=0.5),
     dict(type='PackInputs')
 ]
-test_pipeline = [dict(type='LoadImageFromFile'), dict(type='PackInputs')]
+test_pipeline = [
+    dict(type='LoadImageFromFile', _scope_='qbheat_mm'),
+    dict(type='PackInputs')
+]
 
 train_dataloader = dict(
     batch_size=64,

@@ -2,7 +2,7 @@
 dataset_type = 'DemoDetection'
 
 train_pipeline = [
-    dict(type='LoadImageFromFile'),
+    dict(type='LoadImageFromFile', _scope_='qbheat_mm'),
     dict(type='LoadAnnotations', with_bbox=True),
     dict(type='Resize', scale=(128, 128), keep_ratio=True),
     dict(
@@ -12,7 +12,7 @@ train_pipeline = [
     dict(type='PackDetInputs')
 ]
 test_pipeline = [
-    dict(type='LoadImageFromFile'),
+    dict(type='LoadImageFromFile', _scope_='qbheat_mm'),
     dict(type='Resize', scale=(128, 128), keep_ratio=True),
     # The evaluator compares with the data set's own `instances`: it need not
     # be told where the annotation file is.

@@ -1,10 +1,15 @@
 # ImageNet-1K for classification: random crops and flips in training, one
 # 224x224 crop in validation (Section "Experiments").
-dataset_type = 'ImageNet'
+dataset_type = 'NamedImageNet'
 data_root = 'data/imagenet/'
 
+# Of the name that mmpretrain's inferencers look for, but ours. ImageNet itself
+# holds files that libjpeg calls corrupt.
+load_image = dict(
+    type='LoadImageFromFile', _scope_='qbheat_mm', ignore_empty='damage')
+
 train_pipeline = [
-    dict(type='LoadNamedImageFromFile'),
+    load_image,
     dict(
         type='RandomResizedCrop',
         scale=224,
@@ -14,7 +19,7 @@ train_pipeline = [
     dict(type='PackInputs')
 ]
 test_pipeline = [
-    dict(type='LoadNamedImageFromFile'),
+    load_image,
     dict(
         type='ResizeEdge',
         scale=256,

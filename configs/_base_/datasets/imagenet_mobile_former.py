@@ -28,7 +28,7 @@ policies = [
 ]
 
 train_pipeline = [
-    dict(type='LoadNamedImageFromFile'),
+    _base_.load_image,
     dict(type='RandomResizedCrop', scale=224, backend='pillow'),
     dict(type='RandomFlip', prob=0.5),
     dict(
@@ -50,7 +50,7 @@ train_pipeline = [
     dict(type='PackInputs')
 ]
 test_pipeline = [
-    dict(type='LoadNamedImageFromFile'),
+    _base_.load_image,
     dict(type='ResizeEdge', scale=256, edge='short', backend='pillow'),
     dict(type='CenterCrop', crop_size=224),
     dict(type='PackInputs')

@@ -19,8 +19,12 @@ color_jitter = dict(
     prob=0.8)
 view_pipeline = [crop, color_jitter, *rest]
 
+# Of the name that mmpretrain's inferencers look for, but ours. ImageNet itself
+# holds files that libjpeg calls corrupt.
+load_image = dict(
+    type='LoadImageFromFile', _scope_='qbheat_mm', ignore_empty='damage')
 train_pipeline = [
-    dict(type='LoadNamedImageFromFile'),
+    load_image,
     dict(type='MultiView', num_views=2, transforms=[view_pipeline]),
     dict(type='PackInputs')
 ]
@@ -29,4 +33,4 @@ train_dataloader = dict(
     # A base of another package marks each dict by its scope, which a
     # collate_fn does not understand.
     collate_fn=dict(_delete_=True, type='default_collate'),
-    dataset=dict(pipeline=train_pipeline))
+    dataset=dict(type='NamedImageNet', pipeline=train_pipeline))

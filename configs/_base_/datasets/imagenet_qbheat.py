@@ -1,9 +1,14 @@
 # ImageNet-1K for pre-training, 256x256 (Table "Pre-training setting").
-dataset_type = 'ImageNet'
+dataset_type = 'NamedImageNet'
 data_root = 'data/imagenet/'
 
+# Of the name that mmpretrain's inferencers look for, but ours. ImageNet itself
+# holds files that libjpeg calls corrupt.
+load_image = dict(
+    type='LoadImageFromFile', _scope_='qbheat_mm', ignore_empty='damage')
+
 train_pipeline = [
-    dict(type='LoadNamedImageFromFile'),
+    load_image,
     dict(
         type='RandomResizedCrop',
         scale=256,

@@ -2,38 +2,79 @@
 """Load an image, or say which one cannot be loaded."""
 import logging
 
-import mmcv
 import numpy as np
+from mmcv.image.io import imread_flags, supported_backends
 from mmcv.transforms import LoadImageFromFile
-from mmengine import fileio
 from mmengine.logging import print_log
-from mmengine.registry import TRANSFORMS
+from mmengine.registry import TRANSFORMS as MMENGINE_TRANSFORMS
 
 from ...errors import UserError
+from ...registry import TRANSFORMS
+from ..declared_size import check_declared_size
+from ..image_file import ImageProblem, ScanDamage, decode, read_file
 
-_JPEG_START, _JPEG_SCAN, _JPEG_END = b'\xff\xd8', b'\xff\xda', b'\xff\xd9'
+_WAY_OUT = ('copy it again, delete it, or skip such files in training with '
+            'ignore_empty=True in this transform of the pipeline')
+_ACCEPT = ", or take them as they decode with ignore_empty='damage'"
+# So many files in a row are no accident.
+_MAX_IGNORED = 100
 
 
-@TRANSFORMS.register_module()
+@TRANSFORMS.register_module(name='LoadImageFromFile')
+@MMENGINE_TRANSFORMS.register_module()
 class LoadNamedImageFromFile(LoadImageFromFile):
     """mmcv's ``LoadImageFromFile`` that names a file which it cannot load.
 
-    It also finds JPEG files that have been cut, which older OpenCV (4.10 does,
-    4.14 does not) decodes without an error to an image whose rest is grey.
+    It also finds files that are cut or damaged, which decoders complete with
+    grey areas or with noise. In the configurations it is
+    ``dict(type='LoadImageFromFile', _scope_='qbheat_mm')``: mmdet's and
+    mmpretrain's inferencers look for that name.
 
     Args:
-        ignore_empty (bool): Whether to log such a file as a warning and let
-            the data set take another sample, instead of stopping. That works
-            in training; a test set needs every image. Defaults to False.
-        **kwargs: As in mmcv: ``to_float32``, ``color_type``,
-            ``imdecode_backend``, ``backend_args``.
+        to_float32 (bool): As in mmcv. Defaults to False.
+        imdecode_backend (str, optional): As in mmcv. Defaults to 'cv2'.
+        ignore_empty (bool | str): Whether to log such a file as a warning and
+            let the data set take another sample, instead of stopping. That
+            works in training; a test set needs every image. ``'damage'``
+            stops as False does, but takes a JPEG file whose data are damaged
+            as it decodes, with a warning. Defaults to False.
+        color_type (str, optional): As in mmcv. The picture is turned as its
+            EXIF orientation says, unless this is
+            ``'color_ignore_orientation'``. By default, and only then, a
+            detection data set whose boxes may belong to the picture either
+            way is refused, see docs/own_data.md.
+        **kwargs: As in mmcv: ``backend_args``.
     """
+
+    def __init__(self,
+                 to_float32: bool = False,
+                 color_type: str | None = None,
+                 imdecode_backend: str | None = 'cv2',
+                 ignore_empty: bool | str = False,
+                 **kwargs) -> None:
+        for name, value, known in (
+                ('color_type', color_type, (None, *imread_flags)),
+                ('imdecode_backend', imdecode_backend,
+                 (None, *supported_backends)),
+                ('ignore_empty', ignore_empty, (False, True, 'damage'))):
+            if value not in known:
+                raise UserError(f'{name}={value!r} of the loading transform '
+                                f'is not one of {list(known)}')
+        super().__init__(
+            to_float32=to_float32, color_type=color_type or 'color',
+            imdecode_backend=imdecode_backend, **kwargs)
+        self.ignore_empty = ignore_empty
+        self.must_be_sure = color_type is None
+        self._told = set()
+        self._ignored_in_a_row = 0
 
     def transform(self, results: dict) -> dict | None:
         """Load the image.
 
         Args:
-            results (dict): With ``img_path``.
+            results (dict): With ``img_path``; detection data sets add the
+                ``height`` and ``width`` that the annotation file declares.
+                With ``img`` it is loaded already, as by an inferencer.
 
         Returns:
             dict | None: With ``img``, (H, W, 3) uint8, BGR unless
@@ -41,59 +82,52 @@ class LoadNamedImageFromFile(LoadImageFromFile):
             (H, W). None for an unreadable file that is ignored.
 
         Raises:
-            UserError: If the file is missing, cut or no image.
+            UserError: If the file is missing, cut, damaged or no image, or
+                not the picture that the annotation file declares.
         """
-        path = results['img_path']
-        try:
-            image = self._load(path)
-        except UserError as error:
-            if not self.ignore_empty:
-                raise
-            print_log(str(error), logger='current', level=logging.WARNING)
-            return None
+        if results.get('img') is None:
+            try:
+                results['img'] = self._load(results)
+            except ImageProblem as problem:
+                return self._ignore(results['img_path'], problem)
+        image = results['img']
+        self._ignored_in_a_row = 0
         results['img'] = image.astype(np.float32) if self.to_float32 else image
         results['img_shape'] = results['ori_shape'] = image.shape[:2]
         return results
 
-    def _load(self, path: str) -> np.ndarray:
-        """Read and decode one file."""
+    def _load(self, results: dict) -> np.ndarray:
+        """Read, decode and compare one file."""
+        path = results['img_path']
+        content = read_file(path, self.backend_args)
         try:
-            content = fileio.get(path, backend_args=self.backend_args)
-        except OSError as error:
-            raise UserError(
-                f"image '{path}' cannot be read ({error.strerror or error}): "
-                'the annotations or the data_prefix name a file that is not '
-                'there') from error
-        if is_cut(content):
-            raise self._unreadable(path, 'cut')
-        try:
-            image = mmcv.imfrombytes(
-                content, flag=self.color_type, backend=self.imdecode_backend)
-        except Exception as error:
-            # Each decoder has errors of its own; the cause stays attached.
-            raise self._unreadable(path, 'no image') from error
-        if image is None:
-            raise self._unreadable(path, 'no image')
+            image = decode(content, self.color_type, self.imdecode_backend)
+        except ScanDamage as damage:
+            if self.ignore_empty != 'damage':
+                raise
+            self._warn(path, f'image {str(path)!r} {damage}')
+            image = damage.image
+        check_declared_size(
+            results, image, content, self.color_type, self.must_be_sure)
         return image
 
-    @staticmethod
-    def _unreadable(path: str, what: str) -> UserError:
-        return UserError(
-            f"image '{path}' is {what}: copy it again, delete it, or skip "
-            'such files in training with ignore_empty=True in this '
-            'transform of the pipeline')
+    def _ignore(self, path: str, problem: ImageProblem) -> None:
+        """Warn of a file where that is wanted, else stop."""
+        line = f'image {str(path)!r} {problem}'
+        if self.ignore_empty is not True:
+            way_out = getattr(problem, 'way_out', _WAY_OUT)
+            if isinstance(problem, ScanDamage):
+                way_out += _ACCEPT
+            raise UserError(f'{line}: {way_out}') from problem
+        self._ignored_in_a_row += 1
+        if self._ignored_in_a_row >= _MAX_IGNORED:
+            raise UserError(
+                f'ignore_empty=True skips bad images, but {_MAX_IGNORED} in '
+                f'a row were bad; the last is: {line}') from problem
+        self._warn(path, line)
 
-
-def is_cut(content: bytes) -> bool:
-    """Whether a JPEG file ends before its end mark.
-
-    Args:
-        content (bytes): The whole file. Bytes after the mark, which some
-            cameras add, do no harm.
-
-    Returns:
-        bool: False also for every other format.
-    """
-    # A thumbnail in the header has marks too, before the last scan.
-    return content.startswith(_JPEG_START) and (
-        content.rfind(_JPEG_END) < content.rfind(_JPEG_SCAN))
+    def _warn(self, path: str, line: str) -> None:
+        """Log a file once, not in every epoch."""
+        if path not in self._told:
+            self._told.add(path)
+            print_log(line, logger='current', level=logging.WARNING)

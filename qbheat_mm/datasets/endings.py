@@ -1,0 +1,86 @@
+# Copyright (c) QB-Heat MM authors. All rights reserved.
+"""Which files of a folder are images, and what else lies there."""
+import os
+import os.path as osp
+from collections import Counter
+from collections.abc import Sequence
+
+from PIL import Image
+
+_ALWAYS = ('.jpg', '.jpeg', '.jpe', '.jfif', '.png', '.bmp', '.dib', '.gif',
+           '.webp', '.tif', '.tiff', '.ppm', '.pgm', '.pbm', '.pnm')
+_WITH_A_DECODER = ('.avif', '.heic', '.heif', '.jp2')
+_LISTED = 5  # kinds of other files
+
+
+def image_endings() -> tuple[str, ...]:
+    """Endings of the formats that this installation decodes, lower-case."""
+    known = Image.registered_extensions()
+    return (*_ALWAYS, *(end for end in _WITH_A_DECODER if end in known))
+
+
+class Folder:
+    """The files of a folder and of the folders inside it.
+
+    Hidden files and folders do not count. Links are followed, except to a
+    folder that holds the link.
+
+    Args:
+        path (str): The folder.
+        endings (Sequence[str]): Of the images; upper case counts as lower.
+
+    Attributes:
+        images (list[str]): Relative to the folder, sorted.
+        classes (list[str]): The folders in it, sorted.
+        others (Counter): Number of the files that are no images, by kind:
+            an ending, or in words.
+    """
+
+    def __init__(self, path: str, endings: Sequence[str]) -> None:
+        self.images, self.classes, self.others = [], [], Counter()
+        self._endings = tuple(ending.lower() for ending in endings)
+        self._scan(path, '', {osp.realpath(path)})
+        self.images.sort()
+        self.classes.sort()
+
+    def _scan(self, path: str, below: str, parents: set[str]) -> None:
+        """Sort in what lies in one folder; ``below`` is its relative path."""
+        try:
+            entries = list(os.scandir(path))
+        except OSError:
+            self.others['folders that cannot be read'] += 1
+            return
+        for entry in entries:
+            if entry.name.startswith('.'):
+                continue
+            name = osp.join(below, entry.name)
+            if not entry.is_dir():
+                self._sort_in(entry, name)
+                continue
+            if not below:
+                self.classes.append(entry.name)
+            real = osp.realpath(entry.path)
+            if real not in parents:
+                self._scan(entry.path, name, parents | {real})
+
+    def _sort_in(self, entry: os.DirEntry, name: str) -> None:
+        """Put one file where it belongs."""
+        if not entry.is_file():
+            is_link = entry.is_symlink()
+            self.others['dangling links' if is_link
+                        else 'pipes or devices'] += 1
+        elif name.lower().endswith(self._endings):
+            self.images.append(name)
+        else:
+            ending = osp.splitext(name)[1].lower()
+            self.others[ending or 'files without an ending'] += 1
+
+    def describe_others(self) -> str:
+        """As "12 .txt, 3 dangling links", the most frequent first."""
+        kinds = self.others.most_common()
+        text = ', '.join(f'{number} {kind}' for kind, number in
+                         kinds[:_LISTED])
+        rest = sum(number for _, number in kinds[_LISTED:])
+        # A file's name may hold anything.
+        text = repr(text)[1:-1]
+        return f'{text}, {rest} others' if rest else text

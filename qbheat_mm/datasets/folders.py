@@ -1,0 +1,122 @@
+# Copyright (c) QB-Heat MM authors. All rights reserved.
+"""Image folders of which no file is left out without a word."""
+import logging
+import os.path as osp
+
+from mmengine.logging import print_log
+from mmpretrain.datasets import CustomDataset, ImageNet
+from mmpretrain.registry import DATASETS
+
+from ..errors import UserError
+from .endings import Folder, image_endings
+
+
+class _NamedFolder:
+    """What :class:`NamedImageFolder` and :class:`NamedImageNet` share."""
+
+    def __init__(self, *args, extensions=None, **kwargs) -> None:
+        super().__init__(
+            *args, extensions=extensions or image_endings(), **kwargs)
+
+    def load_data_list(self) -> list[dict]:
+        """Read the list of images, from a file where one is given.
+
+        Raises:
+            UserError: If there is no image, or a line is no path and label.
+        """
+        try:
+            data = super().load_data_list()
+        except UserError:
+            raise
+        except ValueError as error:
+            lines = 'PATH LABEL' if self.with_label else 'PATH'
+            raise UserError(
+                f'annotation file {self.ann_file!r}: each of its lines must '
+                f'be {lines}, LABEL a number from 0 ({error})') from error
+        if not data:
+            raise UserError(f'annotation file {self.ann_file!r} is empty')
+        labels = [info.get('gt_label', 0) for info in data]
+        if self.CLASSES and not 0 <= min(labels) <= max(labels) < len(
+                self.CLASSES):
+            raise UserError(
+                f'annotation file {self.ann_file!r} has labels from '
+                f'{min(labels)} to {max(labels)}, but the data set has '
+                f'{len(self.CLASSES)} classes, which begin with 0')
+        return data
+
+    def _find_samples(self) -> list:
+        """List the images; mmpretrain passes over the rest in silence.
+
+        Returns:
+            list: Paths below the folder; with labels, pairs with these.
+
+        Raises:
+            UserError: If there is no image, or are no folders of classes.
+        """
+        root = self.img_prefix
+        if '://' in root:  # a storage that has its own way of listing
+            return super()._find_samples()
+        if not osp.isdir(root):
+            raise UserError(f'image folder {root!r} does not exist or is no '
+                            'folder: correct data_root and data_prefix of '
+                            'the data set')
+        folder = Folder(root, self.extensions)
+        found = self._label(folder) if self.with_label else folder.images
+        if folder.others and found:
+            print_log(
+                f'image folder {root!r}: {len(found)} images, left out: '
+                f'{folder.describe_others()}', logger='current',
+                level=logging.WARNING)
+        if not found:
+            there = folder.describe_others() or 'nothing'
+            raise UserError(
+                f'image folder {root!r} holds no image: found {there}; '
+                f'images end with {", ".join(sorted(self.extensions))}: '
+                'correct data_root and data_prefix of the data set, or '
+                'convert the files')
+        return found
+
+    def _label(self, folder: Folder) -> list[tuple[str, int]]:
+        """Images with the index of the class whose folder holds them."""
+        root = self.img_prefix
+        classes = folder.classes
+        if self.CLASSES is None:
+            self._metainfo['classes'] = tuple(classes)
+        elif len(self.CLASSES) != len(classes):
+            raise UserError(
+                f'image folder {root!r} holds {len(classes)} folders of '
+                f'classes, but the data set has {len(self.CLASSES)} classes: '
+                'correct the folder, or metainfo=dict(classes=...) and the '
+                "head's num_classes")
+        self.folder_to_idx = {name: i for i, name in enumerate(classes)}
+        found = []
+        for path in folder.images:
+            name, _, file = path.partition('/')
+            if file:
+                found.append((path, self.folder_to_idx[name]))
+            else:
+                folder.others['images outside of the folders of classes'] += 1
+        empty = set(classes) - {path.partition('/')[0] for path, _ in found}
+        if empty and found:
+            folder.others[f'empty folders of classes ({min(empty)} ...)'] += (
+                len(empty))
+        return found
+
+
+@DATASETS.register_module()
+class NamedImageFolder(_NamedFolder, CustomDataset):
+    """mmpretrain's ``CustomDataset`` that tells which files it leaves out.
+
+    It also reads webp, tiff, gif and, where there is a decoder, avif and heic.
+
+    Args:
+        *args: Of ``CustomDataset``.
+        extensions (Sequence[str], optional): Endings of images; by default
+            all that can be decoded.
+        **kwargs: Of ``CustomDataset``.
+    """
+
+
+@DATASETS.register_module()
+class NamedImageNet(_NamedFolder, ImageNet):
+    """mmpretrain's ``ImageNet``, likewise."""

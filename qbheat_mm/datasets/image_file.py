@@ -1,0 +1,169 @@
+# Copyright (c) QB-Heat MM authors. All rights reserved.
+"""Read and decode one image file, or say what is wrong with it."""
+import functools
+import io
+import os
+import re
+import stat
+import warnings
+
+import mmcv
+import numpy as np
+from mmengine import fileio
+from PIL import Image
+
+from ..utils.stderr import call_and_listen, pass_on
+from .integrity import examine
+
+# Formats of photographs and drawings: Pillow also knows some that start
+# other programs.
+_PILLOW_FORMATS = ('AVIF', 'BMP', 'DIB', 'GIF', 'HEIF', 'JPEG', 'JPEG2000',
+                    'MPO', 'PNG', 'PPM', 'TIFF', 'WEBP')
+_MAX_BYTES = 2**31 - 1
+_KINDS = {stat.S_ISDIR: 'a folder', stat.S_ISFIFO: 'a pipe',
+          stat.S_ISSOCK: 'a socket', stat.S_ISCHR: 'a device',
+          stat.S_ISBLK: 'a device'}
+# What libjpeg and OpenCV print when they go on after an error. A colour
+# profile changes no pixel.
+_DAMAGE = re.compile(
+    r'Corrupt JPEG data: (?!bad ICC).*|Premature end of JPEG file'
+    r'|Inconsistent progression sequence.*|Invalid SOS parameters.*'
+    r'|\[\s*ERROR:.*')
+
+
+def pillow_formats() -> list[str]:
+    """Formats that Pillow may open, of those that it has a decoder for."""
+    Image.init()
+    return [form for form in _PILLOW_FORMATS if form in Image.OPEN]
+
+
+class ImageProblem(Exception):
+    """What is wrong with a file, as the end of "image X ..."."""
+
+
+class ScanDamage(ImageProblem):
+    """The decoder filled in what it could not read."""
+
+    def __init__(self, message: str, image: np.ndarray) -> None:
+        super().__init__(message)
+        self.image = image
+
+
+def read_file(path: str, backend_args: dict | None = None) -> bytes:
+    """The bytes of an image file.
+
+    Raises:
+        ImageProblem: There is no such file, or it is none that ends.
+    """
+    try:
+        if not isinstance(path, str | os.PathLike):
+            raise TypeError(f'{type(path).__name__} is no path')
+        if backend_args is None and '://' not in str(path):
+            _require_regular_file(path)
+        content = fileio.get(path, backend_args=backend_args)
+    except ImageProblem:
+        raise
+    except Exception as error:
+        # Each storage has errors of its own; the cause stays attached.
+        reason = getattr(error, 'strerror', None) or _one_line(error)
+        raise ImageProblem(f'cannot be read ({reason})') from error
+    if not content:
+        raise ImageProblem('is empty')
+    return content
+
+
+def _require_regular_file(path: str) -> None:
+    """Reading a pipe waits for ever, and some devices have no end."""
+    status = os.stat(path)
+    for is_kind, name in _KINDS.items():
+        if is_kind(status.st_mode):
+            raise ImageProblem(f'is {name}')
+    if status.st_size > _MAX_BYTES:
+        raise ImageProblem(f'is too large ({status.st_size / 2**30:.1f} GiB)')
+
+
+def decode(content: bytes, flag: str = 'color',
+           backend: str | None = 'cv2') -> np.ndarray:
+    """Decode an image file, of an animation the first picture.
+
+    Args:
+        content (bytes): The file.
+        flag (str): As in :func:`mmcv.imfrombytes`. Defaults to 'color'.
+        backend (str, optional): As in :func:`mmcv.imfrombytes`. Defaults to
+            'cv2'.
+
+    Returns:
+        np.ndarray: (H, W, 3), BGR, uint8, unless ``flag`` says otherwise.
+
+    Raises:
+        ScanDamage: The decoder went on after an error; the image is attached.
+        ImageProblem: The file is cut, damaged, too large or no image.
+    """
+    wrong, size = examine(content)
+    if wrong:
+        raise ImageProblem(f'is {wrong}')
+    form = None
+    if size is None:
+        form, size = _open_with_pillow(content)
+    _limit_size(size)
+    if form and backend == 'cv2' and not _opencv_reads(form):
+        backend = 'pillow'
+    try:
+        image, text = call_and_listen(
+            lambda: mmcv.imfrombytes(content, flag=flag, backend=backend))
+    except Exception as error:
+        raise ImageProblem('is no image that can be decoded') from error
+    if image is None:
+        raise ImageProblem('is no image that can be decoded')
+    if damage := _DAMAGE.search(text):
+        raise ScanDamage(f'is damaged ({_one_line(damage[0])})', image)
+    pass_on(text)
+    return image
+
+
+def _limit_size(size: tuple[int, int] | None) -> None:
+    """Some kilobytes may unpack to more than there is memory."""
+    limit = Image.MAX_IMAGE_PIXELS
+    if size and limit and size[0] * size[1] > 2 * limit:
+        raise ImageProblem(
+            f'is too large ({size[0]} x {size[1]} pixels, of at most '
+            f'{2 * limit}, Pillow\'s limit)')
+
+
+def _open_with_pillow(content: bytes) -> tuple[str | None, tuple | None]:
+    """Format and size; decode it, too, since Pillow tells what is missing.
+
+    OpenCV returns cut and damaged files of some formats as if they were whole.
+    """
+    with warnings.catch_warnings(), io.BytesIO(content) as file:
+        warnings.simplefilter('ignore')
+        try:
+            image = Image.open(file, formats=pillow_formats())
+        except Image.DecompressionBombError as error:
+            raise ImageProblem(f'is too large ({_one_line(error)})') from error
+        except Exception:  # not of these formats, or not readable at all
+            return None, None
+        form, size = image.format, image.size
+        _limit_size(size)
+        try:
+            image.load()
+        except Exception as error:
+            raise ImageProblem(
+                f'is cut or damaged ({_one_line(error)})') from error
+    return form, size
+
+
+@functools.cache
+def _opencv_reads(form: str) -> bool:
+    """Whether this OpenCV decodes a format, tried on a tiny picture."""
+    file = io.BytesIO()
+    try:
+        Image.new('RGB', (16, 16)).save(file, form)
+        image, _ = call_and_listen(lambda: mmcv.imfrombytes(file.getvalue()))
+    except Exception:
+        return False
+    return image is not None
+
+
+def _one_line(error: Exception | str) -> str:
+    return ' '.join(str(error).split())

@@ -1,0 +1,43 @@
+# Copyright (c) QB-Heat MM authors. All rights reserved.
+"""Every configuration loads with our transform, in training and in tests."""
+import pytest
+from mmdet.apis import DetInferencer
+from mmengine.registry import TRANSFORMS
+from mmpretrain.datasets import remove_transform
+
+from qbheat_mm.datasets import LoadNamedImageFromFile
+
+from .shipped import NAMES, ROOT, load
+
+DEMO = sorted(path.relative_to(ROOT).as_posix()
+              for path in (ROOT / 'demo').glob('*.py'))
+
+
+def pipelines(name):
+    cfg = load(name)
+    for part in ('train', 'val', 'test'):
+        if loader := cfg.get(f'{part}_dataloader'):
+            yield part, loader.dataset.pipeline
+
+
+@pytest.mark.parametrize('name', [*NAMES, *DEMO])
+def test_the_loader_is_ours_and_found_by_its_name(name):
+    for part, pipeline in pipelines(name):
+        loaders = [step for step in pipeline if 'Load' in step.type
+                   and 'Annotations' not in step.type]
+        assert loaders == [pipeline[0]]
+        assert type(TRANSFORMS.build(loaders[0])) is LoadNamedImageFromFile
+        # As mmpretrain's and mmdet's inferencers look for it.
+        assert remove_transform(pipeline, 'LoadImageFromFile') == pipeline[1:]
+        assert DetInferencer._get_transform_idx(
+            None, pipeline, ('LoadImageFromFile', )) == 0
+
+
+@pytest.mark.parametrize('name', [*NAMES, *DEMO])
+def test_what_damage_does(name):
+    """ImageNet itself holds damaged files; in other data they stop the run."""
+    for _, pipeline in pipelines(name):
+        is_imagenet = '_in1k' in name
+        assert pipeline[0].get('ignore_empty') == (
+            'damage' if is_imagenet else None)
+        assert 'color_type' not in pipeline[0]

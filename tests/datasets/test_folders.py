@@ -1,0 +1,101 @@
+# Copyright (c) QB-Heat MM authors. All rights reserved.
+"""Every file of an image folder is read, or counted and named."""
+import os
+
+import pytest
+from mmpretrain.registry import DATASETS
+
+from qbheat_mm.errors import UserError
+
+from .conftest import draw, encode
+
+PIPELINE = [dict(type='LoadImageFromFile', _scope_='qbheat_mm')]
+
+
+@pytest.fixture
+def told(monkeypatch):
+    lines = []
+    monkeypatch.setattr('qbheat_mm.datasets.folders.print_log',
+                        lambda line, **kwargs: lines.append(line))
+    return lines
+
+
+def build(root, **settings):
+    settings = dict(type='NamedImageFolder', with_label=False) | settings
+    return DATASETS.build(
+        dict(data_root=str(root), pipeline=PIPELINE, serialize_data=False,
+             **settings))
+
+
+def fill(folder, *names):
+    forms = dict(jpg='JPEG', webp='WEBP', tiff='TIFF', gif='GIF', png='PNG')
+    for name in names:
+        path = folder / name
+        path.parent.mkdir(exist_ok=True, parents=True)
+        form = forms.get(name.split('.')[-1].lower())
+        path.write_bytes(encode(draw(), form) if form else b'text')
+
+
+def names(dataset, root):
+    return [os.path.relpath(dataset.get_data_info(i)['img_path'], root)
+            for i in range(len(dataset))]
+
+
+def test_flat_and_nested_folders_of_all_formats(tmp_path, told):
+    files = ['A.JPG', 'b.webp', 'c/d.tiff', 'c/e/f.Gif', 'c/g.png']
+    fill(tmp_path, *files)
+    dataset = build(tmp_path)
+    assert names(dataset, tmp_path) == files
+    assert all(dataset[i]['img'].shape == (48, 64, 3) for i in range(5))
+    assert not told
+
+
+def test_the_rest_is_counted(tmp_path, told):
+    fill(tmp_path, 'a.jpg', 'b.txt', 'c/d.txt', 'c/e.xyz', '.hidden/f.jpg')
+    (tmp_path / 'g.jpg').symlink_to('nowhere.jpg')
+    os.mkfifo(tmp_path / 'h.jpg')
+    (tmp_path / 'c/loop').symlink_to(tmp_path)
+    assert names(build(tmp_path), tmp_path) == ['a.jpg']
+    line, = told
+    assert f"'{tmp_path}/': 1 images" in line or f"'{tmp_path}': 1" in line
+    for kind in ('2 .txt', '1 .xyz', '1 dangling links', '1 pipes'):
+        assert kind in line
+
+
+def test_nothing_but_other_files_is_one_line(tmp_path):
+    fill(tmp_path, 'a.txt', 'b.txt', 'c.raw')
+    with pytest.raises(UserError, match='no image: found 2 .txt, 1 .raw'):
+        build(tmp_path)
+    (tmp_path / 'empty').mkdir()
+    with pytest.raises(UserError, match='no image: found nothing'):
+        build(tmp_path / 'empty')
+    with pytest.raises(UserError, match='does not exist'):
+        build(tmp_path / 'nowhere')
+
+
+@pytest.mark.parametrize('kind', ['NamedImageFolder', 'NamedImageNet'])
+def test_folders_of_classes(tmp_path, told, kind):
+    fill(tmp_path, 'b/1.jpg', 'a/2.webp', 'a/x/3.gif', '4.jpg')
+    (tmp_path / 'c').mkdir()
+    classes = ('one', 'two', 'three')
+    dataset = build(
+        tmp_path, type=kind, with_label=True, metainfo=dict(classes=classes))
+    labels = [dataset.get_data_info(i)['gt_label'] for i in range(3)]
+    assert names(dataset, tmp_path) == ['a/2.webp', 'a/x/3.gif', 'b/1.jpg']
+    assert labels == [0, 0, 1] and classes == dataset.CLASSES
+    assert '1 images outside of the folders' in told[0]
+    assert '1 empty folders of classes (c' in told[0]
+    with pytest.raises(UserError, match='holds 3 folders.*has 2 classes'):
+        build(tmp_path, type=kind, with_label=True,
+              metainfo=dict(classes=('one', 'two')))
+
+
+@pytest.mark.parametrize('text,problem', [
+    ('a.jpg\n', 'each of its lines'), ('a.jpg x\n', 'each of its lines'),
+    ('\n', 'each of its lines'), ('', 'is empty'),
+    ('a.jpg 2\n', 'labels from 2 to 2'), ('a.jpg -1\n', 'labels from -1')])
+def test_lists_of_images_that_are_none(tmp_path, text, problem):
+    (tmp_path / 'list.txt').write_text(text)
+    with pytest.raises(UserError, match=problem):
+        build(tmp_path, with_label=True, ann_file='list.txt',
+              metainfo=dict(classes=('one', 'two')))
