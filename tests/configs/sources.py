@@ -28,7 +28,7 @@ RGB = under('model.data_preprocessor', STATISTICS, to_rgb=True)
 # ImageNet-1K, each image once an epoch.
 IMAGENET_TRAIN = {
     **under('train_dataloader', {
-        'dataset.type': 'ImageNet', 'dataset.split': 'train',
+        'dataset.type': 'NamedImageNet', 'dataset.split': 'train',
         'sampler.type': 'DefaultSampler', 'sampler.shuffle': True,
         'collate_fn.type': 'default_collate'}, drop_last=True),
     'train_cfg.type': 'EpochBasedTrainLoop',
@@ -37,7 +37,7 @@ IMAGENET_TRAIN = {
 # usual test, the middle of an image whose short side is 256. Every image.
 IMAGENET_VAL = {
     **under('val_dataloader', {
-        'dataset.type': 'ImageNet', 'dataset.split': 'val',
+        'dataset.type': 'NamedImageNet', 'dataset.split': 'val',
         'sampler.type': 'DefaultSampler', 'sampler.shuffle': False,
         'collate_fn.type': 'default_collate', 'drop_last': None}),
     **under(VAL, {

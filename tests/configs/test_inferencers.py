@@ -95,6 +95,6 @@ class PoolForRetrieval(torch.nn.Module):
     """The pixels' mean, one vector an image."""
 
     def forward(self, feats):
-        feats = feats[-1]
+        feats = feats[0]  # the pixels; the tokens come after them
         feats = feats[0] if isinstance(feats, tuple | list) else feats
         return feats.mean((2, 3))

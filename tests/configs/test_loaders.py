@@ -22,7 +22,7 @@ def pipelines(name):
 
 @pytest.mark.parametrize('name', [*NAMES, *DEMO])
 def test_the_loader_is_ours_and_found_by_its_name(name):
-    for part, pipeline in pipelines(name):
+    for _, pipeline in pipelines(name):
         loaders = [step for step in pipeline if 'Load' in step.type
                    and 'Annotations' not in step.type]
         assert loaders == [pipeline[0]]

@@ -52,7 +52,7 @@ LINEAR = {
     'train_dataloader.batch_size': 4096 // 8,
     'auto_scale_lr.base_batch_size': 4096, 'train_cfg.max_epochs': 90,
     f'{WARMUP}.end': 10, f'{COSINE}.begin': 10,
-    TRAIN: 'LoadNamedImageFromFile > RandomResizedCrop > RandomFlip > '
+    TRAIN: 'LoadImageFromFile > RandomResizedCrop > RandomFlip > '
            'PackInputs',  # no other augmentation
     # An extra BN without affine transformation; it is mmpretrain's.
     'model.neck': 'PoolWithToken > ClsBatchNormNeck',

@@ -64,7 +64,7 @@ RECIPE = {
             convert_to_iter_based=True),
     **under(COSINE, begin=3, eta_min=1e-5, by_epoch=True, end=None,
             convert_to_iter_based=True),
-    TRAIN: 'LoadNamedImageFromFile > RandomResizedCrop > RandomFlip > '
+    TRAIN: 'LoadImageFromFile > RandomResizedCrop > RandomFlip > '
            'RandAugment > RandomErasing > PackInputs',
     **under(f'{TRAIN}.RandomResizedCrop', scale=224, backend='pillow',
             interpolation=None, crop_ratio_range=None),

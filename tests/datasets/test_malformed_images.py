@@ -94,7 +94,7 @@ def test_jpeg_files_of_every_kind(tmp_path, options):
 def test_what_follows_the_picture_does_no_harm(tmp_path):
     sound = encode(draw())
     random = np.random.default_rng(0)
-    for i in range(20):
+    for _ in range(20):
         # The video of a motion photo holds every pair of bytes.
         video = random.bytes(300_000) + b'\xff\xda\xff\xd8'
         (tmp_path / 'a.jpg').write_bytes(sound + video)

@@ -7,22 +7,24 @@ _base_ = './mf-285m_8xb512-tran1-coslr-200e_in1k.py'
 
 count_classes = True
 data_root = 'data/own/'
+# Unlike ImageNet's, own files that are damaged stop the run.
+load_image = dict(type='LoadImageFromFile', _scope_='qbheat_mm')
 
 train_dataloader = dict(
     batch_size=256,
     dataset=dict(
         _delete_=True,
-        type='CustomDataset',
+        type='NamedImageFolder',
         data_root=data_root,
         data_prefix='train',
-        pipeline={{_base_.train_pipeline}}))
+        pipeline=[load_image, *_base_.train_pipeline[1:]]))
 val_dataloader = dict(
     dataset=dict(
         _delete_=True,
-        type='CustomDataset',
+        type='NamedImageFolder',
         data_root=data_root,
         data_prefix='val',
-        pipeline={{_base_.test_pipeline}}))
+        pipeline=[load_image, *_base_.test_pipeline[1:]]))
 test_dataloader = val_dataloader
 val_evaluator = dict(topk=(1, ))
 test_evaluator = val_evaluator
