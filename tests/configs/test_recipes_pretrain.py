@@ -98,8 +98,8 @@ def recipes():
         'optim_wrapper.optimizer.lr': 1.5e-4 * 256 / 256,
         'train_dataloader.batch_size': 256,
         'auto_scale_lr.base_batch_size': 256, 'train_cfg.max_epochs': 400,
-        **under('train_dataloader.dataset', type='NamedImageFolder', split=None,
-                with_label=False)})
+        **under('train_dataloader.dataset', type='NamedImageFolder',
+                split=None, with_label=False)})
 
 
 RECIPES = dict(recipes())
