@@ -53,7 +53,7 @@ def augment_at_test_time(cfg: Config) -> None:
     model = cfg.get('tta_model')
     if model is None:
         model = dict(
-            type='mmdet.DetTTAModel',
+            type='DetTTAModel',  # registered at the root
             tta_cfg=dict(
                 nms=dict(type='nms', iou_threshold=0.5),
                 max_per_img=100)) if detection else dict(
