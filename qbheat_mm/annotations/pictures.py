@@ -24,7 +24,7 @@ Size = tuple[int, int]
 
 def check_pictures(images: Images,
                    folder: str,
-                   size_of: Callable[[str], Size],
+                   size_of: Callable[..., Size],
                    report: Report,
                    deep: Callable[..., Iterable] | None = None,
                    skips: bool = False) -> None:
@@ -38,7 +38,9 @@ def check_pictures(images: Images,
         images (Images): Of the file.
         folder (str): What ``file_name`` is relative to.
         size_of (Callable): Gives width and height of a file as training
-            decodes it, in pixels, see :func:`size_loader`.
+            decodes it, in pixels, see :func:`size_loader`; with the declared
+            size as second argument raises where the loader doubts that the
+            boxes belong to the picture as it decodes it.
         report (Report): Gets what differs.
         deep (Callable, optional): Maps a function over the rows of all
             images, as ``map`` does: every picture is decoded.
@@ -60,11 +62,16 @@ def check_pictures(images: Images,
 
     def measure(row: int) -> Size | str:
         """The size, or None if it is as declared, or why there is none."""
+        declared = tuple(images.sizes[row])
         try:
-            if deep is None and _size_if_upright(paths[row]) == tuple(
-                    images.sizes[row]):
+            size, orientation = _header(paths[row])
+            upright = orientation in UPRIGHT
+            if deep is None and upright and size == declared:
                 return None
-            return size_of(paths[row])
+            size = size_of(paths[row])
+            if size == declared and not upright:
+                size_of(paths[row], declared)
+            return size
         except UserError as error:
             return str(error)
 
@@ -79,11 +86,14 @@ def size_loader(load: Callable[[dict], dict | None]) -> Callable:
         load (Callable): From ``img_path`` to ``img``, (H, W, 3).
     """
 
-    def size_of(path: str) -> Size:
+    def size_of(path: str, declared: Size | None = None) -> Size:
         if not osp.isfile(path):  # a pipe would be waited for
             raise UserError(f'{written(path)} is no file')
+        results = dict(img_path=path)
+        if declared is not None:
+            results.update(width=int(declared[0]), height=int(declared[1]))
         try:
-            results = load(dict(img_path=path))
+            results = load(results)
         except UserError:
             raise
         except Exception as error:  # each decoder has errors of its own
@@ -104,7 +114,7 @@ def _report(images: Images, paths: list[str],
     unreadable = [text for text in found.values() if isinstance(text, str)]
     if unreadable:
         effect = KEPT if skips and len(unreadable) < len(found) else STOPS
-        report.add(effect, 'images cannot be read', len(unreadable),
+        report.add(effect, 'images cannot be used', len(unreadable),
                    len(found), unreadable[0])
     sizes = {row: size for row, size in found.items()
              if isinstance(size, tuple)}
@@ -121,7 +131,7 @@ def _report(images: Images, paths: list[str],
                    'write the size of the picture as it is shown, and the '
                    'boxes in its pixels')
     turned = [row for row in set(sizes) - set(other)
-              if _orientation(paths[row]) not in UPRIGHT]
+              if _header(paths[row])[1] not in UPRIGHT]
     if turned:
         name = written(images.records[turned[0]]['file_name'])
         report.add(KEPT, 'images are turned or mirrored when loaded, as EXIF '
@@ -149,16 +159,6 @@ def _listed(folder: str) -> set[str]:
                 if not entry.is_symlink()}
     except (OSError, ValueError):
         return set()
-
-
-def _size_if_upright(path: str) -> Size | None:
-    """The size in the header, unless the picture is to be turned."""
-    size, orientation = _header(path)
-    return size if orientation in UPRIGHT else None
-
-
-def _orientation(path: str) -> int | None:
-    return _header(path)[1]
 
 
 def _header(path: str) -> tuple[Size | None, int | None]:

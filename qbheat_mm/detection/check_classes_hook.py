@@ -6,6 +6,8 @@ from torch.utils.data import DataLoader
 
 from qbheat_mm.errors import UserError
 
+from .check_evaluator import check_evaluator
+
 
 @HOOKS.register_module()
 class CheckClassesHook(Hook):
@@ -13,12 +15,16 @@ class CheckClassesHook(Hook):
 
     mmdet's ``NumClassCheckHook`` does so with an assertion, and not when
     testing. That the annotation file holds these classes is checked earlier,
-    by :class:`MatchedCocoDataset`.
+    by :class:`MatchedCocoDataset`. The evaluator's file is compared with the
+    data set's, too.
     """
 
     def before_train(self, runner: Runner) -> None:
-        """Check the training set."""
+        """Check the training set, and how validation will evaluate."""
         self._check(runner, runner.train_dataloader)
+        if runner.val_loop is not None:
+            check_evaluator(runner.val_dataloader.dataset,
+                            runner.val_evaluator.metrics, 'val')
 
     def before_val(self, runner: Runner) -> None:
         """Check the validation set."""
@@ -27,6 +33,8 @@ class CheckClassesHook(Hook):
     def before_test(self, runner: Runner) -> None:
         """Check the test set."""
         self._check(runner, runner.test_dataloader)
+        check_evaluator(runner.test_dataloader.dataset,
+                        runner.test_evaluator.metrics, 'test')
 
     @staticmethod
     def _check(runner: Runner, dataloader: DataLoader) -> None:

@@ -1,4 +1,5 @@
 """COCO-format data whose annotation file is checked before it is used."""
+import copy
 import logging
 
 from mmdet.datasets import CocoDataset
@@ -48,6 +49,7 @@ class MatchedCocoDataset(CocoDataset):
                  **kwargs) -> None:
         self.allow_subset = allow_subset
         self.unlabelled = unlabelled
+        self.mended = ''  # what was mended in the file, for the evaluator
         super().__init__(*args, **kwargs)
 
     def COCOAPI(self, annotation_file: str) -> COCO:
@@ -64,6 +66,7 @@ class MatchedCocoDataset(CocoDataset):
         print_log(f"annotation file '{self.ann_file}': "
                   f'{checked.report.summary}', logger='current')
         checked.report.warn()
+        self.mended = '; '.join(map(str, checked.report.of('mended')))
         return index(checked.content)
 
     def _check_pictures(self, checked: Checked) -> None:
@@ -73,13 +76,16 @@ class MatchedCocoDataset(CocoDataset):
             raise UserError(
                 f"data set of annotation file '{self.ann_file}': data_prefix "
                 f'has no img: set data_prefix=dict(img=FOLDER)')
-        load = next((step for step in self.pipeline.transforms
+        load = next((copy.copy(step) for step in self.pipeline.transforms
                      if hasattr(step, 'imdecode_backend')), None)
         if load is None or checked.images is None or not is_local(
                 folder, load.backend_args):
             return
+        skips = load.ignore_empty is True
+        if skips:  # to be told of each
+            load.ignore_empty = False
         check_pictures(checked.images, folder, size_loader(load),
-                       checked.report, skips=load.ignore_empty)
+                       checked.report, skips=skips)
 
     def filter_data(self) -> list[dict]:
         """Leave out images as ``filter_cfg`` says.

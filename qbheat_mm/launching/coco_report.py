@@ -96,8 +96,11 @@ def coco_report(dataset: dict,
         result.classes = list(report.per_class)
     load = _loader(dataset)
     if load is not None and is_local(folder, load.backend_args):
+        skips = load.ignore_empty is True
+        if skips:  # to be told of each
+            load.ignore_empty = False
         check_pictures(checked.images, folder, size_loader(load), report,
-                       deep, load.ignore_empty)
+                       deep, skips)
     return result
 
 

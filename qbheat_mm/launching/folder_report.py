@@ -5,7 +5,7 @@ import os.path as osp
 from collections import Counter
 from collections.abc import Callable, Iterable
 
-from mmpretrain.registry import DATASETS
+from mmengine.registry import DATASETS
 from PIL import Image
 
 from ..annotations import Report

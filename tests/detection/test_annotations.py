@@ -107,6 +107,24 @@ def test_an_absent_iscrowd_does_not_end_the_first_validation(tiny_config,
     assert 'val/coco/bbox_mAP' in runner.message_hub.log_scalars
 
 
+def test_an_evaluator_that_reads_another_way_or_file(tiny_config, coco_root,
+                                                     tmp_path):
+    content = json.loads((coco_root / 'ann.json').read_text())
+    content['images'][0]['id'] = 77
+    content['annotations'][0]['image_id'] = 77
+    (tmp_path / 'other.json').write_text(json.dumps(content))
+    evaluator = tiny_config.val_evaluator
+    right, evaluator.ann_file = evaluator.ann_file, str(tmp_path /
+                                                        'other.json')
+    with pytest.raises(UserError, match='val_evaluator.ann_file=.*ann.json'):
+        Runner.from_cfg(tiny_config).train()
+    content['annotations'][0]['id'] = 0
+    (coco_root / 'ann.json').write_text(json.dumps(content))
+    evaluator.update(ann_file=right, type='CocoMetric')
+    with pytest.raises(UserError, match='type=MatchedCocoMetric'):
+        Runner.from_cfg(tiny_config).train()
+
+
 def test_validation_data_are_checked_before_training(tiny_config, tmp_path):
     root = tmp_path / 'val'
     root.mkdir()
@@ -137,7 +155,7 @@ def test_pictures_of_another_size_stop(coco_root, tiny_config):
     with pytest.raises(UserError, match='1 of 4 images are not there.*none'):
         DATASETS.build(settings)
     (coco_root / 'none.png').write_bytes(b'no image')
-    with pytest.raises(UserError, match='1 of 4 images cannot be read.*none'):
+    with pytest.raises(UserError, match='1 of 4 images cannot be used.*none'):
         DATASETS.build(settings)
 
 

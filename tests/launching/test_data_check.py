@@ -1,9 +1,11 @@
 # Copyright (c) QB-Heat MM authors. All rights reserved.
+import json
+
 import pytest
 from mmengine.config import Config
 
 from qbheat_mm.errors import UserError
-from qbheat_mm.launching import check_data
+from qbheat_mm.launching import check_boxes, check_data
 
 
 def loader(**dataset):
@@ -81,3 +83,55 @@ def test_several_missing_paths_are_counted():
     line = missing(train_dataloader=loader(data_root='no/'),
                    val_dataloader=loader(data_root='none/'))
     assert "'no/' does not exist, nor do 1 more," in line
+
+
+@pytest.mark.parametrize('settings', [
+    dict(backend_args=dict(backend='petrel', path_mapping={'data/': 's3://b'}),
+         pipeline=[dict(type='LoadImageFromFile', backend_args=dict(
+             backend='petrel'))]),
+    dict(data_prefix=dict(img='s3://bucket/images'), ann_file='s3://b/a.json'),
+])
+def test_what_a_backend_maps_elsewhere_is_not_looked_for(settings):
+    check(train_dataloader=loader(**dict(
+        dict(data_root='', ann_file='data/coco/a.json',
+             data_prefix=dict(img='data/coco/images')), **settings)),
+          val_evaluator=dict(ann_file='data/a.json', backend_args=dict(
+              backend='petrel')))
+
+
+def test_the_local_backend_maps_nothing():
+    assert "'no/' does not exist" in missing(train_dataloader=loader(
+        data_root='no/', backend_args=dict(backend='local')))
+
+
+def boxes_file(root, **values):
+    content = dict(
+        images=[dict(id=1, file_name='1.png', width=40, height=40)],
+        annotations=[dict(dict(id=i, image_id=1, category_id=1, iscrowd=0,
+                               bbox=[5, 5, 20, 20], area=400), **values)
+                     for i in (1, 2, 3)],
+        categories=[dict(id=1, name='cup')])
+    with open(f'{root}/a.json', 'w') as file:
+        json.dump(content, file)
+
+
+def check_file(root, **settings):
+    check_boxes(Config(dict(train_dataloader=loader(**dict(
+        dict(data_root=root, ann_file='a.json', metainfo=dict(
+            classes=['cup'])), **settings)))), ['train'])
+
+
+@pytest.mark.parametrize('values,words', [
+    (dict(), None),
+    (dict(category_id=7), 'of an unknown category'),
+    (dict(iscrowd=None), "set type='MatchedCocoDataset'"),
+])
+def test_files_of_mmdets_own_data_set_are_checked(root, values, words):
+    boxes_file(root, **values)
+    if words is None:
+        return check_file(root)
+    with pytest.raises(UserError, match=words):
+        check_file(root)
+    # Ours checks its own.
+    check_file(root, type='MatchedCocoDataset')
+    check_file('s3://bucket', backend_args=dict(backend='petrel'))

@@ -1,0 +1,115 @@
+# Copyright (c) QB-Heat MM authors. All rights reserved.
+"""The data of a configuration are counted, and faults told, beforehand."""
+import json
+import runpy
+import shutil
+import sys
+
+import pytest
+from PIL import Image
+
+from .conftest import ROOT
+
+
+@pytest.fixture
+def own(tmp_path, data):
+    """A copy of the data that may be changed."""
+    root = tmp_path / 'own'
+    shutil.copytree(data / 'images', root / 'images')
+    shutil.copy(data / 'coco.json', root)
+    return root
+
+
+@pytest.fixture
+def use(monkeypatch, capsys, data, own):
+    """Run the tool on the copy; return what it prints and its status."""
+
+    def use(config, *args):
+        options = ['--cfg-options', *(
+            f'{part}_dataloader.dataset.data_root={own}'
+            for part in ('train', 'val', 'test'))]
+        monkeypatch.setattr(
+            sys, 'argv', ['check_data.py', str(config), *args, *options])
+        status = 0
+        try:
+            runpy.run_path(str(ROOT / 'tools/check_data.py'),
+                           run_name='__main__')
+        except SystemExit as end:
+            status = end.code
+        return capsys.readouterr().out, status
+
+    return use
+
+
+def change(own, change):
+    content = json.loads((own / 'coco.json').read_text())
+    change(content)
+    (own / 'coco.json').write_text(json.dumps(content))
+
+
+@pytest.mark.parametrize('deep', [(), ('--deep', )])
+def test_boxes_are_counted(use, detector_config, deep):
+    printed, status = use(detector_config, *deep)
+    assert status == 0
+    assert '4 images, 0 of them without boxes; 4 of 4 boxes' in printed
+    assert 'a: 2\n' in printed and 'b: 2\n' in printed
+    assert '4 of 4 images of val are trained on, too' in printed
+
+
+def test_what_costs_a_box_is_a_warning(use, own, detector_config):
+    change(own, lambda content: content['annotations'][0].update(
+        bbox=[4, 4, 0, 16]))
+    printed, status = use(detector_config)
+    assert status == 0
+    assert ('warning: 1 of 4 boxes have no width or no height (as annotation '
+            "id 1 of image id 0, '0.jpg' of 32x32: bbox=[4, 4, 0, 16]); "
+            'left out') in printed
+    assert '3 of 4 boxes' in printed
+
+
+def test_what_makes_the_set_useless_stops(use, own, detector_config):
+    change(own, lambda content: [each.update(category_id='x')
+                                 for each in content['annotations']])
+    printed, status = use(detector_config)
+    assert 'stops: 4 of 4 boxes cannot be used' in printed
+    assert status.startswith("error: annotation file '")
+    (own / 'coco.json').write_text('{"images": [')
+    assert 'is cut: it ends in the middle' in use(detector_config)[1]
+
+
+def test_pictures_are_opened(use, own, detector_config):
+    Image.new('RGB', (48, 32)).save(own / 'images/a/1.jpg')
+    _, status = use(detector_config)
+    assert "'1.jpg', 32x32 in the file and 48x32 when loaded" in status
+    content = (own / 'images/a/0.jpg').read_bytes()
+    (own / 'images/a/1.jpg').write_bytes(content[:len(content) // 2])
+    printed, status = use(detector_config, '--deep')
+    assert '1 of 4 images cannot be used' in printed and '1.jpg' in status
+
+
+def test_folders_are_counted(use, own, classifier_config):
+    Image.new('RGB', (9, 9)).save(own / 'images/a/x.gif')
+    (own / 'images/c').mkdir()
+    (own / 'images/c/notes.txt').write_text('no image')
+    printed, status = use(classifier_config)
+    assert status == 0
+    assert 'a: 4\n' in printed or 'a: 5\n' in printed  # gif read or named
+    assert 'b: 4\n' in printed
+    assert "1 of 3 classes have no image (as ['c'])" in printed
+    if 'a: 4\n' in printed:
+        assert 'files of pictures are not read: 1 .gif' in printed
+
+
+def test_damaged_files_of_a_folder_are_named(use, own, classifier_config):
+    (own / 'images/a/0.jpg').write_bytes(b'no image')
+    assert use(classifier_config)[1] == 0
+    _, status = use(classifier_config, '--deep')
+    assert '1 of 8 images cannot be read' in status and '0.jpg' in status
+
+
+def test_an_empty_folder_and_a_missing_one(use, own, classifier_config):
+    shutil.rmtree(own / 'images')
+    assert 'does not exist' in use(classifier_config)[1]
+    (own / 'images/a').mkdir(parents=True)
+    status = use(classifier_config)[1]
+    assert status.startswith('error: ') and str(own) in status
