@@ -3,6 +3,7 @@
 import pytest
 import torch
 from mmengine.hooks import Hook
+from mmengine.registry import MODELS
 from mmengine.runner import Runner
 from torch.nn.modules.batchnorm import _BatchNorm
 
@@ -89,33 +90,22 @@ def test_step_in_mixed_precision(name, dtype, data, tmp_path,
             assert statistics.isfinite().all()
 
 
-@pytest.mark.parametrize('dtype', PRECISIONS)
-def test_pixels_are_compared_in_full_precision(dtype, data, tmp_path,
-                                               amp_without_gpu):
+@pytest.mark.parametrize('device, dtype', [
+    ('cpu', torch.bfloat16),
+    pytest.param('cuda', torch.float16, marks=needs_gpu)])
+def test_pixels_are_compared_in_full_precision(device, dtype):
     """The target is normalized, and the error taken, in float32."""
-    from qbheat_mm.models.heads import QBHeatPretrainHead
+    model = MODELS.build(load(RECIPES['pretraining']).model).to(device)
+    pixels, head = model.neck.pixels, model.head
     seen = []
-
-    class Head(QBHeatPretrainHead):
-
-        def loss(self, pred, images, mask):
-            loss = super().loss(pred, images, mask)
-            with torch.autocast(pred.device.type, enabled=False):
-                full = super().loss(pred.float(), images.float(), mask)
-            seen.append((pred.dtype, self.target(images).dtype, loss, full))
-            return loss
-
-    cfg = load(RECIPES['pretraining'])
-    cfg = shrink(cfg, data['mmpretrain'], tmp_path)
-    cfg.optim_wrapper.update(type='AmpOptimWrapper', dtype=dtype)
-    cfg.train_cfg.max_epochs = 1
-    cfg.param_scheduler = []
-    cfg.default_hooks.checkpoint.interval = -1
-    runner = Runner.from_cfg(cfg)
-    runner.model.head.__class__ = Head
-    runner.train()
-    assert seen
-    for pred, target, loss, full in seen:
-        assert pred == getattr(torch, dtype)
-        assert target == loss.dtype == torch.float32
-        torch.testing.assert_close(loss, full)
+    pixels.register_forward_hook(lambda module, inputs, out: seen.append(out))
+    head.loss_module.register_forward_hook(
+        lambda module, inputs, loss: seen.extend([*inputs, loss]))
+    images = torch.randn(2, 3, 64, 64, device=device)
+    with torch.autocast(device, dtype):
+        model(images, mode='loss')
+    pred, _, target, mask, loss = seen
+    assert pred.dtype == dtype
+    assert target.dtype == loss.dtype == torch.float32
+    torch.testing.assert_close(target, head.target(images))
+    torch.testing.assert_close(loss, head.loss(pred.float(), images, mask))

@@ -104,7 +104,8 @@ def decode(decoder, query_pos, feats):
             x = x + lateral[1](F.conv2d(side, lateral[0].weight))
         for layer in blocks:
             if states:
-                query_pos = query_pos + decoder.refine_pos(query)
+                first, _, second = decoder.refine_pos
+                query_pos = query_pos + second(first(query).clamp(min=0))
             x, query = block(layer, bottleneck if i else transformer, x,
                              query, query_pos)
             states.append(query)

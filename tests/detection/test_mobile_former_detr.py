@@ -171,3 +171,91 @@ def test_wrong_strides_are_named(build_head):
         2, 10, 9, 14))
     with pytest.raises(UserError, match='out_indices'):
         model.loss(inputs, samples)
+
+
+def test_linear_layers_begin_as_in_detr(build_head):
+    """Xavier's uniform distribution, and no bias."""
+    layers = [m for m in build_head().decoder.modules()
+              if isinstance(m, torch.nn.Linear)]
+    assert len(layers) > 20
+    for layer in layers:
+        bound = (6 / (layer.in_features + layer.out_features))**0.5
+        assert 0.9 * bound < layer.weight.abs().max() <= bound
+        assert not layer.bias.any()
+
+
+def test_head_works_in_full_precision(build_head):
+    """For NumPy, through which matching and evaluation go."""
+    model = build_head()
+    dtypes = []
+    model.bbox_head.fc_cls.register_forward_hook(
+        lambda module, inputs, out: dtypes.append(out.dtype))
+    with torch.autocast('cpu', torch.bfloat16):
+        run_loss(model, (2, 3))
+        model.eval()
+        model.predict(*make_samples(SIZES))
+    assert dtypes == [torch.float32] * 2
+
+
+@pytest.mark.parametrize('loss, test_cfg, expected', [
+    (None, dict(max_per_img=3), 3),
+    (None, dict(max_per_img=50), 7),
+    (None, None, 7),
+    ('FocalLoss', dict(max_per_img=15), 15),
+])
+def test_number_of_detections(build_head, head_config, loss, test_cfg,
+                              expected):
+    """A softmax head finds one class in a query, a sigmoid head several."""
+    if loss:
+        head_config.bbox_head.loss_cls = dict(
+            type=loss, use_sigmoid=True, loss_weight=1.)
+    model = build_head(test_cfg=test_cfg).eval()
+    inputs, samples = make_samples(SIZES)
+    model.backbone.feats = make_feats(SIZES)
+    for sample in model.predict(inputs, samples):
+        assert len(sample.pred_instances) == expected
+
+
+@pytest.mark.parametrize('cells, fits', [(22, True), (18, True), (23, False),
+                                         (17, False)])
+def test_maps_may_be_two_cells_off(build_head, cells, fits):
+    """As backbones round, and pad, differently; 20 cells of 8 are 160."""
+    model = build_head().eval()
+    inputs, samples = make_samples([(160, 160)])
+    model.backbone.feats = (torch.zeros(1, 6, 20, cells),
+                            torch.zeros(1, 10, 10, 10))
+    if fits:
+        model.predict(inputs, samples)
+    else:
+        with pytest.raises(UserError, match='not at 1/8 and 1/16'):
+            model.predict(inputs, samples)
+
+
+def test_defaults_are_those_of_mf_dec_522(head_config):
+    kept = ('type', 'backbone', 'in_channels', 'bbox_head')
+    config = {key: head_config[key] for key in kept}
+    config['bbox_head'].embed_dims = 256
+    model = MODELS.build(config)
+    assert model.query_embedding.weight.shape == (100, 256)
+    decoder = model.decoder
+    assert [len(blocks) for blocks in decoder.stages] == [5, 2, 2]
+    first, middle, last = (blocks[0] for blocks in decoder.stages)
+    assert first.mobile.mlp.feedforward_channels == 2048
+    assert middle.mobile.depthwise[0].out_channels == 6 * 256
+    assert last.mobile.depthwise[0].out_channels == 4 * 256
+    assert first.query_update.mlp.feedforward_channels == 1024
+    assert {m.num_heads for m in decoder.modules()
+            if hasattr(m, 'num_heads')} == {8}
+    assert {m.p for m in decoder.modules()
+            if isinstance(m, torch.nn.Dropout)} == {0.1}
+    assert first.mobile.attn.dropout == 0.1
+
+
+@pytest.mark.parametrize('depths, expansions, expected', [
+    ((2, 1, 1), None, (2, 2)), ((5, 2, 2), None, (6, 4)),
+    ((1, 1, 1), None, (2, 2)), ((1, 1, 1), (3, 5), (3, 5))])
+def test_expansions(build_head, depths, expansions, expected):
+    model = build_head(depths=depths, expansions=expansions)
+    for blocks, ratio in zip(model.decoder.stages[1:], expected):
+        conv = blocks[0].mobile.depthwise[0]
+        assert conv.out_channels == ratio * conv.in_channels

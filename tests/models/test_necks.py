@@ -6,7 +6,10 @@ import torch
 from mmpretrain.registry import MODELS
 from torch.nn import functional as F
 
-from qbheat_mm.models.necks.transformer import sincos_position_embedding
+from qbheat_mm.models.necks.transformer import (
+    sincos_position_embedding,
+    transformer_blocks,
+)
 
 CHANNELS, TOKEN_DIMS = 6, 5
 
@@ -133,3 +136,44 @@ def assert_dropped(dropped, whole):
     kept = dropped != 0
     assert 0.2 < kept.float().mean() < 0.8
     torch.testing.assert_close(dropped[kept], 2 * whole[kept])
+
+
+def test_blocks_are_pre_norm_transformer_blocks():
+    """On values so small that the norms' epsilon of 1e-6 counts."""
+    torch.manual_seed(0)
+    blocks = transformer_blocks(8, depth=2, num_heads=2, mlp_ratio=3)
+    assert len(blocks) == 2
+    x = 1e-3 * torch.randn(2, 5, 8)
+    out = x
+    for block in blocks:
+        for parameter in block.parameters():
+            torch.nn.init.normal_(parameter, std=1e-2)
+        hidden = F.layer_norm(out, (8, ), block.ln1.weight, block.ln1.bias,
+                              1e-6)
+        query, key, value = (
+            part.unflatten(-1, (2, 4)).transpose(1, 2)
+            for part in block.attn.qkv(hidden).chunk(3, -1))
+        weights = (query @ key.mT / 2).softmax(-1)
+        out = out + block.attn.proj(
+            (weights @ value).transpose(1, 2).flatten(2))
+        hidden = F.layer_norm(out, (8, ), block.ln2.weight, block.ln2.bias,
+                              1e-6)
+        first, second = block.ffn.layers[0][0], block.ffn.layers[1]
+        assert first.out_features == 3 * 8
+        out = out + second(F.gelu(first(hidden)))
+    torch.testing.assert_close(blocks(x), out, rtol=1e-4, atol=1e-9)
+
+
+def test_defaults_are_the_papers():
+    decoder = MODELS.build(dict(type='QBHeatDecoder'))
+    assert len(decoder.blocks) == 6 and decoder.embed_dims == 512
+    for block in decoder.blocks:
+        assert block.attn.num_heads == 16
+        assert block.ffn.layers[0][0].out_features == 4 * 512
+    assert decoder.pixels.out_features == 16 * 16 * 3
+    probe = MODELS.build(dict(type='TransformerProbe', in_channels=2,
+                              token_dims=2, embed_dims=64))
+    assert len(probe.blocks) == 1
+    assert probe.blocks[0].ffn.layers[0][0].out_features == 4 * 64
+    assert probe.drop.p == 0
+    assert probe.norm.eps == decoder.norm.eps == 1e-6

@@ -4,6 +4,7 @@ import torch
 from mmpretrain.registry import MODELS
 
 from qbheat_mm.errors import UserError
+from qbheat_mm.models.heads import QBHeatPretrainHead
 from qbheat_mm.models.selfsup.qbheat_predictor import QBHeatPredictor
 from qbheat_mm.models.selfsup.quarters import CORNERS, sample_places
 
@@ -200,6 +201,53 @@ def test_any_convolutional_backbone_is_an_encoder(backbone, channels, stride):
 def test_bad_settings_are_named_with_the_way_out(kwargs, image, message):
     with pytest.raises(UserError, match=message):
         qbheat(**kwargs)(torch.randn(2, 3, image, image), mode='loss')
+
+
+def test_a_size_that_does_not_divide_is_named_height_first():
+    with pytest.raises(UserError, match='100x200 .* nearest fit is 128x192'):
+        qbheat()(torch.randn(2, 3, 100, 200), mode='loss')
+
+
+def test_modes():
+    model = qbheat().eval()
+    images = torch.randn(2, 3, 64, 64)
+    for features in (model(images), model(images, mode='tensor')):
+        assert torch.equal(features[0], model.backbone(images)[0])
+    assert set(model(images, mode='loss')) == {'loss'}
+    with pytest.raises(RuntimeError, match="mode='predict'"):
+        model(images, mode='predict')
+
+
+def test_data_preprocessor_and_initialization_are_ones_own():
+    from mmpretrain.models import SelfSupDataPreprocessor
+    assert type(qbheat().data_preprocessor) is SelfSupDataPreprocessor
+    model = qbheat(data_preprocessor=dict(mean=[1, 2, 3], std=[4, 5, 6]))
+    assert type(model.data_preprocessor) is SelfSupDataPreprocessor
+    assert model.data_preprocessor.std.flatten().tolist() == [4, 5, 6]
+    module = torch.nn.Identity()
+    start = dict(type='Constant', layer='Linear', val=1.)
+    model = qbheat(data_preprocessor=module, init_cfg=start)
+    assert model.data_preprocessor is module
+    assert model.init_cfg == start
+
+
+def test_layer_depth_is_the_backbones():
+    model = qbheat()
+    assert model.get_layer_depth('backbone.stem.0.weight') == (0, 8)
+    assert model.get_layer_depth('backbone.conv.1.weight') == (6, 8)
+    assert model.get_layer_depth('neck.norm.weight') == (7, 8)
+
+
+def test_defaults_are_the_papers():
+    predictor = QBHeatPredictor(6)
+    assert predictor.proj.out_features == 512
+    assert predictor.half_step.weight.shape == (8, 512, 512)
+    assert predictor.quarter_step.weight.shape == (8, 512, 512)
+    model = qbheat()
+    assert model.position == 'mixed'
+    assert len(model.predictor.half_step.weight) == 8
+    assert QBHeatPretrainHead().patch_size == 16
+    assert MODELS.build(dict(type='MobileFormer')).arch['conv'] == 720
 
 
 def test_one_image_cannot_be_mixed():
