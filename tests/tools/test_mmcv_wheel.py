@@ -110,35 +110,54 @@ def test_the_language_standard_is_left_to_torch(source, tmp_path):
 
 
 COMPILER = """
+case "$*" in *--version*) echo release {cuda}, V{cuda}.1; exit;; esac
 echo "$@" >> {log}
 while [ $# -gt 0 ]; do
-    case "$1" in -o|-MF) mkdir -p "$(dirname "$2")"; : > "$2";; esac; shift
+    case "$1" in -o|-MF|--dependency-output)
+        mkdir -p "$(dirname "$2")"; : > "$2";;
+    esac; shift
 done"""
+EXTENSION = """
+from setuptools import setup
+from torch.utils.cpp_extension import (BuildExtension, CppExtension,
+                                       CUDAExtension)
+flags = dict(cxx=['-std=c++11'], nvcc=['-std=c++11', '-DX'])
+setup(name='x', cmdclass=dict(build_ext=BuildExtension),
+      ext_modules=[{kind}('x', {sources}, extra_compile_args=flags)])
+"""
 
 
-def test_the_compiler_is_told_the_standard_of_torchs_headers(
-        source, tmp_path):
-    """A real build by this very torch, with a compiler that takes notes."""
-    (tmp_path / 'x.cpp').touch()
-    (tmp_path / 'setup.py').write_text(
-        'from setuptools import setup\n'
-        'from torch.utils.cpp_extension import BuildExtension, CppExtension\n'
-        'setup(name="x", cmdclass=dict(build_ext=BuildExtension),\n'
-        '      ext_modules=[CppExtension("x", ["x.cpp"],\n'
-        '          extra_compile_args=dict(cxx=["-std=c++11"]))])\n')
+@pytest.mark.parametrize('kind,sources', [
+    ('CppExtension', ['x.cpp']), ('CUDAExtension', ['x.cpp', 'y.cu'])])
+def test_the_compilers_are_told_the_standard_of_torchs_headers(
+        source, tmp_path, kind, sources):
+    """A real build by this very torch, with compilers that take notes."""
+    import torch
+    if kind == 'CUDAExtension' and not torch.version.cuda:
+        pytest.skip('this torch is built for the CPU only')
+    for name in sources:
+        (tmp_path / name).touch()
+    (tmp_path / 'setup.py').write_text(EXTENSION.format(
+        kind=kind, sources=sources))
     source.leave_standard_to_torch(tmp_path)
     log = tmp_path / 'log'
-    compiler = str(make_script(tmp_path / 'cxx', COMPILER.format(log=log)))
-    subprocess.run(
-        [sys.executable, 'setup.py', 'build_ext', '--inplace'], check=True,
-        cwd=tmp_path, capture_output=True,
-        env=dict(os.environ, CC=compiler, CXX=compiler,
+    (tmp_path / 'bin').mkdir()
+    for name in ('cxx', 'nvcc'):
+        make_script(tmp_path / 'bin' / name, COMPILER.format(
+            log=log, cuda=torch.version.cuda))
+    cxx = str(tmp_path / 'bin' / 'cxx')
+    done = subprocess.run(
+        [sys.executable, 'setup.py', 'build_ext', '--inplace'],
+        cwd=tmp_path, capture_output=True, text=True,
+        env=dict(os.environ, CC=cxx, CXX=cxx, CUDA_HOME=str(tmp_path),
+                 TORCH_CUDA_ARCH_LIST='8.0',
                  TORCH_DONT_CHECK_COMPILER_ABI='1'))
-    compiling, = [line for line in log.read_text().splitlines()
-                  if 'x.cpp' in line]
-    standard = re.search(r'-std=(?:c|gnu)\+\+(\d+)', compiling)
-    assert int(standard.group(1)) >= 17
-    assert 'c++11' not in compiling
+    assert done.returncode == 0, done.stdout + done.stderr
+    for name in sources:
+        compiling, = [line for line in log.read_text().splitlines()
+                      if f'{name} ' in line and ' -o ' in line]
+        standards = re.findall(r'-std=(?:c|gnu)\+\+(\d+)', compiling)
+        assert set(map(int, standards)) in ({17}, {20}, {23}), compiling
 
 
 @pytest.mark.parametrize('break_it,message', [
