@@ -122,7 +122,8 @@ def _report(images: Images, paths: list[str],
              if size != tuple(images.sizes[row])]
     if other:
         record, (width, height) = images.records[other[0]], sizes[other[0]]
-        effect = STOPS if 100 * len(other) > len(found) else KEPT
+        # The loading transform skips these, too, or stops at them.
+        effect = KEPT if skips and len(other) < len(found) else STOPS
         report.add(effect, 'images have another size than the file says, so '
                    'that the boxes belong to another picture', len(other),
                    len(found), f'as {written(record["file_name"])}, '

@@ -10,11 +10,9 @@ from PIL import Image
 from .image_file import ImageProblem, decode, pillow_formats
 
 _ORIENTATION = 274  # tag of EXIF
-_WAY_OUT = (
-    "if the boxes belong to the picture as viewers show it, write color_type="
-    "'color' in the loading transform of the pipelines; if to the pixels as "
-    "they are stored, 'color_ignore_orientation'; or save the pictures "
-    'without the orientation')
+_WAY_OUT = ("if the boxes belong to the pixels as they are stored, write "
+            "color_type='color_ignore_orientation' in the loading transform "
+            'of all pipelines')
 
 
 class OtherPicture(ImageProblem):
@@ -25,8 +23,8 @@ class OtherPicture(ImageProblem):
         self.way_out = way_out
 
 
-def check_declared_size(results: Mapping, image: np.ndarray, content: bytes,
-                        color_type: str, must_be_sure: bool) -> None:
+def check_declared_size(results: Mapping, image: np.ndarray,
+                        content: bytes) -> str | None:
     """Compare a picture with the size in the annotation file.
 
     A camera held upright stores a turned picture and the orientation in the
@@ -39,15 +37,16 @@ def check_declared_size(results: Mapping, image: np.ndarray, content: bytes,
             ``height`` and ``width``.
         image (np.ndarray): Decoded, (H, W, ...).
         content (bytes): The file.
-        color_type (str): With which the image was decoded.
-        must_be_sure (bool): Whether to refuse what the size cannot tell.
+
+    Returns:
+        str | None: A warning, where the size cannot tell.
 
     Raises:
         OtherPicture: With what does not fit.
     """
     declared = results.get('height'), results.get('width')
     if None in declared:
-        return
+        return None
     shape = image.shape[:2]
     turned = _turned_by(content)
     if declared != shape:
@@ -61,12 +60,13 @@ def check_declared_size(results: Mapping, image: np.ndarray, content: bytes,
             message, 'boxes of another size do not fit: correct width and '
             'height if the boxes were drawn on this picture, else give the '
             'picture that they were drawn on')
-    if turned and must_be_sure and (turned <= 4 or shape[0] == shape[1]):
+    if turned and (turned <= 4 or shape[0] == shape[1]):
         stored = decode(content, 'color_ignore_orientation')
         if not np.array_equal(stored, image):
-            raise OtherPicture(
-                f'has the EXIF orientation {turned}, and its size does not '
-                'tell whether the annotations know', _WAY_OUT)
+            return (f'is turned by its EXIF orientation {turned}, and its '
+                    'size does not tell whether the boxes are: they must be '
+                    f'drawn on the picture as it is shown; {_WAY_OUT}')
+    return None
 
 
 def _turned_by(content: bytes) -> int | None:

@@ -149,7 +149,7 @@ def on_folders(probes):
         'default_hooks.check_classes.type': 'CheckFoldersHook',
         **{f'{part}_dataloader.dataset.{path}': value
            for part in ('train', 'val') for path, value in dict(
-               type='CustomDataset', split=None, data_root='data/own/',
+               type='NamedImageFolder', split=None, data_root='data/own/',
                data_prefix=part).items()}}
     for probe, rate in (('linear-coslr-90e', 0.1), ('tran1-coslr-200e',
                                                     0.0005)):

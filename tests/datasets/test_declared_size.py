@@ -50,18 +50,22 @@ def test_the_declared_size_tells(load, orientation, form):
 @pytest.mark.parametrize('orientation,shape', [
     (2, (48, 64)), (3, (48, 64)), (4, (48, 64)), (3, (48, 48)), (5, (48, 48)),
     (6, (48, 48)), (7, (48, 48)), (8, (48, 48))])
-def test_where_the_size_does_not_tell_one_is_asked(load, orientation, shape):
+def test_where_the_size_does_not_tell_a_warning_does(
+        load, orientation, shape, monkeypatch):
+    told = []
+    monkeypatch.setattr('qbheat_mm.datasets.transforms.loading.print_log',
+                        lambda line, **kwargs: told.append(line))
     picture = draw(*shape)
-    with pytest.raises(UserError, match=(
-            f'orientation {orientation}, and its size does not tell.*'
-            "color_type='color'")):
-        load(orientation, shape, picture)
+    by_default = load(orientation, shape, picture)
+    assert len(told) == 1 and "a.jpg' is turned" in told.pop()
     upright = load(1, shape, picture)
     stored = load(
         orientation, shape, picture, color_type='color_ignore_orientation')
     np.testing.assert_array_equal(stored, upright)
     shown = load(orientation, shape, picture, color_type='color')
+    np.testing.assert_array_equal(shown, by_default)
     np.testing.assert_array_equal(shown, load(orientation, None, picture))
+    assert not told  # where a setting says which
     assert (shown != stored).any()
 
 

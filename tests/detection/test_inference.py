@@ -89,3 +89,17 @@ def test_inferencer_runs_no_text_of_a_checkpoint(trained, tmp_path):
         assert '\n' not in message
     # Its weights are as good as before.
     init_detector(trained[0], str(file), device='cpu')
+
+
+def test_inferencer_takes_arrays_folders_and_names_bad_files(
+        trained, image, coco_root, tmp_path):
+    inferencer = DetInferencer(*trained, device='cpu', show_progress=False)
+    from_file, from_array = (
+        inferencer(each)['predictions'][0] for each in (
+            image, mmcv.imread(image)))
+    assert from_file == from_array
+    number = len(list(coco_root.glob('*.png')))
+    assert len(inferencer(str(coco_root))['predictions']) == number
+    (tmp_path / 'bad.jpg').write_bytes(b'no image')
+    with pytest.raises(UserError, match="bad.jpg' is no image"):
+        inferencer(str(tmp_path / 'bad.jpg'))

@@ -41,8 +41,8 @@ class LoadNamedImageFromFile(LoadImageFromFile):
         color_type (str, optional): As in mmcv. The picture is turned as its
             EXIF orientation says, unless this is
             ``'color_ignore_orientation'``. By default, and only then, a
-            detection data set whose boxes may belong to the picture either
-            way is refused, see docs/own_data.md.
+            picture to which boxes may belong either way is named in a
+            warning, see docs/own_data.md.
         **kwargs: As in mmcv: ``backend_args``.
     """
 
@@ -64,7 +64,7 @@ class LoadNamedImageFromFile(LoadImageFromFile):
             to_float32=to_float32, color_type=color_type or 'color',
             imdecode_backend=imdecode_backend, **kwargs)
         self.ignore_empty = ignore_empty
-        self.must_be_sure = color_type is None
+        self.is_sure = color_type is not None
         self._told = set()
         self._ignored_in_a_row = 0
 
@@ -107,8 +107,9 @@ class LoadNamedImageFromFile(LoadImageFromFile):
                 raise
             self._warn(path, f'image {str(path)!r} {damage}')
             image = damage.image
-        check_declared_size(
-            results, image, content, self.color_type, self.must_be_sure)
+        doubt = check_declared_size(results, image, content)
+        if doubt and not self.is_sure:
+            self._warn(path, f'image {str(path)!r} {doubt}')
         return image
 
     def _ignore(self, path: str, problem: ImageProblem) -> None:
