@@ -247,7 +247,7 @@ def test_what_would_load_as_something_else_is_refused(tmp_path, change, words,
 
 
 @pytest.mark.parametrize('names,suggestion', [
-    (['head.0.weight'], "['head.0.weight']"), (['head.1.bias'], 'head.1.bias'),
+    (['head.0.weight'], "['head.0.']"), (['head.1.bias'], 'head.1.bias'),
     (['head.1.weight', 'head.1.bias'], "['head.1.']"),
     (['head.0.weight', 'head.1.weight', 'head.1.bias'], "['head.']"),
     (['head.1.bias', 'neck.weight', 'neck.bias'],
