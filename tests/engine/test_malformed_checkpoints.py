@@ -102,6 +102,7 @@ def into_model(folder):
     def load(file):
         for tensor in runner.model.state_dict().values():
             tensor.zero_()
+        runner._load_from = str(file)  # as load_from and tools/test.py do
         runner.load_checkpoint(str(file))
         return runner.model.state_dict(), {}
 
