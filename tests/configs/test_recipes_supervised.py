@@ -95,6 +95,7 @@ def recipes():
     for variant, (lr, decay, drop, last, token, hidden) in V1.items():
         yield f'mobile_former/mf-{variant}_8xb128-coslr-450e_in1k.py', {
             **RECIPE, 'optim_wrapper.optimizer.lr': lr,
+            f'{WARMUP}.start_factor': 1e-4 / lr,
             'optim_wrapper.optimizer.weight_decay': decay,
             'model.backbone.arch': f'mf-{variant}',
             'model.backbone.out_indices': [-2, -1],
@@ -107,6 +108,7 @@ def recipes():
         yield f'mobile_former/mf-{e}_8xb128-tran1-coslr-450e_in1k.py', {
             **RECIPE, **encoder(e, frozen=False),
             'optim_wrapper.optimizer.lr': 1e-3,
+            f'{WARMUP}.start_factor': 0.1,
             'optim_wrapper.optimizer.weight_decay': 0.2,
             **under('model.neck', type='TransformerProbe', drop_rate=0.3,
                     depth=1, in_channels=LAST[e], token_dims=TOKEN[e],

@@ -2,7 +2,7 @@
 # half after a random crop.
 _base_ = './coco.py'
 
-scales = [(side, 1333) for side in range(480, 801, 32)]
+scales = [(480 + 32 * i, 1333) for i in range(11)]
 train_pipeline = [
     _base_.load_image,
     dict(type='LoadAnnotations', with_bbox=True),
