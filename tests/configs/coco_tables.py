@@ -44,6 +44,10 @@ COCO = {
 # mmdet's own, which also compare the classes
 MATCHED = ('train_dataloader.dataset.type', 'val_dataloader.dataset.type',
            'val_evaluator.type')
+# Our loader, by the name that mmdet's inferencer looks for
+LOADERS = {f'{TRAIN}.LoadImageFromFile._scope_': 'qbheat_mm',
+           f'{VAL}.LoadImageFromFile._scope_': 'qbheat_mm'}
+COCO |= LOADERS
 # docs/own_data.md: a folder of one's own, every image an example
 OWN_DATA = {
     **COCO,

@@ -28,7 +28,7 @@ READ = (
     'runner_type', 'count_classes')
 ORDER = ' > '
 # How mmengine marks what comes from a base of another package.
-UNSEEN = {'_scope_'}
+MARKS = ('mmdet', 'mmpretrain')
 
 
 def flatten(value, path=''):
@@ -42,7 +42,8 @@ def flatten(value, path=''):
         dict: Path to number, text, None, or list of those.
     """
     if isinstance(value, dict) and value:
-        named = ((k, v) for k, v in value.items() if k not in UNSEEN)
+        named = ((k, v) for k, v in value.items()
+                 if k != '_scope_' or v not in MARKS)
     elif _typed(value):
         types = [item['type'] for item in value]
         leaves = {path: ORDER.join(map(str, types))}

@@ -25,10 +25,15 @@ STATISTICS = dict(mean=[123.675, 116.28, 103.53], std=[58.395, 57.12, 57.375])
 BGR_MEAN, BGR_STD = ([*reversed(values)] for values in STATISTICS.values())
 RGB = under('model.data_preprocessor', STATISTICS, to_rgb=True)
 
+# Ours, by the name that the toolboxes' inferencers look for. ImageNet itself
+# holds files that libjpeg calls corrupt.
+LOADER = {'_scope_': 'qbheat_mm', 'ignore_empty': 'damage'}
+
 # ImageNet-1K, each image once an epoch.
 IMAGENET_TRAIN = {
     **under('train_dataloader', {
         'dataset.type': 'NamedImageNet', 'dataset.split': 'train',
+        **under('dataset.pipeline.LoadImageFromFile', LOADER),
         'sampler.type': 'DefaultSampler', 'sampler.shuffle': True,
         'collate_fn.type': 'default_collate'}, drop_last=True),
     'train_cfg.type': 'EpochBasedTrainLoop',
@@ -38,6 +43,7 @@ IMAGENET_TRAIN = {
 IMAGENET_VAL = {
     **under('val_dataloader', {
         'dataset.type': 'NamedImageNet', 'dataset.split': 'val',
+        **under('dataset.pipeline.LoadImageFromFile', LOADER),
         'sampler.type': 'DefaultSampler', 'sampler.shuffle': False,
         'collate_fn.type': 'default_collate', 'drop_last': None}),
     **under(VAL, {

@@ -156,6 +156,8 @@ def on_folders(probes):
         table = probes[f'qbheat/benchmarks/mf-285m_8xb512-{probe}_in1k.py']
         yield f'qbheat/benchmarks/mf-285m_1xb256-{probe}_own-folders.py', {
             **table, **own, 'optim_wrapper.optimizer.lr': rate * 256 / 256,
+            f'{TRAIN}.LoadImageFromFile.ignore_empty': None,
+            f'{VAL}.LoadImageFromFile.ignore_empty': None,
             # Until the folders are counted.
             'model.head.num_classes': 2,
             'model.data_preprocessor.num_classes': 2}

@@ -5,7 +5,7 @@ from mmengine.registry import MODELS, DefaultScope
 from torch import nn
 
 from .built import build, groups_of, learning_rates, wrapper_of
-from .coco_tables import COCO, FROZEN, MATCHED, OWN_DATA
+from .coco_tables import COCO, FROZEN, LOADERS, MATCHED, OWN_DATA
 from .recipe import cited, departures, differences, under
 from .shipped import find, load
 from .sources import EIGHTH, ENCODERS, KEEPING, LAST, TRAIN
@@ -134,7 +134,7 @@ def test_every_mf_dec_has_a_table():
 
 def test_what_is_said_of_detr_is_in_its_recipe():
     data = {path: value for path, value in COCO.items() if not path.startswith(
-        (*KEEPING, 'custom_hooks', 'model.backbone.',
+        (*KEEPING, *LOADERS, 'custom_hooks', 'model.backbone.',
          'auto_scale_lr.enable'))}
     # Ours are mmdet's own, which also compare the classes.
     for path in MATCHED:
@@ -157,7 +157,7 @@ def test_all_else_is_detrs_recipe(name):
             'model.type', 'model.depths', 'model.dropout',
             'model.in_channels', 'train_cfg.max_epochs',
             'train_cfg.val_interval', 'auto_scale_lr.enable',
-            f'{STEP}.end', f'{STEP}.milestones', *MATCHED}, path
+            f'{STEP}.end', f'{STEP}.milestones', *MATCHED, *LOADERS}, path
 
 
 @of_each_kind

@@ -84,7 +84,8 @@ def test_all_else_is_mmpretrains_recipe(name):
     """But for network, jitter (torchvision's), and how runs are kept."""
     for path in departures(name, THEIRS):
         assert path.startswith((
-            'model.backbone.', 'model.neck', TRAIN, *KEEPING)), path
+            'model.backbone.', 'model.neck', 'train_dataloader.dataset.type',
+            TRAIN, *KEEPING)), path
         if path.startswith(f'{TRAIN}.'):
             assert path.startswith((
                 f'{TRAIN}.Load', f'{JITTER}')), path

@@ -99,7 +99,8 @@ def recipes():
         'train_dataloader.batch_size': 256,
         'auto_scale_lr.base_batch_size': 256, 'train_cfg.max_epochs': 400,
         **under('train_dataloader.dataset', type='NamedImageFolder',
-                split=None, with_label=False)})
+                split=None, with_label=False),
+        f'{TRAIN}.LoadImageFromFile.ignore_empty': None})
 
 
 RECIPES = dict(recipes())
