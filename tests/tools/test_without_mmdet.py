@@ -20,6 +20,7 @@ def test_pretraining_probing_testing_and_analysis(
         tmp_path, pretraining_config, classifier_config, data):
     options = '--cfg-options train_cfg.max_epochs=1'
     commands = [
+        f'check_data.py {classifier_config} --deep',
         f'train.py {pretraining_config} --work-dir pre',
         f'train.py {classifier_config} --work-dir probe {options}',
         f'test.py {classifier_config} probe/epoch_1.pth',
