@@ -16,7 +16,8 @@ import torch
 from mmengine.utils import ManagerMixin
 
 WITHOUT_MMDET = importlib.util.find_spec('mmdet') is None
-WANT = re.compile(r"No module named '?(mmdet|mmcv\._ext|mim)\b")
+WANT = re.compile(r"No module named '?(mmdet|mmcv\._ext|mim)\b"
+                  r'|mmdet is not installed')  # a base of its configs
 IMPORTS_MMDET = re.compile(r'^(from|import) mmdet\b', re.M)
 
 
