@@ -262,6 +262,19 @@ def test_a_diverged_checkpoint_is_refused(call, run_folder, image_folder,
              '--out', tmp_path)
 
 
+def test_a_checkpoint_of_other_pixels_is_refused(call, run_folder,
+                                                 image_folder, tmp_path):
+    content = torch.load(run_folder / 'epoch_2.pth')
+    content['meta']['cfg'] = 'data_preprocessor = dict(mean=[1.], std=[2.])'
+    file = tmp_path / 'other.pth'
+    torch.save(content, file)
+    for arguments in (('spectrum', run_folder / 'config.py', file),
+                      ('attention', run_folder / 'config.py', file,
+                       image_folder)):
+        with pytest.raises(UserError, match='other pixels.*mean 1, std 2'):
+            call(*arguments, '--out', tmp_path)
+
+
 def test_a_configuration_of_another_kind_is_refused(call, run, image_folder,
                                                     tmp_path):
     cfg = mmengine.Config.fromfile(run[0])
