@@ -147,7 +147,9 @@ def test_corrupt_image(error_of, tmp_path, data, classifier_config,
                        num_workers):
     bad = tmp_path / 'data/a/bad.jpg'
     bad.parent.mkdir(parents=True)
-    bad.write_bytes((data / 'images/a/0.jpg').read_bytes()[:300])
+    whole = (data / 'images/a/0.jpg').read_bytes()
+    bad.write_bytes(whole[:300])
+    (bad.parent / 'good.jpg').write_bytes(whole)
     line = error_of('train.py', classifier_config, '--cfg-options',
                     f'train_dataloader.dataset.data_root={tmp_path}',
                     'train_dataloader.dataset.data_prefix=data',
