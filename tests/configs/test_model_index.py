@@ -6,6 +6,8 @@ import mmpretrain
 import pytest
 import yaml
 
+import qbheat_mm  # noqa: F401  (its models are listed then)
+
 from .shipped import NAMES, load
 
 ROOT = Path(__file__).parents[2]
