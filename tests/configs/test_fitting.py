@@ -49,7 +49,7 @@ def test_the_number_of_epochs_is_enough_for_a_short_run(name):
             # Nothing is left for after the end.
             factor = epoch if scheduler.get('by_epoch', True) else 1
             assert scheduler.get('begin', 0) * factor < steps
-            if 'MultiStep' not in scheduler.type:
+            if 'MultiStep' not in scheduler['type']:
                 assert scheduler.get('end', 0) * factor <= steps
 
 
