@@ -63,7 +63,8 @@ def write_coco(root, classes):
                  area=1280, iscrowd=0))
     content = dict(
         images=images, annotations=boxes,
-        categories=[dict(id=i, name=name) for i, name in enumerate(classes)])
+        categories=[dict(id=i + 1, name=name)
+                    for i, name in enumerate(classes)])
     for split in ('train', 'val'):
         path = root / 'annotations' / f'instances_{split}2017.json'
         path.parent.mkdir(exist_ok=True)

@@ -3,7 +3,12 @@
 # The number of classes is that of the folders, counted when a run starts.
 # Where the learning rate is too high (the loss is NaN, or stays at that of
 # chance): docs/own_data.md.
-_base_ = './mf-285m_8xb512-tran1-coslr-200e_in1k.py'
+_base_ = [
+    '../../_base_/models/probe_tran.py',
+    '../../_base_/datasets/imagenet_randaug.py',
+    '../../_base_/schedules/probe_tran_adamw_coslr.py',
+    '../../_base_/runtime_mmpretrain.py'
+]
 
 count_classes = True
 data_root = 'data/own/'
@@ -17,7 +22,7 @@ train_dataloader = dict(
         type='NamedImageFolder',
         data_root=data_root,
         data_prefix='train',
-        pipeline=[load_image, *_base_.train_pipeline[1:]]))
+        pipeline=[load_image, *_base_.pipeline_without_erasing[1:]]))
 val_dataloader = dict(
     dataset=dict(
         _delete_=True,
