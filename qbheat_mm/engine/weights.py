@@ -41,7 +41,8 @@ def unlike(value: Any, needed: Tensor) -> str | None:
 
     Args:
         value (Any): As found in a checkpoint.
-        needed (Tensor): The network's tensor of that name.
+        needed (Tensor): The network's tensor of that name; it may be on the
+            meta device, since its values do not matter.
 
     Returns:
         str | None: ``'a sparse tensor'``, ``'int8 in the file, float32
@@ -50,7 +51,7 @@ def unlike(value: Any, needed: Tensor) -> str | None:
     if not isinstance(value, Tensor):
         return f'a {type(value).__module__}.{type(value).__name__}'.replace(
             ' builtins.', ' ')
-    if torch.nn.parameter.is_lazy(value) or value.is_meta != needed.is_meta:
+    if torch.nn.parameter.is_lazy(value) or value.is_meta:
         return 'a tensor without values'
     if value.is_nested or value.layout != needed.layout:
         return 'a nested tensor' if value.is_nested else 'a sparse tensor'

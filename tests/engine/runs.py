@@ -1,5 +1,7 @@
 # Copyright (c) QB-Heat MM authors. All rights reserved.
 """Tiny runs with the hooks of the shipped configurations."""
+import uuid
+
 import pytest
 import torch
 from mmengine.config import Config
@@ -104,6 +106,8 @@ def build(work_dir, epochs=3, scores=(1, 2, 3), hooks=(), init_cfg=None,
                   sampler=dict(type='DefaultSampler', shuffle=False))
     runner = QuickRunner(
         model=Network(init_cfg=init_cfg), work_dir=str(work_dir),
+        # mmengine names a run by the second, and keeps its best score by name
+        experiment_name=uuid.uuid4().hex,
         train_dataloader=loader, val_dataloader=loader, val_cfg=dict(),
         val_evaluator=Evaluator(Score(scores)),
         train_cfg=dict(by_epoch=True, max_epochs=epochs,

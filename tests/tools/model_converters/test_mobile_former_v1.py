@@ -158,7 +158,7 @@ def test_what_does_not_fit_is_named(tmp_path):
 
 
 def test_other_contents_are_refused(tmp_path):
-    assert 'no named tensors' in refusal(tmp_path, [1, 2])
+    assert 'no tensors at all' in refusal(tmp_path, [1, 2])
     assert 'no named tensors' in refusal(tmp_path, dict(state_dict={}))
     assert 'conv.weight' in refusal(tmp_path,
                                     {'conv.weight': torch.zeros(3, 3)})
