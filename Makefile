@@ -10,8 +10,10 @@ env:
 demo: env
 	.venv/bin/python tools/demo/run_demo.py
 
+# Workers of one thread use the cores better than one process of several.
 test: env
-	.venv/bin/python -m pytest tests
+	OMP_NUM_THREADS=1 .venv/bin/python -m pytest tests -n auto \
+	    --maxprocesses 4 --dist loadfile
 
 lint: env
 	.venv/bin/python -m ruff check .

@@ -87,7 +87,12 @@ def create(settings: Settings, uv: list) -> None:
 
 
 def install(settings: Settings, uv: list) -> None:
-    """Install the lock, mmcv's wheel and, editable, the project."""
+    """Install the lock, mmcv's wheel and, editable, the project.
+
+    uv compiles to bytecode only when told to, and where Python may not
+    write it (PYTHONDONTWRITEBYTECODE) every start would do so anew.
+    """
+    os.environ.setdefault('UV_COMPILE_BYTECODE', '1')
     pins = settings.pins(ROOT / 'requirements' / 'lock.txt')
     lines = [f'{name}=={version}' if version else name
              for name, version in pins.items() if name != 'mmcv']
