@@ -208,3 +208,18 @@ def test_evaluation_can_be_traced(build_head):
                                  check_trace=False)
         others = tuple(2 - feat for feat in make_feats([(40, 64)]))
         torch.testing.assert_close(traced(*others), head(*others))
+
+
+def test_masking_keeps_the_layout(build_head):
+    """A copy of each map, and slower convolutions, are saved by it."""
+    from qbheat_mm.detection.layers.scale import make_scale, zero_padding
+    encoding = build_head().decoder.encoding
+    x = torch.randn(2, 32, 4, 5).to(memory_format=torch.channels_last)
+    x[0, :, 3] = float('nan')
+    scale = make_scale(x, [(3, 5), (4, 5)], encoding)
+    for dtype in (torch.float32, torch.bfloat16):
+        out = zero_padding(x.to(dtype), scale)
+        assert out.is_contiguous(memory_format=torch.channels_last)
+        assert out.dtype == dtype
+        assert not out[0, :, 3].any()
+        assert torch.equal(out[1], x[1].to(dtype))

@@ -29,7 +29,7 @@ def on_content(layers: Sequence[nn.Module], x: Tensor, scale: Scale) -> Tensor:
     content = _in_turn(layers, to_map(content, (1, -1)))
     content = to_sequence(content).squeeze(0)
     positions = content.new_zeros(len(positions), content.shape[1])
-    positions = positions.index_copy(0, scale.content, content)
+    positions.index_copy_(0, scale.content, content)
     return to_map(positions.unflatten(0, (num_images, -1)), scale.hw)
 
 

@@ -71,8 +71,11 @@ def make_scale(x: Tensor, sizes: Sequence[tuple[int, int]] | None,
 
 def zero_padding(x: Tensor, scale: Scale) -> Tensor:
     """Zero the padding of a map (B, C, H, W), whatever stood there."""
-    # Not a product: 0 * nan is nan.
-    return x if scale.padding is None else x.masked_fill(scale.padding, 0)
+    if scale.padding is None:
+        return x
+    # Not a product: 0 * nan is nan. Nor masked_fill, which takes a map in
+    # channels_last to another layout, and all that follows with it.
+    return torch.where(scale.padding, x.new_zeros(()), x)
 
 
 def upsample(x: Tensor, scale: Scale, hw: tuple[int, int]) -> Tensor:
