@@ -59,7 +59,7 @@ def write_coco(root, classes):
         images.append(
             dict(id=i, file_name=f'{i}.jpg', width=SIZE, height=SIZE))
         boxes.append(
-            dict(id=i + 1, image_id=i, category_id=i, bbox=[8, 8, 40, 32],
+            dict(id=i + 1, image_id=i, category_id=i + 1, bbox=[8, 8, 40, 32],
                  area=1280, iscrowd=0))
     content = dict(
         images=images, annotations=boxes,
