@@ -303,6 +303,7 @@ def test_what_is_built_names_no_standard(build, built):
 @pytest.mark.parametrize('lines,message', [
     ('echo "[3/9] c++ nms.cpp"; echo error: no luck; exit 1', 'failed'),
     ('cp {whole} "$out"; exit 1', 'failed'),
+    ('kill $$', 'was ended by signal 15'),
     ('cp {bare} "$out"', 'without its operators'),
     ("echo \"c++: error: unrecognized command-line option '-std=c++20'\"; "
      'exit 1', 'too old for this torch, which needs C\\+\\+20')])

@@ -12,6 +12,7 @@ Pythons of the entries, on the PATH, of pyenv or of uv.
 import argparse
 import datetime
 import json
+import os
 import shutil
 import subprocess
 import sys
@@ -101,7 +102,8 @@ class Environment:
                 pip=f'{uv} pip install -q --python {self.python}',
                 python=self.python)
             say(f'{self.name}: {command}')
-            run(['bash', '-c', command], cwd=ROOT)
+            run(['bash', '-c', command], cwd=ROOT,
+                env=dict(os.environ, UV_COMPILE_BYTECODE='1'))
             done.append(step)
             self.done.write_text(json.dumps(done))
 
@@ -146,7 +148,7 @@ def run_part(environment: Environment, part: str, folder: Path,
                'no:cacheprovider', f'--junitxml={report}', 'tests',
                *(f'--ignore=tests/{name}' for name in (*others, *LEFT_OUT))]
     if workers > 1:
-        command += ['-n', str(workers)]
+        command += ['-n', str(workers), '--dist', 'loadfile']
     with open(folder / f'{environment.name}-{Path(part).stem}.log',
               'w') as log:
         code = subprocess.call(command, cwd=ROOT, stdout=log,

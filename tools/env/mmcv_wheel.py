@@ -119,7 +119,8 @@ def compile_wheel(python: Path, root: Path, out: Path, log: Path,
     wheels = list(out.glob('*.whl'))
     if code != 0 or not wheels:
         old = TOO_OLD.search(log.read_text(errors='replace'))
-        fail(log, f'the build of {root.name} failed' + (
+        ended = f'was ended by signal {-code}' if code < 0 else 'failed'
+        fail(log, f'the build of {root.name} {ended}' + (
             f': the compiler is too old for this torch, which needs C++'
             f'{old.group(2)} (install a newer one, set CXX)' if old else ''))
     if not has_ops(wheels[0]):
