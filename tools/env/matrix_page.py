@@ -64,4 +64,4 @@ def failures(entries: dict, rows: list) -> list:
     lines = [f'- {entries[row["entry"]].title}: `{test}`'
              for row in rows if row['entry'] in entries
              for test in row['failures']]
-    return lines or ['Nothing.']
+    return lines or ['Nothing of what was run.']
