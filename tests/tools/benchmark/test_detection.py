@@ -49,3 +49,16 @@ def test_detectors_stand_beside_each_other(monkeypatch, capsys):
     # 41M is the published size of DETR-R50 (41.3M with its 92 classes).
     assert float(rows['DETR-R50'][0]) == pytest.approx(41.5, rel=0.01)
     assert rows['DETR-R50'][3] == rows['RetinaNet-R50'][4] == '1.00'
+
+
+def test_checks_of_annotations_stand_beside_plain_reading(monkeypatch,
+                                                          capsys):
+    monkeypatch.setattr(sys, 'argv', [
+        'annotation_checks.py', '--images', '20', '--boxes', '100',
+        '--classes', '3', '--repeats', '1'])
+    runpy.run_path(str(TOOLS / 'annotation_checks.py'), run_name='__main__')
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[-4].startswith('20 images, 100 boxes')
+    mmdet, ours, checks = (float(re.search(r'[\d.]+(?= s)', line)[0])
+                           for line in lines[-3:])
+    assert 0 <= checks <= ours
