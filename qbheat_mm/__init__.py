@@ -45,7 +45,7 @@ def _require_toolboxes() -> None:
 
 if not _mends_the_environment():
     _require_toolboxes()
-    from . import compat, datasets, engine, models  # noqa: F401
+    from . import compat, datasets, engine, evaluation, models  # noqa: F401
     from .model_index import register_with_mmpretrain
 
     register_with_mmpretrain()

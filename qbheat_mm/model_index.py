@@ -27,10 +27,30 @@ def register_with_mmpretrain() -> None:
     ModelHub._register_mmpretrain_models = classmethod(register_all)
 
 
+def find_config(name: str) -> str | None:
+    """The file of one of our configurations.
+
+    Args:
+        name (str): As ``'qbheat_mf-285m_8xb128-amp-coslr-100e_in1k'``.
+
+    Returns:
+        str | None: None where there is none of that name.
+    """
+    root = _root()
+    found = [] if root is None or '/' in name else sorted(
+        file for file in (root / 'configs').rglob('*.py')
+        if file.stem == name and '_base_' not in file.parts)
+    return str(found[0]) if found else None
+
+
 def _register() -> None:
-    """Read the index of the wheel or, without an installation, the source."""
-    for root in (PACKAGE / '.mim', PACKAGE.parent):
-        if (root / 'model-index.yml').is_file():
-            ModelHub.register_model_index(
-                root / 'model-index.yml', config_prefix=root)
-            return
+    root = _root()
+    if root is not None:
+        ModelHub.register_model_index(
+            root / 'model-index.yml', config_prefix=root)
+
+
+def _root() -> Path | None:
+    """Where the index is, of the wheel or, not installed, of the source."""
+    return next((root for root in (PACKAGE / '.mim', PACKAGE.parent)
+                 if (root / 'model-index.yml').is_file()), None)

@@ -53,12 +53,16 @@ def describe_backbone(checkpoint: Any) -> str:
     Returns:
         str: ``"MobileFormer(arch='mf-285m')"``, or ``''`` if unknown.
     """
-    for backbone in _find(_settings(checkpoint), 'backbone'):
-        known = ', '.join(f'{key}={backbone[key]!r}'
-                          for key in ('arch', 'depth')
-                          if isinstance(backbone.get(key), str | int))
-        return f"{backbone.get('type', '')}({known})"
+    for backbone in find_settings(settings_of(checkpoint), 'backbone'):
+        return name_backbone(backbone)
     return ''
+
+
+def name_backbone(settings: Mapping) -> str:
+    """Name a backbone by its settings, as ``"ResNet(depth=50)"``."""
+    known = ', '.join(f'{key}={settings[key]!r}' for key in ('arch', 'depth')
+                      if isinstance(settings.get(key), str | int))
+    return f"{settings.get('type', '')}({known})"
 
 
 def trained_pixels(checkpoint: Any) -> Pixels | None:
@@ -68,7 +72,12 @@ def trained_pixels(checkpoint: Any) -> Pixels | None:
         Pixels | None: None where the checkpoint does not say so, as one of
         another program.
     """
-    for given in _find(_settings(checkpoint), 'data_preprocessor'):
+    return pixels_in(settings_of(checkpoint))
+
+
+def pixels_in(settings: Any) -> Pixels | None:
+    """The pixels that the settings of a run ask for, None if they do not."""
+    for given in find_settings(settings, 'data_preprocessor'):
         mean, std = given.get('mean') or (), given.get('std') or ()
         rgb = any(given.get(key) is True for key in ('bgr_to_rgb', 'to_rgb'))
         try:
@@ -117,23 +126,28 @@ def require_pixels(trained: Pixels | None, given: Pixels | None,
         f'to_rgb in mmpretrain), or, if that is meant, {way_out}')
 
 
-def _settings(checkpoint: Any) -> dict:
+def settings_of(checkpoint: Any) -> dict:
+    """The configuration inside a checkpoint, as far as it is plain.
+
+    Returns:
+        dict: Empty where there is none.
+    """
     meta = checkpoint.get('meta') if isinstance(checkpoint, Mapping) else None
     if not isinstance(meta, Mapping):
         return {}
     return read_settings(meta.get('refused_cfg', meta.get('cfg')))
 
 
-def _find(settings: Any, name: str) -> Iterator[dict]:
+def find_settings(settings: Any, name: str) -> Iterator[dict]:
     """Dictionaries of a name, those of the model before others."""
     if not isinstance(settings, dict):
         return
     if isinstance(settings.get('model'), dict):
-        yield from _find(settings['model'], name)
+        yield from find_settings(settings['model'], name)
     if isinstance(settings.get(name), dict):
         yield settings[name]
     for value in settings.values():
-        yield from _find(value, name)
+        yield from find_settings(value, name)
 
 
 def _brief(values: tuple[float, ...]) -> str:

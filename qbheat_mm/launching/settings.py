@@ -39,7 +39,7 @@ def read_config(path: str, options: dict | None = None) -> Config:
         UserError: If the file does not exist or run, an option does not fit,
             a value is impossible, or nothing reads a name.
     """
-    cfg = _parse(path)
+    cfg = parse_config(path)
     if toolbox(cfg) == 'mmpretrain':
         _set_loader_defaults(cfg)
     if options:
@@ -107,7 +107,7 @@ def _given(setting: str, options: dict) -> bool:
                for option in options)
 
 
-def _parse(path: str) -> Config:
+def parse_config(path: str) -> Config:
     """Run a configuration file and those that it inherits from.
 
     Raises:

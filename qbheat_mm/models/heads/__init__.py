@@ -1,4 +1,5 @@
 """Heads: where a loss is computed."""
+from .embedding_head import EmbeddingHead
 from .qbheat_head import QBHeatPretrainHead
 
-__all__ = ['QBHeatPretrainHead']
+__all__ = ['EmbeddingHead', 'QBHeatPretrainHead']

@@ -1,0 +1,56 @@
+# Copyright (c) QB-Heat MM authors. All rights reserved.
+"""Embeddings of images by one call."""
+import os
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from ..evaluation.embedding import Embeddings, embed_batches, list_images
+from ..evaluation.encoder import Encoder
+from .encoder import load_encoder
+
+
+def embed(encoder: Encoder | str,
+          images: Any,
+          pool: str = 'avg',
+          size: int | Sequence[int] | None = None,
+          batch_size: int = 64,
+          workers: int = 0) -> Embeddings:
+    """Turn images into vectors.
+
+    Args:
+        encoder (Encoder | str): As :func:`load_encoder` gives it, or a
+            checkpoint.
+        images (Any): A file, a folder (also nested), an array or tensor, a
+            picture of PIL, or a sequence of these. Arrays are RGB, uint8,
+            (H, W, 3) or a batch (N, H, W, 3); tensors (3, H, W) or
+            (N, 3, H, W). A file that cannot be decoded is named in a
+            warning and left out.
+        pool (str): ``'avg'``, ``'token'``, ``'avg+token'`` or ``'max'``, see
+            :meth:`Encoder.pool`. Defaults to 'avg'.
+        size (int | Sequence[int], optional): Side, or height and width, that
+            images are scaled to cover and cropped to; 0 keeps the size of
+            each, rounded to multiples of 32. By default the size of the
+            training, or 224.
+        batch_size (int): Images at a time. Defaults to 64.
+        workers (int): Processes that decode files. Defaults to 0, none.
+
+    Returns:
+        Embeddings: In the order of the images.
+
+    Raises:
+        FileNotFoundError: If there is no such checkpoint.
+        UserError: If there is no image, or an argument is impossible.
+
+    Examples:
+        >>> found = embed('epoch_100.pth', 'my_images', pool='avg+token')
+        >>> np.savez('x.npz', embeddings=found.embeddings, files=found.files)
+    """
+    encoder = load_encoder(encoder) if isinstance(
+        encoder, str | os.PathLike) else encoder
+    parts = list(embed_batches(
+        encoder, list_images(images), pool, size, batch_size, workers))
+    return Embeddings(
+        np.concatenate([vectors for _, vectors in parts]),
+        [name for names, _ in parts for name in names])

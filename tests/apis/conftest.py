@@ -1,0 +1,97 @@
+# Copyright (c) QB-Heat MM authors. All rights reserved.
+"""Checkpoints of a tiny encoder, and folders of red and of blue images."""
+import copy
+import importlib
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from mmengine.config import Config
+from mmengine.registry import MODELS, DefaultScope, init_default_scope
+from PIL import Image
+
+import qbheat_mm  # noqa: F401
+
+TOOLS = Path(__file__).parents[2] / 'tools'
+MEAN, STD = [120., 110., 100.], [60., 50., 40.]
+ARCH = dict(stem=8, tokens=(3, 16),
+            stages=[[('lite', 8, 8)], [('mf-down', 16, 12), ('mf', 24, 12)]],
+            conv=20)
+MODEL = dict(
+    type='QBHeat',
+    data_preprocessor=dict(type='SelfSupDataPreprocessor', mean=MEAN, std=STD,
+                           to_rgb=True),
+    backbone=dict(type='MobileFormer', arch=ARCH),
+    predictor=dict(type='QBHeatPredictor', in_channels=20, embed_dims=12),
+    neck=dict(type='QBHeatDecoder', embed_dims=12, depth=1, num_heads=2,
+              patch_size=4),
+    head=dict(type='QBHeatPretrainHead', patch_size=4))
+LOADER = dict(dataset=dict(pipeline=[
+    dict(type='RandomResizedCrop', scale=32)]))
+COLOURS = dict(blue=(20, 30, 220), red=(210, 40, 30))
+
+
+def settings_of(model=MODEL, **others):
+    """The settings of a run as mmengine writes them."""
+    return dict(default_scope='mmpretrain', model=copy.deepcopy(model),
+                train_dataloader=LOADER, **others)
+
+
+def write_checkpoint(path, model, settings):
+    """A checkpoint of random weights, and what was saved."""
+    torch.manual_seed(0)
+    init_default_scope('mmpretrain')
+    network = MODELS.build(copy.deepcopy(model))
+    network.init_weights()
+    DefaultScope._instance_dict.clear()
+    meta = dict(epoch=1, iter=10)
+    if settings is not None:
+        meta['cfg'] = settings if isinstance(settings, str) else Config(
+            settings).pretty_text
+    torch.save(dict(meta=meta, state_dict=network.state_dict()), path)
+    return network.eval()
+
+
+@pytest.fixture(scope='session')
+def checkpoint(tmp_path_factory):
+    torch.set_num_threads(1)
+    path = tmp_path_factory.mktemp('checkpoint') / 'epoch_1.pth'
+    write_checkpoint(path, MODEL, settings_of())
+    return str(path)
+
+
+@pytest.fixture(scope='session')
+def folders(tmp_path_factory):
+    """``train`` and ``val``, with six and three images of each colour."""
+    root = tmp_path_factory.mktemp('folders')
+    random = np.random.default_rng(0)
+    for split, number in (('train', 6), ('val', 3)):
+        for name, colour in COLOURS.items():
+            (root / split / name).mkdir(parents=True)
+            for i in range(number):
+                noise = random.integers(-20, 20, (40, 36 + 4 * i, 3))
+                pixels = (np.array(colour) + noise).clip(0, 255)
+                Image.fromarray(pixels.astype(np.uint8)).save(
+                    root / split / name / f'{i}.png')
+    return root
+
+
+@pytest.fixture
+def call(monkeypatch):
+    """A function that calls a tool as its command does."""
+    names = []
+
+    def call_tool(name, *arguments):
+        monkeypatch.syspath_prepend(str(TOOLS))
+        names.append(name)
+        sys.modules.pop(name, None)
+        module = importlib.import_module(name)
+        assert Path(module.__file__).parent == TOOLS
+        monkeypatch.setattr(sys, 'argv', [f'{name}.py', *map(str, arguments)])
+        module.main()
+
+    yield call_tool
+    for name in names:
+        sys.modules.pop(name, None)

@@ -1,0 +1,129 @@
+# Copyright (c) QB-Heat MM authors. All rights reserved.
+"""Embeddings of whatever holds images."""
+import logging
+
+import mmcv
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+
+from qbheat_mm.apis import embed, load_encoder
+from qbheat_mm.errors import UserError
+
+
+@pytest.fixture(scope='module')
+def encoder(checkpoint):
+    return load_encoder(checkpoint)
+
+
+@pytest.fixture
+def picture():
+    random = np.random.default_rng(1)
+    return random.integers(0, 255, (32, 32, 3), dtype=np.uint8)
+
+
+def test_a_folder(encoder, checkpoint, folders):
+    found = embed(encoder, folders / 'train')
+    assert found.embeddings.shape == (12, 20) and len(found) == 12
+    assert found.embeddings.dtype == np.float32
+    assert found.files[0] == str(folders / 'train' / 'blue' / '0.png')
+    again = embed(checkpoint, str(folders / 'train'), batch_size=5, workers=1)
+    assert again.files == found.files
+    np.testing.assert_allclose(again.embeddings, found.embeddings, atol=1e-5)
+
+
+def test_all_kinds_of_the_same_picture(encoder, picture, tmp_path):
+    file = tmp_path / 'x.png'
+    mmcv.imwrite(mmcv.rgb2bgr(picture), str(file))
+    tensor = torch.from_numpy(picture).permute(2, 0, 1)
+    kinds = [str(file), file, picture, tensor, Image.fromarray(picture),
+             picture[None], tensor[None]]
+    expected = encoder.pool(encoder(encoder.normalize(tensor[None])))[0]
+    for kind in kinds:
+        found = embed(encoder, kind)
+        np.testing.assert_allclose(
+            found.embeddings[0], expected.detach(), rtol=1e-4, atol=1e-5)
+    found = embed(encoder, kinds)
+    assert len(found) == 7 and np.ptp(found.embeddings, axis=0).max() < 1e-5
+    assert found.files == [str(file), str(file), *(
+        f'[{i}]' for i in range(2, 7))]
+
+
+def test_batches_of_any_size(encoder, picture):
+    batch = np.stack([picture, 255 - picture, picture // 2])
+    whole = embed(encoder, batch).embeddings
+    one_by_one = embed(encoder, list(batch), batch_size=1).embeddings
+    np.testing.assert_allclose(one_by_one, whole, rtol=1e-4, atol=1e-5)
+
+
+def test_sizes(encoder, picture):
+    wide = np.concatenate([picture, picture], axis=1)
+    # By default the size of the training, 32: the middle of the picture.
+    np.testing.assert_allclose(
+        embed(encoder, wide).embeddings,
+        embed(encoder, wide[:, 16:48]).embeddings, rtol=1e-5)
+    for size, shape in ((0, (32, 64)), ((32, 64), (32, 64)), (64, (64, 64))):
+        seen = []
+        handle = encoder.backbone.register_forward_pre_hook(
+            lambda _, args, seen=seen: seen.append(args[0].shape[2:]))
+        embed(encoder, wide, size=size)
+        handle.remove()
+        assert seen == [shape]
+
+
+def test_own_sizes_keep_the_order(encoder, folders):
+    files = sorted(map(str, (folders / 'train' / 'red').iterdir()))
+    found = embed(encoder, files, size=0, batch_size=4)
+    assert found.files == files
+    for file, row in zip(files, found.embeddings):
+        np.testing.assert_allclose(
+            row, embed(encoder, file, size=0).embeddings[0], atol=1e-5)
+
+
+def test_a_file_that_cannot_be_decoded_is_named(encoder, picture, tmp_path,
+                                                caplog):
+    mmcv.imwrite(picture, str(tmp_path / 'a.png'))
+    (tmp_path / 'b.png').write_bytes(
+        (tmp_path / 'a.png').read_bytes()[:500])
+    with caplog.at_level(logging.WARNING):
+        found = embed(encoder, tmp_path)
+    assert found.files == [str(tmp_path / 'a.png')]
+    with pytest.raises(UserError, match='none of 1 images could be decoded'):
+        embed(encoder, tmp_path / 'b.png')
+
+
+@pytest.mark.parametrize('images, message', [
+    ([], 'the list is empty'),
+    ('nowhere', "'nowhere' does not exist"),
+    (np.zeros((4, 4, 3)), 'float64 is no picture'),
+    (np.zeros((4, 4), np.uint8), r'shape \(4, 4\)'),
+    (torch.zeros(4, 4, 3, dtype=torch.uint8), r'shape \(4, 3, 4\)'),
+    (np.zeros((0, 4, 4, 3), np.uint8), r'shape \(0, 4, 4, 3\)'),
+    ([3], 'int is no image'),
+])
+def test_what_is_no_image_is_named(encoder, images, message):
+    with pytest.raises(UserError, match=message):
+        embed(encoder, images)
+
+
+def test_an_empty_folder_is_named(encoder, tmp_path):
+    with pytest.raises(UserError, match='holds no image'):
+        embed(encoder, tmp_path)
+
+
+@pytest.mark.parametrize('arguments, message', [
+    (dict(size=-1), 'size=-1'), (dict(size=(1, 2, 3)), 'size='),
+    (dict(size=True), 'size=True'), (dict(batch_size=0), 'batch_size=0'),
+    (dict(workers=-1), 'workers=-1'), (dict(pool='x'), "pool='x'"),
+])
+def test_impossible_arguments_are_named(encoder, picture, arguments, message):
+    with pytest.raises(UserError, match=message):
+        embed(encoder, picture, **arguments)
+
+
+def test_the_random_state_of_the_caller_stays(encoder, folders):
+    torch.manual_seed(3)
+    state = torch.get_rng_state()
+    embed(encoder, folders / 'val')
+    assert torch.equal(state, torch.get_rng_state())

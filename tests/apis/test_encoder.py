@@ -1,0 +1,155 @@
+# Copyright (c) QB-Heat MM authors. All rights reserved.
+"""Encoders from their checkpoints alone."""
+import copy
+
+import pytest
+import torch
+from mmengine.config import Config
+from mmengine.registry import DefaultScope
+
+from qbheat_mm.apis import build_encoder, load_encoder
+from qbheat_mm.errors import UserError
+
+from .conftest import MEAN, MODEL, STD, settings_of, write_checkpoint
+
+RESNET = dict(
+    type='ImageClassifier',
+    data_preprocessor=dict(mean=MEAN, std=STD, to_rgb=False),
+    backbone=dict(type='ResNet', depth=18, base_channels=4, stem_channels=4,
+                  frozen_stages=4),
+    neck=dict(type='GlobalAveragePooling'),
+    head=dict(type='LinearClsHead', num_classes=2, in_channels=32))
+
+
+def test_the_checkpoint_says_it_all(checkpoint, tmp_path):
+    expected = write_checkpoint(tmp_path / 'x.pth', MODEL, settings_of())
+    encoder = load_encoder(checkpoint)
+    assert not encoder.training
+    assert encoder.pixels.mean == tuple(MEAN)
+    assert encoder.pixels.std == tuple(STD)
+    assert encoder.pixels.rgb
+    assert encoder.size == (32, 32)
+    for name, tensor in expected.backbone.state_dict().items():
+        assert torch.equal(encoder.backbone.state_dict()[name], tensor)
+    # The features are those of the network that was trained.
+    images = torch.randint(0, 255, (2, 3, 48, 32), dtype=torch.uint8)
+    bgr = expected.data_preprocessor(
+        dict(inputs=images.flip(1), data_samples=None))['inputs']
+    features, tokens = encoder(encoder.normalize(images))
+    assert features.shape == (2, 20, 12, 8) and tokens.shape == (2, 3, 16)
+    torch.testing.assert_close(features, expected.backbone(bgr)[0])
+
+
+def test_no_global_scope_is_left_behind(checkpoint):
+    before = dict(DefaultScope._instance_dict)
+    load_encoder(checkpoint)
+    assert DefaultScope._instance_dict == before
+
+
+def test_other_backbones_and_channel_orders(tmp_path):
+    path = tmp_path / 'resnet.pth'
+    expected = write_checkpoint(path, RESNET, settings_of(RESNET))
+    encoder = load_encoder(path)
+    assert encoder.name == 'ResNet(depth=18)' and not encoder.pixels.rgb
+    images = torch.randint(0, 255, (1, 3, 64, 64), dtype=torch.uint8)
+    bgr = expected.data_preprocessor(
+        dict(inputs=images.flip(1), data_samples=None))['inputs']
+    out, = encoder(encoder.normalize(images))
+    torch.testing.assert_close(out, expected.backbone(bgr)[0])
+    assert encoder.pool((out, )).shape == (1, 32)
+    with pytest.raises(UserError, match='gives no tokens'):
+        encoder.pool((out, ), 'avg+token')
+    # Not frozen as it was in its run: it may be fine-tuned.
+    assert all(p.requires_grad for p in encoder.parameters())
+
+
+def test_pooling(checkpoint):
+    encoder = load_encoder(checkpoint)
+    features, tokens = torch.randn(2, 20, 3, 4), torch.randn(2, 3, 16)
+    outs = features, tokens
+    assert torch.equal(encoder.pool(outs), features.mean((2, 3)))
+    assert torch.equal(encoder.pool(outs, 'max'), features.amax((2, 3)))
+    assert torch.equal(encoder.pool(outs, 'token'), tokens[:, 0])
+    assert torch.equal(encoder.pool(outs, 'avg+token'), torch.cat(
+        [features.mean((2, 3)), tokens[:, 0]], 1))
+    with pytest.raises(UserError, match="pool='mean' is unknown"):
+        encoder.pool(outs, 'mean')
+
+
+def test_chosen_outputs(checkpoint):
+    encoder = load_encoder(checkpoint, out_indices=(0, 1))
+    outs = encoder(torch.zeros(1, 3, 33, 47))
+    assert [tuple(out.shape) for out in outs] == [
+        (1, 8, 17, 24), (1, 12, 9, 12)]
+
+
+def test_bare_weights_need_a_configuration(checkpoint, tmp_path):
+    bare = tmp_path / 'bare.pth'
+    weights = load_encoder(checkpoint).backbone.state_dict()
+    torch.save(weights, bare)
+    with pytest.raises(UserError, match='does not say which encoder it holds'
+                       '.*config=FILE'):
+        load_encoder(bare)
+    Config(settings_of()).dump(tmp_path / 'config.py')
+    for config in (str(tmp_path / 'config.py'), Config(settings_of())):
+        encoder = load_encoder(bare, config)
+        assert encoder.pixels.mean == tuple(MEAN)
+    with pytest.raises(UserError, match='does not fit the encoder'):
+        load_encoder(bare, 'qbheat_mf-285m_8xb128-amp-coslr-100e_in1k')
+    with pytest.raises(UserError, match="'no_such' does not exist"):
+        load_encoder(bare, 'no_such')
+
+
+def test_a_configuration_of_other_pixels_is_refused(checkpoint):
+    settings = settings_of()
+    settings['model']['data_preprocessor']['mean'] = [0., 0., 0.]
+    with pytest.raises(UserError, match='trained with other pixels'):
+        load_encoder(checkpoint, Config(settings))
+
+
+def test_a_checkpoint_that_does_not_say_its_pixels(tmp_path):
+    settings = settings_of()
+    del settings['model']['data_preprocessor']
+    write_checkpoint(tmp_path / 'x.pth', MODEL, settings)
+    with pytest.raises(UserError, match='with which mean, std'):
+        load_encoder(tmp_path / 'x.pth')
+
+
+@pytest.mark.parametrize('kind', ['subprocess.call', 'os.system', 5])
+def test_nothing_that_a_file_names_is_run(kind, tmp_path, monkeypatch):
+    monkeypatch.setattr('subprocess.call', lambda *a, **k: pytest.fail('ran'))
+    settings = settings_of()
+    settings['model']['backbone'] = dict(type=kind, args=['true'])
+    write_checkpoint(tmp_path / 'x.pth', MODEL, settings)
+    with pytest.raises(UserError, match='is not built'):
+        load_encoder(tmp_path / 'x.pth')
+
+
+def test_code_in_a_checkpoint_is_not_run(tmp_path):
+    text = Config(settings_of()).pretty_text + '\nraise SystemExit("ran")\n'
+    write_checkpoint(tmp_path / 'x.pth', MODEL, text)
+    assert load_encoder(tmp_path / 'x.pth').size == (32, 32)
+
+
+def test_settings_that_build_nothing_are_one_line(tmp_path):
+    settings = settings_of()
+    settings['model']['backbone'] = dict(type='NoSuchNet', depth=3)
+    write_checkpoint(tmp_path / 'x.pth', MODEL, settings)
+    with pytest.raises(UserError, match=r'NoSuchNet\(depth=3\) cannot be') as (
+            error):
+        load_encoder(tmp_path / 'x.pth')
+    assert '\n' not in str(error.value)
+
+
+def test_a_configuration_without_weights_asks_for_them():
+    settings = copy.deepcopy(settings_of())
+    settings['model']['backbone']['init_cfg'] = dict(
+        type='PretrainedEncoder', checkpoint=None)
+    with pytest.raises(UserError, match='no encoder weights'):
+        build_encoder(Config(settings))
+
+
+def test_our_configurations_by_name():
+    encoder = build_encoder('qbheat_mf-285m_8xb128-amp-coslr-100e_in1k')
+    assert encoder.name == "MobileFormer(arch='mf-285m')"
+    assert encoder.size == (256, 256)

@@ -1,0 +1,107 @@
+# Copyright (c) QB-Heat MM authors. All rights reserved.
+"""The metric in mmengine's runner, on two folders of images."""
+import uuid
+
+import numpy as np
+import pytest
+import torch
+from mmengine.config import Config
+from mmengine.runner import Runner
+from mmpretrain.registry import METRICS
+from PIL import Image
+
+from qbheat_mm.errors import UserError
+from qbheat_mm.evaluation import KNNAccuracy, knn_accuracy
+
+PIPELINE = [dict(type='LoadNamedImageFromFile'),
+            dict(type='Resize', scale=(16, 16)), dict(type='PackInputs')]
+MODEL = dict(
+    type='ImageClassifier',
+    data_preprocessor=dict(mean=[127.5] * 3, std=[64.] * 3, to_rgb=True),
+    backbone=dict(
+        type='MobileFormer', out_indices=(-2, -1),
+        arch=dict(stem=4, tokens=(2, 8), stages=[[('mf-down', 8, 8)]],
+                  conv=12)),
+    neck=dict(type='PoolWithToken'), head=dict(type='EmbeddingHead'))
+
+
+@pytest.fixture(scope='module')
+def data(tmp_path_factory):
+    """Six images to learn from and four to classify, of two colours."""
+    root = tmp_path_factory.mktemp('knn')
+    random = np.random.default_rng(0)
+    for split, number in (('train', 3), ('val', 2)):
+        for name, level in (('dark', 40), ('light', 200)):
+            (root / split / name).mkdir(parents=True)
+            for i in range(number):
+                pixels = level + random.integers(-30, 30, (20, 20, 3))
+                Image.fromarray(pixels.astype(np.uint8)).save(
+                    root / split / name / f'{i}.png')
+    return root
+
+
+def run(data, work_dir, **metric):
+    parts = [dict(type='NamedImageFolder', data_root=str(data / split),
+                  pipeline=PIPELINE) for split in ('train', 'val')]
+    runner = Runner.from_cfg(Config(dict(
+        default_scope='mmpretrain', model=MODEL, work_dir=str(work_dir),
+        experiment_name=uuid.uuid4().hex, randomness=dict(seed=0),
+        test_dataloader=dict(
+            batch_size=4, num_workers=0,
+            sampler=dict(type='DefaultSampler', shuffle=False),
+            collate_fn=dict(type='default_collate'),
+            dataset=dict(type='ConcatDataset', datasets=parts)),
+        test_cfg=dict(), test_evaluator=dict(type='KNNAccuracy', **metric))))
+    return runner
+
+
+def embeddings_of(runner):
+    """Embeddings and labels of all images, without the metric."""
+    runner.model.eval()
+    loader, rows, labels = runner.test_dataloader, [], []
+    for batch in loader:
+        batch = runner.model.data_preprocessor(batch, False)
+        with torch.no_grad():
+            rows.append(runner.model.extract_feat(batch['inputs'])[-1])
+        labels += [int(s.gt_label) for s in batch['data_samples']]
+    return torch.cat(rows), torch.tensor(labels)
+
+
+def test_images_of_the_bank_classify_the_others(data, tmp_path):
+    runner = run(data, tmp_path, bank=str(data / 'train'), k=2)
+    metrics = runner.test()
+    rows, labels = embeddings_of(runner)
+    assert len(rows) == 10
+    expected = knn_accuracy(rows[:6], labels[:6], rows[6:], labels[6:], k=2)
+    assert metrics == {'knn/top1': pytest.approx(expected)}
+    assert expected == 100  # dark and light even a random encoder tells
+
+
+def test_each_image_by_all_the_others(data, tmp_path):
+    runner = run(data, tmp_path, k=4)
+    rows, labels = embeddings_of(runner)
+    assert runner.test()['knn/top1'] == pytest.approx(
+        knn_accuracy(rows, labels, k=4))
+
+
+def test_it_is_in_the_registry_of_mmpretrain():
+    assert METRICS.get('KNNAccuracy') is KNNAccuracy
+
+
+def test_a_bank_of_nothing_is_named(data, tmp_path):
+    with pytest.raises(UserError, match="0 of 10 images lie in bank='else"):
+        run(data, tmp_path, bank='elsewhere').test()
+
+
+def test_a_head_without_embeddings_is_named():
+    with pytest.raises(UserError, match='EmbeddingHead'):
+        KNNAccuracy().process([], [dict(gt_label=1)])
+
+
+def test_the_head_wants_pooled_features(data, tmp_path):
+    runner = run(data, tmp_path)
+    runner.model.neck = None
+    with pytest.raises(UserError, match='model.neck'):
+        runner.test()
+    with pytest.raises(UserError, match='nothing to train'):
+        runner.model.head.loss(None, None)

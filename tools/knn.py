@@ -1,0 +1,93 @@
+# Copyright (c) QB-Heat MM authors. All rights reserved.
+"""Accuracy of the nearest neighbours of an encoder's embeddings.
+
+The images of VAL are classified by the 20 images of TRAIN that are nearest
+by cosine similarity. Nothing is trained. Both are folders of classes, as
+FOLDER/CLASS/image.jpg.
+"""
+import argparse
+
+import mmengine
+import torch
+from mmengine.utils import ProgressBar
+
+from qbheat_mm.apis import build_encoder, load_encoder
+from qbheat_mm.errors import UserError
+from qbheat_mm.evaluation import Encoder, knn_of_folders, labelled_folder
+from qbheat_mm.evaluation.knn import TEMPERATURE, K
+from qbheat_mm.launching import count, read_config, report_user_errors
+from qbheat_mm.launching.command_line import KeyValueAction
+from qbheat_mm.launching.embedding_tool import (
+    add_embedding_arguments,
+    embedding_options,
+)
+
+
+def parse_args() -> argparse.Namespace:
+    """Read the command line."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument(
+        'encoder', help='checkpoint, or a configuration (.py), whose encoder '
+        'is initialised as its model.backbone.init_cfg says')
+    parser.add_argument('train', help='folder of classes: the neighbours')
+    parser.add_argument(
+        'val', nargs='?', help='folder of classes: what is classified; by '
+        'default TRAIN, each image by all the others')
+    parser.add_argument(
+        '--k', type=count, default=K, help=f'neighbours; defaults to {K}')
+    parser.add_argument(
+        '--temperature', type=float, default=TEMPERATURE,
+        help=f'of their weights; defaults to {TEMPERATURE}')
+    parser.add_argument(
+        '--seed', type=int, default=0,
+        help='of an encoder that the configuration leaves random; defaults '
+        'to 0')
+    parser.add_argument(
+        '--out', metavar='FILE.json', help='write the number, too')
+    parser.add_argument(
+        '--cfg-options', nargs='+', action=KeyValueAction,
+        metavar='KEY=VALUE',
+        help='settings that replace those of the configuration')
+    add_embedding_arguments(parser)
+    return parser.parse_args()
+
+
+def find_encoder(args: argparse.Namespace) -> Encoder:
+    """The encoder of a checkpoint or of a configuration.
+
+    Raises:
+        UserError: If it cannot be had.
+    """
+    if args.encoder.endswith('.py'):
+        torch.manual_seed(args.seed)
+        cfg = read_config(args.encoder, args.cfg_options)
+        return build_encoder(cfg, args.encoder).to(args.device)
+    if args.cfg_options:
+        raise UserError("--cfg-options change a configuration, and "
+                        f"'{args.encoder}' is none")
+    return load_encoder(args.encoder, device=args.device)
+
+
+def main() -> None:
+    """Embed and classify."""
+    args = parse_args()
+    train = labelled_folder(args.train)
+    val = args.val and labelled_folder(args.val, train.classes)
+    encoder = find_encoder(args)
+    bar = ProgressBar(len(train) + (len(val) if val else 0))
+    top1 = knn_of_folders(encoder, train, val or None, args.k,
+                          args.temperature, watch=bar.update,
+                          **embedding_options(args))
+    print(f'\nk-NN accuracy: {top1:.2f} % (k={args.k}, '
+          f'temperature={args.temperature}, pool={args.pool}) of '
+          f'{len(val or train)} images by {len(train)} of '
+          f'{len(train.classes)} classes, {encoder.name}')
+    if args.out:
+        mmengine.dump(dict(
+            top1=top1, k=args.k, temperature=args.temperature,
+            pool=args.pool, encoder=args.encoder, train=args.train,
+            val=args.val), args.out)
+
+
+if __name__ == '__main__':
+    report_user_errors(main)
