@@ -33,6 +33,7 @@ def test_what_mmengine_writes_is_plain_and_read_as_it_is(name):
     'a = 9 ** 9 ** 9', 'a = "x" * 10 ** 12', 'a = b.c', 'a = b[0]',
     "_base_ = 'other.py'", '_base_ = [open("flag", "w")]',
     "a = '{{$NOT_SET:x}}'", "a = ['\\{{$X:', ', open(1), ', '}}']",
+    "a = ['\\{{$NOT_SET:',',}}open(1)#'\n]",
     'a = 1 # \r import os', 'a = (', 'a = 1\0', 'a = "\ud800"', 5, None,
     '[' * 9999 + ']' * 9999,
     "model = dict(type='os.system', command='touch flag')",
