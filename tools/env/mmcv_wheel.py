@@ -111,7 +111,7 @@ def compile_wheel(python: Path, root: Path, out: Path, log: Path,
                   env: dict) -> Path:
     """Build the source tree ``root`` into the one wheel of ``out``."""
     say('mmcv: building the operators from source, once for this machine:'
-        ' 3 to 15 minutes on 2 cores, shorter on more')
+        ' minutes, the fewer the more cores are free')
     say(f'mmcv: the compiler\'s words go to {log}')
     code = watch([str(python), '-m', 'pip', 'wheel', '-v', '--no-deps',
                   '--no-build-isolation', '--no-cache-dir',
