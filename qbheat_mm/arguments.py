@@ -109,6 +109,16 @@ RATE = Rule('a number from 0 to less than 1',
 BOOL = Rule('True or False', lambda v: isinstance(v, bool))
 TEXT = Rule('text', lambda v: isinstance(v, str))
 MAPPING = Rule('a dict', lambda v: hasattr(v, 'keys'))
+#: What would be taken letter by letter if it were iterated over.
+TEXTS = Rule('a list of texts', lambda v: is_list(v) and all(
+    map(TEXT.holds, v)))
+TEXT_OR_TEXTS = Rule('a text that is not empty or a list of texts', lambda v: (
+    isinstance(v, str) and v != '') or TEXTS.holds(v))
+
+
+def as_texts(value: str | Sequence[str]) -> tuple[str, ...]:
+    """What :data:`TEXT_OR_TEXTS` allows, as a tuple."""
+    return (value, ) if isinstance(value, str) else tuple(value)
 
 
 def multiple(name: str, value: int, of: str, unit: int) -> None:

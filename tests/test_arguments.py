@@ -24,10 +24,19 @@ from qbheat_mm.errors import UserError
     (several(rules.NATURAL, 2), [[0, 1]], [[0], [0, 1, 2]]),
     (either(rules.NATURAL, rules.TEXT), [0, 'a'], [-1, None]),
     (rules.one_of('a', 1), ['a', 1], ['b', True, 1.]),
+    (rules.TEXTS, [[], ['a'], ('', )], ['a', '', None, [1], {'a': 1}]),
+    (rules.TEXT_OR_TEXTS, ['a', ['a', 'b'], ('', ), []],
+     ['', None, [1], 3, {'a': 1}]),
 ])
 def test_what_a_rule_allows(rule, good, wrong):
     assert all(map(rule.holds, good))
     assert not any(map(rule.holds, wrong))
+
+
+def test_a_text_is_one_and_no_list_of_letters():
+    assert rules.as_texts('head.') == ('head.', )
+    assert rules.as_texts(['a', 'b']) == ('a', 'b')
+    assert rules.as_texts(()) == ()
 
 
 class Part:

@@ -125,6 +125,12 @@ def check_classes(names: Sequence[str], classes: Sequence[str],
         allow_subset (bool): Whether other categories are left out on purpose.
         report (Report): Gets what differs.
     """
+    if isinstance(classes, str):
+        report.add(
+            STOPS, f'metainfo.classes={classes!r} of the dataset is one text '
+            'and no list', way_out=f'write ({classes!r}, ) with a comma for '
+            'a single class, or a file with a name in each line')
+        return
     classes = list(classes)
     found = [name for name in names if name in classes or not allow_subset]
     if found == classes:

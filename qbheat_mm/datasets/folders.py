@@ -7,6 +7,7 @@ from mmengine.logging import print_log
 from mmpretrain.datasets import CustomDataset, ImageNet
 from mmpretrain.registry import DATASETS
 
+from ..arguments import TEXT_OR_TEXTS, as_texts, checked, optional
 from ..errors import UserError
 from .endings import Folder, image_endings
 
@@ -14,9 +15,11 @@ from .endings import Folder, image_endings
 class _NamedFolder:
     """What :class:`NamedImageFolder` and :class:`NamedImageNet` share."""
 
+    @checked(extensions=optional(TEXT_OR_TEXTS))
     def __init__(self, *args, extensions=None, **kwargs) -> None:
         super().__init__(
-            *args, extensions=extensions or image_endings(), **kwargs)
+            *args, extensions=as_texts(extensions or image_endings()),
+            **kwargs)
 
     def load_data_list(self) -> list[dict]:
         """Read the list of images, from a file where one is given.
@@ -111,8 +114,8 @@ class NamedImageFolder(_NamedFolder, CustomDataset):
 
     Args:
         *args: Of ``CustomDataset``.
-        extensions (Sequence[str], optional): Endings of images; by default
-            all that can be decoded.
+        extensions (str | Sequence[str], optional): Endings of images; by
+            default all that can be decoded.
         **kwargs: Of ``CustomDataset``.
     """
 

@@ -14,6 +14,7 @@ from qbheat_mm.annotations import (
     read_annotations,
     size_loader,
 )
+from qbheat_mm.arguments import BOOL, checked
 from qbheat_mm.errors import UserError
 from qbheat_mm.utils.places import is_local
 
@@ -42,6 +43,7 @@ class MatchedCocoDataset(CocoDataset):
         **kwargs: Of ``CocoDataset``.
     """
 
+    @checked(allow_subset=BOOL, unlabelled=BOOL)
     def __init__(self,
                  *args,
                  allow_subset: bool = False,

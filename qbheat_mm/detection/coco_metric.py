@@ -5,6 +5,7 @@ from mmdet.registry import METRICS
 from mmengine.fileio import get_local_path
 
 from qbheat_mm.annotations import check_annotations, read_annotations
+from qbheat_mm.arguments import BOOL, TEXT, checked, optional
 
 from .coco_api import index
 
@@ -25,6 +26,7 @@ class MatchedCocoMetric(CocoMetric):
         **kwargs: Of ``CocoMetric``.
     """
 
+    @checked(ann_file=optional(TEXT), sort_categories=BOOL)
     def __init__(self,
                  ann_file: str | None = None,
                  sort_categories: bool = False,

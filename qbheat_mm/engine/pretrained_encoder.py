@@ -7,6 +7,7 @@ from mmengine.model.weight_init import update_init_info
 from mmengine.registry import WEIGHT_INITIALIZERS
 from torch import Tensor, nn
 
+from ..arguments import BOOL, TEXT, checked, optional
 from ..compat import load_checkpoint
 from ..errors import UserError
 from .matching import compare, find_prefix
@@ -38,6 +39,7 @@ class PretrainedEncoder:
             False.
     """
 
+    @checked(checkpoint=optional(TEXT), allow_other_pixels=BOOL)
     def __init__(self,
                  checkpoint: str | None = None,
                  allow_other_pixels: bool = False) -> None:

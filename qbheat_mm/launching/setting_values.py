@@ -6,6 +6,7 @@ trains nothing, a negative deviation turns images into negatives) or fail far
 from the cause. Our own parts check their arguments themselves.
 """
 import logging
+import os.path as osp
 import re
 from collections.abc import Iterator, Mapping
 from math import inf
@@ -25,6 +26,7 @@ from ..arguments import (
     RATE,
     SHARE,
     TEXT,
+    TEXTS,
     Rule,
     either,
     is_int,
@@ -56,6 +58,9 @@ SIDES = either(
 LEVEL = Rule('a level of logging as INFO', lambda value: is_int(value) or (
     isinstance(value, str)
     and isinstance(logging.getLevelName(value.upper()), int)))
+CLASSES = Rule("a list of names, as ('first', ) with a comma, or a file with "
+               'a name in each line', lambda value: TEXTS.holds(value) or (
+                   isinstance(value, str) and osp.isfile(value)))
 PRIORITY = Rule('an integer from 0 to 100 or a name as NORMAL', lambda value: (
     is_int(value) and 0 <= value <= 100) or isinstance(value, Priority) or (
     isinstance(value, str) and value.upper() in Priority.__members__))
@@ -87,7 +92,11 @@ RULES = {
     '*.dataset.(data_root|ann_file)': optional(TEXT),
     '*.dataset.(test_mode|serialize_data|lazy_init|with_label)': BOOL,
     '*.dataset.indices': optional(either(INT, several(INT))),
-    '*.dataset.metainfo': optional(MAPPING),
+    '*.(metainfo|filter_cfg|backend_args)': optional(MAPPING),
+    '*.(metainfo|dataset).classes': optional(CLASSES),
+    '*.(meta_keys|algorithm_keys)': TEXTS,
+    '*.filter_cfg.filter_empty_gt': BOOL,
+    '*.filter_cfg.min_size': NOT_NEGATIVE,
     # loops
     'train_cfg.(max_epochs|max_iters|val_interval)': POSITIVE_INT,
     'train_cfg.val_begin': NATURAL,

@@ -142,6 +142,9 @@ def test_chosen_images_and_places(train, image_folder):
 def test_wrong_settings_are_named(train):
     with pytest.raises(UserError, match="'middle' is not one of top_left"):
         AnalysisHook(places=['middle'])
+    with pytest.raises(UserError, match="'middle' is not one of top_left"):
+        AnalysisHook(places='middle')
+    assert AnalysisHook(places='center').places == ('center', )
     with pytest.raises(UserError, match='interval=0'):
         AnalysisHook(interval=0)
     with pytest.raises(UserError, match='model.type is ImageClassifier'):

@@ -40,6 +40,13 @@ def stop(content, **kwargs):
     return line
 
 
+@pytest.mark.parametrize('allow_subset', [False, True])
+def test_one_name_is_no_list_of_classes(content, allow_subset):
+    # As in classes=('cup') without the comma: 'u' is in it, and is no class.
+    line = stop(content, classes='cup', allow_subset=allow_subset)
+    assert "metainfo.classes='cup'" in line and "write ('cup', )" in line
+
+
 def lines(report):
     return [str(finding) for finding in report.findings]
 

@@ -50,6 +50,15 @@ def test_flat_and_nested_folders_of_all_formats(tmp_path, told):
     assert not told
 
 
+def test_one_ending_is_no_list_of_letters(tmp_path, told):
+    fill(tmp_path, 'a.jpg', 'b.png', 'c.webp')
+    for endings in ('.jpg', ['.jpg']):
+        assert names(build(tmp_path, extensions=endings), tmp_path) == [
+            'a.jpg']
+    with pytest.raises(UserError, match='extensions=5 must be'):
+        build(tmp_path, extensions=5)
+
+
 def test_the_rest_is_counted(tmp_path, told):
     fill(tmp_path, 'a.jpg', 'b.txt', 'c/d.txt', 'c/e.xyz', '.hidden/f.jpg')
     (tmp_path / 'g.jpg').symlink_to('nowhere.jpg')

@@ -223,8 +223,22 @@ def test_a_checkpoint_that_lacks_tensors_is_refused_unless_allowed(tmp_path):
     assert '2 missing (head.weight, head.bias)' in message
     # Its encoder is there: the user is told how to take that alone.
     assert 'model.backbone.init_cfg.checkpoint instead of load_from' in message
-    train(tmp_path, hooks=[dict(MATCH, allow_missing=['head.'])],
-          load_from=str(file))
+    for allowed in (['head.'], 'head.'):
+        train(tmp_path, hooks=[dict(MATCH, allow_missing=allowed)],
+              load_from=str(file))
+
+
+def test_a_name_that_may_be_absent_is_no_list_of_letters(tmp_path):
+    # Each name of the model begins with one of the letters of 'head.b'.
+    file = tmp_path / 'part.pth'
+    torch.save(dict(state_dict={'head.bias': torch.zeros(1)}), file)
+    message = refusal(tmp_path, hooks=[dict(MATCH, allow_missing='head.b')],
+                      load_from=str(file))
+    assert '3 missing' in message
+    for wrong in ('', None, 1, [1], dict(head=1)):
+        message = refusal(tmp_path, hooks=[dict(MATCH, allow_missing=wrong)],
+                          load_from=str(file))
+        assert 'CheckpointMatchHook: allow_missing=' in message
 
 
 @pytest.mark.parametrize('change,words', [

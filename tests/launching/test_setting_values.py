@@ -36,10 +36,13 @@ BASE = dict(
         batch_size=2, num_workers=2, drop_last=True, persistent_workers=True,
         sampler=dict(type='DefaultSampler', shuffle=True),
         dataset=dict(
-            type='CocoDataset', data_root='a', ann_file='b.json', pipeline=[
+            type='CocoDataset', data_root='a', ann_file='b.json',
+            metainfo=dict(classes=('a', 'b')),
+            filter_cfg=dict(filter_empty_gt=True, min_size=32), pipeline=[
                 dict(type='RandomResizedCrop', scale=224),
                 dict(type='RandomFlip', prob=.5),
-                dict(type='Resize', scale=(1333, 800), keep_ratio=True)])),
+                dict(type='Resize', scale=(1333, 800), keep_ratio=True),
+                dict(type='PackDetInputs', meta_keys=('img_id', ))])),
     val_evaluator=dict(type='Accuracy', topk=(1, 5)),
     train_cfg=dict(type='EpochBasedTrainLoop', max_epochs=2, val_interval=1),
     optim_wrapper=dict(
@@ -73,6 +76,12 @@ WRONG = {
     'train_dataloader.sampler.shuffle': SWITCH,
     'train_dataloader.dataset': (1, 'a', None),
     'train_dataloader.dataset.data_root': (1, ['a']),
+    'train_dataloader.dataset.metainfo': (1, 'a', ['a']),
+    'train_dataloader.dataset.metainfo.classes': ('a', 1, [1], {}),
+    'train_dataloader.dataset.filter_cfg': (1, 'a'),
+    'train_dataloader.dataset.filter_cfg.filter_empty_gt': SWITCH,
+    'train_dataloader.dataset.filter_cfg.min_size': (-1, 'a', None),
+    'train_dataloader.dataset.pipeline.3.meta_keys': ('img_id', 1, [1], None),
     'train_dataloader.dataset.pipeline': (1, 'a', None),
     'train_dataloader.dataset.pipeline.0.scale': (
         0, -1, 'a', 2.5, [1, 2, 3], [0, 1]),
@@ -171,6 +180,8 @@ def test_wrong_values_are_named_with_what_is_allowed(setting):
 
 
 @pytest.mark.parametrize('setting, value', [
+    ('train_dataloader.dataset.metainfo.classes', __file__),
+    ('train_dataloader.dataset.filter_cfg', None),
     ('train_dataloader', None), ('param_scheduler', None),
     ('param_scheduler', dict(type='ConstantLR')), ('custom_hooks', None),
     ('optim_wrapper.clip_grad', None),

@@ -8,6 +8,7 @@ from mmcv.transforms import LoadImageFromFile
 from mmengine.logging import print_log
 from mmengine.registry import TRANSFORMS as MMENGINE_TRANSFORMS
 
+from ...arguments import BOOL, checked, one_of
 from ...errors import UserError
 from ...registry import TRANSFORMS
 from ..declared_size import check_declared_size
@@ -46,20 +47,17 @@ class LoadNamedImageFromFile(LoadImageFromFile):
         **kwargs: As in mmcv: ``backend_args``.
     """
 
+    @checked(
+        to_float32=BOOL,
+        color_type=one_of(None, *imread_flags),
+        imdecode_backend=one_of(None, *supported_backends),
+        ignore_empty=one_of(False, True, 'damage'))
     def __init__(self,
                  to_float32: bool = False,
                  color_type: str | None = None,
                  imdecode_backend: str | None = 'cv2',
                  ignore_empty: bool | str = False,
                  **kwargs) -> None:
-        for name, value, known in (
-                ('color_type', color_type, (None, *imread_flags)),
-                ('imdecode_backend', imdecode_backend,
-                 (None, *supported_backends)),
-                ('ignore_empty', ignore_empty, (False, True, 'damage'))):
-            if value not in known:
-                raise UserError(f'{name}={value!r} of the loading transform '
-                                f'is not one of {list(known)}')
         super().__init__(
             to_float32=to_float32, color_type=color_type or 'color',
             imdecode_backend=imdecode_backend, **kwargs)

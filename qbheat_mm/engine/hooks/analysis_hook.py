@@ -13,6 +13,13 @@ from ...analysis.direction_loss import direction_losses
 from ...analysis.pixels import PixelSpace
 from ...analysis.reconstruction import PLACES, paint, strips, trained_places
 from ...analysis.spectrum import describe_predictor
+from ...arguments import (
+    POSITIVE_INT,
+    TEXT_OR_TEXTS,
+    as_texts,
+    checked,
+    optional,
+)
 from ...errors import UserError
 from ...models.selfsup import QBHeat
 from ...utils.images import find_images, load_images
@@ -38,12 +45,12 @@ class AnalysisHook(Hook):
 
     Args:
         interval (int): Epochs between two looks. Defaults to 1.
-        images (Sequence[str], optional): Files and folders to look at,
+        images (str | Sequence[str], optional): Files and folders to look at,
             scaled and cropped to the size of the training images. By default
             the first images of the first batch of this run, as augmented
             (those of a resumed run are others).
         num_images (int): How many images. Defaults to 4.
-        places (Sequence[str]): Places of the visible quarter in the
+        places (str | Sequence[str]): Places of the visible quarter in the
             pictures; those that the model is not trained on are left out.
             Defaults to ('top_left', 'center').
 
@@ -51,20 +58,24 @@ class AnalysisHook(Hook):
         UserError: An unknown place; an interval or number below 1.
     """
 
+    @checked(
+        interval=POSITIVE_INT,
+        images=optional(TEXT_OR_TEXTS),
+        num_images=POSITIVE_INT,
+        places=TEXT_OR_TEXTS)
     def __init__(self,
                  interval: int = 1,
-                 images: Sequence[str] | None = None,
+                 images: str | Sequence[str] | None = None,
                  num_images: int = 4,
-                 places: Sequence[str] = ('top_left', 'center')) -> None:
+                 places: str | Sequence[str] = ('top_left', 'center')
+                 ) -> None:
+        places = as_texts(places)
         unknown = set(places) - set(PLACES)
         if unknown:
             raise UserError(f'AnalysisHook: place {sorted(unknown)[0]!r} is '
                             f'not one of {", ".join(PLACES)}')
-        if interval < 1 or num_images < 1:
-            raise UserError(f'AnalysisHook: interval={interval} and '
-                            f'num_images={num_images} must be at least 1')
         self.interval = interval
-        self.files = images
+        self.files = None if images is None else as_texts(images)
         self.num_images = num_images
         self.places = places
         self.inputs = None
@@ -82,8 +93,7 @@ class AnalysisHook(Hook):
                 f'model.type is {type(model).__name__}: take the hook out of '
                 'custom_hooks')
         if self.files is not None:
-            files = [self.files] if isinstance(self.files, str) else self.files
-            self.files = find_images(files)[:self.num_images]
+            self.files = find_images(self.files)[:self.num_images]
 
     def before_train_iter(self,
                           runner: Runner,

@@ -8,6 +8,7 @@ from mmengine.registry import HOOKS
 from mmengine.runner import Runner
 from torch import nn
 
+from ...arguments import BOOL, TEXT, TEXT_OR_TEXTS, as_texts, checked
 from ...errors import UserError
 from ..matching import Mismatch, compare, parts_of
 from ..origin import (
@@ -33,6 +34,7 @@ class RequireCheckpointHook(Hook):
             ``'the tran-1 probing run'``.
     """
 
+    @checked(origin=TEXT)
     def __init__(self, origin: str = 'the run that it continues') -> None:
         self.origin = origin
 
@@ -75,10 +77,10 @@ class CheckpointMatchHook(Hook):
     given no other weights of its encoder, takes the encoder from it.
 
     Args:
-        allow_missing (Sequence[str]): Beginnings of names that may be absent
-            from the checkpoint or of another shape there, as ``('head.',)``
-            when a classifier is trained for new classes. ``('',)`` allows
-            everything. Defaults to ().
+        allow_missing (str | Sequence[str]): Beginnings of names that may be
+            absent from the checkpoint or of another shape there, as
+            ``'head.'`` when a classifier is trained for new classes.
+            ``('',)`` allows everything. Defaults to ().
         allow_other_pixels (bool): Whether the model may get pixels of
             another mean, deviation or channel order than the checkpoint was
             trained with. Defaults to False.
@@ -88,10 +90,11 @@ class CheckpointMatchHook(Hook):
     # weights does.
     priority = 'VERY_LOW'
 
+    @checked(allow_missing=TEXT_OR_TEXTS, allow_other_pixels=BOOL)
     def __init__(self,
-                 allow_missing: Sequence[str] = (),
+                 allow_missing: str | Sequence[str] = (),
                  allow_other_pixels: bool = False) -> None:
-        self.allow_missing = tuple(allow_missing)
+        self.allow_missing = as_texts(allow_missing)
         self.allow_other_pixels = allow_other_pixels
         # Names of the encoders that the checkpoint has to fill.
         self._encoders: tuple[str, ...] = ()

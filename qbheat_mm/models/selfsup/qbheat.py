@@ -6,6 +6,7 @@ from mmengine.registry import MODELS
 from mmpretrain.registry import MODELS as MMPRETRAIN_MODELS
 from torch import Tensor, nn
 
+from ...arguments import BOOL, checked
 from ...errors import UserError
 from .pixel_attention import refuse_pixel_attention
 from .quarters import CENTER, CORNERS, Places, quarter_offset, sample_places
@@ -45,6 +46,7 @@ class QBHeat(BaseModel):
             number of models; parts whose widths or patches differ.
     """
 
+    @checked(allow_pixel_attention=BOOL)
     def __init__(self,
                  backbone: dict,
                  predictor: dict,
