@@ -27,7 +27,8 @@ def check_pictures(images: Images,
                    size_of: Callable[..., Size],
                    report: Report,
                    deep: Callable[..., Iterable] | None = None,
-                   skips: bool = False) -> None:
+                   skips: bool = False,
+                   sure: bool = False) -> None:
     """Compare the images that a file lists with those in a folder.
 
     All are looked for. Of :data:`SAMPLE`, evenly spread, the header is read,
@@ -46,6 +47,9 @@ def check_pictures(images: Images,
             images, as ``map`` does: every picture is decoded.
         skips (bool): Whether training goes on without images that it cannot
             load. Defaults to False.
+        sure (bool): Whether the loader is told if boxes are turned as EXIF
+            says (by its ``color_type``), so that no warning is due. Defaults
+            to False.
     """
     paths = [osp.join(folder, record['file_name'])
              for record in images.records]
@@ -77,6 +81,8 @@ def check_pictures(images: Images,
 
     found = dict(zip(rows, (deep or map)(measure, rows)))
     _report(images, paths, found, skips, report)
+    if not sure:
+        _report_turned(images, paths, found, report)
 
 
 def size_loader(load: Callable[[dict], dict | None]) -> Callable:
@@ -131,8 +137,15 @@ def _report(images: Images, paths: list[str],
                    f'{width}x{height} when loaded (turned as EXIF says)',
                    'write the size of the picture as it is shown, and the '
                    'boxes in its pixels')
-    turned = [row for row in set(sizes) - set(other)
-              if _header(paths[row])[1] not in UPRIGHT]
+
+
+def _report_turned(images: Images, paths: list[str],
+                   found: dict[int, Size | str | None],
+                   report: Report) -> None:
+    """Tell of pictures of the declared size that EXIF turns."""
+    turned = [row for row, size in found.items()
+              if size == tuple(images.sizes[row])
+              and _header(paths[row])[1] not in UPRIGHT]
     if turned:
         name = written(images.records[turned[0]]['file_name'])
         report.add(KEPT, 'images are turned or mirrored when loaded, as EXIF '

@@ -87,7 +87,8 @@ class MatchedCocoDataset(CocoDataset):
         if skips:  # to be told of each
             load.ignore_empty = False
         check_pictures(checked.images, folder, size_loader(load),
-                       checked.report, skips=skips)
+                       checked.report, skips=skips,
+                       sure=getattr(load, 'is_sure', False))
 
     def filter_data(self) -> list[dict]:
         """Leave out images as ``filter_cfg`` says.

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
 from mmengine.config import Config
-from mmengine.fileio import get_local_path
+from mmengine.fileio import get_local_path, list_from_file
 
 from ..annotations import (
     Report,
@@ -94,13 +94,13 @@ def coco_report(dataset: dict,
                     for record in checked.images.records]
     if checked.categories is not None:
         result.classes = list(report.per_class)
-    load = _loader(dataset)
+    load = loader_of(dataset)
     if load is not None and is_local(folder, load.backend_args):
         skips = load.ignore_empty is True
         if skips:  # to be told of each
             load.ignore_empty = False
         check_pictures(checked.images, folder, size_loader(load), report,
-                       deep, skips)
+                       deep, skips, load.is_sure)
     return result
 
 
@@ -124,10 +124,12 @@ def _classes(dataset: dict) -> Sequence[str] | None:
         except Exception:  # without mmdet nobody trains on them here
             return None
         classes = CocoDataset.METAINFO['classes']
-    return [classes] if isinstance(classes, str) else classes
+    if isinstance(classes, str) and osp.isfile(classes):
+        return list_from_file(classes)
+    return classes
 
 
-def _loader(dataset: dict) -> LoadNamedImageFromFile | None:
+def loader_of(dataset: dict) -> LoadNamedImageFromFile | None:
     """A loader with the settings of the pipeline's."""
     for step in dataset.get('pipeline') or ():
         kind = _kind(step) if isinstance(step, dict) else ''

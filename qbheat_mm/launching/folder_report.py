@@ -15,7 +15,7 @@ from ..annotations.report import KEPT, STOPS
 from ..datasets import LoadNamedImageFromFile
 from ..errors import UserError
 from ..utils.places import is_local
-from .coco_report import DatasetReport
+from .coco_report import DatasetReport, loader_of
 
 
 def folder_report(dataset: dict,
@@ -59,8 +59,9 @@ def folder_report(dataset: dict,
                    len(result.classes), f'as {written(empty[:1])}')
     if not dataset.get('ann_file') and is_local(name) and osp.isdir(name):
         _check_unread(name, result.files, report)
-    if deep is not None:
-        _check_all(result.files, deep, report)
+    load = loader_of(dataset) or LoadNamedImageFromFile()
+    if deep is not None and is_local(name, load.backend_args):
+        _check_all(result.files, load, deep, report)
     return result
 
 
@@ -90,10 +91,13 @@ def _check_unread(folder: str, read: list[str], report: Report) -> None:
                sum(left.values()), example=f'as {written(example)}')
 
 
-def _check_all(files: list[str], deep: Callable[..., Iterable],
-               report: Report) -> None:
-    """Open every picture."""
-    size_of = size_loader(LoadNamedImageFromFile())
+def _check_all(files: list[str], load: LoadNamedImageFromFile,
+               deep: Callable[..., Iterable], report: Report) -> None:
+    """Open every picture as training does."""
+    skips = load.ignore_empty is True
+    if skips:  # to be told of each
+        load.ignore_empty = False
+    size_of = size_loader(load)
 
     def failure(row: int) -> str | None:
         try:
@@ -103,5 +107,6 @@ def _check_all(files: list[str], deep: Callable[..., Iterable],
 
     failures = [each for each in deep(failure, range(len(files))) if each]
     if failures:
-        report.add(STOPS, 'images cannot be read', len(failures), len(files),
+        effect = KEPT if skips and len(failures) < len(files) else STOPS
+        report.add(effect, 'images cannot be read', len(failures), len(files),
                    failures[0])

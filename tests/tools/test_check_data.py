@@ -93,6 +93,34 @@ def test_pictures_are_opened(use, own, detector):
     assert '1 of 4 images cannot be used' in printed and '1.jpg' in status
 
 
+@pytest.mark.parametrize('orientation, declared, color_type, words', [
+    (6, (48, 32), None, 'stops: 1 of 4 images have another size'),
+    (6, (32, 48), None, '1 of 4 images are turned or mirrored when loaded'),
+    (3, (48, 32), None, '1 of 4 images are turned or mirrored when loaded'),
+    (6, (48, 32), 'color_ignore_orientation', 'nothing stops'),
+    (6, (32, 48), 'color', 'nothing stops'),
+    (6, (48, 32), 'color', 'stops: 1 of 4 images have'),
+    (6, (32, 48), 'color_ignore_orientation', 'stops: 1 of 4 images have'),
+    (1, (48, 32), None, 'nothing stops'),
+])
+def test_what_exif_turns_is_told(use, own, detector, tmp_path, orientation,
+                                 declared, color_type, words):
+    exif = Image.Exif()
+    exif[274] = orientation
+    Image.linear_gradient('L').resize((48, 32)).convert('RGB').save(
+        own / 'images/a/1.jpg', exif=exif)
+    change(own, lambda content: content['images'][1].update(
+        width=declared[0], height=declared[1]))
+    config = tmp_path / 'detector.py'
+    loader = "dict(type='LoadNamedImageFromFile'"
+    config.write_text(detector.read_text().replace(
+        loader, f'{loader}, color_type={color_type!r}'))
+    printed, status = use(config)
+    assert words in printed
+    assert bool(status) == ('stops: ' in printed)
+    assert ('turned or mirrored' in printed) == ('turned' in words)
+
+
 def test_folders_are_counted(use, own, classifier_config):
     Image.new('RGB', (9, 9)).save(own / 'images/a/x.gif')
     (own / 'images/c').mkdir()
@@ -111,6 +139,17 @@ def test_damaged_files_of_a_folder_are_named(use, own, classifier_config):
     assert use(classifier_config)[1] == 0
     _, status = use(classifier_config, '--deep')
     assert '1 of 8 images cannot be read' in status and '0.jpg' in status
+
+
+def test_files_of_a_folder_are_opened_as_training_does(
+        use, own, classifier_config, tmp_path):
+    (own / 'images/a/0.jpg').write_bytes(b'no image')
+    config = tmp_path / 'classifier.py'
+    config.write_text(classifier_config.read_text().replace(
+        "'LoadNamedImageFromFile'",
+        "'LoadNamedImageFromFile', ignore_empty=True"))
+    printed, status = use(config, '--deep')
+    assert status == 0 and 'warning: 1 of 8 images cannot be read' in printed
 
 
 def test_an_empty_folder_and_a_missing_one(use, own, classifier_config):
