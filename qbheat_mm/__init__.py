@@ -46,6 +46,8 @@ def _require_toolboxes() -> None:
 if not _mends_the_environment():
     _require_toolboxes()
     from . import compat, datasets, engine, evaluation, models  # noqa: F401
+    from .inferencers import guard_mmpretrain
     from .model_index import register_with_mmpretrain
 
     register_with_mmpretrain()
+    guard_mmpretrain()

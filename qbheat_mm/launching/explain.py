@@ -48,6 +48,8 @@ _MEMORY = re.compile(
     "out of memory|not enough memory|can't allocate memory|ALLOC_FAILED", re.I)
 _WORKER = re.compile(
     r'DataLoader worker .*(killed|exited)|shared memory|Bus error')
+_NO_SAMPLE = re.compile(
+    'Test time pipline should not get|Cannot find valid image after')
 _SHAPES = re.compile(
     'cannot be multiplied|to have .* channels|must match|size mismatch|'
     'should contain .* elements|normalized_shape|is invalid for input|'
@@ -154,6 +156,12 @@ def _pipeline(error: Exception) -> str | None:
     if 'collate' in ' '.join(names) and 'equal size' in str(error):
         return (f'{_message(error)}: the images of a batch differ in size: '
                 'end the pipeline with a crop or a resize to one size')
+    if '__getitem__' in names and _NO_SAMPLE.search(str(error)):
+        return ('the data pipeline gave no sample: an image that cannot be '
+                'loaded was skipped (ignore_empty=True, see the warning '
+                'above), which validation and test do not allow, and training '
+                'not for all images: mend the data, or take ignore_empty out '
+                'of that pipeline')
     if 'prepare_data' not in names:
         return None
     transforms = [osp.basename(file) for file, name in steps

@@ -12,6 +12,8 @@ from mmpretrain import (
     get_model,
 )
 
+from qbheat_mm.errors import UserError
+
 from .shipped import load, write_imagenet
 
 V1 = 'mobile_former/mf-26m_8xb128-coslr-450e_in1k.py'
@@ -60,6 +62,25 @@ def test_classification(model, folder):
     assert first['pred_class'] == inferencer.classes[first['pred_label']]
     assert len(inferencer(whole, batch_size=3)) == 4
     assert len(inferencer([path, array], batch_size=2)) == 2
+
+
+@pytest.mark.parametrize('content, words', [
+    (None, 'cannot be read'), (b'', 'is empty'), (b'no image', 'no image'),
+    ('cut', 'is cut'), ('folder', 'is a folder')])
+def test_an_image_that_cannot_be_read_is_named(model, folder, tmp_path,
+                                               content, words):
+    path = tmp_path / 'bad.jpg'
+    if content == 'cut':
+        path.write_bytes((folder / '0.jpg').read_bytes()[:-99])
+    elif content == 'folder':
+        path.mkdir()
+    elif content is not None:
+        path.write_bytes(content)
+    for inferencer in (ImageClassificationInferencer(model),
+                       FeatureExtractor(model)):
+        with pytest.raises(UserError) as error:
+            inferencer([str(path)])
+        assert 'bad.jpg' in str(error.value) and words in str(error.value)
 
 
 def test_features(model, folder):

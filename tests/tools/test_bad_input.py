@@ -157,6 +157,26 @@ def test_corrupt_image(error_of, tmp_path, data, classifier_config,
     assert str(bad) in line and 'ignore_empty' in line
 
 
+@pytest.mark.parametrize('num_workers', [0, 1])
+def test_an_image_that_is_ignored_in_a_test(error_of, tmp_path, data,
+                                            classifier_config, num_workers,
+                                            trained_classifier):
+    whole = (data / 'images/a/0.jpg').read_bytes()
+    for name, content in (('a/bad', whole[:300]), ('a/0', whole),
+                          ('b/0', whole)):
+        path = tmp_path / f'data/{name}.jpg'
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(content)
+    line = error_of(
+        'test.py', classifier_config, trained_classifier / 'epoch_4.pth',
+        '--cfg-options', f'test_dataloader.dataset.data_root={tmp_path}',
+        'test_dataloader.dataset.data_prefix=data',
+        'test_dataloader.dataset.test_mode=True',
+        f'test_dataloader.num_workers={num_workers}',
+        'test_dataloader.dataset.pipeline.0.ignore_empty=True')
+    assert 'take ignore_empty out of that pipeline' in line
+
+
 def test_checkpoint_of_another_architecture(error_of, tmp_path,
                                             classifier_config):
     file = tmp_path / 'a.pth'

@@ -6,6 +6,7 @@ configs/mobile_former/mf-*_8xb128-coslr-450e_in1k.py, and its encoder one for
 every configuration with init_cfg=dict(type='PretrainedEncoder').
 """
 import argparse
+import io
 from collections.abc import Mapping
 from contextlib import nullcontext
 from pathlib import Path
@@ -17,6 +18,7 @@ from mmpretrain.registry import MODELS
 from torch import Tensor
 
 from qbheat_mm.compat import load_checkpoint
+from qbheat_mm.engine.hooks.safe_checkpoint_hook import WholeFileBackend
 from qbheat_mm.engine.matching import Mismatch, compare
 from qbheat_mm.engine.weights import require_possible
 from qbheat_mm.errors import UserError
@@ -196,15 +198,19 @@ def main() -> None:
     parser.add_argument('src', metavar='SRC', help='published checkpoint')
     parser.add_argument('dst', metavar='DST', help='checkpoint to write')
     args = parser.parse_args()
+    target = Path(args.dst)
+    if target.is_dir():
+        raise UserError(f"'{args.dst}' (DST) is a folder: give the name of "
+                        'the file to write, as FOLDER/mf-26m.pth')
     init_default_scope('mmpretrain')
     tensors = read_published(args.src)
     name, cfg, model = find_variant(args.src, tensors)
     state = convert(model, tensors)
-    target = Path(args.dst)
-    target.parent.mkdir(parents=True, exist_ok=True)
     # By this part errors name the network, and its pixels are compared.
     text = Config(dict(model=cfg.model)).pretty_text
-    torch.save(dict(state_dict=state, meta=dict(cfg=text)), target)
+    content = io.BytesIO()
+    torch.save(dict(state_dict=state, meta=dict(cfg=text)), content)
+    WholeFileBackend().put(content.getvalue(), target)
     print(f'mf-{name}: {len(tensors)} tensors of {args.src} became '
           f'{len(state)} of {args.dst}, for {Path(cfg.filename).name}')
 

@@ -2,6 +2,7 @@
 """Published weights of Mobile-Former V1 give the published network."""
 import argparse
 import importlib.util
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -13,6 +14,7 @@ from mmpretrain.registry import MODELS
 
 from qbheat_mm.engine.origin import describe_backbone
 from qbheat_mm.errors import UserError
+from qbheat_mm.launching import report_user_errors
 
 from .published_weights import DATA, image, listed_shapes, weights
 from .reference_v1 import Reference
@@ -185,6 +187,22 @@ def test_a_cut_file_is_told_in_one_line(tmp_path, tool):
         said)
     assert 'Traceback' not in said
     assert not (tmp_path / 'ours.pth').exists()
+
+
+def test_a_target_that_cannot_be_written_is_told_in_one_line(tmp_path,
+                                                            monkeypatch):
+    torch.save(weights(listed_shapes('26m')), tmp_path / 'published.pth')
+    (tmp_path / 'file').touch()
+    for target, words in (('.', 'is a folder'), ('', 'is a folder'),
+                          ('file/a.pth', 'file')):
+        path = f'{tmp_path}/{target}' if target else ''
+        monkeypatch.setattr(sys, 'argv', [
+            'convert', f'{tmp_path}/published.pth', path])
+        with pytest.raises(SystemExit) as end:
+            report_user_errors(converter.main)
+        assert str(end.value).startswith('error: ')
+        assert words in str(end.value) and '\n' not in str(end.value)
+    assert not list(tmp_path.glob('*.part'))
 
 
 @pytest.mark.parametrize('frozen_stages', [-1, 6])
