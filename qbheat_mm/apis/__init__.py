@@ -1,18 +1,21 @@
 # Copyright (c) QB-Heat MM authors. All rights reserved.
 """What was pre-trained here, outside of it, in one call each.
 
-    from qbheat_mm.apis import embed, load_encoder
+    from qbheat_mm.apis import embed, load_encoder, pretrain
 
-    encoder = load_encoder('epoch_100.pth')
+    checkpoint = pretrain('my_images', 'runs/mine', epochs=100)
+    encoder = load_encoder(checkpoint)
     print(encoder.pixels)                 # RGB, mean ..., std ...
     found = embed(encoder, 'my_images')
     print(found.embeddings.shape, found.files[:3])
 """
 from ..evaluation import Embeddings, Encoder, embed_batches, list_images
+from ..model_index import find_config
 from .embedding import embed
 from .encoder import build_encoder, load_encoder
+from .pretraining import pretrain
 
 __all__ = [
     'Embeddings', 'Encoder', 'build_encoder', 'embed', 'embed_batches',
-    'list_images', 'load_encoder'
+    'find_config', 'list_images', 'load_encoder', 'pretrain'
 ]

@@ -7,7 +7,7 @@ import torch
 from mmengine.config import Config
 from mmengine.registry import DefaultScope
 
-from qbheat_mm.apis import build_encoder, load_encoder
+from qbheat_mm.apis import build_encoder, find_config, load_encoder
 from qbheat_mm.errors import UserError
 
 from .conftest import MEAN, MODEL, STD, settings_of, write_checkpoint
@@ -153,3 +153,13 @@ def test_our_configurations_by_name():
     encoder = build_encoder('qbheat_mf-285m_8xb128-amp-coslr-100e_in1k')
     assert encoder.name == "MobileFormer(arch='mf-285m')"
     assert encoder.size == (256, 256)
+
+
+def test_the_demos_checkpoint(tmp_path):
+    cfg = Config.fromfile(find_config('qbheat_mf-demo_pretrain'))
+    write_checkpoint(tmp_path / 'x.pth', cfg.model, cfg.pretty_text)
+    encoder = load_encoder(tmp_path / 'x.pth')
+    assert encoder.pixels.mean == tuple(
+        map(float, cfg.model.data_preprocessor.mean))
+    features, tokens = encoder(torch.zeros(1, 3, 128, 128))
+    assert features.shape[2:] == (8, 8) and tokens.ndim == 3

@@ -1,0 +1,76 @@
+# Copyright (c) QB-Heat MM authors. All rights reserved.
+"""Pre-training by one call, in the real runner."""
+import uuid
+
+import pytest
+import torch
+
+from qbheat_mm.apis import embed, load_encoder, pretrain
+from qbheat_mm.apis.pretraining import CONFIG
+from qbheat_mm.errors import UserError
+
+from .conftest import ARCH
+
+TINY = {
+    'model.predictor.embed_dims': 12, 'model.neck.embed_dims': 12,
+    'model.neck.depth': 1, 'model.neck.num_heads': 2}
+
+
+def run(images, out, **settings):
+    options = {**TINY, 'experiment_name': uuid.uuid4().hex}
+    return pretrain(images, str(out), **{
+        **dict(arch=ARCH, epochs=1, batch_size=4, size=32, workers=0,
+               options=options), **settings})
+
+
+def test_a_folder_becomes_an_encoder(folders, tmp_path):
+    out = tmp_path / 'run'
+    checkpoint = run(folders / 'train', out, epochs=2)
+    assert checkpoint == str(out / 'epoch_2.pth')
+    encoder = load_encoder(checkpoint)
+    assert encoder.size == (32, 32)
+    assert encoder.pixels.mean == (123.675, 116.28, 103.53)
+    assert len(embed(encoder, folders / 'val')) == 6
+    saved = torch.load(checkpoint, weights_only=False)
+    assert saved['meta']['iter'] == 6  # 12 images, 4 a step
+    # The rate that the batch asks for, 1.5e-4 for 256 images.
+    group = saved['optimizer']['param_groups'][0]
+    assert group['initial_lr'] == pytest.approx(1.5e-4 * 4 / 256)
+    # Another run does not overwrite it, and it can go on.
+    with pytest.raises(UserError, match='holds a run already.*resume=True'):
+        run(folders / 'train', out)
+    longer = run(folders / 'train', out, epochs=3, resume=True)
+    assert longer == str(out / 'epoch_3.pth')
+
+
+def test_files_and_folders(folders, tmp_path):
+    images = [folders / 'train' / 'red', folders / 'val' / 'blue' / '0.png']
+    checkpoint = run(images, tmp_path / 'run', batch_size=7)
+    assert torch.load(checkpoint, weights_only=False)['meta']['iter'] == 1
+    listed = (tmp_path / 'run' / 'images.txt').read_text().splitlines()
+    assert len(listed) == 7 and listed[-1] == str(images[1])
+
+
+def test_the_documentation_names_the_configuration():
+    assert f'``{CONFIG}``' in pretrain.__doc__
+
+
+@pytest.mark.parametrize('settings, message', [
+    (dict(arch='mf-1g'), "arch='mf-1g' is unknown; known are mf-285m"),
+    (dict(arch=dict(stem=8)), 'needs stem, tokens'),
+    (dict(size=36), 'do not divide'),
+    (dict(epochs=0), 'max_epochs'),
+    (dict(batch_size=0), 'batch_size'),
+    (dict(options={'model.backbon.arch': 1}), 'backbon'),
+])
+def test_impossible_settings_are_named(settings, message, folders, tmp_path):
+    with pytest.raises(UserError, match=message):
+        run(folders / 'train', tmp_path / 'run', **settings)
+
+
+def test_no_images_are_named(tmp_path):
+    (tmp_path / 'empty').mkdir()
+    with pytest.raises(UserError, match='holds no image'):
+        run(tmp_path / 'empty', tmp_path / 'run')
+    with pytest.raises(UserError, match='does not exist'):
+        run(tmp_path / 'nowhere', tmp_path / 'run')
