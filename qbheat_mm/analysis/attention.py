@@ -85,7 +85,11 @@ def default_blocks(backbone: nn.Module) -> list[int]:
     """The last block of each resolution, and one amid the last one.
 
     For the encoders of QB-Heat these are the blocks 3, 6, 10 and 12.
+
+    Raises:
+        UserError: The backbone has no Mobile-Former block.
     """
+    known = set(numbered_blocks(backbone))
     numbers, first = set(), 1
     for stage in backbone.stages:
         last = first + len(stage) - 1
@@ -93,7 +97,7 @@ def default_blocks(backbone: nn.Module) -> list[int]:
         if stage is backbone.stages[-1]:
             numbers.add(first + len(stage) // 2)
         first = last + 1
-    return sorted(numbers & set(numbered_blocks(backbone)))
+    return sorted(numbers & known)
 
 
 def token_similarity(maps: Tensor) -> Tensor:

@@ -16,7 +16,7 @@ from ..analysis.figures.style import in_style
 from ..analysis.report import Report
 from ..errors import UserError
 from ..utils.images import find_images, load_images, spread
-from .command_line import KeyValueAction
+from .command_line import KeyValueAction, device, folder
 from .settings import read_config
 from .trained_model import training_size
 
@@ -52,9 +52,11 @@ def analysis_parser(description: str,
             help='scale and crop images to this side, or height and width; '
             'by default the size of the training pipeline; 0 keeps the size '
             'of each image, cropped to what the model accepts')
-    parser.add_argument('--out', required=True, help='folder for results')
     parser.add_argument(
-        '--device', default='cpu', help="as 'cuda:0'; defaults to the CPU")
+        '--out', required=True, type=folder, help='folder for results')
+    parser.add_argument(
+        '--device', type=device, default='cpu',
+        help="as 'cuda:0'; defaults to the CPU")
     parser.add_argument(
         '--cfg-options', nargs='+', action=KeyValueAction,
         metavar='KEY=VALUE',

@@ -1,10 +1,12 @@
 # Copyright (c) QB-Heat MM authors. All rights reserved.
 """Arguments that all tools know, and errors in one line."""
 import os
+import os.path as osp
 import sys
 from argparse import ArgumentError, ArgumentParser, ArgumentTypeError
 from collections.abc import Callable
 
+import torch
 from mmengine.config import DictAction
 
 from .explain import TRACEBACK, explain
@@ -34,6 +36,43 @@ def count(text: str) -> int:
     if not text.isascii() or not text.isdigit() or int(text) < 1:
         raise ArgumentTypeError(f"'{text}' is not a positive integer")
     return int(text)
+
+
+def device(text: str) -> str:
+    """The type of arguments that name a device of torch that is there.
+
+    Raises:
+        ArgumentTypeError: For another text.
+    """
+    there = ['cpu', *(f'cuda:{i}' for i in range(torch.cuda.device_count()))]
+    try:
+        if torch.device(text).type == 'meta':
+            raise RuntimeError('which holds no values')
+        torch.empty(0, device=text)
+    # Each backend that is not there has an error of its own.
+    except Exception as error:
+        raise ArgumentTypeError(
+            f"'{text}' is no device that can be used here: there are "
+            f'{", ".join(there)}') from error
+    return text
+
+
+def folder(text: str) -> str:
+    """The type of arguments that name a folder to write into.
+
+    It need not be there; nothing is made yet.
+
+    Raises:
+        ArgumentTypeError: If it cannot be made or written.
+    """
+    there = osp.abspath(text)
+    while not osp.lexists(there):
+        there = osp.dirname(there)
+    if not text or not osp.isdir(there) or not os.access(there, os.W_OK):
+        raise ArgumentTypeError(
+            f"'{text}' is no folder that can be written: '{there}' is in the "
+            'way' if text else 'the name of the folder is empty')
+    return text
 
 
 def add_common_arguments(parser: ArgumentParser) -> None:

@@ -3,7 +3,7 @@
 from argparse import ArgumentParser, ArgumentTypeError, Namespace
 
 from ..evaluation.encoder import POOLS
-from .command_line import count
+from .command_line import count, device
 
 
 def add_embedding_arguments(parser: ArgumentParser) -> None:
@@ -24,7 +24,8 @@ def add_embedding_arguments(parser: ArgumentParser) -> None:
         '--workers', type=_whole, default=0,
         help='processes that decode images; defaults to 0, none')
     parser.add_argument(
-        '--device', default='cpu', help="as 'cuda:0'; defaults to the CPU")
+        '--device', type=device, default='cpu',
+        help="as 'cuda:0'; defaults to the CPU")
 
 
 def embedding_options(args: Namespace) -> dict:

@@ -128,7 +128,8 @@ def load_encoder(cfg: Config, path: str, checkpoint: str) -> TrainedEncoder:
                    checkpoint, 'give the configuration that it was trained '
                    'with')
     pixels = PixelSpace(preprocessor)
-    return TrainedEncoder(backbone.eval(), pixels)
+    backbone.eval()  # which of some backbones returns nothing
+    return TrainedEncoder(backbone, pixels)
 
 
 def training_size(cfg: Config) -> tuple[int, int] | None:

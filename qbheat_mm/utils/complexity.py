@@ -39,7 +39,8 @@ def count_madds(module: nn.Module, *inputs: Any) -> int:
     """
     tensors = torch.utils._pytree.tree_leaves(inputs)
     is_meta = any(isinstance(t, Tensor) and t.is_meta for t in tensors)
-    module = copy.deepcopy(module).eval().requires_grad_(False)
+    module = copy.deepcopy(module).requires_grad_(False)
+    module.eval()  # which of some backbones returns nothing
     if is_meta:
         module.to('meta')
     # PyTorch has no formula for the CPU's kernel of attention.

@@ -12,6 +12,8 @@ import numpy as np
 import pytest
 import torch
 from matplotlib.figure import Figure
+from mmengine.config import Config
+from mmengine.registry import MODELS
 from PIL import Image
 
 from qbheat_mm.analysis.story import tell
@@ -157,6 +159,22 @@ def test_correlation_of_two_encoders(call, run, run_folder, image_folder,
     with pytest.raises(UserError, match='2 encoders need 2 different names'):
         call('correlation', *run, image_folder, '--out', tmp_path, '--also',
              *run)
+
+
+def test_an_encoder_of_the_toolboxes(call, image_folder, tmp_path):
+    backbone = dict(type='ResNet', depth=18, base_channels=4, stem_channels=4)
+    model = dict(type='ImageClassifier', backbone=backbone)
+    Config(dict(default_scope='mmpretrain', model=model)).dump(
+        tmp_path / 'a.py')
+    encoder = MODELS.build(backbone)
+    torch.save(encoder.state_dict(), tmp_path / 'a.pth')
+    common = (tmp_path / 'a.py', tmp_path / 'a.pth', image_folder, '--out',
+              tmp_path, '--size', 96)
+    call('correlation', *common)
+    assert report_of(tmp_path, 'correlation')['numbers']['models']['a'][
+        'mean'] > 0
+    with pytest.raises(UserError, match='ResNet has no bridge'):
+        call('attention', *common)
 
 
 def test_attention_of_chosen_blocks_heads_and_tokens(call, run, image_folder,

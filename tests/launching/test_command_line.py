@@ -4,7 +4,7 @@ from argparse import ArgumentParser
 
 import pytest
 
-from qbheat_mm.launching import count
+from qbheat_mm.launching import count, device, folder
 
 
 def test_counts_are_positive_integers(capsys):
@@ -17,3 +17,35 @@ def test_counts_are_positive_integers(capsys):
         assert end.value.code == 2
         last = capsys.readouterr().err.strip().split('\n')[-1]
         assert f"--repeats: '{text}' is not a positive integer" in last
+
+
+def test_a_device_is_there(capsys):
+    parser = ArgumentParser()
+    parser.add_argument('--device', type=device, default='cpu')
+    assert parser.parse_args([]).device == 'cpu'
+    assert parser.parse_args(['--device', 'cpu:0']).device == 'cpu:0'
+    for text in ('gpu', 'cuda:99', 'meta', '', 'cuda:x', 'opencl', '0'):
+        with pytest.raises(SystemExit) as end:
+            parser.parse_args([f'--device={text}'])
+        assert end.value.code == 2
+        last = capsys.readouterr().err.strip().split('\n')[-1]
+        assert f"'{text}' is no device" in last and 'there are cpu' in last
+
+
+def test_a_folder_can_be_written(capsys, tmp_path):
+    parser = ArgumentParser()
+    parser.add_argument('--out', type=folder)
+    (tmp_path / 'file').touch()
+    (tmp_path / 'link').symlink_to('nowhere')
+    for name in ('', 'new', 'new/and/deep'):
+        path = str(tmp_path / name)
+        assert parser.parse_args(['--out', path]).out == path
+    assert not (tmp_path / 'new').exists()
+    for path in ('', tmp_path / 'file', tmp_path / 'file/below',
+                 tmp_path / 'link'):
+        with pytest.raises(SystemExit) as end:
+            parser.parse_args([f'--out={path}'])
+        assert end.value.code == 2
+        last = capsys.readouterr().err.strip().split('\n')[-1]
+        assert f"'{path}' is no folder that can be" in last or (
+            not path and 'is empty' in last)

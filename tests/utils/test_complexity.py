@@ -25,12 +25,20 @@ class Products(nn.Module):
         return a @ b, torch.bmm(a, b), torch.einsum('bij,bjk->bik', a, b)
 
 
+class Backbone(nn.Conv2d):
+    """As ResNet of the toolboxes, which returns nothing here."""
+
+    def train(self, mode=True):
+        super().train(mode)
+
+
 CASES = {
     # 10 * 14 positions * 3x3 * 6 inputs a group * 24 outputs
     'grouped conv': (nn.Conv2d(12, 24, 3, padding=1, groups=2),
                      [(2, 12, 10, 14)], 2 * 10 * 14 * 9 * 6 * 24),
     'depthwise, strided': (nn.Conv2d(12, 24, 3, 2, 1, groups=12),
                            [(1, 12, 10, 14)], 5 * 7 * 9 * 24),
+    'of the toolboxes': (Backbone(2, 3, 1), [(1, 2, 4, 4)], 4 * 4 * 2 * 3),
     'linear': (nn.Linear(5, 7), [(3, 4, 5)], 3 * 4 * 5 * 7),
     'products': (Products(), [(2, 3, 4), (2, 4, 5)], 3 * 2 * 3 * 4 * 5),
     'attention': (Attention(), [(2, 4, 9, 8), (2, 4, 11, 8), (2, 4, 11, 8)],

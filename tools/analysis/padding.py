@@ -51,10 +51,12 @@ def make_encoder(cfg, checkpoint: str | None, images: Tensor) -> nn.Module:
         for module in encoder.modules():
             if isinstance(module, nn.BatchNorm2d):
                 module.momentum = None  # the mean over batches
+        encoder.train()  # which of some backbones returns nothing
         with torch.no_grad():
             for image in images:
-                encoder.train()(image[None])
-    return encoder.eval()
+                encoder(image[None])
+    encoder.eval()
+    return encoder
 
 
 @torch.no_grad()

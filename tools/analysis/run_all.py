@@ -14,7 +14,7 @@ import reconstruct
 import spectrum
 import story
 
-from qbheat_mm.launching import count, report_user_errors
+from qbheat_mm.launching import count, device, folder, report_user_errors
 
 
 def parse_args() -> argparse.Namespace:
@@ -26,7 +26,8 @@ def parse_args() -> argparse.Namespace:
     parser.add_argument(
         '--images', nargs='+', required=True,
         help='image files or folders of images')
-    parser.add_argument('--out', required=True, help='folder for results')
+    parser.add_argument(
+        '--out', required=True, type=folder, help='folder for results')
     parser.add_argument(
         '--num-pictures', type=count, default=4, metavar='N',
         help='images that pictures are made of; defaults to 4')
@@ -44,7 +45,8 @@ def parse_args() -> argparse.Namespace:
         '--title', default='What QB-Heat has learned',
         help='headline of the page')
     parser.add_argument(
-        '--device', default='cpu', help="as 'cuda:0'; defaults to the CPU")
+        '--device', type=device, default='cpu',
+        help="as 'cuda:0'; defaults to the CPU")
     parser.add_argument(
         '--cfg-options', nargs='+', default=[], metavar='KEY=VALUE',
         help='settings that replace those of the configuration')

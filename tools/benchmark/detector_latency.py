@@ -20,7 +20,7 @@ from mmengine.hub import get_config
 from torch import nn
 
 import qbheat_mm.detection  # noqa: F401
-from qbheat_mm.launching import count, report_user_errors
+from qbheat_mm.launching import count, device, report_user_errors
 from qbheat_mm.utils import count_madds, count_parameters, time_in_turn
 
 CONFIGS = Path(__file__).resolve().parents[2] / 'configs/qbheat/coco'
@@ -49,7 +49,8 @@ def parse_args() -> argparse.Namespace:
     parser.add_argument('--threads', type=count, default=1)
     parser.add_argument('--repeats', type=count, default=10)
     parser.add_argument(
-        '--device', default='cuda' if torch.cuda.is_available() else 'cpu')
+        '--device', type=device,
+        default='cuda' if torch.cuda.is_available() else 'cpu')
     return parser.parse_args()
 
 

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from torchvision.models import mobilenet_v3_large
 
 import qbheat_mm  # noqa: F401
-from qbheat_mm.launching import count, report_user_errors
+from qbheat_mm.launching import count, device, report_user_errors
 from qbheat_mm.utils import time_in_turn
 
 
@@ -28,7 +28,8 @@ def parse_args() -> argparse.Namespace:
     parser.add_argument('--threads', type=count, default=2)
     parser.add_argument('--repeats', type=count, default=20)
     parser.add_argument(
-        '--device', default='cuda' if torch.cuda.is_available() else 'cpu')
+        '--device', type=device,
+        default='cuda' if torch.cuda.is_available() else 'cpu')
     parser.add_argument('--compile', action='store_true')
     return parser.parse_args()
 

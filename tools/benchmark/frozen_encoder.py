@@ -22,7 +22,12 @@ from mmdet.utils import register_all_modules
 from torch import Tensor, nn
 
 import qbheat_mm.detection  # noqa: F401
-from qbheat_mm.launching import count, read_config, report_user_errors
+from qbheat_mm.launching import (
+    count,
+    device,
+    read_config,
+    report_user_errors,
+)
 from qbheat_mm.utils import time_in_turn
 
 CONFIG = (Path(__file__).resolve().parents[2] / 'configs/qbheat/coco' /
@@ -42,7 +47,8 @@ def parse_args() -> argparse.Namespace:
     parser.add_argument('--threads', type=count, default=1)
     parser.add_argument('--repeats', type=count, default=5)
     parser.add_argument(
-        '--device', default='cuda' if torch.cuda.is_available() else 'cpu')
+        '--device', type=device,
+        default='cuda' if torch.cuda.is_available() else 'cpu')
     return parser.parse_args()
 
 

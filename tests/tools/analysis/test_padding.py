@@ -5,9 +5,10 @@ from pathlib import Path
 
 import pytest
 import torch
+from mmengine.config import Config
 from torch import nn
 
-pytest.importorskip('mmdet')
+register_all_modules = pytest.importorskip('mmdet.utils').register_all_modules
 TOOL = Path(__file__).parents[3] / 'tools/analysis/padding.py'
 
 
@@ -28,6 +29,16 @@ def measure(changes, *layers):
     image = torch.randn(1, 3, 64, 96)
     (whole, inside), = changes(Maps(*layers).eval(), image, (80, 96), 16)
     return whole, inside
+
+
+def test_an_encoder_of_the_toolbox():
+    make_encoder = runpy.run_path(str(TOOL))['make_encoder']
+    register_all_modules()
+    backbone = dict(type='ResNet', depth=18, base_channels=4, norm_eval=False)
+    encoder = make_encoder(Config(dict(model=dict(backbone=backbone))), None,
+                           torch.randn(2, 3, 64, 64) + 5)
+    assert not any(module.training for module in encoder.modules())
+    assert encoder.bn1.running_mean.abs().max() > 0.1  # of the images
 
 
 def test_pointwise_convolutions_see_nothing(changes):
