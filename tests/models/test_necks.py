@@ -67,6 +67,19 @@ def test_decoder_attends_among_all_positions():
     assert changed.all()
 
 
+def test_decoder_paints_chosen_patches_as_it_paints_all():
+    decoder = build(type='QBHeatDecoder', embed_dims=8, depth=2, num_heads=2,
+                    patch_size=4).double()
+    z = torch.randn(2, 2, 3, 8).double()
+    positions = torch.tensor([[0, 5, 2], [4, 1, 3]])
+    hidden = []
+    decoder.blocks[-1].ffn.register_forward_pre_hook(
+        lambda module, args: hidden.append(args[0].shape[1]))
+    expected = torch.stack([x[i] for x, i in zip(decoder(z), positions)])
+    torch.testing.assert_close(decoder(z, positions), expected)
+    assert hidden == [6, 3]  # the last MLP runs for these alone
+
+
 def test_pool_with_token_averages_the_pixels_and_takes_the_first_token(feats):
     pixels, tokens = feats
     pooled, = build(type='PoolWithToken')(feats)

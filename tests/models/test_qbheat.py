@@ -1,4 +1,6 @@
 """QB-Heat: what is seen, what is predicted from where, what is learned."""
+import sys
+
 import pytest
 import torch
 from mmpretrain.registry import MODELS
@@ -154,6 +156,32 @@ def test_loss_compares_the_masked_quarters_only(place):
     pred[mask == 1] += 2
     torch.testing.assert_close(
         model.head.loss(pred, images, mask), torch.tensor(4.))
+
+
+@pytest.mark.parametrize('position', ['corner', 'center', 'mixed'])
+def test_what_no_masked_patch_needs_is_left_out_of_the_step(position,
+                                                            monkeypatch):
+    """Loss and gradients are those of painting everything."""
+    torch.manual_seed(0)
+    model = qbheat(position=position).double()
+    images = torch.randn(6, 3, 128, 64).double()
+    places = sample_places(6, position)
+    monkeypatch.setattr(sys.modules[type(model).__module__],
+                        'sample_places', lambda *args: places)
+    painted = []
+    model.neck.pixels.register_forward_hook(
+        lambda module, args, out: painted.append(out.shape[1]))
+
+    def loss_and_gradients(loss):
+        model.zero_grad()
+        loss.backward()
+        return loss, [p.grad.clone() for p in model.parameters()]
+
+    whole = loss_and_gradients(model.head.loss(
+        model.paint(images, places), images, model.mask(images, places)))
+    step = loss_and_gradients(model.loss(images)['loss'])
+    torch.testing.assert_close(step, whole, rtol=1e-9, atol=1e-12)
+    assert painted == [32, 24]
 
 
 def test_patches_are_cut_in_rows_and_put_back():

@@ -49,9 +49,22 @@ class QBHeatPretrainHead(BaseModule):
             1, (height // p, width // p))
         return grid.permute(0, 5, 1, 3, 2, 4).flatten(4).flatten(2, 3)
 
-    def target(self, images: Tensor) -> Tensor:
-        """What the decoder should paint, (B, L, patch_size**2 * 3)."""
+    def target(self, images: Tensor,
+               positions: Tensor | None = None) -> Tensor:
+        """What the decoder should paint.
+
+        Args:
+            images (Tensor): (B, 3, H, W).
+            positions (Tensor, optional): (B, M), int64: the patches wanted,
+                counted in rows. Defaults to all L.
+
+        Returns:
+            Tensor: (B, L or M, patch_size**2 * 3).
+        """
         patches = self.patchify(images)
+        if positions is not None:
+            patches = patches.gather(
+                1, positions[..., None].expand(-1, -1, patches.shape[2]))
         if not self.norm_pix:
             return patches
         mean = patches.mean(dim=-1, keepdim=True)
@@ -59,7 +72,7 @@ class QBHeatPretrainHead(BaseModule):
         return (patches - mean) / (var + 1e-6).sqrt()
 
     def loss(self, pred: Tensor, images: Tensor, mask: Tensor) -> Tensor:
-        """Mean error over the masked patches.
+        """Mean error over the masked patches of all.
 
         Args:
             pred (Tensor): Painted patches, (B, L, patch_size**2 * 3).
@@ -70,3 +83,19 @@ class QBHeatPretrainHead(BaseModule):
             Tensor: A scalar.
         """
         return self.loss_module(pred, self.target(images), mask)
+
+    def loss_at(self, pred: Tensor, images: Tensor,
+                positions: Tensor) -> Tensor:
+        """Mean error where nothing but masked patches were painted.
+
+        Args:
+            pred (Tensor): Painted patches, (B, M, patch_size**2 * 3).
+            images (Tensor): (B, 3, H, W).
+            positions (Tensor): (B, M), int64, which patches they are.
+
+        Returns:
+            Tensor: A scalar.
+        """
+        target = self.target(images, positions)
+        return self.loss_module(
+            pred, target, target.new_ones(target.shape[:2]))

@@ -6,7 +6,11 @@ from torch import Tensor, nn
 
 from ...arguments import POSITIVE_INT, checked, multiple
 from ...errors import UserError
-from .transformer import sincos_position_embedding, transformer_blocks
+from .transformer import (
+    block_at,
+    sincos_position_embedding,
+    transformer_blocks,
+)
 
 
 @MODELS.register_module()
@@ -60,18 +64,25 @@ class QBHeatDecoder(BaseModule):
         self.pixels = nn.Linear(embed_dims, patch_size**2 * 3)
         self._position_embeddings = {}
 
-    def forward(self, z: Tensor) -> Tensor:
-        """Paint the pixels of every patch.
+    def forward(self, z: Tensor, positions: Tensor | None = None) -> Tensor:
+        """Paint the pixels of every patch, or of some.
 
         Args:
             z (Tensor): Features of all positions, (B, H, W, embed_dims).
+            positions (Tensor, optional): (B, M), int64: the patches to
+                paint, counted in rows. What the others alone need is not
+                computed; the painted ones are the same up to rounding.
 
         Returns:
-            Tensor: (B, H * W, patch_size**2 * 3), patches in rows.
+            Tensor: (B, H * W, patch_size**2 * 3), patches in rows, or
+            (B, M, patch_size**2 * 3).
         """
         height, width = z.shape[1:3]
         x = z.flatten(1, 2) + self.position_embedding(height, width).to(z)
-        return self.pixels(self.norm(self.blocks(x)))
+        if positions is None:
+            return self.pixels(self.norm(self.blocks(x)))
+        x = self.blocks[:-1](x)
+        return self.pixels(self.norm(block_at(self.blocks[-1], x, positions)))
 
     def position_embedding(self, height: int, width: int) -> Tensor:
         """The embedding of one size, computed once, (1, H * W, D)."""

@@ -9,7 +9,14 @@ from torch import Tensor, nn
 from ...arguments import BOOL, checked
 from ...errors import UserError
 from .pixel_attention import refuse_pixel_attention
-from .quarters import CENTER, CORNERS, Places, quarter_offset, sample_places
+from .quarters import (
+    CENTER,
+    CORNERS,
+    Places,
+    masked_positions,
+    quarter_offset,
+    sample_places,
+)
 
 
 @MODELS.register_module()
@@ -115,24 +122,28 @@ class QBHeat(BaseModel):
              data_samples: list | None = None) -> dict[str, Tensor]:
         """The pre-training loss of images (B, 3, H, W)."""
         places = sample_places(len(inputs), self.position)
-        pred = self.paint(inputs, places)
-        mask = self.mask(inputs, places)
-        return dict(loss=self.head.loss(pred, inputs, mask))
+        masked = masked_positions(
+            places, *self._grid(inputs)).to(inputs.device, non_blocking=True)
+        pred = self.paint(inputs, places, masked)
+        return dict(loss=self.head.loss_at(pred, inputs, masked))
 
-    def paint(self, images: Tensor, places: Places) -> Tensor:
-        """Paint all patches from one quarter of each image.
+    def paint(self, images: Tensor, places: Places,
+              positions: Tensor | None = None) -> Tensor:
+        """Paint patches from one quarter of each image.
 
         Args:
             images (Tensor): (B, 3, H, W).
             places (Sequence[tuple[str, int]]): Where the quarters stand.
+            positions (Tensor, optional): (B, M), int64: the patches to
+                paint, counted in rows. Defaults to all L.
 
         Returns:
-            Tensor: (B, L, patch_size**2 * 3); normalized patch by patch if
-            ``head.norm_pix``.
+            Tensor: (B, L or M, patch_size**2 * 3); normalized patch by patch
+            if ``head.norm_pix``.
         """
         quarters = self.crop(images, places)
         feats = self.encode(quarters)
-        return self.neck(self.predictor(feats, places))
+        return self.neck(self.predictor(feats, places), positions)
 
     def crop(self, images: Tensor, places: Places) -> Tensor:
         """Cut the unmasked quarters, (B, 3, H / 2, W / 2)."""
@@ -163,13 +174,14 @@ class QBHeat(BaseModel):
 
     def mask(self, images: Tensor, places: Places) -> Tensor:
         """1 for masked patches, 0 for those of the quarter, (B, L)."""
-        height, width = (n // self.head.patch_size for n in images.shape[2:])
-        mask = images.new_ones(len(images), height, width)
-        for part, (place, _) in zip(
-                mask.split([n for _, n in places]), places):
-            top, left = quarter_offset(place, height, width)
-            part[:, top:top + height // 2, left:left + width // 2] = 0
-        return mask.flatten(1)
+        height, width = self._grid(images)
+        masked = masked_positions(places, height, width)
+        mask = torch.zeros(len(images), height * width)
+        return mask.scatter_(1, masked, 1).to(images)
+
+    def _grid(self, images: Tensor) -> list[int]:
+        """Rows and columns of patches."""
+        return [n // self.head.patch_size for n in images.shape[2:]]
 
     @torch.no_grad()
     def reconstruct(self, images: Tensor, place: str) -> dict[str, Tensor]:

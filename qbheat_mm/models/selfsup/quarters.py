@@ -2,6 +2,7 @@
 from collections.abc import Sequence
 
 import torch
+from torch import Tensor
 
 from ...errors import UserError
 
@@ -58,3 +59,24 @@ def quarter_offset(place: str, height: int, width: int) -> tuple[int, int]:
         return height // 4, width // 4
     column, row = CORNERS[place]
     return row * (height // 2), column * (width // 2)
+
+
+def masked_positions(places: Places, height: int, width: int) -> Tensor:
+    """The patches that the encoder does not see.
+
+    Args:
+        places (Sequence[tuple[str, int]]): Places of the quarters.
+        height (int): Rows of patches.
+        width (int): Columns of patches.
+
+    Returns:
+        Tensor: (B, 3/4 of height * width), int64, counted in rows,
+        ascending; on the CPU.
+    """
+    rows = []
+    for place, count in places:
+        masked = torch.ones(height, width, dtype=torch.bool)
+        top, left = quarter_offset(place, height, width)
+        masked[top:top + height // 2, left:left + width // 2] = False
+        rows.append(masked.flatten().nonzero()[:, 0].expand(count, -1))
+    return torch.cat(rows)
