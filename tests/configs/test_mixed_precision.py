@@ -98,14 +98,17 @@ def test_pixels_are_compared_in_full_precision(device, dtype):
     model = MODELS.build(load(RECIPES['pretraining']).model).to(device)
     pixels, head = model.neck.pixels, model.head
     seen = []
+    model.neck.register_forward_pre_hook(
+        lambda module, inputs: seen.append(inputs[1]))
     pixels.register_forward_hook(lambda module, inputs, out: seen.append(out))
     head.loss_module.register_forward_hook(
         lambda module, inputs, loss: seen.extend([*inputs, loss]))
     images = torch.randn(2, 3, 64, 64, device=device)
     with torch.autocast(device, dtype):
         model(images, mode='loss')
-    pred, _, target, mask, loss = seen
+    masked, pred, _, target, _, loss = seen
     assert pred.dtype == dtype
     assert target.dtype == loss.dtype == torch.float32
-    torch.testing.assert_close(target, head.target(images))
-    torch.testing.assert_close(loss, head.loss(pred.float(), images, mask))
+    torch.testing.assert_close(target, head.target(images, masked))
+    torch.testing.assert_close(
+        loss, head.loss_at(pred.float(), images, masked))

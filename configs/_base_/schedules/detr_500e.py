@@ -3,7 +3,8 @@
 # norm is clipped as in DETR.
 optim_wrapper = dict(
     type='OptimWrapper',
-    optimizer=dict(type='AdamW', lr=1e-4, weight_decay=1e-4),
+    optimizer=dict(
+        type='AdamW', lr=1e-4, weight_decay=1e-4, fused=True),
     clip_grad=dict(max_norm=0.1, norm_type=2))
 
 train_cfg = dict(

@@ -4,7 +4,8 @@
 # trained with.
 optim_wrapper = dict(
     type='OptimWrapper',
-    optimizer=dict(type='AdamW', lr=1e-3, weight_decay=0.2),
+    optimizer=dict(
+        type='AdamW', lr=1e-3, weight_decay=0.2, fused=True),
     # No decay of norms, biases and tokens.
     paramwise_cfg=dict(
         norm_decay_mult=0.,

@@ -8,7 +8,8 @@ optim_wrapper = dict(
         type='AdamW',
         lr=0.0005 * 4096 / 256,  # base learning rate, batch size
         betas=(0.9, 0.999),
-        weight_decay=0.1),
+        weight_decay=0.1,
+        fused=True),
     # No decay of norms and biases, as in MAE.
     paramwise_cfg=dict(norm_decay_mult=0., bias_decay_mult=0.))
 

@@ -7,7 +7,8 @@ optim_wrapper = dict(
         type='AdamW',
         lr=1.5e-4 * 1024 / 256,  # base learning rate, batch size
         betas=(0.9, 0.95),  # as in MAE
-        weight_decay=0.1),
+        weight_decay=0.1,
+        fused=True),
     # No decay of norms, biases and tokens, as in MAE.
     paramwise_cfg=dict(
         norm_decay_mult=0.,
