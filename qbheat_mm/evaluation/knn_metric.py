@@ -7,6 +7,7 @@ import torch
 from mmengine.evaluator import BaseMetric
 from mmpretrain.registry import METRICS
 
+from ..arguments import POSITIVE, POSITIVE_INT, TEXT, checked, optional
 from ..errors import UserError
 from .knn import TEMPERATURE, K, knn_accuracy
 
@@ -32,6 +33,7 @@ class KNNAccuracy(BaseMetric):
     """
     default_prefix = 'knn'
 
+    @checked(bank=optional(TEXT), k=POSITIVE_INT, temperature=POSITIVE)
     def __init__(self,
                  bank: str | None = None,
                  k: int = K,

@@ -1,5 +1,7 @@
 # Copyright (c) QB-Heat MM authors. All rights reserved.
 """The accuracy of nearest neighbours of two folders of classes."""
+import os
+import os.path as osp
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -44,6 +46,9 @@ def labelled_folder(folder: str,
     Raises:
         UserError: If there is no image, or a class is not among ``classes``.
     """
+    if not osp.isdir(folder):
+        raise UserError(f'folder of classes {folder!r} does not exist or is '
+                        f'no folder: the path is taken from {os.getcwd()!r}')
     data = NamedImageFolder(data_root=folder, pipeline=[])
     infos = [data.get_data_info(i) for i in range(len(data))]
     own = data.metainfo['classes']

@@ -10,10 +10,14 @@ import torch
 from mmengine.config import Config
 from mmengine.registry import RUNNERS, DefaultScope
 
+from qbheat_mm.analysis.copied_features import copied_loss, masked_loss
 from qbheat_mm.analysis.direction_loss import direction_losses
+from qbheat_mm.analysis.embedding_quality import describe_embeddings
 from qbheat_mm.analysis.spectrum import describe_predictor
 from qbheat_mm.engine import AnalysisHook
+from qbheat_mm.engine.origin import pixels_of
 from qbheat_mm.errors import UserError
+from qbheat_mm.evaluation import Encoder, knn_of_folders, labelled_folder
 
 from .conftest import MODEL
 
@@ -72,10 +76,21 @@ def scalars_of(runner):
     return [line for line in lines if 'analysis/energy_ratio_half' in line]
 
 
-def test_training_is_bit_identical_with_and_without(train):
+@pytest.fixture
+def labelled(tmp_path, picture):
+    """Two classes of two images each."""
+    for name, pixels in (('first', picture), ('second', 255 - picture)):
+        for i in range(2):
+            file = tmp_path / 'labelled' / name / f'{i}.png'
+            mmcv.imwrite(pixels[:, i:], str(file))
+    return str(tmp_path / 'labelled')
+
+
+def test_training_is_bit_identical_with_and_without(train, labelled):
     states = [
         train(name, hooks).model.state_dict()
-        for name, hooks in (('without', []), ('with', [HOOK]))
+        for name, hooks in (('without', []),
+                            ('with', [dict(HOOK, knn_train=labelled)]))
     ]
     for name, tensor in states[0].items():
         assert torch.equal(tensor, states[1][name]), name
@@ -101,6 +116,40 @@ def test_what_is_logged(train):
             numbers[scale]['energy_ratio'])
         assert scalars[-1][f'analysis/norm_B_{scale}'] == pytest.approx(
             numbers[scale]['B']['spectral_norm'])
+
+
+def test_embeddings_are_logged(train, labelled):
+    runner = train('run', [dict(HOOK, num_embeddings=7, knn_train=labelled,
+                                knn_val=labelled)])
+    scalars = scalars_of(runner)[-1]
+    hook = next(h for h in runner.hooks if isinstance(h, AnalysisHook))
+    # The first seven images of the run, of batches of four.
+    assert len(hook.embedded) == 7
+    assert torch.equal(torch.stack(hook.embedded[:4]), hook.inputs)
+    model = runner.model
+    expected = describe_embeddings(model, [model.data_preprocessor(dict(
+        inputs=torch.stack(hook.embedded), data_samples=None))['inputs']])
+    assert len(expected) == 5
+    for name, value in expected.items():
+        assert scalars[f'analysis/{name}'] == pytest.approx(value, rel=1e-4)
+    assert 1 <= scalars['analysis/effective_rank'] <= 7
+    inputs = model.data_preprocessor(
+        dict(inputs=hook.inputs, data_samples=None))['inputs']
+    assert scalars['analysis/loss'] == pytest.approx(
+        masked_loss(model, inputs), rel=1e-5)
+    assert scalars['analysis/loss_copied'] == pytest.approx(
+        copied_loss(model, inputs), rel=1e-5)
+    model.backbone.out_indices = (2, 3)
+    encoder = Encoder(model.backbone, pixels_of(model.data_preprocessor))
+    folder = labelled_folder(labelled)
+    assert scalars['analysis/knn_top1'] == pytest.approx(knn_of_folders(
+        encoder, folder, folder, size=32))
+
+
+def test_without_embeddings(train):
+    runner = train('run', [dict(HOOK, num_embeddings=0)])
+    assert 'analysis/loss_copied' in scalars_of(runner)[-1]
+    assert 'analysis/effective_rank' not in scalars_of(runner)[-1]
 
 
 def test_pictures_are_saved(train):
@@ -134,6 +183,7 @@ def test_chosen_images_and_places(train, image_folder):
     hook = next(h for h in runner.hooks if isinstance(h, AnalysisHook))
     # One of the six files is corrupt; all others have the training size.
     assert hook.inputs.shape == (5, 3, 32, 32)
+    assert len(hook.embedded) == 5
     assert {file.name.rsplit('_', 1)[0] for file in files_of(
         runner, 'reconstruction_*.png')} == {'reconstruction_bottom_right'}
     assert 'analysis/loss_quarter_right' not in scalars_of(runner)[0]
@@ -147,6 +197,12 @@ def test_wrong_settings_are_named(train):
     assert AnalysisHook(places='center').places == ('center', )
     with pytest.raises(UserError, match='interval=0'):
         AnalysisHook(interval=0)
+    with pytest.raises(UserError, match='num_embeddings=1'):
+        AnalysisHook(num_embeddings=1)
+    with pytest.raises(UserError, match='needs knn_train'):
+        AnalysisHook(knn_val='labelled')
+    with pytest.raises(UserError, match="'nowhere'"):
+        train('run1', [dict(HOOK, knn_train='nowhere')])
     with pytest.raises(UserError, match='model.type is ImageClassifier'):
         train('run', [HOOK], model=CLASSIFIER)
     with pytest.raises(UserError, match="'nowhere' does not exist"):

@@ -9,34 +9,55 @@ from mmengine.model import is_model_wrapper
 from mmengine.registry import HOOKS
 from mmengine.runner import Runner
 
+from ...analysis.copied_features import copied_loss, masked_loss
 from ...analysis.direction_loss import direction_losses
+from ...analysis.embedding_quality import all_outputs, describe_embeddings
+from ...analysis.matrices import evaluating
 from ...analysis.pixels import PixelSpace
 from ...analysis.reconstruction import PLACES, paint, strips, trained_places
 from ...analysis.spectrum import describe_predictor
 from ...arguments import (
+    INT,
     POSITIVE_INT,
+    TEXT,
     TEXT_OR_TEXTS,
     as_texts,
     checked,
     optional,
 )
 from ...errors import UserError
+from ...evaluation import (
+    Encoder,
+    LabelledFolder,
+    knn_of_folders,
+    labelled_folder,
+)
 from ...models.selfsup import QBHeat
-from ...utils.images import find_images, load_images
+from ...utils.images import find_images, load_images, spread
+from ..origin import pixels_of
 
 
 @HOOKS.register_module()
 class AnalysisHook(Hook):
-    """Log the matrices, the loss of each direction and reconstructions.
+    """Log losses, matrices, embeddings and reconstructions.
 
     Every ``interval`` epochs, and after the last, it writes to mmengine's
     visualizer (files, TensorBoard, W&B: whatever ``vis_backends`` name)
 
+    - ``analysis/loss`` and ``analysis/loss_copied``: the loss, and that with
+      A = B = 0, which copies what is visible;
     - ``analysis/loss_half_right`` ...: the loss along each direction at
       each scale, on a few fixed images in evaluation mode;
     - ``analysis/norm_A_quarter`` ...: spectral norms of the learned matrices;
     - ``analysis/energy_ratio_quarter``, ``analysis/energy_ratio_half``:
       E(A) / E(B);
+    - ``analysis/effective_rank`` (RankMe), ``analysis/embedding_similarity``,
+      ``analysis/feature_similarity``, ``analysis/token_similarity`` and
+      ``analysis/token_similarity_across_images``: of the embeddings of more
+      images, see :mod:`qbheat_mm.analysis.embedding_quality`;
+    - ``analysis/knn_top1``: the accuracy of nearest neighbours in per cent,
+      where a labelled folder is named, see
+      :mod:`qbheat_mm.evaluation.knn`;
     - ``reconstruction_center`` ...: pictures, original | visible quarter |
       reconstruction; nothing of it is taken from the masked pixels.
 
@@ -53,6 +74,12 @@ class AnalysisHook(Hook):
         places (str | Sequence[str]): Places of the visible quarter in the
             pictures; those that the model is not trained on are left out.
             Defaults to ('top_left', 'center').
+        num_embeddings (int): How many images are embedded, the first ones of
+            this run or of ``images``; 0 for none. Defaults to 256.
+        knn_train (str, optional): A folder of classes, whose labels the
+            training never sees. Defaults to None.
+        knn_val (str, optional): Another one, to be classified by the first;
+            by default each image of the first by all its others.
 
     Raises:
         UserError: An unknown place; an interval or number below 1.
@@ -62,23 +89,39 @@ class AnalysisHook(Hook):
         interval=POSITIVE_INT,
         images=optional(TEXT_OR_TEXTS),
         num_images=POSITIVE_INT,
-        places=TEXT_OR_TEXTS)
+        places=TEXT_OR_TEXTS,
+        num_embeddings=INT,
+        knn_train=optional(TEXT),
+        knn_val=optional(TEXT))
     def __init__(self,
                  interval: int = 1,
                  images: str | Sequence[str] | None = None,
                  num_images: int = 4,
-                 places: str | Sequence[str] = ('top_left', 'center')
-                 ) -> None:
+                 places: str | Sequence[str] = ('top_left', 'center'),
+                 num_embeddings: int = 256,
+                 knn_train: str | None = None,
+                 knn_val: str | None = None) -> None:
         places = as_texts(places)
         unknown = set(places) - set(PLACES)
         if unknown:
             raise UserError(f'AnalysisHook: place {sorted(unknown)[0]!r} is '
                             f'not one of {", ".join(PLACES)}')
+        if num_embeddings < 0 or num_embeddings == 1:
+            raise UserError(f'AnalysisHook: num_embeddings={num_embeddings} '
+                            'must be 0 or at least 2')
+        if knn_val is not None and knn_train is None:
+            raise UserError(f'AnalysisHook: knn_val={knn_val!r} needs '
+                            'knn_train, the folder of the neighbours')
         self.interval = interval
         self.files = None if images is None else as_texts(images)
         self.num_images = num_images
         self.places = places
+        self.num_embeddings = num_embeddings
+        self.knn_folders = knn_train, knn_val
+        self.knn_data: tuple[LabelledFolder, LabelledFolder | None] | None = (
+            None)
         self.inputs = None
+        self.embedded: list[torch.Tensor] = []
 
     def before_train(self, runner: Runner) -> None:
         """Find the images that were asked for, before time is spent.
@@ -93,21 +136,39 @@ class AnalysisHook(Hook):
                 f'model.type is {type(model).__name__}: take the hook out of '
                 'custom_hooks')
         if self.files is not None:
-            self.files = find_images(self.files)[:self.num_images]
+            self.files = find_images(self.files)
+        train, val = self.knn_folders
+        if train is None:
+            return
+        if pixels_of(model.data_preprocessor) is None:
+            raise UserError(
+                f'AnalysisHook: knn_train={train!r} needs mean, deviation and '
+                'channel order, which model.data_preprocessor, a '
+                f'{type(model.data_preprocessor).__name__}, does not tell')
+        data = labelled_folder(train)
+        self.knn_data = data, val and labelled_folder(val, data.classes)
 
     def before_train_iter(self,
                           runner: Runner,
                           batch_idx: int,
                           data_batch: dict | None = None) -> None:
-        """Take the images: those of the first batch, or files of its size."""
-        if self.inputs is not None or not is_main_process():
+        """Take the images: the first ones, or files of their size."""
+        if not is_main_process():
             return
-        inputs = data_batch['inputs'][:self.num_images]
-        if self.files is not None:
-            _, images = load_images(self.files, tuple(inputs[0].shape[1:]))
-            inputs = [torch.from_numpy(image).permute(2, 0, 1)
-                      for image in images]
-        self.inputs = torch.stack([image.cpu() for image in inputs])
+        batch = data_batch['inputs']
+        if self.inputs is None:
+            inputs = batch[:self.num_images]
+            if self.files is not None:
+                size = tuple(inputs[0].shape[1:])
+                inputs = _read(self.files[:self.num_images], size)
+                batch = _read(spread(self.files, self.num_embeddings), size
+                              ) if self.num_embeddings else []
+            self.inputs = torch.stack([image.cpu() for image in inputs])
+        elif self.files is not None:
+            return
+        left = self.num_embeddings - len(self.embedded)
+        self.embedded += [image.cpu() for image in batch[:left]
+                          if image.shape == self.inputs[0].shape]
 
     def after_train_epoch(self, runner: Runner) -> None:
         """Look, every ``interval`` epochs and after the last."""
@@ -121,9 +182,13 @@ class AnalysisHook(Hook):
         pixels = PixelSpace(model.data_preprocessor)
         images = pixels.normalize(self.inputs)
         scalars = {
+            'analysis/loss': masked_loss(model, images),
+            'analysis/loss_copied': copied_loss(model, images)
+        }
+        scalars.update({
             f'analysis/loss_{name.replace("/", "_")}': loss
             for name, loss in direction_losses(model, images).items()
-        }
+        })
         for scale, numbers in describe_predictor(model.predictor).items():
             if scale == 'across_scales':
                 continue
@@ -131,6 +196,8 @@ class AnalysisHook(Hook):
             for matrix in 'AB':
                 scalars[f'analysis/norm_{matrix}_{scale}'] = numbers[matrix][
                     'spectral_norm']
+        scalars.update({f'analysis/{name}': value for name, value
+                        in self._look_at_embeddings(model, pixels).items()})
         runner.visualizer.add_scalars(scalars, step=runner.iter)
         runner.logger.info('AnalysisHook: ' + ', '.join(
             f'{name.removeprefix("analysis/")} {value:.4f}'
@@ -141,6 +208,28 @@ class AnalysisHook(Hook):
                     f'reconstruction_{place}',
                     strips(paint(model, images, place), model, pixels),
                     step=runner.iter)
+
+    def _look_at_embeddings(self, model: QBHeat,
+                            pixels: PixelSpace) -> dict[str, float]:
+        """Numbers of the embeddings, without labels and with them."""
+        found = {}
+        if len(self.embedded) > 1:
+            found = describe_embeddings(model, map(
+                pixels.normalize, torch.stack(self.embedded).split(32)))
+        if self.knn_data is not None:
+            with evaluating(model), all_outputs(model.backbone):
+                encoder = Encoder(
+                    model.backbone, pixels_of(model.data_preprocessor))
+                encoder.to(next(model.parameters()).device)
+                found['knn_top1'] = knn_of_folders(
+                    encoder, *self.knn_data, size=self.inputs.shape[2:])
+        return found
+
+
+def _read(files: Sequence[str], size: tuple[int, int]) -> list[torch.Tensor]:
+    """Pictures (3, H, W), BGR, uint8, of what can be decoded."""
+    _, images = load_images(files, size)
+    return [torch.from_numpy(image).permute(2, 0, 1) for image in images]
 
 
 def _unwrap(runner: Runner) -> torch.nn.Module:
