@@ -34,7 +34,8 @@ code { background: #f3f3f3; padding: .1em .3em; overflow-wrap: anywhere; }
 
 
 def tell(title: str, introduction: str, reports: Sequence[dict],
-         read_picture: Callable[[dict, str], bytes]) -> str:
+         read_picture: Callable[[dict, str], bytes],
+         reload: int | None = None) -> str:
     """Write the page.
 
     Args:
@@ -44,6 +45,8 @@ def tell(title: str, introduction: str, reports: Sequence[dict],
             the order of the story.
         read_picture (Callable): From a report and the name of one of its
             pictures to the content of the PNG file.
+        reload (int, optional): Seconds after which a browser shows the page
+            anew. Defaults to None, never.
 
     Returns:
         str: HTML that needs no other file.
@@ -53,9 +56,12 @@ def tell(title: str, introduction: str, reports: Sequence[dict],
         for i, report in enumerate(reports))
     parts = ''.join(
         _part(i, report, read_picture) for i, report in enumerate(reports))
+    again = '' if reload is None else (
+        f'<meta http-equiv="refresh" content="{reload}">\n')
     return (f'<!DOCTYPE html>\n<html lang="en">\n<head>\n'
             '<meta charset="utf-8">\n'
             '<meta name="viewport" content="width=device-width">\n'
+            f'{again}'
             f'<title>{escape(title)}</title>\n<style>{_STYLE}</style>\n'
             f'</head>\n<body>\n<h1>{escape(title)}</h1>\n'
             f'<p>{escape(introduction)}</p>\n<ul>{contents}</ul>\n'

@@ -18,6 +18,7 @@ from qbheat_mm.engine import AnalysisHook
 from qbheat_mm.engine.origin import pixels_of
 from qbheat_mm.errors import UserError
 from qbheat_mm.evaluation import Encoder, knn_of_folders, labelled_folder
+from qbheat_mm.launching.run_report import report_run
 
 from .conftest import MODEL
 
@@ -158,6 +159,11 @@ def test_pictures_are_saved(train):
     assert [picture.name for picture in pictures] == [
         'reconstruction_center_2.png', 'reconstruction_center_3.png',
         'reconstruction_top_left_2.png', 'reconstruction_top_left_3.png']
+    # The page of the run shows them, and what was logged.
+    logged, shown = report_run(runner.work_dir)
+    rows = {row[0]: row for row in logged['tables'][0]['rows']}
+    assert rows['analysis/effective_rank'][1] == 3
+    assert len(shown['pictures']) == 4
     # Three columns, three images of 32 pixels.
     assert mmcv.imread(str(pictures[0])).shape == (96, 96, 3)
 

@@ -1,18 +1,23 @@
 # Copyright (c) QB-Heat MM authors. All rights reserved.
-"""Collect the reports of a run into one page, index.html.
+"""Show a run on one page, index.html: what it logs, and all reports on it.
 
-A report is a JSON file that the other tools of this folder write; any tool
-may write one (see docs/analysis.md).
+FOLDER is the work folder of any run, also of one that trains, or a folder of
+reports: JSON files that the other tools of this folder write; any tool may
+write one (see docs/analysis.md).
 """
 import argparse
 import json
 import os
 import os.path as osp
+import time
 
 from qbheat_mm.analysis.story import in_order, tell
 from qbheat_mm.errors import UserError
-from qbheat_mm.launching import report_user_errors
+from qbheat_mm.launching import count, report_user_errors
+from qbheat_mm.launching.run_report import report_run
 
+RUN = ('This page shows what a run has logged. What is on it was made by the '
+       'command below it.')
 INTRODUCTION = (
     'QB-Heat lets an encoder see one quarter of an image, extrapolates its '
     'features to the other three by linear models (A to the right, B '
@@ -26,22 +31,22 @@ def parse_args() -> argparse.Namespace:
     """Read the command line."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument(
-        'folder', help='where the reports are, also in folders inside')
+        'folder', help='work folder of a run, or where reports are, also in '
+        'folders inside')
     parser.add_argument(
         '--out', help='the page to write; defaults to FOLDER/index.html')
     parser.add_argument(
-        '--title', default='What QB-Heat has learned', help='headline')
+        '--title', help='headline')
+    parser.add_argument('--introduction', help='first paragraph')
     parser.add_argument(
-        '--introduction', default=INTRODUCTION, help='first paragraph')
+        '--every', type=count, metavar='SECONDS',
+        help='make the page again and again, until interrupted; a browser '
+        'that shows it keeps up')
     return parser.parse_args()
 
 
 def find_reports(folder: str) -> list[dict]:
-    """Reports below a folder, with their own folder under ``'folder'``.
-
-    Raises:
-        UserError: If there is none.
-    """
+    """Reports below a folder, with their own folder under ``'folder'``."""
     reports = []
     for root, _, names in sorted(os.walk(folder)):
         for name in sorted(names):
@@ -49,9 +54,6 @@ def find_reports(folder: str) -> list[dict]:
                 report = read_report(osp.join(root, name))
                 if report is not None:
                     reports.append(dict(report, folder=root))
-    if not reports:
-        raise UserError(f"'{folder}' holds no report of an analysis: run the "
-                        'other tools of tools/analysis with --out there')
     return reports
 
 
@@ -69,20 +71,50 @@ def read_report(file: str) -> dict | None:
 
 
 def read_picture(report: dict, name: str) -> bytes:
-    """A picture beside its report."""
+    """A picture beside its report, or in it."""
+    if name in report.get('content', ()):
+        return report['content'][name]
     with open(osp.join(report['folder'], name), 'rb') as file:
         return file.read()
 
 
-def main() -> None:
-    """Write the page."""
-    args = parse_args()
-    reports = in_order(find_reports(args.folder))
-    page = tell(args.title, args.introduction, reports, read_picture)
+def write_page(args: argparse.Namespace) -> None:
+    """Write the page as things stand.
+
+    Raises:
+        UserError: If there is nothing to show.
+    """
+    reports = report_run(args.folder) + find_reports(args.folder)
+    if not reports:
+        raise UserError(f"'{args.folder}' holds no report of an analysis and "
+                        'no log of a run (TIME/vis_data/scalars.json): give '
+                        'the work folder of a run, or run the other tools of '
+                        'tools/analysis with --out there')
+    is_method = any(report['analysis'] not in ('curves', 'looks')
+                    or report['numbers'].get('is_pretraining')
+                    for report in reports)
+    title = args.title or ('What QB-Heat has learned' if is_method else
+                           osp.basename(osp.abspath(args.folder)))
+    page = tell(title, args.introduction or (
+        INTRODUCTION if is_method else RUN), in_order(reports), read_picture,
+        args.every)
     out = args.out or osp.join(args.folder, 'index.html')
-    with open(out, 'w', encoding='utf-8') as file:
+    with open(f'{out}.part', 'w', encoding='utf-8') as file:
         file.write(page)
-    print(f'{len(reports)} reports on one page: {out}')
+    os.replace(f'{out}.part', out)
+    print(f'{len(reports)} reports on one page: {out}', flush=True)
+
+
+def main() -> None:
+    """Write the page, once or until interrupted."""
+    args = parse_args()
+    write_page(args)
+    while args.every:
+        try:
+            time.sleep(args.every)
+        except KeyboardInterrupt:
+            return
+        write_page(args)
 
 
 if __name__ == '__main__':

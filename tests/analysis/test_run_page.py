@@ -1,0 +1,121 @@
+# Copyright (c) QB-Heat MM authors. All rights reserved.
+"""One page for any run, also while it trains."""
+import importlib
+import json
+import re
+import sys
+from pathlib import Path
+
+import mmcv
+import numpy as np
+import pytest
+
+from qbheat_mm.analysis.run_log import curves, panels
+from qbheat_mm.launching.run_report import report_run
+
+TOOLS = Path(__file__).parents[2] / 'tools' / 'analysis'
+
+
+def test_a_resumed_run_goes_on_where_it_began_again():
+    first = [dict(step=step, loss=10. - step, lr=.1) for step in (1, 2, 3, 4)]
+    second = [dict(step=step, loss=1., time=2.) for step in (3, 5)]
+    found = curves([first, second])
+    assert found == dict(loss=[(1, 9.), (2, 8.), (3, 1.), (5, 1.)],
+                         lr=[(1, .1), (2, .1), (3, .1), (4, .1)])
+
+
+def test_what_goes_into_one_panel():
+    names = ['grad_norm', 'accuracy/top1', 'loss', 'loss_cls', 'd0.loss_bbox',
+             'decode.loss_ce', 'lr', 'analysis/loss', 'analysis/loss_copied',
+             'analysis/loss_half_up', 'analysis/loss_quarter_up',
+             'analysis/token_similarity', 'analysis/token_similarity_x',
+             'coco/bbox_mAP', 'coco/segm_mAP']
+    found = panels({name: [(1, 1.)] for name in names})
+    assert {title: list(names) for title, names in found.items()} == {
+        'training loss': ['loss', 'loss_cls', 'd0.loss_bbox',
+                          'decode.loss_ce'],
+        'learning rate': ['lr'],
+        'loss with A and B, and of copies': ['loss', 'loss_copied'],
+        'loss by direction, half a step': ['loss_half_up'],
+        'loss by direction, a quarter': ['loss_quarter_up'],
+        'mean similarities': ['token_similarity', 'token_similarity_x'],
+        'accuracy (%)': ['top1'], 'COCO, boxes': ['bbox_mAP'],
+        'COCO, masks': ['segm_mAP'], 'grad_norm': ['grad_norm']}
+
+
+@pytest.fixture
+def work_dir(tmp_path):
+    """A run that writes its fourth line just now."""
+    folder = tmp_path / 'run' / '20260101_000000' / 'vis_data'
+    for step in range(1, 7):
+        mmcv.imwrite(np.full((8, 24, 3), 40 * step, np.uint8), str(
+            folder / 'vis_image' / f'reconstruction_top_left_{step}.png'))
+    lines = [dict(step=step, epoch=1, iter=step, loss=1 / step, time=.25,
+                  lr=1e-3) for step in (1, 2)]
+    lines.append({'step': 2, 'analysis/loss': .5, 'analysis/loss_copied': .9})
+    text = ''.join(json.dumps(line) + '\n' for line in lines)
+    (folder / 'scalars.json').write_text(text + '{"step": 3, "los')
+    return tmp_path / 'run'
+
+
+@pytest.fixture
+def story(monkeypatch):
+    """A function that runs the tool."""
+
+    def call(*arguments):
+        monkeypatch.syspath_prepend(str(TOOLS))
+        sys.modules.pop('story', None)
+        module = importlib.import_module('story')
+        monkeypatch.setattr(sys, 'argv', ['story.py', *map(str, arguments)])
+        module.main()
+
+    yield call
+    sys.modules.pop('story', None)
+
+
+def test_a_run_that_trains(story, work_dir):
+    story(work_dir)
+    page = (work_dir / 'index.html').read_text()
+    assert re.findall('<h2 id=.*?>(.*?)</h2>', page) == [
+        'While it trained', 'Reconstructions while it trained']
+    assert 'epoch 1, step 2, 0.25 s a step' in page
+    assert 'What QB-Heat has learned' in page
+    # The curves, and of six pictures the last and three before.
+    assert page.count('<img ') == 5
+    assert 'reconstruction_top_left_6.png' in page
+    assert 'refresh' not in page
+    assert [p.name for p in work_dir.glob('index*')] == ['index.html']
+
+
+def test_a_page_that_keeps_up(story, work_dir, monkeypatch):
+    log, = work_dir.rglob('scalars.json')
+    waits = []
+
+    def wait(seconds):
+        waits.append(seconds)
+        if len(waits) == 2:
+            raise KeyboardInterrupt
+        log.write_text(log.read_text() + 's": 0.125, "epoch": 2}\n')
+
+    monkeypatch.setattr('time.sleep', wait)
+    story(work_dir, '--every', 30)
+    page = (work_dir / 'index.html').read_text()
+    assert '<meta http-equiv="refresh" content="30">' in page
+    assert waits == [30, 30] and 'epoch 2, step 3' in page
+
+
+def test_any_other_run(story, tmp_path):
+    folder = tmp_path / 'my_[run]' / '20260101_000000' / 'vis_data'
+    folder.mkdir(parents=True)
+    (folder / 'scalars.json').write_text(
+        '{"step": 1, "loss": NaN, "lr": 1}\n{"step": 1, "coco/bbox_mAP": 0.1}')
+    story(folder.parents[1])
+    page = (folder.parents[1] / 'index.html').read_text()
+    assert '<h1>my_[run]</h1>' in page and 'QB-Heat' not in page
+    report, = report_run(str(folder.parents[1]))
+    assert report['tables'][0]['rows'][0] == ['loss', 1, 'nan', 'nan']
+
+
+def test_a_run_that_has_logged_nothing_yet(tmp_path):
+    (tmp_path / '20260101_000000' / 'vis_data').mkdir(parents=True)
+    assert report_run(str(tmp_path)) == []
