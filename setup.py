@@ -103,7 +103,8 @@ if __name__ == '__main__':
         install_requires=read_requirements('runtime'),
         extras_require={
             name: read_requirements(name)
-            for name in ('pretrain', 'openmmlab', 'onedl', 'demo', 'tests')
+            for name in ('pretrain', 'openmmlab', 'onedl', 'demo', 'export',
+                         'tests')
         },
         cmdclass=dict(build_py=BuildPyWithMim, develop=DevelopWithMim),
         zip_safe=False)

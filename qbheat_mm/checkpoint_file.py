@@ -8,6 +8,7 @@ from typing import Any
 
 from .errors import UserError
 
+_AGAIN = 'copy or download it again'
 # How files of other kinds begin, and the way from them to a checkpoint.
 _BEGINNINGS = (
     (rb'\x93NUMPY', 'an array of numpy', 'save a state_dict with torch.save'),
@@ -17,15 +18,12 @@ _BEGINNINGS = (
     (rb'\x1f\x8b|BZh|\xfd7zXZ|\x28\xb5\x2f\xfd', 'a compressed file',
      'unpack it first'),
     (rb'.{257}ustar', 'a tar archive', 'unpack it first'),
-    (rb'.{8}\{', 'a file of safetensors', 'convert it: torch.save('
-     'safetensors.torch.load_file(FILE), NEW_FILE)'),
+    (rb'.{8}\{', 'a damaged file of safetensors', _AGAIN),
     (rb'version https://git-lfs', 'a pointer of git-lfs to the checkpoint',
      'get the file with `git lfs pull`'),
     (rb'[\x09-\x0d\x20-\x7e]{1,300}\Z', 'a text',
      'download the checkpoint again'),
 )
-_AGAIN = 'copy or download it again'
-
 
 def require_ordinary_file(path: str) -> None:
     """Raise unless a path leads to a file that can be read at once.

@@ -31,6 +31,7 @@ from .checkpoint_file import (
 )
 from .config_text import find_obstacle
 from .errors import UserError
+from .safetensors_file import is_safetensors, read_safetensors
 
 try:
     from numpy._core import multiarray
@@ -81,6 +82,8 @@ def load_from_local(filename: str, map_location=None):
     """
     filename = os.path.expanduser(filename)
     require_ordinary_file(filename)
+    if is_safetensors(filename):
+        return read_safetensors(filename)
     require_intact(filename)
     return torch.load(filename, map_location=map_location)
 

@@ -14,6 +14,8 @@ default_hooks = dict(
     # A resumed run goes on as if it had not been interrupted.
     random_state=dict(type='RandomStateHook'),
     resume=dict(type='ResumeHook'),
+    # A trained encoder is also written for other programs.
+    export_encoder=dict(type='ExportEncoderHook'),
     stop_on_non_finite_loss=dict(type='StopOnNonFiniteLossHook'))
 
 log_processor = dict(window_size=50)

@@ -3,6 +3,7 @@ from .hooks import (
     AnalysisHook,
     CheckFoldersHook,
     CheckpointMatchHook,
+    ExportEncoderHook,
     RandomStateHook,
     RequireCheckpointHook,
     ResumeHook,
@@ -14,7 +15,7 @@ from .runner import FittingRunner
 
 __all__ = [
     'AnalysisHook', 'CheckFoldersHook', 'CheckpointMatchHook',
-    'FittingRunner', 'PretrainedEncoder', 'RandomStateHook',
-    'RequireCheckpointHook', 'ResumeHook', 'SafeCheckpointHook',
-    'StopOnNonFiniteLossHook'
+    'ExportEncoderHook', 'FittingRunner', 'PretrainedEncoder',
+    'RandomStateHook', 'RequireCheckpointHook', 'ResumeHook',
+    'SafeCheckpointHook', 'StopOnNonFiniteLossHook'
 ]

@@ -14,7 +14,7 @@ def toolbox(cfg: Config) -> str | None:
         str | None: As ``'mmdet'``; None if nothing says so.
     """
     if cfg.get('default_scope'):
-        return cfg.default_scope
+        return cfg['default_scope']
     model = cfg.get('model')
     kind = model.get('type') if isinstance(model, Mapping) else None
     name = kind if isinstance(kind, str) else getattr(kind, '__module__', '')

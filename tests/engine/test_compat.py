@@ -230,10 +230,6 @@ def test_a_folder_a_pipe_and_a_dangling_link_are_told(tmp_path):
         CheckpointLoader.load_checkpoint('/dev/zero')
 
 
-def safetensors(file):
-    file.write_bytes((2).to_bytes(8, 'little') + b'{}')
-
-
 def torchscript(file):
     torch.jit.save(torch.jit.trace(torch.nn.Linear(1, 1), torch.ones(1, 1)),
                    str(file))
@@ -250,7 +246,6 @@ def tar(file):
 
 
 @pytest.mark.parametrize('write,words', [
-    (safetensors, 'safetensors.torch.load_file'),
     (torchscript, 'torch.jit.load'), (archive, 'zip archive'),
     (tar, 'tar archive'),
     (lambda file: np.savez(file.open('wb'), a=np.ones(2)), 'numpy arrays'),

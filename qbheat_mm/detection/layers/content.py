@@ -3,7 +3,7 @@ from collections.abc import Sequence
 
 from torch import Tensor, nn
 
-from .scale import Scale, to_map, to_sequence
+from .scale import Scale, to_map, to_sequence, zero_padding
 
 
 def on_content(layers: Sequence[nn.Module], x: Tensor, scale: Scale) -> Tensor:
@@ -21,8 +21,8 @@ def on_content(layers: Sequence[nn.Module], x: Tensor, scale: Scale) -> Tensor:
     Returns:
         Tensor: (B, C', H, W), zero in the padding.
     """
-    if scale.content is None:
-        return _in_turn(layers, x)
+    if scale.content is None:  # nothing is padded, or nothing is trained
+        return zero_padding(_in_turn(layers, x), scale)
     num_images = len(x)
     positions = to_sequence(x).flatten(0, 1)
     content = positions.index_select(0, scale.content).unsqueeze(0)

@@ -141,7 +141,7 @@ class MFDecoder(BaseModule):
         query: Tensor,
         query_pos: Tensor,
         feats: Sequence[Tensor],
-        image_sizes: Sequence[tuple[int, int]] | None = None,
+        image_sizes: Sequence[tuple[int, int]] | Tensor | None = None,
     ) -> Tensor:
         """Decode.
 
@@ -149,9 +149,9 @@ class MFDecoder(BaseModule):
             query (Tensor): Content of the queries, (B, N, C).
             query_pos (Tensor): Position embedding of the queries, (B, N, C).
             feats (Sequence[Tensor]): Maps at 1/8 and 1/16.
-            image_sizes (Sequence[tuple[int, int]], optional): Height and
-                width in pixels of each image without its padding. None: no
-                padding.
+            image_sizes (Sequence[tuple[int, int]] | Tensor, optional): Height
+                and width in pixels of each image without its padding. None:
+                no padding. A tensor, (B, 2), serves for evaluation alone.
 
         Returns:
             Tensor: The queries after each block, (num_blocks, B, N, C).
@@ -162,7 +162,10 @@ class MFDecoder(BaseModule):
             for stride, feat in feats.items()
         }
         # Of the size, also an odd one, that the strided convolution gives.
-        scales[32] = self._scale(feats[16][..., ::2, ::2], image_sizes, 32)
+        halves = [(side - 1) // 2 + 1 for side in feats[16].shape[-2:]]
+        scales[32] = self._scale(
+            feats[16].new_empty(query.shape[0], 1, *halves), image_sizes,
+            32)
         x = self.down_conv(zero_padding(feats[16], scales[16]), scales[32])
         states = []
         for i, (stride, blocks) in enumerate(zip((32, 16, 8), self.stages)):
@@ -179,10 +182,11 @@ class MFDecoder(BaseModule):
                 states.append(query)
         return torch.stack(states)
 
-    def _scale(self, x: Tensor, image_sizes: Sequence[tuple[int, int]] | None,
+    def _scale(self, x: Tensor,
+               image_sizes: Sequence[tuple[int, int]] | Tensor | None,
                stride: int) -> Scale:
-        sizes = image_sizes and content_sizes(image_sizes, stride,
-                                              x.shape[-2:])
+        sizes = None if image_sizes is None else content_sizes(
+            image_sizes, stride, x.shape[-2:])
         return make_scale(x, sizes, self.encoding)
 
 

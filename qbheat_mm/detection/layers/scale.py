@@ -16,7 +16,8 @@ class Scale(NamedTuple):
         padding (Tensor, optional): (B, 1, H, W), bool, True in the padding.
             None when no image of the batch is padded.
         content (Tensor, optional): Where in the B*H*W positions the images
-            stand, integers that grow. None when no image is padded.
+            stand, integers that grow. None when no image is padded, or in a
+            graph, where their number is not known.
     """
     hw: tuple[int, int]
     pos: Tensor
@@ -31,35 +32,39 @@ class Scale(NamedTuple):
         return ~self.padding.flatten(2).unsqueeze(1)
 
 
-def content_sizes(image_sizes: Sequence[tuple[int, int]], stride: int,
-                  hw: tuple[int, int]) -> list[tuple[int, int]]:
+def content_sizes(image_sizes: Sequence[tuple[int, int]] | Tensor,
+                  stride: int,
+                  hw: tuple[int, int]) -> list[tuple[int, int]] | Tensor:
     """Size that each image's content takes in a map of size ``hw``.
 
     Strided convolutions round up, so a cell that holds the last few pixels
     of an image belongs to the image.
     """
+    if isinstance(image_sizes, Tensor):
+        return -(-image_sizes // stride)  # beyond the map is its end, too
     return [(min(-(-h // stride), hw[0]), min(-(-w // stride), hw[1]))
             for h, w in image_sizes]
 
 
-def make_scale(x: Tensor, sizes: Sequence[tuple[int, int]] | None,
+def make_scale(x: Tensor, sizes: Sequence[tuple[int, int]] | Tensor | None,
                encoding: nn.Module) -> Scale:
     """Describe the map ``x``.
 
     Args:
         x (Tensor): A map, (B, C, H, W).
-        sizes (Sequence[tuple[int, int]], optional): Height and width of each
-            image's content in the map. None: no padding.
+        sizes (Sequence[tuple[int, int]] | Tensor, optional): Height and
+            width of each image's content in the map. None: no padding. A
+            tensor, (B, 2), is not looked into, as an exported graph needs
+            it, and serves for evaluation alone.
         encoding (nn.Module): mmdet's ``SinePositionalEncoding``.
     """
     hw = tuple(x.shape[-2:])
     padding = content = None
-    if sizes is not None and any(tuple(size) != hw for size in sizes):
+    if isinstance(sizes, Tensor):
+        padding = _padding(sizes, hw)
+    elif sizes is not None and any(tuple(size) != hw for size in sizes):
         # On the CPU: to count the content, a GPU would have to be waited for.
-        ends = torch.as_tensor(sizes)[:, :, None]
-        below = torch.arange(hw[0]) >= ends[:, 0]
-        beside = torch.arange(hw[1]) >= ends[:, 1]
-        padding = below[:, :, None] | beside[:, None, :]
+        padding = _padding(torch.as_tensor(sizes), hw)
         content = (~padding).flatten().nonzero()[:, 0].to(x.device)
         padding = padding.to(x.device)
     # Positions are counted over the content, so that padding moves nothing.
@@ -67,6 +72,14 @@ def make_scale(x: Tensor, sizes: Sequence[tuple[int, int]] | None,
     return Scale(hw,
                  pos.flatten(2).transpose(1, 2),
                  None if padding is None else padding.unsqueeze(1), content)
+
+
+def _padding(sizes: Tensor, hw: tuple[int, int]) -> Tensor:
+    """(B, H, W), bool, True outside contents of sizes (B, 2)."""
+    ends = sizes[:, :, None]
+    below = torch.arange(hw[0], device=sizes.device) >= ends[:, 0]
+    beside = torch.arange(hw[1], device=sizes.device) >= ends[:, 1]
+    return below[:, :, None] | beside[:, None, :]
 
 
 def zero_padding(x: Tensor, scale: Scale) -> Tensor:
@@ -99,6 +112,17 @@ def upsample(x: Tensor, scale: Scale, hw: tuple[int, int]) -> Tensor:
         weight = _double((~scale.padding).to(x.dtype))
         # Inside the content at least (3/4)^2 of the weight is content.
         x = x / weight.clamp(min=0.5)
+    return _fitted(x, hw)
+
+
+def _fitted(x: Tensor, hw: tuple[int, int]) -> Tensor:
+    """Cut a map (B, C, h, w) to ``hw``; repeat the last where one lacks."""
+    if any(isinstance(side, torch.SymInt) for side in hw):
+        # A graph for all sizes does not ask whether one lacks.
+        for dim, side in zip((2, 3), hw):
+            places = torch.arange(side, device=x.device)
+            x = x.index_select(dim, places.clamp(max=x.shape[dim] - 1))
+        return x
     missing = [max(want - have, 0) for want, have in zip(hw, x.shape[-2:])]
     if any(missing):
         x = F.pad(x, (0, missing[1], 0, missing[0]), mode='replicate')

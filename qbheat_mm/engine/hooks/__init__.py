@@ -2,6 +2,7 @@
 from .analysis_hook import AnalysisHook
 from .check_folders_hook import CheckFoldersHook
 from .checkpoint_hooks import CheckpointMatchHook, RequireCheckpointHook
+from .export_encoder_hook import ExportEncoderHook
 from .non_finite_loss_hook import StopOnNonFiniteLossHook
 from .random_state_hook import RandomStateHook
 from .resume_hook import ResumeHook
@@ -9,6 +10,6 @@ from .safe_checkpoint_hook import SafeCheckpointHook
 
 __all__ = [
     'AnalysisHook', 'CheckFoldersHook', 'CheckpointMatchHook',
-    'RandomStateHook', 'RequireCheckpointHook', 'ResumeHook',
-    'SafeCheckpointHook', 'StopOnNonFiniteLossHook'
+    'ExportEncoderHook', 'RandomStateHook', 'RequireCheckpointHook',
+    'ResumeHook', 'SafeCheckpointHook', 'StopOnNonFiniteLossHook'
 ]

@@ -1,0 +1,207 @@
+# Copyright (c) QB-Heat MM authors. All rights reserved.
+"""A trained network as torch.export's program or as ONNX, checked."""
+import dataclasses
+from collections.abc import Mapping
+from typing import NamedTuple
+
+import mmcv
+import numpy as np
+import torch
+from mmengine.config import Config
+from torch import Tensor
+
+from ..engine.origin import Pixels
+from ..errors import UserError
+from ..launching.toolbox import toolbox
+from .comparing import TOLERANCE, largest_difference
+from .examples import BATCHES, compared_sizes, example_inputs
+from .graphs import (
+    IMAGES,
+    SIZES,
+    FromPaddedPictures,
+    FromPictures,
+    Graph,
+    classifier_graph,
+    encoder_graph,
+)
+from .out_file import whole_file
+from .running import Exported
+from .source import Source, read_encoder, read_model
+from .writing import require_packages, trace, write_onnx, write_pt2
+
+PARTS = ('model', 'encoder')
+
+
+class ExportedFile(NamedTuple):
+    """What was written.
+
+    Args:
+        out (str): The file.
+        kind (str): What of, as ``'classifier'``.
+        facts (dict): What the file says about itself.
+        difference (float): Largest difference from PyTorch over the largest
+            value of an output, on all sizes that were compared.
+        compared (list[str]): These, as ``'3x97x94'``.
+    """
+    out: str
+    kind: str
+    facts: dict
+    difference: float
+    compared: list[str]
+
+
+def export_network(cfg: Config,
+                   checkpoint: str,
+                   out: str,
+                   kind: str,
+                   part: str = 'model',
+                   size: tuple[int, int] | None = None,
+                   preprocessing: bool = False,
+                   out_indices: tuple[int, ...] | None = None
+                   ) -> ExportedFile:
+    """Export a network, run the file, and compare it with PyTorch.
+
+    Args:
+        cfg (Config): Its configuration: pre-training (of which the encoder
+            is exported), classification, MF-Dec, or a detector with anchors,
+            as RetinaNet.
+        checkpoint (str): Its checkpoint, file or URL.
+        out (str): The file to write.
+        kind (str): ``'pt2'`` or ``'onnx'``.
+        part (str): ``'model'``, or ``'encoder'`` for ``model.backbone``
+            alone. Defaults to 'model'.
+        size (tuple[int, int], optional): Height and width of all images.
+            Defaults to None: any.
+        preprocessing (bool): Whether images are (B, H, W, 3), RGB, uint8,
+            and normalised inside. Defaults to False.
+        out_indices (tuple[int, ...], optional): Outputs of the encoder.
+            Defaults to None: features and tokens of a ``MobileFormer``, of
+            others those of the configuration.
+
+    Raises:
+        FileNotFoundError: If there is no such checkpoint.
+        UserError: If it does not fit; if the network cannot be exported; if
+            the file computes something else.
+    """
+    require_packages(kind)
+    graph, source = make_graph(cfg, checkpoint, part, out_indices)
+    if preprocessing:
+        graph = with_preprocessing(graph, source)
+    if size is not None and min(size) <= graph.stride:
+        raise UserError(f'--size {size[0]} {size[1]}: this {graph.kind} needs '
+                        f'more than {graph.stride} pixels on each side')
+    facts = dict(
+        kind=graph.kind, inputs=graph.inputs, outputs=graph.outputs,
+        pictures=graph.pictures, size=size, least_side=graph.stride + 1,
+        classes=source.classes, **source.facts())
+    program = trace(graph, size)
+    write = dict(pt2=write_pt2, onnx=write_onnx)[kind]
+    with whole_file(out) as part_file:
+        write(graph, program, facts, part_file)
+        difference, compared = compare(
+            Exported(part_file), graph, source.pixels, size)
+    return ExportedFile(out, graph.kind, facts, difference, compared)
+
+
+def make_graph(cfg: Config, checkpoint: str, part: str,
+               out_indices: tuple[int, ...] | None) -> tuple[Graph, Source]:
+    """The network that a configuration asks for, with its weights.
+
+    Raises:
+        UserError: If there is no way to export it.
+    """
+    kind = str(cfg.get('model', {}).get('type')).split('.')[-1]
+    detector = toolbox(cfg) == 'mmdet'
+    if part == 'encoder' or not detector and kind != 'ImageClassifier':
+        changes = {}
+        backbone = str(cfg.model.get('backbone', {}).get('type'))
+        if out_indices is not None or backbone.endswith('MobileFormer'):
+            changes['out_indices'] = tuple(out_indices or (-2, -1))
+        source = read_encoder(checkpoint, cfg, **changes)
+        return encoder_graph(source), source
+    if out_indices is not None:
+        raise UserError(f'--out-indices {" ".join(map(str, out_indices))} is '
+                        'for encoders: add --part encoder')
+    source = read_model(cfg, checkpoint)
+    if not detector:
+        return classifier_graph(source), source
+    # Needs mmdet, which a detector's configuration has brought.
+    from .detectors import detector_graph
+    return detector_graph(source), source
+
+
+def with_preprocessing(graph: Graph, source: Source) -> Graph:
+    """A graph that takes pictures, (B, H, W, 3), RGB, uint8.
+
+    Raises:
+        UserError: If the pixels of the network are not known.
+    """
+    if source.pixels is None:
+        raise UserError(
+            f"checkpoint '{source.checkpoint}' and its configuration do not "
+            'say with which pixels it was trained: set mean, std and channel '
+            'order of model.data_preprocessor, or leave out '
+            '--with-preprocessing')
+    network = FromPaddedPictures if SIZES in graph.inputs else FromPictures
+    return dataclasses.replace(
+        graph, module=network(graph.module, source.pixels).eval(),
+        pictures=True)
+
+
+def compare(exported: Exported, graph: Graph, pixels: Pixels | None,
+            size: tuple[int, int] | None) -> tuple[float, list[str]]:
+    """Compare an exported network with the original.
+
+    Args:
+        exported (Exported): From the file.
+        graph (Graph): With the original.
+        pixels (Pixels, optional): Of the original's input.
+        size (tuple[int, int], optional): The only size of its images.
+
+    Returns:
+        tuple[float, list[str]]: The largest difference, and the batches
+        that were compared.
+
+    Raises:
+        UserError: If it is larger than :data:`TOLERANCE`.
+    """
+    worst, compared = 0., []
+    for number in BATCHES:
+        for sides in compared_sizes(graph, size):
+            inputs = example_inputs(graph, number, sides, seed=number)
+            with torch.no_grad():
+                wanted = graph.reference(**_normalized(inputs, graph, pixels))
+            found = {name: torch.from_numpy(array)
+                     for name, array in exported(**inputs).items()}
+            difference, name = largest_difference(found, wanted)
+            compared.append(f'{number}x{sides[0]}x{sides[1]}')
+            if not difference <= TOLERANCE:
+                raise UserError(
+                    f'the exported {graph.kind} differs from PyTorch by '
+                    f'{difference:.1e} of the largest value in {name} at '
+                    f'{compared[-1]} (images, height, width); more than '
+                    f'{TOLERANCE:g} is refused and nothing was written')
+            worst = max(worst, difference)
+    return worst, compared
+
+
+def _normalized(inputs: Mapping[str, Tensor], graph: Graph,
+                pixels: Pixels | None) -> dict[str, Tensor]:
+    """Inputs for the original: pictures are normalised by mmcv, then padded.
+
+    Args:
+        inputs (Mapping[str, Tensor]): Of the exported network.
+        graph (Graph): Says whether they are pictures.
+        pixels (Pixels, optional): Known if they are.
+    """
+    if not graph.pictures:
+        return dict(inputs)
+    images = inputs[IMAGES].numpy()
+    sizes = inputs.get(SIZES, torch.tensor([images.shape[1:3]] * len(images)))
+    batch = np.zeros(images.shape, np.float32)
+    for image, padded, (height, width) in zip(images, batch, sizes.tolist()):
+        padded[:height, :width] = mmcv.imnormalize(
+            image[:height, :width, ::-1].astype(np.float32),  # to BGR
+            np.array(pixels.mean or (0., ) * 3),
+            np.array(pixels.std or (1., ) * 3), to_rgb=pixels.rgb)
+    return {**inputs, IMAGES: torch.from_numpy(batch).permute(0, 3, 1, 2)}

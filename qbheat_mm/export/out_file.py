@@ -1,0 +1,38 @@
+# Copyright (c) QB-Heat MM authors. All rights reserved.
+"""Files that are there whole or not at all."""
+import os
+import os.path as osp
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from ..errors import UserError
+
+
+@contextmanager
+def whole_file(out: str) -> Iterator[str]:
+    """Write to another name, which is then changed to the one wanted.
+
+    Args:
+        out (str): The file wanted; its folder is made.
+
+    Yields:
+        str: The name to write to.
+
+    Raises:
+        UserError: If nothing can be written there.
+    """
+    folder, name = osp.split(osp.abspath(out))
+    if osp.isdir(out):
+        raise UserError(f"--out '{out}' is a folder: give a file in it")
+    part = osp.join(folder, f'.{os.getpid()}.{name}')
+    try:
+        os.makedirs(folder, exist_ok=True)
+        yield part
+        os.replace(part, out)
+    except OSError as error:
+        raise UserError(f"'{out}' cannot be written: "
+                        f'{error.strerror or error}; give another --out'
+                        ) from error
+    finally:
+        if osp.exists(part):
+            os.remove(part)

@@ -1,0 +1,103 @@
+# Copyright (c) QB-Heat MM authors. All rights reserved.
+"""The encoder that a training leaves beside its last checkpoint."""
+import logging
+import uuid
+from pathlib import Path
+
+import pytest
+import torch
+from mmengine.config import Config
+from mmengine.registry import DATASETS
+from mmengine.runner import Runner
+from mmpretrain.structures import DataSample
+from torch.utils.data import Dataset
+
+from qbheat_mm.compat import load_checkpoint
+from qbheat_mm.engine import FittingRunner
+from qbheat_mm.engine.hooks import export_encoder_hook
+
+from .conftest import MOBILE_FORMER, pretraining
+
+RUNTIME = Path(__file__).parents[2] / 'configs/_base_/runtime_mmpretrain.py'
+
+@DATASETS.register_module()
+class NoiseForExport(Dataset):
+    """Four images of 64 x 64 pixels."""
+
+    def __len__(self):
+        return 4
+
+    def __getitem__(self, index):
+        generator = torch.Generator().manual_seed(index)
+        return dict(inputs=torch.randint(
+            0, 255, (3, 64, 64), generator=generator, dtype=torch.uint8),
+            data_samples=DataSample())
+
+
+@pytest.fixture
+def told(monkeypatch):
+    """Levels and texts of what the hook tells."""
+    lines = []
+    monkeypatch.setattr(
+        export_encoder_hook, 'print_log',
+        lambda text, logger, level=logging.INFO: lines.append((level, text)))
+    monkeypatch.setattr(Runner, '_log_env', lambda self, env_cfg: None)
+    return lines
+
+
+def train(folder, backbone=MOBILE_FORMER, **settings):
+    """Two epochs of pre-training with the shipped runtime."""
+    cfg = Config.fromfile(RUNTIME)
+    cfg.merge_from_dict(dict(
+        model=pretraining(backbone, 32), work_dir=str(folder),
+        train_dataloader=dict(
+            dataset=dict(type='NoiseForExport'), batch_size=2, num_workers=0,
+            collate_fn=dict(type='default_collate'),
+            sampler=dict(type='DefaultSampler', shuffle=True)),
+        optim_wrapper=dict(optimizer=dict(type='SGD', lr=0.01)),
+        train_cfg=dict(by_epoch=True, max_epochs=2), log_level='ERROR',
+        # mmengine names a run by the second.
+        experiment_name=uuid.uuid4().hex, **settings))
+    FittingRunner.from_cfg(cfg).train()
+
+
+def test_it_is_the_encoder_of_the_last_checkpoint(tmp_path, told):
+    safetensors = pytest.importorskip('safetensors')
+    train(tmp_path, custom_hooks=[dict(type='EMAHook', momentum=0.3)])
+    content = load_checkpoint(str(tmp_path / 'epoch_2.pth'))
+    file = tmp_path / 'encoder.safetensors'
+    with safetensors.safe_open(file, 'pt') as opened:
+        assert opened.metadata()['source'] == 'epoch_2.pth'
+        assert opened.metadata()['channel_order'] == 'RGB'
+        names = opened.keys()
+        weights = {name: opened.get_tensor(name) for name in names}
+    assert len(weights) > 50
+    for name, tensor in weights.items():
+        assert torch.equal(
+            tensor, content['state_dict'][f'backbone.{name}']), name
+    # These are the averaged weights; the others are kept beside them.
+    assert not torch.equal(
+        weights['stem.0.weight'],
+        content['ema_state_dict']['module.backbone.stem.0.weight'])
+    assert told == [(logging.INFO, f'encoder of {tmp_path}/epoch_2.pth '
+                     f'written to {file}')]
+
+
+def test_a_frozen_encoder_is_not_written_again(tmp_path, told):
+    train(tmp_path, dict(MOBILE_FORMER, frozen_stages=5))
+    assert not (tmp_path / 'encoder.safetensors').exists() and not told
+
+
+def test_no_run_fails_for_want_of_the_file(tmp_path, told):
+    (tmp_path / 'encoder.safetensors').mkdir()
+    train(tmp_path)
+    (level, line), = told
+    assert level == logging.WARNING and '\n' not in line
+    assert 'is a folder' in line and 'tools/export.py' in line
+    assert (tmp_path / 'epoch_2.pth').exists()
+
+
+def test_a_run_without_checkpoints_leaves_none(tmp_path, told):
+    train(tmp_path, default_hooks=dict(checkpoint=dict(interval=9,
+                                                       save_last=False)))
+    assert not list(tmp_path.glob('*.safetensors')) and not told

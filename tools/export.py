@@ -1,0 +1,113 @@
+# Copyright (c) QB-Heat MM authors. All rights reserved.
+"""Take a trained network elsewhere.
+
+    python tools/export.py CONFIG CHECKPOINT --format FORMAT --out FILE
+
+safetensors   the encoder's weights, with what it is and its normalisation
+torchvision   the weights of a ResNet or ConvNeXt under torchvision's names
+timm          the same under timm's
+pt2           encoder, classifier or detector for torch.export.load
+onnx          the same for ONNX Runtime and others
+
+What is written is run and compared with PyTorch. docs/export.md says what the
+inputs and outputs are.
+"""
+import argparse
+
+from qbheat_mm.errors import UserError
+from qbheat_mm.export import (
+    export_encoder,
+    export_network,
+    export_state_dict,
+)
+from qbheat_mm.launching import count, read_config, report_user_errors
+from qbheat_mm.launching.command_line import KeyValueAction
+
+GRAPHS = ('pt2', 'onnx')
+LIBRARIES = ('torchvision', 'timm')
+FORMATS = ('safetensors', *LIBRARIES, *GRAPHS)
+ENDINGS = dict(
+    dict.fromkeys(LIBRARIES, ('.pth', '.pt', '.safetensors')),
+    safetensors=('.safetensors', ), pt2=('.pt2', ), onnx=('.onnx', ))
+
+
+def parse_args() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument('config', help='configuration file')
+    parser.add_argument('checkpoint', help='its checkpoint, file or URL')
+    parser.add_argument('--format', required=True, choices=FORMATS)
+    parser.add_argument('--out', required=True, help='file to write')
+    parser.add_argument(
+        '--part', choices=('model', 'encoder'), default='model',
+        help='pt2, onnx: all of the model, or its encoder alone; of '
+        'pre-training always the encoder')
+    parser.add_argument(
+        '--out-indices', type=int, nargs='+', metavar='N',
+        help="pt2, onnx: outputs of the encoder; by default a MobileFormer's "
+        'last features and tokens, of others those of the configuration')
+    parser.add_argument(
+        '--size', type=count, nargs=2, metavar=('HEIGHT', 'WIDTH'),
+        help='pt2, onnx: of all images; by default any')
+    parser.add_argument(
+        '--with-preprocessing', action='store_true',
+        help='pt2, onnx: images are (B, H, W, 3), RGB, uint8')
+    parser.add_argument(
+        '--cfg-options', nargs='+', action=KeyValueAction,
+        metavar='KEY=VALUE',
+        help='settings that replace those of the configuration')
+    return parser.parse_args()
+
+
+def check_arguments(args: argparse.Namespace) -> None:
+    """Refuse names and settings that do not go with the format.
+
+    Raises:
+        UserError: Naming the first.
+    """
+    endings = ENDINGS[args.format]
+    if not args.out.endswith(endings):
+        raise UserError(f"--out '{args.out}' must end in "
+                        f'{" or ".join(endings)} for --format {args.format}')
+    if args.format in GRAPHS:
+        return
+    given = [name for name, value in (
+        ('--size', args.size), ('--out-indices', args.out_indices),
+        ('--with-preprocessing', args.with_preprocessing)) if value]
+    if given:
+        raise UserError(f'{given[0]} has no meaning for --format '
+                        f'{args.format}, which holds weights: leave it out, '
+                        'or take --format pt2 or onnx')
+
+
+def main() -> None:
+    args = parse_args()
+    check_arguments(args)
+    cfg = read_config(args.config, args.cfg_options)
+    if args.format == 'safetensors':
+        export_encoder(args.checkpoint, args.out, cfg)
+        print(f'encoder of {args.checkpoint} written to {args.out}')
+    elif args.format in LIBRARIES:
+        written = export_state_dict(
+            args.checkpoint, args.out, args.format, cfg)
+        checked = (f'{args.format} is not installed: not compared'
+                   if written.difference is None else
+                   f'loaded strictly by {args.format}, largest relative '
+                   f'difference of its features {written.difference:.1e}')
+        print(f'{written.tensors} tensors written to {args.out}; {checked}')
+    else:
+        written = export_network(
+            cfg, args.checkpoint, args.out, args.format, args.part,
+            args.size and tuple(args.size), args.with_preprocessing,
+            args.out_indices and tuple(args.out_indices))
+        print(f'{written.kind} written to {args.out}: '
+              f'{", ".join(written.facts["inputs"])} -> '
+              f'{", ".join(written.facts["outputs"])}\n'
+              'largest relative difference from PyTorch: '
+              f'{written.difference:.1e} at {", ".join(written.compared)} '
+              '(images x height x width)')
+
+
+if __name__ == '__main__':
+    report_user_errors(main)
