@@ -2,6 +2,7 @@
 """An encoder in a file of safetensors, out and back."""
 import hashlib
 import json
+from pathlib import Path
 
 import pytest
 import torch
@@ -53,7 +54,7 @@ def test_the_texts_say_what_it_is(file, pretrained):
     assert texts['qbheat_mm'] == __version__
     assert texts['source'] == 'epoch_1.pth'
     assert texts['source_sha256'] == hashlib.sha256(
-        open(pretrained[2], 'rb').read()).hexdigest()
+        Path(pretrained[2]).read_bytes()).hexdigest()
 
 
 def test_it_is_loaded_as_a_checkpoint(file, pretrained):
@@ -93,7 +94,7 @@ def test_a_file_that_says_nothing_is_asked_for_its_configuration(
 
 
 def test_a_damaged_file_is_told_in_one_line(file, tmp_path):
-    content = open(file, 'rb').read()
+    content = Path(file).read_bytes()
     damaged = {
         'pickle': (99).to_bytes(8, 'little') + b'{"a": ',
         'cut': content[:len(content) // 2], 'header': content[:30],
