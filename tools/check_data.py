@@ -130,6 +130,10 @@ def main() -> None:
             continue
         found[part], wrong = check_part(cfg, part, deep)
         errors += wrong
+    if not found:
+        raise UserError(f"'{args.config}' names no data set: it has neither "
+                        'train_dataloader nor val_dataloader nor '
+                        'test_dataloader')
     for line in compare(found):
         print(f'warning: {line}')
     if errors:

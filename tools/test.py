@@ -19,6 +19,7 @@ from qbheat_mm.launching import (
     read_config,
     report_user_errors,
     require_file,
+    require_parts,
 )
 
 
@@ -54,6 +55,8 @@ def main() -> None:
     """Test."""
     args = parse_args()
     cfg = read_config(args.config, args.cfg_options)
+    require_parts(cfg, 'model', 'test_dataloader', 'test_cfg',
+                  'test_evaluator')
     apply_common_arguments(cfg, args)
     require_file(args.checkpoint, 'checkpoint')
     cfg.load_from = args.checkpoint

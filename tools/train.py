@@ -17,6 +17,7 @@ from qbheat_mm.launching import (
     read_config,
     report_user_errors,
     require_file,
+    require_parts,
 )
 
 
@@ -68,10 +69,7 @@ def apply_arguments(cfg: Config, args: argparse.Namespace) -> None:
 
 def set_precision(cfg: Config, amp: bool | None) -> None:
     """Switch mixed precision on or off; None keeps the configuration's."""
-    wrapper = cfg.get('optim_wrapper')
-    if not wrapper:
-        raise UserError('the configuration sets no optim_wrapper, so that '
-                        'nothing says how to train: is it one for testing?')
+    wrapper = cfg.optim_wrapper
     if amp:
         if get_device() == 'cpu':
             raise UserError('--amp: mixed precision needs a GPU and torch '
@@ -86,6 +84,8 @@ def main() -> None:
     """Train."""
     args = parse_args()
     cfg = read_config(args.config, args.cfg_options)
+    require_parts(cfg, 'model', 'train_dataloader', 'train_cfg',
+                  'optim_wrapper')
     apply_arguments(cfg, args)
     check_data(cfg, ('train', 'val'))
     check_boxes(cfg, ('train', 'val'))

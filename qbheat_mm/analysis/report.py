@@ -4,7 +4,18 @@ import dataclasses
 import math
 from dataclasses import dataclass, field
 
+from ..arguments import MAPPING, TEXT, TEXTS, Rule, is_list, optional
+from ..errors import UserError
 from ..version import __version__
+
+_LISTS = Rule('a list of lists', lambda value: is_list(value) and all(
+    map(is_list, value)))
+_PARTS = dict(
+    analysis=TEXT, title=TEXT, caption=TEXT, pictures=TEXTS, source=MAPPING,
+    tables=Rule('a list of dicts', lambda value: is_list(value) and all(
+        map(MAPPING.holds, value))))
+_TABLE = dict(
+    title=TEXT, rows=_LISTS, columns=Rule('a list', is_list))
 
 
 @dataclass
@@ -47,6 +58,37 @@ class Report:
         could not hold otherwise."""
         content = dict(qbheat_mm=__version__, **dataclasses.asdict(self))
         return _plain(content)
+
+
+def is_report(content) -> bool:
+    """Whether the content of a JSON file has all parts of a report."""
+    return isinstance(content, dict) and set(content) >= set(_PARTS)
+
+
+def require_report(content: dict, file: str) -> None:
+    """Check what a report of others holds.
+
+    Args:
+        content (dict): See :func:`is_report`.
+        file (str): Where it comes from, for the message.
+
+    Raises:
+        UserError: Naming the part that is of another type.
+    """
+    values = [(name, content[name], rule) for name, rule in _PARTS.items()]
+    values.append(('numbers', content.get('numbers', {}), MAPPING))
+    if MAPPING.holds(content['source']):
+        values.append(('source.command', content['source'].get('command'),
+                       optional(TEXT)))
+    if _PARTS['tables'].holds(content['tables']):
+        values += [(f'tables.{i}.{name}', table.get(name), rule)
+                   for i, table in enumerate(content['tables'])
+                   for name, rule in _TABLE.items()]
+    for name, value, rule in values:
+        try:
+            rule.check(name, value)
+        except UserError as error:
+            raise UserError(f"report '{file}': {error}") from error
 
 
 def _plain(value):

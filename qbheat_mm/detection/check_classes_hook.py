@@ -2,6 +2,7 @@
 from mmdet.registry import HOOKS
 from mmengine.hooks import Hook
 from mmengine.runner import Runner
+from torch import nn
 from torch.utils.data import DataLoader
 
 from qbheat_mm.errors import UserError
@@ -24,7 +25,8 @@ class CheckClassesHook(Hook):
         self._check(runner, runner.train_dataloader)
         if runner.val_loop is not None:
             check_evaluator(runner.val_dataloader.dataset,
-                            runner.val_evaluator.metrics, 'val')
+                            runner.val_evaluator.metrics, 'val',
+                            _has_masks(runner.model))
 
     def before_val(self, runner: Runner) -> None:
         """Check the validation set."""
@@ -34,7 +36,8 @@ class CheckClassesHook(Hook):
         """Check the test set."""
         self._check(runner, runner.test_dataloader)
         check_evaluator(runner.test_dataloader.dataset,
-                        runner.test_evaluator.metrics, 'test')
+                        runner.test_evaluator.metrics, 'test',
+                        _has_masks(runner.model))
 
     @staticmethod
     def _check(runner: Runner, dataloader: DataLoader) -> None:
@@ -51,3 +54,8 @@ class CheckClassesHook(Hook):
                     f'num_classes={num_classes} of {name}, and the data set '
                     f'has {len(classes)} classes, {list(classes)}: set '
                     f'--cfg-options model.{name}.num_classes={len(classes)}')
+
+
+def _has_masks(model: nn.Module) -> bool:
+    """Whether a detector, in whatever wrapper, predicts masks, too."""
+    return any(getattr(part, 'with_mask', False) for part in model.modules())

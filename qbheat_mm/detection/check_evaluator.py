@@ -14,7 +14,7 @@ from .coco_metric import MatchedCocoMetric
 
 
 def check_evaluator(dataset, metrics: Iterable[BaseMetric],
-                    part: str) -> None:
+                    part: str, has_masks: bool) -> None:
     """Compare annotation files before time is spent.
 
     mmdet finds after the first epoch that the evaluator's file holds other
@@ -24,10 +24,17 @@ def check_evaluator(dataset, metrics: Iterable[BaseMetric],
         dataset (Dataset): Of validation or test.
         metrics (Iterable[BaseMetric]): Of its evaluator.
         part (str): ``'val'`` or ``'test'``, for the message.
+        has_masks (bool): Whether the model predicts masks.
 
     Raises:
-        UserError: If the evaluator cannot evaluate the data set.
+        UserError: If the evaluator cannot evaluate the data set or model.
     """
+    metrics = list(metrics)
+    if not has_masks and any('segm' in metric.metrics for metric in metrics
+                             if isinstance(metric, CocoMetric)):
+        raise UserError(
+            f"{part}_evaluator.metric names 'segm', and the model predicts "
+            f'no masks: set --cfg-options {part}_evaluator.metric=bbox')
     if not isinstance(dataset, MatchedCocoDataset):
         return
     for metric in metrics:

@@ -22,6 +22,8 @@ from .trained_model import training_size
 
 #: Dots per inch of the pictures, enough for print.
 DPI = 200
+# Arguments of numpy's function that writes arrays by their names.
+_NOT_NAMES = ('file', 'allow_pickle')
 
 
 def analysis_parser(description: str,
@@ -176,7 +178,8 @@ def further_models(args: Namespace) -> list[tuple[str, str, str]]:
     """Name, configuration and checkpoint of each encoder.
 
     Raises:
-        UserError: If there are not as many names as encoders, or two equal.
+        UserError: If there are not as many names as encoders, two equal, or
+            one under which no array can be kept.
     """
     pairs = [(args.config, args.checkpoint), *args.also]
     names = args.names or [
@@ -185,4 +188,8 @@ def further_models(args: Namespace) -> list[tuple[str, str, str]]:
         raise UserError(
             f'{len(pairs)} encoders need {len(pairs)} different names, there '
             f'are {", ".join(names)}: give --names')
+    for name in names:
+        if not name.strip() or '/' in name or name in _NOT_NAMES:
+            raise UserError(f'--names {name!r}: that is no name for an '
+                            'encoder and its arrays: give another')
     return [(name, *pair) for name, pair in zip(names, pairs)]

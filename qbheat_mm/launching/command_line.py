@@ -38,6 +38,17 @@ def count(text: str) -> int:
     return int(text)
 
 
+def whole(text: str) -> int:
+    """The type of arguments that are whole numbers from 0 on.
+
+    Raises:
+        ArgumentTypeError: For another text.
+    """
+    if not text.isascii() or not text.isdigit():
+        raise ArgumentTypeError(f"'{text}' is not a whole number from 0 on")
+    return int(text)
+
+
 def device(text: str) -> str:
     """The type of arguments that name a device of torch that is there.
 
@@ -80,6 +91,7 @@ def add_common_arguments(parser: ArgumentParser) -> None:
     parser.add_argument('config', help='configuration file')
     parser.add_argument(
         '--work-dir',
+        type=folder,
         help='folder for logs and checkpoints; by default the work_dir of '
         'the configuration or work_dirs/NAME_OF_THE_CONFIGURATION')
     parser.add_argument(

@@ -1,9 +1,9 @@
 # Copyright (c) QB-Heat MM authors. All rights reserved.
 """What the tools that embed images share."""
-from argparse import ArgumentParser, ArgumentTypeError, Namespace
+from argparse import ArgumentParser, Namespace
 
 from ..evaluation.encoder import POOLS
-from .command_line import count, device
+from .command_line import count, device, whole
 
 
 def add_embedding_arguments(parser: ArgumentParser) -> None:
@@ -13,7 +13,7 @@ def add_embedding_arguments(parser: ArgumentParser) -> None:
         help='features averaged over the image, the first token, both in a '
         "row, or the features' maxima; defaults to avg")
     parser.add_argument(
-        '--size', type=_whole, nargs='+', metavar='PIXELS',
+        '--size', type=whole, nargs='+', metavar='PIXELS',
         help='scale and crop images to this side, or height and width; by '
         'default the size of the training, or 224; 0 keeps the size of each '
         'image, rounded to multiples of 32')
@@ -21,7 +21,7 @@ def add_embedding_arguments(parser: ArgumentParser) -> None:
         '--batch-size', type=count, default=64,
         help='images at a time; defaults to 64')
     parser.add_argument(
-        '--workers', type=_whole, default=0,
+        '--workers', type=whole, default=0,
         help='processes that decode images; defaults to 0, none')
     parser.add_argument(
         '--device', type=device, default='cpu',
@@ -32,10 +32,3 @@ def embedding_options(args: Namespace) -> dict:
     """The arguments as those of :func:`embed_batches`."""
     return dict(pool=args.pool, size=args.size, batch_size=args.batch_size,
                 workers=args.workers)
-
-
-def _whole(text: str) -> int:
-    """The type of arguments that are whole numbers from 0 on."""
-    if not text.isascii() or not text.isdigit():
-        raise ArgumentTypeError(f"'{text}' is not a whole number from 0 on")
-    return int(text)

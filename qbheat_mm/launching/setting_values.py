@@ -58,6 +58,8 @@ SIDES = either(
 LEVEL = Rule('a level of logging as INFO', lambda value: is_int(value) or (
     isinstance(value, str)
     and isinstance(logging.getLevelName(value.upper()), int)))
+WHOLE_SET = Rule("False or 'damage', since validation and test need every "
+                 'image', lambda value: value is not True)
 CLASSES = Rule("a list of names, as ('first', ) with a comma, or a file with "
                'a name in each line', lambda value: TEXTS.holds(value) or (
                    isinstance(value, str) and osp.isfile(value)))
@@ -89,9 +91,13 @@ RULES = {
     '*_dataloader.(dataset|sampler)': MAPPING,
     '*_dataloader.sampler.shuffle': BOOL,
     '*.pipeline': MAPPINGS,
+    '(val|test)_dataloader.*.ignore_empty': WHOLE_SET,
     '*.dataset.(data_root|ann_file)': optional(TEXT),
     '*.dataset.(test_mode|serialize_data|lazy_init|with_label)': BOOL,
     '*.dataset.indices': optional(either(INT, several(INT))),
+    '*.data_prefix': optional(either(TEXT, MAPPING)),
+    '*.data_prefix.?': optional(TEXT),
+    '*_evaluator*.ann_file': optional(TEXT),
     '*.(metainfo|filter_cfg|backend_args)': optional(MAPPING),
     '*.(metainfo|dataset).classes': optional(CLASSES),
     '*.(meta_keys|algorithm_keys)': TEXTS,

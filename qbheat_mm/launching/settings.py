@@ -79,6 +79,18 @@ def check_settings(cfg: Config, path: str, options: dict) -> None:
                     'check of the settings)')
 
 
+def require_parts(cfg: Config, *names: str) -> None:
+    """Raise where a configuration is not for what a tool does.
+
+    Raises:
+        UserError: Naming the settings that are absent.
+    """
+    absent = [name for name in names if cfg.get(name) is None]
+    if absent:
+        raise UserError(f"'{cfg.filename}' sets no {', no '.join(absent)}: "
+                        'is it a configuration for something else?')
+
+
 def apply_common_arguments(cfg: Config, args: Namespace) -> None:
     """Set the launcher and the work folder in ``cfg``."""
     cfg.launcher = args.launcher
@@ -137,6 +149,9 @@ def _check_names(path: str, cfg: Config, options: dict) -> None:
         inspect.signature(Runner.__init__).parameters)
     for option in options:
         name = option.split('.')[0]
+        if name in ('_base_', 'custom_imports'):
+            raise UserError(f'--cfg-options {option}: {name} is used while '
+                            f"'{path}' is read: write it in the file")
         if name not in known:
             near = difflib.get_close_matches(name, known, n=1)
             hint = f"did you mean '{near[0]}'?" if near else (

@@ -45,6 +45,9 @@ def augment_at_test_time(cfg: Config) -> None:
 
     Args:
         cfg (Config): Of mmdet or mmpretrain, changed in place.
+
+    Raises:
+        UserError: If there is no pipeline to augment.
     """
     dataset = cfg.test_dataloader.dataset
     while 'dataset' in dataset:
@@ -60,6 +63,9 @@ def augment_at_test_time(cfg: Config) -> None:
                     type='mmpretrain.AverageClsScoreTTA')
     pipeline = cfg.get('tta_pipeline')
     if pipeline is None:
+        if not dataset.get('pipeline'):
+            raise UserError('--tta: test_dataloader.dataset.pipeline is '
+                            'empty: nothing loads the images')
         *pipeline, pack = copy.deepcopy(dataset.pipeline)
         if 'meta_keys' in pack:
             pack = dict(pack, meta_keys=(*pack['meta_keys'], *_FLIPS))

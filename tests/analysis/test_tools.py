@@ -228,6 +228,33 @@ def test_story_takes_reports_of_others_and_no_other_file(call, tmp_path):
     assert 'Probing &lt;accuracies&gt;' in page and '51.25' in page
 
 
+@pytest.mark.parametrize('change, words', [
+    (dict(analysis=['a']), 'analysis='), (dict(title=1), 'title=1 must be'),
+    (dict(caption=None), 'caption='), (dict(pictures='ab'), 'pictures='),
+    (dict(source=[]), 'source='), (dict(numbers=[1]), 'numbers='),
+    (dict(source=dict(command=5)), 'command=5'),
+    (dict(tables={}), 'tables='), (dict(tables=[5]), 'tables='),
+    (dict(tables=[dict(title='a', columns=['b'])]), 'tables.0.rows='),
+    (dict(pictures=['report.json']), "report.json' of a report is no PNG"),
+])
+def test_story_refuses_malformed_reports(call, tmp_path, change, words):
+    sound = dict(analysis='a', title='b', caption='c', tables=[], pictures=[],
+                 source={})
+    file = tmp_path / 'report.json'
+    file.write_text(json.dumps(sound | change))
+    with pytest.raises(UserError) as error:
+        call('story', tmp_path)
+    assert words in str(error.value) and str(file) in str(error.value)
+
+
+@pytest.mark.parametrize('name', ['file', 'allow_pickle', 'a/b', ' '])
+def test_names_under_which_no_array_can_be_kept(call, run, image_folder,
+                                                tmp_path, name):
+    with pytest.raises(UserError, match='--names'):
+        call('correlation', *run, image_folder, '--out', tmp_path, '--names',
+             name)
+
+
 @pytest.mark.parametrize('dpi', [100, 200])
 def test_figures_are_as_wide_on_the_page_as_in_print(dpi):
     figure = Figure(figsize=(4, 2))

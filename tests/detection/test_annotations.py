@@ -125,6 +125,12 @@ def test_an_evaluator_that_reads_another_way_or_file(tiny_config, coco_root,
         Runner.from_cfg(tiny_config).train()
 
 
+def test_an_evaluator_of_masks_that_nothing_predicts(tiny_config):
+    tiny_config.val_evaluator.metric = ['bbox', 'segm']
+    with pytest.raises(UserError, match='val_evaluator.metric=bbox'):
+        Runner.from_cfg(tiny_config).train()
+
+
 def test_validation_data_are_checked_before_training(tiny_config, tmp_path):
     root = tmp_path / 'val'
     root.mkdir()

@@ -37,7 +37,7 @@ BASE = dict(
         sampler=dict(type='DefaultSampler', shuffle=True),
         dataset=dict(
             type='CocoDataset', data_root='a', ann_file='b.json',
-            metainfo=dict(classes=('a', 'b')),
+            metainfo=dict(classes=('a', 'b')), data_prefix=dict(img='i'),
             filter_cfg=dict(filter_empty_gt=True, min_size=32), pipeline=[
                 dict(type='RandomResizedCrop', scale=224),
                 dict(type='RandomFlip', prob=.5),
@@ -76,6 +76,8 @@ WRONG = {
     'train_dataloader.sampler.shuffle': SWITCH,
     'train_dataloader.dataset': (1, 'a', None),
     'train_dataloader.dataset.data_root': (1, ['a']),
+    'train_dataloader.dataset.data_prefix': (5, ['a']),
+    'train_dataloader.dataset.data_prefix.img': (5, ['a'], {}),
     'train_dataloader.dataset.metainfo': (1, 'a', ['a']),
     'train_dataloader.dataset.metainfo.classes': ('a', 1, [1], {}),
     'train_dataloader.dataset.filter_cfg': (1, 'a'),

@@ -95,6 +95,42 @@ def test_unknown_batch_size_of_the_recipe(error_of, classifier_config):
     assert 'auto_scale_lr.base_batch_size=N' in line
 
 
+def test_a_configuration_for_something_else(error_of, tmp_path,
+                                            classifier_config,
+                                            pretraining_config):
+    file = tmp_path / 'a.pth'
+    torch.save({}, file)
+    line = error_of('test.py', pretraining_config, file)
+    assert str(pretraining_config) in line and 'no test_dataloader, no' in line
+    line = error_of('train.py', classifier_config, '--cfg-options',
+                    'train_dataloader=None')
+    assert 'sets no train_dataloader' in line
+    (tmp_path / 'a.py').write_text("model = dict(type='QBHeat')")
+    assert 'names no data set' in error_of('check_data.py', 'a.py')
+
+
+def test_what_is_used_while_a_file_is_read_is_no_option(error_of,
+                                                        classifier_config):
+    line = error_of('train.py', classifier_config, '--cfg-options',
+                    'custom_imports.imports=nowhere')
+    assert 'custom_imports is used while' in line
+
+
+@pytest.mark.parametrize('content', [None, '', '{"a":', '[]', '{"rows": []}'])
+def test_results_of_something_else(error_of, tmp_path, content):
+    if content is not None:
+        (tmp_path / 'results.json').write_text(content)
+    assert 'results.json' in error_of('demo/compare_seeds.py', tmp_path)
+
+
+def test_augmenting_no_pipeline(error_of, classifier_config,
+                                trained_classifier):
+    line = error_of('test.py', classifier_config,
+                    trained_classifier / 'epoch_4.pth', '--tta',
+                    '--cfg-options', 'test_dataloader.dataset.pipeline=[]')
+    assert 'test_dataloader.dataset.pipeline is empty' in line
+
+
 def test_missing_checkpoint(error_of, classifier_config):
     for args in (['train.py', classifier_config, '--resume', 'none.pth'],
                  ['test.py', classifier_config, 'none.pth']):
@@ -160,20 +196,23 @@ def test_corrupt_image(error_of, tmp_path, data, classifier_config,
 @pytest.mark.parametrize('num_workers', [0, 1])
 def test_an_image_that_is_ignored_in_a_test(error_of, tmp_path, data,
                                             classifier_config, num_workers,
-                                            trained_classifier):
+                                            trained_classifier, monkeypatch):
     whole = (data / 'images/a/0.jpg').read_bytes()
     for name, content in (('a/bad', whole[:300]), ('a/0', whole),
                           ('b/0', whole)):
         path = tmp_path / f'data/{name}.jpg'
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(content)
-    line = error_of(
+    arguments = (
         'test.py', classifier_config, trained_classifier / 'epoch_4.pth',
         '--cfg-options', f'test_dataloader.dataset.data_root={tmp_path}',
         'test_dataloader.dataset.data_prefix=data',
         'test_dataloader.dataset.test_mode=True',
         f'test_dataloader.num_workers={num_workers}',
         'test_dataloader.dataset.pipeline.0.ignore_empty=True')
+    assert 'test need every image' in error_of(*arguments)
+    monkeypatch.setenv('QBHEAT_UNCHECKED_SETTINGS', '1')
+    line = error_of(*arguments)
     assert 'take ignore_empty out of that pipeline' in line
 
 

@@ -17,7 +17,9 @@ from mmdet.utils import register_all_modules
 from torch import Tensor, nn
 
 import qbheat_mm.detection  # noqa: F401
+from qbheat_mm.errors import UserError
 from qbheat_mm.launching import count, read_config, report_user_errors
+from qbheat_mm.launching.command_line import whole
 from qbheat_mm.utils.images import find_images, load_images, spread
 
 
@@ -35,8 +37,14 @@ def parse_args() -> argparse.Namespace:
     parser.add_argument(
         '--size', type=count, nargs=2, default=(800, 1066), metavar=('H', 'W'),
         help='that the images are brought to')
-    parser.add_argument('--margin', type=int, default=128)
-    return parser.parse_args()
+    parser.add_argument(
+        '--margin', type=whole, default=128, metavar='PIXELS')
+    args = parser.parse_args()
+    if args.margin >= min(args.size):
+        raise UserError(f'--margin {args.margin}: nothing of an image of '
+                        f'{args.size[0]}x{args.size[1]} lies so far from its '
+                        'edge: give less')
+    return args
 
 
 def make_encoder(cfg, checkpoint: str | None, images: Tensor) -> nn.Module:
@@ -95,7 +103,8 @@ def main() -> None:
     size = tuple(args.size)
     _, images = load_images(
         spread(find_images(args.images), args.num_images), size)
-    preprocess = MODELS.build(cfg.model.data_preprocessor)
+    preprocess = MODELS.build(
+        dict(cfg.model.data_preprocessor, pad_size_divisor=1))
     images = preprocess(
         dict(inputs=[torch.from_numpy(i).permute(2, 0, 1) for i in images],
              data_samples=None))['inputs']

@@ -11,6 +11,7 @@ import os
 import os.path as osp
 import time
 
+from qbheat_mm.analysis.report import is_report, require_report
 from qbheat_mm.analysis.story import in_order, tell
 from qbheat_mm.errors import UserError
 from qbheat_mm.launching import count, report_user_errors
@@ -24,7 +25,6 @@ INTRODUCTION = (
     'downwards), and paints the pixels. This page shows what one run has '
     'learned. Every picture and number on it was made by the command below '
     'it.')
-_PARTS = {'analysis', 'title', 'caption', 'tables', 'pictures', 'source'}
 
 
 def parse_args() -> argparse.Namespace:
@@ -58,24 +58,38 @@ def find_reports(folder: str) -> list[dict]:
 
 
 def read_report(file: str) -> dict | None:
-    """The content of a report, None for any other JSON file."""
+    """The content of a report, None for any other JSON file.
+
+    Raises:
+        UserError: If a part of a report is of another type.
+    """
     with open(file) as stream:
         try:
             content = json.load(stream)
         except ValueError:
             # Logs are JSON by lines, which is not one JSON value.
             return None
-    if isinstance(content, dict) and set(content) >= _PARTS:
-        return content
-    return None
+    if not is_report(content):
+        return None
+    require_report(content, file)
+    content.pop('content', None)  # pictures of reports that are no files
+    return content
 
 
 def read_picture(report: dict, name: str) -> bytes:
-    """A picture beside its report, or in it."""
+    """A picture beside its report, or in it.
+
+    Raises:
+        UserError: If it is no PNG file.
+    """
     if name in report.get('content', ()):
         return report['content'][name]
-    with open(osp.join(report['folder'], name), 'rb') as file:
-        return file.read()
+    path = osp.join(report['folder'], name)
+    with open(path, 'rb') as file:
+        content = file.read()
+    if not content.startswith(b'\x89PNG'):
+        raise UserError(f"picture '{path}' of a report is no PNG file")
+    return content
 
 
 def write_page(args: argparse.Namespace) -> None:
@@ -91,7 +105,7 @@ def write_page(args: argparse.Namespace) -> None:
                         'the work folder of a run, or run the other tools of '
                         'tools/analysis with --out there')
     is_method = any(report['analysis'] not in ('curves', 'looks')
-                    or report['numbers'].get('is_pretraining')
+                    or report.get('numbers', {}).get('is_pretraining')
                     for report in reports)
     title = args.title or ('What QB-Heat has learned' if is_method else
                            osp.basename(osp.abspath(args.folder)))

@@ -5,6 +5,25 @@ import json
 from pathlib import Path
 
 from qbheat_mm.demo.results import compare_seeds, to_markdown
+from qbheat_mm.errors import UserError
+from qbheat_mm.launching import report_user_errors
+
+
+def read_results(out: Path) -> dict:
+    """What a run of the demo has written.
+
+    Raises:
+        UserError: If it is something else.
+    """
+    file = out / 'results.json'
+    try:
+        content = json.loads(file.read_text())
+        if content['rows'] and 'seed' in content:
+            return content
+    except (ValueError, TypeError, KeyError):
+        pass
+    raise UserError(f"'{file}' is not what run_demo.py writes: run the demo "
+                    'with --out there')
 
 
 def main() -> None:
@@ -12,10 +31,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument(
         'out', nargs='+', type=Path, help='what run_demo.py got as --out')
-    files = [out / 'results.json' for out in parser.parse_args().out]
-    table = compare_seeds([json.loads(file.read_text()) for file in files])
+    table = compare_seeds(list(map(read_results, parser.parse_args().out)))
     print(f'{table.title}\n\n{to_markdown(table)}')
 
 
 if __name__ == '__main__':
-    main()
+    report_user_errors(main)

@@ -1,10 +1,12 @@
 # Copyright (c) QB-Heat MM authors. All rights reserved.
 """The measure of what an encoder sees of the padding."""
 import runpy
+import sys
 from pathlib import Path
 
 import pytest
 import torch
+from mmcv import imwrite
 from mmengine.config import Config
 from torch import nn
 
@@ -64,3 +66,29 @@ def test_global_means_see_it_everywhere(changes):
 
     whole, inside = measure(changes, Mean())
     assert whole > 1e-3 and inside > 1e-3
+
+
+def test_the_whole_measure_on_a_detector_that_pads(tmp_path, monkeypatch,
+                                                   capsys):
+    Config(dict(default_scope='mmdet', model=dict(
+        type='RetinaNet', backbone=dict(type='ResNet', depth=18,
+                                        base_channels=4),
+        data_preprocessor=dict(type='DetDataPreprocessor', mean=[0.] * 3,
+                               std=[1.] * 3, pad_size_divisor=32)))).dump(
+        tmp_path / 'a.py')
+    imwrite(torch.randint(255, (70, 90, 3)).byte().numpy(),
+            str(tmp_path / 'a.png'))
+
+    def measure(*arguments):
+        monkeypatch.setattr(sys, 'argv', [
+            'padding.py', f'{tmp_path}/a.py', f'{tmp_path}/a.png', '--size',
+            '64', '75', *arguments])
+        runpy.run_path(str(TOOL), run_name='__main__')
+        return capsys.readouterr().out
+
+    said = measure('--margin', '16')
+    table = said[said.index('random weights, 1 images of 64x75'):]
+    assert len(table.strip().split('\n')) == 2 + 4 * 4 and 'nan' not in table
+    with pytest.raises(SystemExit) as end:
+        measure('--margin', '64')
+    assert '--margin 64: nothing of an image of 64x75' in str(end.value)
