@@ -48,7 +48,8 @@ MOCO = {
     **under(VIEW, {
         'RandomResizedCrop.scale': 224,
         'RandomResizedCrop.crop_ratio_range': [0.2, 1.],
-        'RandomResizedCrop.backend': 'pillow',
+        'RandomResizedCrop._scope_': 'qbheat_mm',
+        'RandomResizedCrop.interpolation': 'bilinear',
         'RandomApply.prob': 0.8,
         'RandomGrayscale.prob': 0.2, 'RandomGrayscale.keep_channels': True,
         'RandomGrayscale.channel_weights': [0.114, 0.587, 0.2989],  # BGR
@@ -88,7 +89,7 @@ def test_all_else_is_mmpretrains_recipe(name):
             TRAIN, *KEEPING)), path
         if path.startswith(f'{TRAIN}.'):
             assert path.startswith((
-                f'{TRAIN}.Load', f'{JITTER}')), path
+                f'{TRAIN}.Load', f'{VIEW}.RandomResizedCrop', JITTER)), path
 
 
 def test_the_parts_are_built_of_these_values():

@@ -49,7 +49,7 @@ MAE = {
     'optim_wrapper.clip_grad': None,
     'optim_wrapper.optimizer.betas': [0.9, 0.95],
     **under(f'{TRAIN}.RandomResizedCrop', crop_ratio_range=[0.2, 1.0],
-            backend='pillow', interpolation='bicubic'),
+            _scope_='qbheat_mm', interpolation='bicubic'),
     f'{TRAIN}.RandomFlip.prob': 0.5,
     'model.neck.num_heads': 16, 'model.neck.patch_size': 16,
     'model.head.norm_pix': True, 'model.head.patch_size': 16,
@@ -121,6 +121,9 @@ def test_what_is_said_of_mae_is_in_its_recipe():
     theirs = {**theirs, **{f'model.{path}': value for path, value
                            in theirs.items() if path.startswith('data_pre')}}
     table = {RENAMED.get(path, path): value for path, value in MAE.items()}
+    # Ours does the same, see tests/datasets/test_resized_crop.py.
+    table[f'{TRAIN}.RandomResizedCrop.backend'] = 'pillow'
+    del table[f'{TRAIN}.RandomResizedCrop._scope_']
     for path in ('end', 'T_max'):  # where our cosine ends with the training
         table.pop(f'{COSINE}.{path}')
     assert not differences(MAES, table, theirs)

@@ -66,8 +66,8 @@ RECIPE = {
             convert_to_iter_based=True),
     TRAIN: 'LoadImageFromFile > RandomResizedCrop > RandomFlip > '
            'RandAugment > RandomErasing > PackInputs',
-    **under(f'{TRAIN}.RandomResizedCrop', scale=224, backend='pillow',
-            interpolation=None, crop_ratio_range=None),
+    **under(f'{TRAIN}.RandomResizedCrop', scale=224, _scope_='qbheat_mm',
+            interpolation='bilinear', crop_ratio_range=None),
     f'{TRAIN}.RandomFlip.prob': 0.5,
     f'{TRAIN}.RandomErasing.erase_prob': 0.2,
     f'{VAL}.ResizeEdge.interpolation': None,  # mmcv's, which is bilinear

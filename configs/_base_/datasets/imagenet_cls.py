@@ -12,8 +12,8 @@ train_pipeline = [
     load_image,
     dict(
         type='RandomResizedCrop',
+        _scope_='qbheat_mm',
         scale=224,
-        backend='pillow',
         interpolation='bicubic'),
     dict(type='RandomFlip', prob=0.5),
     dict(type='PackInputs')

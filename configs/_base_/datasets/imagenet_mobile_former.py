@@ -29,7 +29,11 @@ policies = [
 
 train_pipeline = [
     _base_.load_image,
-    dict(type='RandomResizedCrop', scale=224, backend='pillow'),
+    dict(
+        type='RandomResizedCrop',
+        _scope_='qbheat_mm',
+        scale=224,
+        interpolation='bilinear'),
     dict(type='RandomFlip', prob=0.5),
     dict(
         type='RandAugment',

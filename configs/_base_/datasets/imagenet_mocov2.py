@@ -1,9 +1,15 @@
-# mmpretrain's two views for MoCo-v2, with torchvision's ColorJitter in the
-# place of mmcv 2.1's, whose shift of the hue stops with an OverflowError on
-# numpy 2.
+# mmpretrain's two views for MoCo-v2, cropped by torchvision's kernel, with
+# torchvision's ColorJitter in the place of mmcv 2.1's, whose shift of the hue
+# stops with an OverflowError on numpy 2.
 _base_ = 'mmpretrain::_base_/datasets/imagenet_bs32_mocov2.py'
 
-crop, _, *rest = _base_.view_pipeline
+_, _, *rest = _base_.view_pipeline
+crop = dict(
+    type='RandomResizedCrop',
+    _scope_='qbheat_mm',
+    scale=224,
+    crop_ratio_range=(0.2, 1.),
+    interpolation='bilinear')
 color_jitter = dict(
     type='RandomApply',
     transforms=[

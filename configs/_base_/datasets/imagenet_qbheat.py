@@ -11,9 +11,9 @@ train_pipeline = [
     load_image,
     dict(
         type='RandomResizedCrop',
+        _scope_='qbheat_mm',
         scale=256,
         crop_ratio_range=(0.2, 1.0),  # as in MAE
-        backend='pillow',
         interpolation='bicubic'),
     dict(type='RandomFlip', prob=0.5),
     dict(type='PackInputs')
