@@ -89,3 +89,16 @@ def test_a_text_that_is_not_run_is_still_read(tmp_path):
     loaded = load_checkpoint(str(tmp_path / 'a.pth'))
     assert describe_backbone(loaded) == 'A(depth=18)'
     assert trained_pixels(loaded) == Pixels((1., ), (2., ), False)
+
+
+@pytest.mark.parametrize('mean, std, near', [
+    (123.675, 58.395, True), (123.7, 58.4, True),  # rounded
+    (0.485 * 255, 0.229 * 255, True),  # of values up to 1
+    (127.5, 58.395, False), (123.675, 57.12, False),  # 3 and 2 per cent away
+    (0.485, 0.229, False), (123.675, 57.375, False),
+])
+def test_pixels_are_near_to_one_per_cent(mean, std, near):
+    ours = Pixels((123.675, ), (58.395, ), True)
+    assert ours.is_near(Pixels((mean, ), (std, ), True)) == near
+    assert not ours.is_near(Pixels((mean, ), (std, ), False))
+    assert not ours.is_near(Pixels((), (), True))

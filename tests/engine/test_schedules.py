@@ -129,3 +129,16 @@ def test_classes_for_names():
     fitted, changes, _ = fit([dict(WARM_UP, type=LinearLR),
                               dict(COSINE, type=CosineAnnealingLR)], 2, 20)
     assert changes == ['LinearLR begin=0 end=4', 'CosineAnnealingLR begin=4']
+
+
+@pytest.mark.parametrize('epochs', [2, 12, 22])
+@pytest.mark.parametrize('epoch_length', [10, 50])
+def test_milestones_without_an_end_leave_a_tenth_behind_them(epochs,
+                                                             epoch_length):
+    """As mmdet's [8, 11] of 12 epochs and [16, 22] of 24 do."""
+    steps = {name: value for name, value in STEPS.items() if name != 'end'}
+    fitted, _, rates = fit([steps], epochs, epoch_length)
+    first, last = fitted[0]['milestones']
+    assert last == pytest.approx(0.9 * len(rates), abs=1)
+    assert first == pytest.approx(16 / 22 * 0.9 * len(rates), abs=1)
+    assert rates[-1] == pytest.approx(0.01)

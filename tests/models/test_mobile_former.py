@@ -82,6 +82,30 @@ def test_trained_parameters_are_those_with_a_gradient(indices):
         assert (parameter.grad is not None) == parameter.requires_grad, name
 
 
+@pytest.mark.parametrize('final_bridge', [False, True])
+@pytest.mark.parametrize('frozen_stages', [-1, 0, 2, 4, 5])
+def test_exactly_what_is_trained_gets_a_gradient(frozen_stages, final_bridge):
+    arch = dict(TINY, final_bridge=final_bridge)
+    for indices in ((0, ), (3, ), (4, ), (5, ), (4, 5), (1, 5), (3, 5)):
+        model = MobileFormer(arch, out_indices=indices,
+                             frozen_stages=frozen_stages).train()
+        outs = [out for out in model(torch.randn(2, 3, 32, 32))
+                if out.requires_grad]
+        if outs:
+            sum(out.sum() for out in outs).backward()
+        for name, parameter in model.named_parameters():
+            assert (parameter.grad is not None) == parameter.requires_grad, (
+                indices, name)
+        trained = {name.split('.')[0] for name, parameter
+                   in model.named_parameters() if parameter.requires_grad}
+        assert ('conv' in trained) == (4 in indices and frozen_stages < 5)
+        assert ('final_bridge' in trained) == (
+            final_bridge and 5 in indices and frozen_stages < 5)
+        last = min(max(indices), 3)  # the last stage that runs
+        assert ('stages' in trained) == (frozen_stages <= last)
+        assert ('stem' in trained) == (frozen_stages < 0)
+
+
 def test_batched_equals_single():
     model = MobileFormer(TINY, out_indices=ALL).eval()
     images = torch.randn(3, 3, 48, 80)
