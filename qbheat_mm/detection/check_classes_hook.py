@@ -46,7 +46,9 @@ class CheckClassesHook(Hook):
         Raises:
             UserError: If a box head predicts another number of classes.
         """
-        classes = dataloader.dataset.metainfo['classes']
+        meta = dataloader.dataset.metainfo
+        # Of panoptic data, boxes are of things alone.
+        classes = meta.get('thing_classes', meta['classes'])
         for name, module in runner.model.named_modules():
             num_classes = getattr(module, 'num_classes', len(classes))
             if 'bbox_head' in name.split('.') and num_classes != len(classes):

@@ -10,6 +10,7 @@ from mmengine.logging import print_log
 from qbheat_mm.annotations import (
     Checked,
     check_annotations,
+    check_masks,
     check_pictures,
     read_annotations,
     size_loader,
@@ -63,6 +64,10 @@ class MatchedCocoDataset(CocoDataset):
         checked = check_annotations(
             read_annotations(annotation_file, self.ann_file), self.ann_file,
             self.metainfo['classes'], self.allow_subset, self.unlabelled)
+        if not checked.report.stops and any(
+                getattr(step, 'with_mask', False)
+                for step in self.pipeline.transforms):
+            check_masks(checked.content, checked.images, checked.report)
         self._check_pictures(checked)
         checked.report.require()
         print_log(f"annotation file '{self.ann_file}': "

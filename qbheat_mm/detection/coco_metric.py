@@ -4,7 +4,11 @@ from mmdet.evaluation import CocoMetric
 from mmdet.registry import METRICS
 from mmengine.fileio import get_local_path
 
-from qbheat_mm.annotations import check_annotations, read_annotations
+from qbheat_mm.annotations import (
+    check_annotations,
+    check_masks,
+    read_annotations,
+)
 from qbheat_mm.arguments import BOOL, TEXT, checked, optional
 
 from .coco_api import index
@@ -40,6 +44,9 @@ class MatchedCocoMetric(CocoMetric):
         # A test set whose predictions are submitted has no boxes.
         checked = check_annotations(
             content, ann_file, unlabelled=self.format_only)
+        if 'segm' in self.metrics and not (
+                checked.report.stops or self.format_only):
+            check_masks(content, checked.images, checked.report)
         checked.report.require()
         if sort_categories:
             content['categories'].sort(key=lambda category: category['id'])

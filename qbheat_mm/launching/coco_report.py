@@ -10,6 +10,7 @@ from mmengine.fileio import get_local_path, list_from_file
 from ..annotations import (
     Report,
     check_annotations,
+    check_masks,
     check_pictures,
     read_annotations,
     size_loader,
@@ -83,6 +84,10 @@ def coco_report(dataset: dict,
         content, ann_file, _classes(dataset),
         dataset.get('allow_subset', False), dataset.get('unlabelled', False))
     report = checked.report
+    if not report.stops and any(
+            isinstance(step, dict) and step.get('with_mask')
+            for step in dataset.get('pipeline') or ()):
+        check_masks(checked.content, checked.images, report)
     if _kind(dataset) == _UNCHECKED:
         _refuse_mending(report)
     result = DatasetReport(report)

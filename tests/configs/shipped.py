@@ -60,7 +60,8 @@ def write_coco(root, classes):
             dict(id=i, file_name=f'{i}.jpg', width=SIZE, height=SIZE))
         boxes.append(
             dict(id=i + 1, image_id=i, category_id=i + 1, bbox=[8, 8, 40, 32],
-                 area=1280, iscrowd=0))
+                 area=1280, iscrowd=0,
+                 segmentation=[[8, 8, 48, 8, 48, 40, 8, 40]]))
     content = dict(
         images=images, annotations=boxes,
         categories=[dict(id=i + 1, name=name)
@@ -70,6 +71,31 @@ def write_coco(root, classes):
         path.parent.mkdir(exist_ok=True)
         path.write_text(json.dumps(content))
     (root / 'val2017').symlink_to(root / 'train2017')
+
+
+def write_panoptic(root, classes, num_things):
+    """The same two images with an object on ground, in COCO's layout."""
+    ids = np.full((SIZE, SIZE, 3), (0, 0, 2), np.uint8)  # BGR: id 2
+    ids[8:40, 8:48] = (0, 0, 1)
+    images, annotations = [], []
+    for i in range(2):
+        images.append(
+            dict(id=i, file_name=f'{i}.jpg', width=SIZE, height=SIZE))
+        areas = dict(zip((1, 2), ((1280, i + 1),
+                                  (SIZE**2 - 1280, num_things + 1))))
+        annotations.append(dict(
+            image_id=i, file_name=f'{i}.png', segments_info=[
+                dict(id=id, category_id=category, area=area, iscrowd=0,
+                     bbox=[8, 8, 40, 32] if id == 1 else [0, 0, SIZE, SIZE])
+                for id, (area, category) in areas.items()]))
+    content = dict(images=images, annotations=annotations, categories=[
+        dict(id=i + 1, name=name, isthing=int(i < num_things))
+        for i, name in enumerate(classes)])
+    for split in ('train', 'val'):
+        folder = root / f'annotations/panoptic_{split}2017'
+        for i in range(2):
+            mmcv.imwrite(ids, str(folder / f'{i}.png'))
+        folder.with_suffix('.json').write_text(json.dumps(content))
 
 
 def write_own(root):
@@ -114,6 +140,11 @@ def shrink(cfg, data, work_dir, size=SIZE):
         cfg.optim_wrapper.pop('loss_scale')
     if cfg.model.type == 'MoCo':
         cfg.model.queue_len = 8  # a multiple of the batch
+    if cfg.model.type == 'DINO':  # fewer positions than its 900 queries
+        cfg.model.num_queries = 9
+        cfg.model.encoder.num_layers = cfg.model.decoder.num_layers = 2
+    if 'roi_head' in cfg.model:  # 13 of 14 million weights
+        cfg.model.roi_head.bbox_head.fc_out_channels = 8
     cfg.model.backbone.init_cfg = None
     cfg.pop('custom_hooks', None)  # which ask for the checkpoint
     cfg.work_dir = cfg.experiment_name = str(work_dir)

@@ -1,15 +1,20 @@
 # Copyright (c) QB-Heat MM authors. All rights reserved.
-"""RetinaNet and Faster R-CNN, against mmdet's own recipes."""
+"""Detectors of mmdet on the frozen encoder, against mmdet's own recipes."""
 import pytest
 
 from .built import build, groups_of, learning_rates, wrapper_of
 from .coco_tables import COCO, FROZEN, LOADERS, MATCHED, OWN_DATA
 from .recipe import departures, differences, under
 from .shipped import find, load
-from .sources import EIGHTH, ENCODERS, KEEPING, LAST, TRAIN
+from .sources import EIGHTH, ENCODERS, KEEPING, LAST, TRAIN, VAL
 
 RETINANETS = 'mmdet::retinanet/retinanet_r50_fpn_1x_coco.py'
 FASTERS = 'mmdet::faster_rcnn/faster-rcnn_r50_fpn_1x_coco.py'
+MASKS = 'mmdet::mask_rcnn/mask-rcnn_r50_fpn_1x_coco.py'
+FCOSES = ('mmdet::fcos/fcos_r50-caffe_fpn_gn-head-center-normbbox-centeronreg'
+          '-giou_1x_coco.py')
+DINOS = 'mmdet::dino/dino-4scale_r50_8xb2-12e_coco.py'
+PANOPTICS = 'mmdet::panoptic_fpn/panoptic-fpn_r50_fpn_1x_coco.py'
 STEP = 'param_scheduler.MultiStepLR'
 RATIOS, LEVELS = [0.5, 1.0, 2.0], [8, 16, 32, 64, 128]
 CODER = dict(type='DeltaXYWHBBoxCoder', target_means=[0.] * 4,
@@ -73,6 +78,68 @@ FASTER = {
     'model.roi_head.bbox_head.num_classes': 80,
 }
 
+# Masks profit from a finest level of 1/4, and the strides are mmdet's then.
+MASK_FPN = {**FPN, 'model.neck.in_channels': [28, 48, 720],
+            'model.backbone.out_indices': [1, 2, 4],
+            'model.backbone.arch': 'mf-285m'}
+HEADS = {'model.bbox_head.num_classes': None,
+         'model.roi_head.bbox_head.num_classes': 80,
+         'model.roi_head.mask_head.num_classes': 80}
+MASK_DATA = {'val_evaluator.metric': ['bbox', 'segm'],
+             f'{TRAIN}.LoadAnnotations.with_mask': True,
+             f'{VAL}.LoadAnnotations.with_mask': True}
+MASK = {
+    **DATA, **FROZEN, **SCHEDULE, **ONCE, **MASK_FPN, **HEADS, **MASK_DATA,
+    'optim_wrapper.optimizer.lr': 0.02, 'model.type': 'MaskRCNN',
+    **under('model.rpn_head.anchor_generator', scales=[8], ratios=RATIOS,
+            strides=[4, 8, 16, 32, 64]),
+    **under('model.roi_head', {
+        'bbox_roi_extractor.featmap_strides': [4, 8, 16, 32],
+        'mask_roi_extractor.featmap_strides': [4, 8, 16, 32]}),
+}
+OWN_MASK = {
+    **MASK, **TWICE, **OWN_DATA, **MASK_DATA,
+    'model.bbox_head.num_classes': None,
+    'model.roi_head.bbox_head.num_classes': 2,
+    'model.roi_head.mask_head.num_classes': 2,
+}
+FCOS = {
+    **DATA, **FROZEN, **SCHEDULE, **ONCE, **FPN,
+    **under('param_scheduler.LinearLR', start_factor=1 / 3),
+    'optim_wrapper.optimizer.lr': 0.01, 'model.type': 'FCOS',
+    'optim_wrapper.paramwise_cfg': None,  # a dict: its values follow
+    **under('optim_wrapper.paramwise_cfg', bias_lr_mult=2.,
+            bias_decay_mult=0.),
+    'model.backbone.arch': 'mf-285m', 'model.neck.in_channels': [48, 720],
+    'model.neck.start_level': 0, 'model.bbox_head.strides': LEVELS,
+}
+# DETR's augmentation keeps images without objects.
+DINO = {
+    **COCO, **FROZEN, 'model.type': 'DINO', 'model.num_queries': 900,
+    f'{TRAIN}.Resize.scale': None,
+    'train_dataloader.dataset.filter_cfg.filter_empty_gt': False,
+    'model.backbone.arch': 'mf-285m', 'model.neck.in_channels': [48, 720],
+    'model.neck.num_outs': 4, 'train_cfg.max_epochs': 12,
+    'train_cfg.val_interval': 1, 'optim_wrapper.clip_grad.max_norm': 0.1,
+    **under('optim_wrapper.optimizer', type='AdamW', lr=1e-4,
+            weight_decay=1e-4),
+    'param_scheduler': 'MultiStepLR', f'{STEP}.milestones': [11],
+}
+PANOPTIC = {
+    **FROZEN, **SCHEDULE, **ONCE, **MASK_FPN, **HEADS,
+    'optim_wrapper.optimizer.lr': 0.02, 'model.type': 'PanopticFPN',
+    'default_hooks.checkpoint.save_best': 'coco_panoptic/PQ',
+    'default_hooks.checkpoint.rule': 'greater',
+    'model.semantic_head.num_stuff_classes': 53,
+}
+OF_MMDET = {
+    'mask-rcnn_mf-285m_fpn_frozen_8xb2-1x_coco': MASK,
+    'mask-rcnn_mf-285m_own-data': OWN_MASK,
+    'fcos_mf-285m_fpn_frozen_8xb2-1x_coco': FCOS,
+    'dino_mf-285m_4scale_frozen_8xb2-12e_coco': DINO,
+    'panoptic-fpn_mf-285m_fpn_frozen_8xb2-1x_coco': PANOPTIC,
+}
+
 
 def recipes():
     """Names of the configurations and what the tables say of each."""
@@ -85,10 +152,15 @@ def recipes():
         'model.neck.in_channels': [48, 720]}
     yield ('qbheat/coco/faster-rcnn_mf-285m_fpn_frozen_8xb2-1x_coco.py',
            FASTER)
+    for name, table in OF_MMDET.items():
+        yield f'qbheat/coco/{name}.py', table
 
 
 RECIPES = dict(recipes())
 every = pytest.mark.parametrize('name', RECIPES)
+# Of mmdet's 1x and 2x schedules, and of anchors.
+with_anchors = pytest.mark.parametrize('name', [
+    name for name in RECIPES if 'dino' not in name and 'fcos' not in name])
 
 
 @every
@@ -108,7 +180,22 @@ def test_every_detector_of_mmdet_has_a_table():
         'model.neck.in_channels', 'model.rpn_head.anchor_generator.scales',
         'model.rpn_head.anchor_generator.strides',
         'model.roi_head.bbox_roi_extractor.featmap_strides',
-        'model.roi_head.bbox_roi_extractor.finest_scale'])])
+        'model.roi_head.bbox_roi_extractor.finest_scale']),
+    (*find('mask-rcnn', '1x'), MASKS, ['model.neck.in_channels']),
+    (*find('fcos'), FCOSES, [
+        # ImageNet's statistics in RGB instead of those of Caffe's weights
+        'model.data_preprocessor.mean', 'model.data_preprocessor.std',
+        'model.data_preprocessor.bgr_to_rgb',
+        'model.neck.in_channels', 'model.neck.start_level']),
+    (*find('dino'), DINOS, [
+        'model.neck.in_channels',
+        # The longer side is 1333 before the crop, too, as DETR has it.
+        f'{TRAIN}.RandomChoice.transforms.1.RandomChoiceResize.scales',
+        'auto_scale_lr.enable',
+        # The encoder does not train.
+        'optim_wrapper.paramwise_cfg.custom_keys.backbone.lr_mult']),
+    (*find('panoptic'), PANOPTICS, ['model.neck.in_channels',
+                                    'custom_hooks'])])
 def test_all_else_is_mmdets_recipe(name, theirs, changes):
     """But for the network and how runs are kept."""
     ours = ('model.backbone.', 'tta_', *KEEPING, *MATCHED, *LOADERS)
@@ -116,7 +203,7 @@ def test_all_else_is_mmdets_recipe(name, theirs, changes):
                             if not path.startswith(ours)}
 
 
-@every
+@with_anchors
 def test_learning_rate_over_the_run(name, tmp_path):
     table, iterations = RECIPES[name], 100
     top = table['optim_wrapper.optimizer.lr']
@@ -129,7 +216,7 @@ def test_learning_rate_over_the_run(name, tmp_path):
         assert rates[(epoch + 1) * iterations - 1] == pytest.approx(rate)
 
 
-@every
+@with_anchors
 def test_one_rate_and_no_clipping(name):
     table = RECIPES[name]
     assert not wrapper_of(name).clip_grad_kwargs
@@ -140,14 +227,15 @@ def test_one_rate_and_no_clipping(name):
         assert (group['weight_decay'], group['momentum']) == (1e-4, 0.9)
 
 
-@every
+@with_anchors
 def test_anchors_are_of_the_sizes_of_the_original(name):
     """32 to 512 pixels; RetinaNet's three octaves of each."""
     model = build(name)
-    head = model.rpn_head if 'faster' in name else model.bbox_head
+    two_stages = hasattr(model, 'rpn_head')
+    head = model.rpn_head if two_stages else model.bbox_head
     sides = [anchors[:, 2:] - anchors[:, :2]
              for anchors in head.prior_generator.base_anchors]
-    octaves = [1] if 'faster' in name else [1, 2**(1 / 3), 2**(2 / 3)]
+    octaves = [1] if two_stages else [1, 2**(1 / 3), 2**(2 / 3)]
     for level, size in zip(sides, (32, 64, 128, 256, 512)):
         wanted = sorted((size * octave)**2 for octave in octaves) * 1
         found = sorted({round(area, 1) for area in level.prod(1).tolist()})

@@ -31,7 +31,8 @@ def test_config_builds(name):
     assert cfg.train_dataloader.batch_size == 16 // gpus
     for loader in ('train', 'val', 'test'):
         dataset = cfg[f'{loader}_dataloader'].dataset
-        assert dataset.type == 'MatchedCocoDataset'
+        assert dataset.type == ('CocoPanopticDataset' if 'panoptic' in name
+                                else 'MatchedCocoDataset')
     if '_ft_' not in name:
         with pytest.raises(UserError, match='init_cfg.checkpoint=FILE'):
             model.init_weights()
