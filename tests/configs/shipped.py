@@ -145,6 +145,9 @@ def shrink(cfg, data, work_dir, size=SIZE):
         cfg.model.encoder.num_layers = cfg.model.decoder.num_layers = 2
     if 'roi_head' in cfg.model:  # 13 of 14 million weights
         cfg.model.roi_head.bbox_head.fc_out_channels = 8
+        cfg.model.train_cfg.rcnn.sampler.num = 16
+        if 'mask_head' in cfg.model.roi_head:
+            cfg.model.roi_head.mask_head.conv_out_channels = 8
     cfg.model.backbone.init_cfg = None
     cfg.pop('custom_hooks', None)  # which ask for the checkpoint
     cfg.work_dir = cfg.experiment_name = str(work_dir)

@@ -52,6 +52,9 @@ class Done(Exception):
 
 class StopHook(Hook):
 
+    def before_train(self, runner):
+        self.encoder = encoder_of(runner.model)
+
     def after_train_iter(self, runner, batch_idx, data_batch=None,
                          outputs=None):
         self.loss = outputs['loss']
@@ -74,6 +77,10 @@ def take_a_step(cfg):
     with pytest.raises(Done):
         runner.train()
     assert torch.isfinite(stop.loss)
+    # What is frozen stays bit by bit, statistics of BN included.
+    trained = any(p.requires_grad for p in runner.model.backbone.parameters())
+    for name, tensor in encoder_of(runner.model).items():
+        assert trained or torch.equal(tensor, stop.encoder[name]), name
     return runner
 
 

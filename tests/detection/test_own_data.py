@@ -44,7 +44,10 @@ def data_root(tmp_path):
         for i, objects in enumerate(OBJECTS) for box, crowd in objects
     ]
     for i, annotation in enumerate(annotations):
-        annotation.update(id=i + 1, category_id=i % 3 + 1)
+        x, y, width, height = annotation['bbox']
+        corners = [x, y, x + width, y, x + width, y + height, x, y + height]
+        annotation.update(id=i + 1, category_id=i % 3 + 1,
+                          segmentation=[corners])
     for i in range(len(OBJECTS)):
         image = rng.integers(0, 255, (48, 64, 3), dtype=np.uint8)
         mmcv.imwrite(image, str(root / f'images/{i}.png'))
@@ -78,7 +81,7 @@ def shrink_sizes(pipeline):
             step.crop_size = (24, 40)
 
 
-@pytest.fixture(params=['mf-dec-211', 'retinanet'])
+@pytest.fixture(params=['mf-dec-211', 'retinanet', 'mask-rcnn'])
 def own_config(request, data_root, tmp_path):
     """A copy of the config with the two settings written, then made tiny."""
     source = CONFIGS / f'qbheat/coco/{request.param}_mf-285m_own-data.py'
@@ -94,6 +97,12 @@ def own_config(request, data_root, tmp_path):
         cfg.model.neck.update(in_channels=[16, 32], out_channels=16)
         cfg.model.bbox_head.update(in_channels=16, feat_channels=16)
         cfg.model.test_cfg.score_thr = 0
+    elif request.param == 'mask-rcnn':
+        cfg.model.neck.update(in_channels=[8, 16, 32])
+        cfg.model.roi_head.bbox_head.fc_out_channels = 8
+        cfg.model.roi_head.mask_head.conv_out_channels = 8
+        cfg.model.train_cfg.rcnn.sampler.num = 16
+        cfg.model.test_cfg.rcnn.update(score_thr=0, max_per_img=5)
     else:
         cfg.model.update(in_channels=(16, 32), num_queries=9)
     for name in ('train', 'val', 'test'):
@@ -117,7 +126,13 @@ def test_one_image_a_batch(own_config):
     scalars = runner.message_hub.log_scalars
     for name in CLASSES:  # which the evaluator was not told
         assert f'val/coco/{name}_precision' in scalars
-    assert runner.model.bbox_head.num_classes == 3
+    model = runner.model
+    head = model.roi_head.bbox_head if hasattr(model, 'roi_head') else (
+        model.bbox_head)
+    assert head.num_classes == 3
+    if hasattr(model, 'roi_head'):
+        assert model.roi_head.mask_head.num_classes == 3
+        assert 'val/coco/segm_mAP' in scalars
 
 
 def test_classes_that_the_files_do_not_hold(own_config):

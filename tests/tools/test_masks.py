@@ -1,0 +1,85 @@
+# Copyright (c) QB-Heat MM authors. All rights reserved.
+"""Masks on a frozen encoder, by mim, from an empty folder."""
+import importlib.metadata
+import json
+import sys
+
+import mmcv
+import numpy as np
+import pytest
+import torch
+from mmengine.config import Config
+from mmengine.registry import MODELS
+
+from .conftest import ROOT, run
+
+pytest.importorskip('mmdet')
+ARCH = dict(stem=8, tokens=(3, 16),
+            stages=[[('lite', 8, 8)], [('lite-down', 16, 8)],
+                    [('mf-down', 16, 16)],
+                    [('mf-down', 32, 16), ('mf', 32, 16)]], conv=32)
+CONFIG = """
+_base_ = '{root}/configs/qbheat/coco/mask-rcnn_mf-285m_own-data.py'
+model = dict(
+    backbone=dict(arch=dict(_delete_=True, **{arch})),
+    neck=dict(in_channels=[8, 16, 32]),
+    roi_head=dict(bbox_head=dict(fc_out_channels=8),
+                  mask_head=dict(conv_out_channels=8)),
+    train_cfg=dict(rcnn=dict(sampler=dict(num=16))),
+    test_cfg=dict(rcnn=dict(score_thr=0., max_per_img=5)))
+part = dict(num_workers=0, persistent_workers=False)
+train_dataloader = dict(batch_size=2, **part)
+val_dataloader = part
+test_dataloader = part
+train_cfg = dict(max_epochs=1)
+default_hooks = dict(logger=dict(interval=1))
+"""
+
+
+@pytest.fixture
+def folder(tmp_path):
+    """Four images of two classes with masks, and an encoder."""
+    random = np.random.default_rng(0)
+    images, annotations = [], []
+    for i in range(4):
+        image = random.integers(0, 255, (64, 96, 3), dtype=np.uint8)
+        image[8:40, 16:64] = 250 * (i % 2)
+        mmcv.imwrite(image, str(tmp_path / f'data/own/images/{i}.png'))
+        images.append(
+            dict(id=i, file_name=f'{i}.png', width=96, height=64))
+        annotations.append(dict(
+            id=i + 1, image_id=i, category_id=i % 2 + 1, iscrowd=0,
+            bbox=[16, 8, 48, 32], area=1536,
+            segmentation=[[16, 8, 64, 8, 64, 40, 16, 40]]))
+    content = dict(images=images, annotations=annotations, categories=[
+        dict(id=1, name='first'), dict(id=2, name='second')])
+    (tmp_path / 'data/own/annotations').mkdir()
+    for split in ('train', 'val'):
+        (tmp_path / f'data/own/annotations/{split}.json').write_text(
+            json.dumps(content))
+    encoder = MODELS.build(dict(type='MobileFormer', arch=ARCH))
+    torch.save(encoder.state_dict(), tmp_path / 'encoder.pth')
+    (tmp_path / 'masks.py').write_text(CONFIG.format(root=ROOT, arch=ARCH))
+    return tmp_path
+
+
+def test_boxes_and_masks_are_trained_and_evaluated(folder):
+    for step in Config.fromfile(
+            folder / 'masks.py').train_dataloader.dataset.pipeline:
+        assert step.type != 'Resize' or step.scale == (1333, 800)
+    mmdet = importlib.metadata.packages_distributions().get(
+        'mmdet', ['mmdet'])[0]
+    run(sys.executable, '-m', 'mim', 'train', mmdet, 'masks.py', '--gpus', 0,
+        '--work-dir', 'runs', '--cfg-options',
+        'model.backbone.init_cfg.checkpoint=encoder.pth',
+        'train_dataloader.dataset.pipeline.2.scale=(96,64)',
+        'val_dataloader.dataset.pipeline.1.scale=(96,64)', cwd=folder)
+    log, = (folder / 'runs').glob('*/vis_data/scalars.json')
+    lines = [json.loads(line) for line in log.read_text().splitlines()]
+    assert any('loss_mask' in line for line in lines)
+    found = next(line for line in lines if 'coco/segm_mAP' in line)
+    assert 'coco/bbox_mAP' in found and 'coco/first_precision' in found
+    # The encoder is that of the file, bit by bit.
+    saved = torch.load(folder / 'runs/epoch_1.pth', weights_only=False)
+    for name, tensor in torch.load(folder / 'encoder.pth').items():
+        assert torch.equal(saved['state_dict'][f'backbone.{name}'], tensor)
