@@ -1,0 +1,150 @@
+# Copyright (c) QB-Heat MM authors. All rights reserved.
+"""The categories, as arrangements of parts.
+
+A part is a list of closed contours, (N, 2) each, x to the right and y down, in
+units of the object's radius; what an odd number of contours surrounds is
+inside. Every object fits into the circle of radius 1, so that it may be turned
+at will. `cross`, `ell` and `tee` are the same two bars, `dumbbell` and
+`trefoil` the same discs: the parts alone tell nothing, and single parts lie
+about as clutter.
+"""
+from collections.abc import Callable
+
+import numpy as np
+
+Part = list[np.ndarray]
+
+#: How far lengths and widths differ between objects of one category.
+_VARIATION = 0.15
+
+
+def bar(center: tuple[float, float], half_length: float, half_width: float,
+        angle: float = 0.) -> Part:
+    """A rectangle, along x when the angle (in radians) is 0."""
+    corners = np.array([[-half_length, -half_width],
+                        [half_length, -half_width], [half_length, half_width],
+                        [-half_length, half_width]])
+    return [corners @ _rotation(angle) + center]
+
+
+def disc(center: tuple[float, float], radius: float) -> Part:
+    """A disc, as a polygon of 32 corners."""
+    return [_circle(radius, 32) + center]
+
+
+def polygon(*corners: tuple[float, float]) -> Part:
+    """Any polygon."""
+    return [np.array(corners, dtype=np.float64)]
+
+
+def _circle(radius: float, corners: int) -> np.ndarray:
+    angles = np.linspace(0, 2 * np.pi, corners, endpoint=False)
+    return radius * np.stack([np.cos(angles), np.sin(angles)], axis=1)
+
+
+def _rotation(angle: float) -> np.ndarray:
+    cos, sin = np.cos(angle), np.sin(angle)
+    return np.array([[cos, sin], [-sin, cos]])
+
+
+def arrow(vary: Callable[[float], float]) -> list[Part]:
+    """A shaft with a triangular head."""
+    width = vary(0.14)
+    return [bar((-0.35, 0.), 0.55, width),
+            polygon((0.15, -vary(0.55)), (0.95, 0.), (0.15, vary(0.55)))]
+
+
+def cross(vary: Callable[[float], float]) -> list[Part]:
+    """Two bars that meet in their middles."""
+    width = vary(0.17)
+    return [bar((0., 0.), 0.95, width), bar((0., 0.), vary(0.8), width,
+                                            np.pi / 2)]
+
+
+def dumbbell(vary: Callable[[float], float]) -> list[Part]:
+    """Two discs at the ends of a bar."""
+    return [bar((0., 0.), 0.6, vary(0.12)), disc((-0.62, 0.), vary(0.32)),
+            disc((0.62, 0.), vary(0.32))]
+
+
+def ell(vary: Callable[[float], float]) -> list[Part]:
+    """Two bars that meet at their ends."""
+    width = vary(0.17)
+    return [bar((-0.5, 0.), 0.8, width, np.pi / 2),
+            bar((0.05, 0.8 - width), 0.55 + width, width)]
+
+
+def ring(vary: Callable[[float], float]) -> list[Part]:
+    """A disc with a hole."""
+    return [[_circle(0.95, 48), _circle(vary(0.55), 48)]]
+
+
+def star(vary: Callable[[float], float]) -> list[Part]:
+    """A star of five points."""
+    corners = _circle(1., 10)
+    corners[1::2] *= vary(0.42)
+    return [[corners]]
+
+
+def tee(vary: Callable[[float], float]) -> list[Part]:
+    """A bar that ends in the middle of another."""
+    width = vary(0.17)
+    return [bar((0., -0.7), vary(0.65), width),
+            bar((0., 0.1), 0.8, width, np.pi / 2)]
+
+
+def trefoil(vary: Callable[[float], float]) -> list[Part]:
+    """Three discs around a point."""
+    centers = _circle(0.52, 3)
+    return [disc(tuple(center), vary(0.37)) for center in centers]
+
+
+#: Alphabetical, so that folders of the same names come in the same order.
+OBJECTS: dict[str, Callable[[Callable[[float], float]], list[Part]]] = dict(
+    arrow=arrow, cross=cross, dumbbell=dumbbell, ell=ell, ring=ring,
+    star=star, tee=tee, trefoil=trefoil)
+
+CLASSES = tuple(OBJECTS)
+
+
+def draw_parts(rng: np.random.Generator, label: int) -> list[Part]:
+    """The parts of one object of a category, turned, its sides varied.
+
+    Args:
+        rng (np.random.Generator): Draws angle and variations.
+        label (int): Index into ``CLASSES``.
+
+    Returns:
+        list[Part]: In units of the object's radius.
+    """
+
+    def vary(length: float) -> float:
+        return length * (1 + rng.uniform(-_VARIATION, _VARIATION))
+
+    parts = OBJECTS[CLASSES[label]](vary)
+    rotation = _rotation(rng.uniform(0, 2 * np.pi))
+    return [[contour @ rotation for contour in part] for part in parts]
+
+
+def draw_clutter(rng: np.random.Generator) -> Part:
+    """One meaningless thing: a blob, a corner or a part of the objects."""
+    rotation = _rotation(rng.uniform(0, 2 * np.pi))
+    kind = rng.integers(4)
+    if kind == 0:  # an ellipse
+        contour = _circle(1., 24) * (1., rng.uniform(0.3, 1.))
+    elif kind == 1:  # a bar
+        contour = bar((0., 0.), 1., rng.uniform(0.12, 0.35))[0]
+    elif kind == 2:  # some polygon
+        corners = int(rng.integers(3, 7))
+        angles = np.sort(rng.uniform(0, 2 * np.pi, corners))
+        radii = rng.uniform(0.5, 1., corners)
+        contour = np.stack(
+            [radii * np.cos(angles), radii * np.sin(angles)], axis=1)
+    else:  # a blob
+        angles = np.linspace(0, 2 * np.pi, 24, endpoint=False)
+        radii = 0.75 + sum(
+            rng.uniform(0, 0.12) * np.cos(n * angles + rng.uniform(0, 6.3))
+            for n in (2, 3))
+        contour = np.stack(
+            [radii * np.cos(angles), radii * np.sin(angles)], axis=1)
+    return [contour @ rotation]

@@ -1,0 +1,175 @@
+# Copyright (c) QB-Heat MM authors. All rights reserved.
+"""Surfaces: a bank of tiles, from which every surface is a piece.
+
+A tile has structure at many scales: noise whose amplitude falls with
+frequency as in photographs, with and without direction, stripes, checks and
+spots bent by such noise, and pieces of the two photographs that scikit-learn
+brings. A surface takes a random piece of a random tile, flips it, and gives
+it a colour and a contrast of its own, whatever it covers.
+"""
+import cv2
+import numpy as np
+
+#: Side of a tile in pixels. A surface is at most as large.
+TILE = 256
+#: Standard deviation of a tile's values.
+DEVIATION = 64
+
+#: Shares of the kinds of tiles.
+_KINDS = dict(noise=0.3, brushed=0.2, stripes=0.15, checks=0.1, spots=0.1,
+              photograph=0.15)
+
+
+class TextureBank:
+    """Tiles that are drawn once.
+
+    Args:
+        seed (int): Of the tiles. Defaults to 0.
+        tiles (int): Number of tiles. Defaults to 160.
+    """
+
+    def __init__(self, seed: int = 0, tiles: int = 160) -> None:
+        rng = np.random.default_rng([seed, 0x7E47])
+        photographs = _load_photographs()
+        kinds = rng.choice(list(_KINDS), tiles, p=list(_KINDS.values()))
+        self.tiles = np.stack(
+            [_draw_tile(rng, kind, photographs) for kind in kinds])
+
+    def surface(self, rng: np.random.Generator, height: int,
+                width: int) -> np.ndarray:
+        """A piece of a tile in random colours.
+
+        Args:
+            rng (np.random.Generator): Draws the piece and the colours.
+            height (int): In pixels, at most ``TILE``.
+            width (int): In pixels, at most ``TILE``.
+
+        Returns:
+            np.ndarray: (height, width, 3), float32, RGB, around 0 to 255 but
+            not clipped.
+        """
+        tile = self.tiles[rng.integers(len(self.tiles))]
+        top = rng.integers(TILE - height + 1)
+        left = rng.integers(TILE - width + 1)
+        piece = tile[top:top + height, left:left + width]
+        flip = rng.integers(-1, 3)  # both axes, y, x, none, as OpenCV counts
+        if flip < 2:
+            piece = cv2.flip(piece, int(flip))
+        return cv2.transform(piece, _colours(rng))
+
+
+def _colours(rng: np.random.Generator) -> np.ndarray:
+    """(3, 4): what channels of a tile become, and the mean colour."""
+    contrast = np.exp(rng.uniform(np.log(8), np.log(45))) / DEVIATION
+    mix = contrast * (np.eye(3) + 0.2 * rng.standard_normal((3, 3)))
+    light = np.clip(128 + 45 * rng.standard_normal(), 30, 225)
+    mean = light + 22 * rng.standard_normal(3)
+    return np.concatenate([mix, mean[:, None]], axis=1).astype(np.float32)
+
+
+def _load_photographs() -> list[np.ndarray]:
+    """The two photographs in scikit-learn's wheel, (427, 640, 3) in RGB."""
+    from sklearn.datasets import load_sample_images
+    return list(load_sample_images().images)
+
+
+def _draw_tile(rng: np.random.Generator, kind: str,
+               photographs: list[np.ndarray]) -> np.ndarray:
+    """(TILE, TILE, 3) float32 of mean 0 and deviation ``DEVIATION``.
+
+    The channels are mostly alike, as in photographs.
+    """
+    if kind == 'photograph':
+        tile = _piece_of(rng, photographs[rng.integers(len(photographs))])
+    else:
+        light = _PATTERNS[kind](rng)
+        tints = np.stack([_noise(rng, 1.2) for _ in range(3)], axis=2)
+        tile = light[..., None] + rng.uniform(0.1, 0.5) * tints
+        # grain: no surface is smooth when one looks closely
+        tile = tile + rng.uniform(0.05, 0.3) * _noise(rng, 0.5)[..., None]
+    tile = tile - tile.mean(axis=(0, 1))
+    return (DEVIATION * tile / tile.std()).astype(np.float32)
+
+
+def _piece_of(rng: np.random.Generator, photograph: np.ndarray) -> np.ndarray:
+    side = int(rng.integers(TILE // 2, min(photograph.shape[:2])))
+    top, left = (int(rng.integers(n - side + 1))
+                 for n in photograph.shape[:2])
+    method = cv2.INTER_AREA if side > TILE else cv2.INTER_CUBIC
+    return cv2.resize(photograph[top:top + side, left:left + side],
+                      (TILE, TILE), interpolation=method).astype(np.float32)
+
+
+def _frequencies(rng: np.random.Generator,
+                 stretch: float = 1.) -> np.ndarray:
+    """Cycles per tile of each Fourier coefficient, along a random axis."""
+    fy, fx = np.meshgrid(
+        TILE * np.fft.fftfreq(TILE), TILE * np.fft.rfftfreq(TILE),
+        indexing='ij')
+    angle = rng.uniform(0, np.pi)
+    along = np.cos(angle) * fx + np.sin(angle) * fy
+    across = np.cos(angle) * fy - np.sin(angle) * fx
+    return np.hypot(stretch * along, across / stretch)
+
+
+def _filtered(rng: np.random.Generator, amplitude: np.ndarray) -> np.ndarray:
+    """Noise of given amplitudes, of mean 0 and deviation 1."""
+    phase = rng.uniform(0, 2 * np.pi, amplitude.shape)
+    noise = np.fft.irfft2(amplitude * np.exp(1j * phase), s=(TILE, TILE))
+    return noise / noise.std()
+
+
+def _noise(rng: np.random.Generator, exponent: float,
+           stretch: float = 1.) -> np.ndarray:
+    """Noise whose amplitude falls as frequency to the power -exponent."""
+    frequency = _frequencies(rng, stretch)
+    amplitude = np.maximum(frequency, 1)**-exponent
+    amplitude[frequency == 0] = 0
+    return _filtered(rng, amplitude)
+
+
+def _plain(rng: np.random.Generator) -> np.ndarray:
+    return _noise(rng, rng.uniform(0.6, 1.3))
+
+
+def _brushed(rng: np.random.Generator) -> np.ndarray:
+    return _noise(rng, rng.uniform(0.6, 1.1), rng.uniform(1.8, 3.5))
+
+
+def _bent_phase(rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
+    """Two phases that grow across the tile at right angles, bent a little."""
+    y, x = np.mgrid[:TILE, :TILE] * (2 * np.pi / TILE)
+    angle = rng.uniform(0, np.pi)
+    cycles = np.exp(rng.uniform(np.log(8), np.log(44)))
+    bend = rng.uniform(0.3, 2.) * _noise(rng, 1.6)
+    along = cycles * (np.cos(angle) * x + np.sin(angle) * y) + bend
+    across = cycles * (np.cos(angle) * y - np.sin(angle) * x) + bend
+    return along, across
+
+
+def _edged(wave: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    """From soft to hard edges."""
+    return np.tanh(rng.uniform(0.5, 4.) * wave)
+
+
+def _stripes(rng: np.random.Generator) -> np.ndarray:
+    along, _ = _bent_phase(rng)
+    return _edged(np.sin(along), rng) + rng.uniform(0.2, 0.8) * _noise(rng, 1)
+
+
+def _checks(rng: np.random.Generator) -> np.ndarray:
+    along, across = _bent_phase(rng)
+    wave = np.sin(along) * np.sin(across)
+    return _edged(wave, rng) + rng.uniform(0.2, 0.8) * _noise(rng, 1)
+
+
+def _spots(rng: np.random.Generator) -> np.ndarray:
+    frequency = _frequencies(rng)
+    center = np.exp(rng.uniform(np.log(8), np.log(32)))
+    band = np.exp(-(np.log(np.maximum(frequency, 1) / center) / 0.35)**2)
+    return _edged(_filtered(rng, band), rng) + rng.uniform(
+        0.2, 0.8) * _noise(rng, 1)
+
+
+_PATTERNS = dict(noise=_plain, brushed=_brushed, stripes=_stripes,
+                 checks=_checks, spots=_spots)
