@@ -19,12 +19,13 @@ def linear_models(predictor: QBHeatPredictor) -> dict[str, nn.Module]:
 
     Returns:
         dict[str, LinearExtrapolation]: Of ``'quarter'`` and ``'half'`` those
-        that ``position`` of the predictor uses.
+        that ``position`` of the predictor uses; none of a control, which
+        has no matrices.
     """
-    return {
-        scale: getattr(predictor, name)
-        for scale, (name, _) in SCALES.items() if hasattr(predictor, name)
-    }
+    steps = {scale: getattr(predictor, name, None)
+             for scale, (name, _) in SCALES.items()}
+    return {scale: step for scale, step in steps.items()
+            if isinstance(step, LinearExtrapolation)}
 
 
 @torch.no_grad()

@@ -92,3 +92,35 @@ class LinearExtrapolation(nn.Module):
             Tensor: (..., embed_dims).
         """
         return z + F.linear(z, self.matrix(direction))
+
+
+class CopiedFeatures(nn.Module):
+    """A control: ``A = B = 0``, every prediction is the feature itself.
+
+    Args:
+        embed_dims (int): Not used; as of :class:`LinearExtrapolation`.
+    """
+
+    def __init__(self, embed_dims: int) -> None:
+        super().__init__()
+
+    def forward(self, z: Tensor, direction: Direction) -> Tensor:
+        """z, (..., embed_dims), as it is."""
+        return z
+
+
+class MaskToken(nn.Module):
+    """A control: one learned vector for all that is masked, as in MAE.
+
+    Args:
+        embed_dims (int): Channels of the predicted features.
+    """
+
+    def __init__(self, embed_dims: int) -> None:
+        super().__init__()
+        self.token = nn.Parameter(torch.empty(embed_dims))
+        nn.init.normal_(self.token, std=.02)
+
+    def forward(self, z: Tensor, direction: Direction) -> Tensor:
+        """The token in the shape of z, (..., embed_dims)."""
+        return self.token.to(z.dtype).expand_as(z)

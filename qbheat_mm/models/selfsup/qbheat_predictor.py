@@ -7,9 +7,15 @@ from torch import Tensor, nn
 
 from ...arguments import POSITIVE_INT, checked
 from ...errors import UserError
-from ...layers.linear_extrapolation import LinearExtrapolation
+from ...layers.linear_extrapolation import (
+    CopiedFeatures,
+    LinearExtrapolation,
+    MaskToken,
+)
 from .quarters import CENTER, CORNERS, POSITIONS, Places
 
+#: What stands in for the heat equation in controls.
+_CONTROLS = dict(copy=CopiedFeatures, mask_token=MaskToken)
 
 @MODELS.register_module()
 class QBHeatPredictor(BaseModule):
@@ -28,11 +34,14 @@ class QBHeatPredictor(BaseModule):
             to 'mixed'.
         num_models (int): Explicit linear models per scale: 2, 4 or 8.
             Defaults to 8.
+        prediction (str): ``'linear'``, the method; or one of two controls,
+            ``'copy'`` (A = B = 0: features are copied) and ``'mask_token'``
+            (a learned vector for all that is masked). Defaults to 'linear'.
         init_cfg (dict, optional): Initialization of the projection; Xavier's
             if None.
 
     Raises:
-        UserError: Another position or number of models.
+        UserError: Another position, number of models or prediction.
     """
 
     @checked(in_channels=POSITIVE_INT, embed_dims=POSITIVE_INT)
@@ -41,18 +50,28 @@ class QBHeatPredictor(BaseModule):
                  embed_dims: int = 512,
                  position: str = 'mixed',
                  num_models: int = 8,
+                 prediction: str = 'linear',
                  init_cfg: dict | None = None) -> None:
         super().__init__(init_cfg or dict(type='Xavier', layer='Linear'))
+        if prediction not in ('linear', *_CONTROLS):
+            raise UserError(f'prediction={prediction!r} is not one of '
+                            f'{", ".join(map(repr, ("linear", *_CONTROLS)))}')
         if position not in POSITIONS:
             raise UserError(f'position={position!r} is not one of '
                              f'{", ".join(map(repr, POSITIONS))}')
         self.in_channels = in_channels
         self.embed_dims = embed_dims
         self.proj = nn.Linear(in_channels, embed_dims)
+
+        def extrapolation() -> nn.Module:
+            if prediction == 'linear':
+                return LinearExtrapolation(embed_dims, num_models)
+            return _CONTROLS[prediction](embed_dims)
+
         if position != 'center':
-            self.half_step = LinearExtrapolation(embed_dims, num_models)
+            self.half_step = extrapolation()
         if position != 'corner':
-            self.quarter_step = LinearExtrapolation(embed_dims, num_models)
+            self.quarter_step = extrapolation()
 
     def forward(self, feats: Tensor, places: Places) -> Tensor:
         """Predict the features of the whole image.
