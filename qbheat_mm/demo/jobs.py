@@ -37,13 +37,14 @@ class JobFailed(RuntimeError):
 
 @dataclass(frozen=True)
 class Job:
-    """A command and the names of the jobs whose results it needs."""
-    name: str
-    command: Sequence[str]
-    needs: Sequence[str] = ()
+    """A command and the names of the jobs whose results it needs.
 
-    def __str__(self) -> str:
-        return shlex.join(self.command)
+    The command may be a function that is called when the job starts, for
+    what is known only then.
+    """
+    name: str
+    command: Sequence[str] | Callable[[], Sequence[str]]
+    needs: Sequence[str] = ()
 
 
 def describe(line: str) -> str | None:
@@ -66,17 +67,30 @@ class JobRunner:
         log_dir (Path): Gets the whole output of each job, ``NAME.log``.
         slots (int): Jobs at a time. Defaults to 2.
         say (Callable): Prints a line. Defaults to a flushing ``print``.
+        until (float, optional): Reading of ``time.monotonic`` after which
+            no job starts. Defaults to None.
+        finished (Callable, optional): Called with each job that has ended
+            well. Defaults to None.
+
+    Attributes:
+        seconds (dict[str, float]): How long each job took.
+        commands (dict[str, str]): What each job ran.
     """
 
     def __init__(self,
                  log_dir: Path,
                  slots: int = 2,
-                 say: Callable[[str], None] | None = None) -> None:
+                 say: Callable[[str], None] | None = None,
+                 until: float | None = None,
+                 finished: Callable[[Job], None] | None = None) -> None:
         self.log_dir = log_dir
         self.slots = slots
         self.say = say or (lambda line: print(line, flush=True))
+        self.until = until
+        self.finished = finished
         self.start = time.monotonic()
         self.seconds: dict[str, float] = {}
+        self.commands: dict[str, str] = {}
         self._lines: queue.Queue = queue.Queue()
         self._running: dict[str, subprocess.Popen] = {}
         self._last_said: dict[str, float] = {}
@@ -94,11 +108,13 @@ class JobRunner:
         """
         waiting, done = list(jobs), set()
         try:
-            while waiting or self._running:
+            while True:
                 for job in [j for j in waiting if done.issuperset(j.needs)]:
-                    if len(self._running) < self.slots:
+                    if len(self._running) < self.slots and not self._is_late():
                         waiting.remove(job)
                         self._start(job)
+                if not self._running:
+                    return
                 job, line = self._lines.get()
                 if line is None:
                     self._finish(job)
@@ -108,15 +124,20 @@ class JobRunner:
         finally:
             self._stop_all()
 
+    def _is_late(self) -> bool:
+        return self.until is not None and time.monotonic() > self.until
+
     def _start(self, job: Job) -> None:
-        self._tell(job, f'$ {job}')
+        command = job.command() if callable(job.command) else job.command
+        self.commands[job.name] = shlex.join(command)
+        self._tell(job, f'$ {self.commands[job.name]}')
         threads = str(max((os.cpu_count() or 1) // self.slots, 1))
         environment = {
             **KEEP_MEMORY, 'OMP_NUM_THREADS': threads,
             **os.environ, 'PYTHONUNBUFFERED': '1'
         }
         process = subprocess.Popen(
-            list(job.command),
+            list(command),
             env=environment,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
@@ -158,10 +179,12 @@ class JobRunner:
         if status:
             raise JobFailed(
                 f'{job.name} failed (status {status}) with the command\n'
-                f'{job}\nIts last lines, all of them are in '
-                f'{self.log_dir / job.name}.log:\n' +
+                f'{self.commands[job.name]}\nIts last lines, all of them '
+                f'are in {self.log_dir / job.name}.log:\n' +
                 ''.join(self._tails[job.name]))
         self._tell(job, f'done in {self.seconds[job.name]:.0f} s')
+        if self.finished:
+            self.finished(job)
 
     def _tell(self, job: Job, text: str) -> None:
         now = time.monotonic()

@@ -50,7 +50,7 @@ def test_a_failure_is_told_and_stops_the_others(runner, said):
     assert time.monotonic() - start < 30
     assert 'bad failed (status 3)' in str(error.value)
     assert 'the reason' in str(error.value)
-    assert str(jobs[1]) in str(error.value)
+    assert runner.commands['bad'] in str(error.value)
     assert not any('never' in line for line in said)
     assert (runner.log_dir / 'bad.log').read_text() == 'the reason\n'
 
@@ -66,7 +66,7 @@ def test_commands_and_progress_are_told(runner, said):
     job = Job('probe', python(f'print({line!r}); print({metrics!r})'))
     runner.run([job])
     text = '\n'.join(said)
-    assert f'$ {job}' in text
+    assert f"$ {runner.commands['probe']}" in text
     assert 'accuracy/top1: 12.5' in text
     assert 'done in' in text
 
@@ -78,3 +78,21 @@ def test_progress_is_thinned(runner, said):
     for step in range(1, 10):
         runner._follow(job, line.format(step))
     assert len(said) == 1 and 'step 1 of 9' in said[0]
+
+
+def test_nothing_starts_after_its_time(tmp_path, said):
+    runner = JobRunner(tmp_path, slots=1, say=said.append,
+                       until=time.monotonic())
+    runner.run([Job('late', python('print()'))])
+    assert not runner.seconds
+
+
+def test_what_has_ended_well_is_passed_on(tmp_path, said):
+    ended = []
+    runner = JobRunner(tmp_path, say=said.append, finished=ended.append)
+    made = tmp_path / 'made'
+    jobs = [Job('first', python(f'open({str(made)!r}, "w").write("x")')),
+            # its command is asked for when it starts, and no sooner
+            Job('second', lambda: python(made.read_text() + '=1'), ['first'])]
+    runner.run(jobs)
+    assert ended == jobs

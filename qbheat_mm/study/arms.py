@@ -1,0 +1,135 @@
+# Copyright (c) QB-Heat MM authors. All rights reserved.
+"""What a study consists of: encoders to be made, probes to judge them."""
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from ..errors import UserError
+
+#: The stage of an arm that makes its encoder.
+ENCODER = 'encoder'
+
+
+@dataclass(frozen=True)
+class Probe:
+    """A configuration that judges a frozen encoder.
+
+    Attributes:
+        name: As in the results, ``'tran1'``.
+        config: Below ``configs/``.
+        metrics: Name in the results to the logged name and the factor that
+            it is multiplied by, as ``{'AP': ('coco/bbox_mAP', 100)}``.
+        options: ``KEY=VALUE`` settings of every run.
+    """
+    name: str
+    config: str
+    metrics: Mapping[str, tuple[str, float]]
+    options: Sequence[str] = ()
+
+
+@dataclass(frozen=True)
+class Arm:
+    """A way to make an encoder, and what it is judged by.
+
+    Attributes:
+        name: As in the results.
+        title: As in tables.
+        config: Of the training that makes the encoder, below ``configs/``;
+            None: random weights.
+        options: ``KEY=VALUE`` settings of that training.
+        probes: Names of the probes; None: all of the study.
+        seeds: Numbers of seeds, from 0.
+        start: The arm whose encoder (of the same seed) this one begins
+            with; '': from scratch.
+        time_of: Two arms (X, Y): train as many epochs as take the time of
+            arm Y at the pace of arm X, both measured on seed 0; None: as
+            many as the configuration says.
+        metrics: Of the training itself, as of :class:`Probe`.
+    """
+    name: str
+    title: str
+    config: str | None
+    options: Sequence[str] = ()
+    probes: Sequence[str] | None = None
+    seeds: int = 3
+    start: str = ''
+    time_of: tuple[str, str] | None = None
+    metrics: Mapping[str, tuple[str, float]] = field(default_factory=dict)
+
+
+class Run(NamedTuple):
+    """One training: an arm's encoder, or one probe of it, of one seed."""
+    arm: str
+    seed: int
+    stage: str
+
+    def __str__(self) -> str:
+        return f'{self.arm}/{self.seed}/{self.stage}'
+
+
+@dataclass(frozen=True)
+class Study:
+    """Arms in the order of their importance, and their probes.
+
+    Raises:
+        UserError: Two of one name, or a name that nothing has.
+    """
+    arms: Sequence[Arm]
+    probes: Sequence[Probe]
+
+    def __post_init__(self) -> None:
+        for kind, things in (('arm', self.arms), ('probe', self.probes)):
+            names = [thing.name for thing in things]
+            twice = {name for name in names if names.count(name) > 1}
+            if twice:
+                raise UserError(f'two {kind}s are named {sorted(twice)[0]!r}')
+        arms, probes = self.arm_names, {p.name for p in self.probes}
+        for arm in self.arms:
+            named = [arm.start] * bool(arm.start) + list(arm.time_of or ())
+            for name in named:
+                if name not in arms:
+                    raise UserError(f'arm {arm.name!r} refers to the arm '
+                                    f'{name!r}, which the study lacks')
+            for name in arm.probes or ():
+                if name not in probes:
+                    raise UserError(f'arm {arm.name!r} asks for the probe '
+                                    f'{name!r}, which the study lacks')
+
+    @property
+    def arm_names(self) -> list[str]:
+        """Names of the arms, in their order."""
+        return [arm.name for arm in self.arms]
+
+    def arm(self, name: str) -> Arm:
+        """The arm of a name."""
+        return next(arm for arm in self.arms if arm.name == name)
+
+    def probe(self, name: str) -> Probe:
+        """The probe of a name."""
+        return next(probe for probe in self.probes if probe.name == name)
+
+    def stages(self, arm: Arm) -> list[str]:
+        """Names of an arm's trainings, the encoder's first if it has one."""
+        probes = [p.name for p in self.probes] if arm.probes is None else list(
+            arm.probes)
+        return ([ENCODER] if arm.config else []) + probes
+
+    def runs(self) -> Iterator[Run]:
+        """All runs: arm by arm, of each the seeds in turn."""
+        for arm in self.arms:
+            for seed in range(arm.seeds):
+                for stage in self.stages(arm):
+                    yield Run(arm.name, seed, stage)
+
+    def needs(self, run: Run) -> list[Run]:
+        """The runs whose encoder a run begins with.
+
+        An arm that is as long as another was needs both that tell the time.
+        """
+        arm = self.arm(run.arm)
+        if run.stage != ENCODER:
+            return [run._replace(stage=ENCODER)] if arm.config else []
+        needed = [Run(name, 0, ENCODER) for name in arm.time_of or ()]
+        if arm.start:
+            needed.append(Run(arm.start, run.seed, ENCODER))
+        return needed

@@ -1,0 +1,177 @@
+# Copyright (c) QB-Heat MM authors. All rights reserved.
+"""From rows to answers: a table, a sentence and a picture for a question."""
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from ..analysis.figures.style import BLUE, GREY, grid, new_figure
+from .arms import Arm, Study
+from .results import Results
+from .statistics import Comparison, compare, correct
+
+#: The p-value below which a difference is said to be one.
+LEVEL = 0.05
+
+
+@dataclass(frozen=True)
+class Question:
+    """Arms that are compared with one of them.
+
+    Attributes:
+        name: Of files.
+        title: The question.
+        baseline: Name of the arm that the others are compared with.
+        arms: Names of the others.
+        decisive: The figures that the answer is about, as
+            ``('tran-1', 'top-1')``.
+    """
+    name: str
+    title: str
+    baseline: str
+    arms: Sequence[str]
+    decisive: Sequence[tuple[str, str]]
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One arm against the baseline in one figure; ``p`` is corrected."""
+    arm: Arm
+    stage: str
+    metric: str
+    comparison: Comparison | None
+    p: float
+
+
+def columns(study: Study) -> list[tuple[str, str]]:
+    """All figures of a study: (probe, metric)."""
+    return [(probe.name, metric) for probe in study.probes
+            for metric in probe.metrics]
+
+
+def cells(study: Study, results: Results, question: Question) -> list[Cell]:
+    """All comparisons of a question, their p-values corrected together."""
+    found = [(study.arm(name), stage, metric,
+              compare(results.values(name, stage, metric),
+                      results.values(question.baseline, stage, metric)))
+             for name in question.arms for stage, metric in columns(study)]
+    corrected = correct([c.p if c else math.nan for *_, c in found])
+    return [Cell(*cell, p) for cell, p in zip(found, corrected)]
+
+
+def to_markdown(study: Study, results: Results, question: Question) -> str:
+    """A question's section: the answer, figures, differences, the picture."""
+    found = cells(study, results, question)
+    text = [f'## {question.title}', '', answer(question, study, found), '',
+            *_figures(study, results, question), '',
+            *_differences(study, question, found), '',
+            f'![{question.title}]({question.name}.svg)', '']
+    return '\n'.join(text)
+
+
+def answer(question: Question, study: Study, found: Sequence[Cell]) -> str:
+    """The answer in sentences, one for each arm."""
+    baseline = study.arm(question.baseline).title
+    sentences = []
+    for name in question.arms:
+        mine = [c for c in found if c.arm.name == name
+                and (c.stage, c.metric) in question.decisive]
+        told = [_say(cell) for cell in mine if cell.comparison]
+        missing = [c.stage for c in mine if not c.comparison]
+        if told:
+            sentences.append(f'**{study.arm(name).title}** against '
+                             f'{baseline}: {"; ".join(told)}.')
+        if missing:
+            sentences.append(f'**{study.arm(name).title}**: '
+                             f'{", ".join(missing)} not measured yet.')
+    return ' '.join(sentences)
+
+
+def _say(cell: Cell) -> str:
+    c = cell.comparison
+    change = f'{cell.stage} {cell.metric} {c.mean:+.1f}'
+    seeds = f'{len(c.differences)} seed' + 's' * (len(c.differences) > 1)
+    if math.isnan(cell.p):
+        return f'{change} ({seeds}, no test)'
+    verdict = '' if cell.p < LEVEL else ', which is not more than luck'
+    return f'{change} ({seeds}, p = {cell.p:.3f}){verdict}'
+
+
+def _figures(study: Study, results: Results,
+             question: Question) -> list[str]:
+    """Mean and standard deviation over seeds of every figure."""
+    head = ['encoder', 'seeds',
+            *(f'{stage}, {metric}' for stage, metric in columns(study))]
+    lines = [head]
+    for name in (question.baseline, *question.arms):
+        values = [results.values(name, *column) for column in columns(study)]
+        seeds = max(map(len, values), default=0)
+        lines.append([study.arm(name).title, str(seeds),
+                      *(_mean(list(v.values())) for v in values)])
+    return table(lines)
+
+
+def _mean(values: Sequence[float]) -> str:
+    if not values:
+        return 'not measured'
+    mean = sum(values) / len(values)
+    if len(values) < 2:
+        return f'{mean:.1f}'
+    spread = math.sqrt(sum((v - mean)**2 for v in values) /
+                       (len(values) - 1))
+    return f'{mean:.1f} ± {spread:.1f}'
+
+
+def _differences(study: Study, question: Question,
+                 found: Sequence[Cell]) -> list[str]:
+    """Differences with their intervals."""
+    lines = [[f'against {study.arm(question.baseline).title}',
+              *(f'{stage}, {metric}' for stage, metric in columns(study))]]
+    for name in question.arms:
+        mine = [c for c in found if c.arm.name == name]
+        lines.append([study.arm(name).title, *map(_difference, mine)])
+    return table(lines)
+
+
+def _difference(cell: Cell) -> str:
+    c = cell.comparison
+    if c is None:
+        return 'not measured'
+    text = f'{c.mean:+.1f}'
+    if not math.isnan(c.low):
+        text += f' [{c.low:+.1f}, {c.high:+.1f}]'
+    return text if math.isnan(cell.p) else f'{text}, p {cell.p:.3f}'
+
+
+def table(lines: Sequence[Sequence[str]]) -> list[str]:
+    """Lines of a Markdown table, the first of them its head."""
+    widths = [max(map(len, column)) for column in zip(*lines)]
+    text = ['| ' + ' | '.join(cell.ljust(width) for cell, width in zip(
+        line, widths)) + ' |' for line in lines]
+    rule = '|' + '|'.join('-' * (width + 2) for width in widths) + '|'
+    return [text[0], rule, *text[1:]]
+
+
+def draw(study: Study, results: Results, question: Question):
+    """Every seed as a point, every arm as a row, a panel for each figure.
+
+    Returns:
+        matplotlib.figure.Figure: Figures in percent.
+    """
+    names = (question.baseline, *question.arms)
+    figures = columns(study)
+    figure = new_figure(2. * len(figures) + 1.5, 0.4 * len(names) + 0.8)
+    panels = grid(figure, 1, len(figures), sharey=True)[0]
+    for panel, (stage, metric) in zip(panels, figures):
+        for row, name in enumerate(names):
+            values = list(results.values(name, stage, metric).values())
+            colour = GREY if name == question.baseline else BLUE
+            panel.plot(values, [row] * len(values), 'o', color=colour,
+                       markersize=3, alpha=0.6)
+            if values:
+                panel.plot([sum(values) / len(values)], [row], '|',
+                           color=colour, markersize=14)
+        panel.set_title(f'{stage}, {metric}')
+    panels[0].set_yticks(range(len(names)),
+                         [study.arm(name).title for name in names])
+    panels[0].invert_yaxis()
+    return figure

@@ -1,0 +1,92 @@
+# Copyright (c) QB-Heat MM authors. All rights reserved.
+"""The results file of a study: one JSON object a line, only added to."""
+import fcntl
+import json
+import os
+from collections import defaultdict
+from collections.abc import Iterator
+from pathlib import Path
+
+from ..errors import UserError
+from .arms import Run
+
+
+class Results:
+    """Rows of finished runs.
+
+    Each row holds ``arm``, ``seed``, ``stage``, ``metrics`` (a dict),
+    ``seconds``, ``command``, ``commit``, ``machine`` and ``date``. Rows of
+    several machines may stand in one file; those of one machine are taken.
+
+    Args:
+        path (Path): The file; need not be there.
+        machine (str): Whose rows count.
+
+    Raises:
+        UserError: A line is no row. The last line may be cut, by a kill.
+    """
+
+    def __init__(self, path: Path, machine: str) -> None:
+        self.path = path
+        self.machine = machine
+        self.rows: dict[Run, dict] = {}
+        for row in self._read():
+            if row['machine'] == machine:
+                self.rows[Run(row['arm'], row['seed'], row['stage'])] = row
+
+    def _read(self) -> Iterator[dict]:
+        if not self.path.exists():
+            return
+        lines = self.path.read_text(encoding='utf-8').split('\n')
+        for number, line in enumerate(lines, 1):
+            if not line.strip():
+                continue
+            try:
+                row = json.loads(line)
+                Run(row['arm'], row['seed'], row['stage'])
+                row['metrics'], row['seconds'], row['machine']
+            except (ValueError, KeyError, TypeError) as error:
+                if number == len(lines):
+                    continue  # cut, by a kill
+                raise UserError(
+                    f"'{self.path}', line {number}, is no row of results "
+                    f'({error!r}): mend or remove it') from error
+            yield row
+
+    def __contains__(self, run: Run) -> bool:
+        return run in self.rows
+
+    def add(self, run: Run, row: dict) -> None:
+        """Write a row so that it survives whatever happens afterwards."""
+        row = dict(run._asdict(), machine=self.machine, **row)
+        with open(self.path, 'a+b') as file:
+            fcntl.flock(file, fcntl.LOCK_EX)
+            file.seek(0)
+            whole = file.read().rpartition(b'\n')[0]
+            # What a kill has left of a row, if it has left anything.
+            file.truncate(len(whole) + 1 if whole else 0)
+            file.write(json.dumps(row).encode() + b'\n')
+            file.flush()
+            os.fsync(file.fileno())
+        self.rows[run] = row
+
+    def seconds(self, run: Run) -> float | None:
+        """Measured time of a run, or None if it has not been run."""
+        return self.rows[run]['seconds'] if run in self.rows else None
+
+    def mean_seconds(self) -> dict[tuple[str, str], float]:
+        """Mean time by arm and stage."""
+        times = defaultdict(list)
+        for run, row in self.rows.items():
+            times[run.arm, run.stage].append(row['seconds'])
+        return {key: sum(values) / len(values)
+                for key, values in times.items()}
+
+    def values(self, arm: str, stage: str, metric: str) -> dict[int, float]:
+        """A metric of an arm by seed."""
+        return {
+            run.seed: row['metrics'][metric]
+            for run, row in sorted(self.rows.items())
+            if (run.arm, run.stage) == (arm, stage)
+            and metric in row['metrics']
+        }

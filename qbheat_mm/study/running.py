@@ -1,0 +1,211 @@
+# Copyright (c) QB-Heat MM authors. All rights reserved.
+"""From a study to the commands that are left, in their order."""
+import datetime
+import math
+import os
+import platform
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from mmengine.config import Config
+
+from ..demo.jobs import Job, JobRunner
+from ..demo.results import read_metric
+from ..errors import UserError
+from .arms import ENCODER, Run, Study
+from .results import Results
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a study runs.
+
+    Attributes:
+        root: The project's folder, with ``tools`` and ``configs``.
+        work_dir: Gets a folder ARM/SEED/STAGE for each run.
+        options: ``KEY=VALUE`` settings of all runs, for tests.
+    """
+    root: Path
+    work_dir: Path
+    options: Sequence[str] = ()
+
+    def folder(self, run: Run) -> Path:
+        """The work folder of a run."""
+        return self.work_dir / run.arm / str(run.seed) / run.stage
+
+    def checkpoint(self, run: Run) -> Path | None:
+        """The last checkpoint of a finished run; None if it is not there."""
+        pointer = self.folder(run) / 'last_checkpoint'
+        file = Path(pointer.read_text().strip()) if pointer.exists() else None
+        return file if file and file.exists() else None
+
+
+def pending(study: Study, results: Results, place: Place,
+            wanted: Callable[[Run], bool] = lambda run: True) -> list[Run]:
+    """The runs that are left, what they need before them.
+
+    A run that has a row is done, but for an encoder whose checkpoint is not
+    on this machine and that others begin with: it is made again.
+    """
+    order: list[Run] = []
+
+    def require(run: Run) -> None:
+        for needed in study.needs(run):
+            # of an arm that tells the time a row is enough
+            timing = needed.seed == 0 and needed.arm in (
+                study.arm(run.arm).time_of or ())
+            if needed in order or (timing and needed in results):
+                continue
+            if needed not in results or not place.checkpoint(needed):
+                require(needed)
+        if run not in order:
+            order.append(run)
+
+    for run in study.runs():
+        if run not in results and wanted(run):
+            require(run)
+    return order
+
+
+def estimate(study: Study, results: Results, runs: Sequence[Run],
+             jobs: int) -> tuple[float, int]:
+    """Seconds that runs will take, and for how many nothing was measured.
+
+    A run takes as long as those of its arm and stage did on average; where
+    there is none yet, as those of its stage in all arms.
+    """
+    known = results.mean_seconds()
+    total, unknown = 0., 0
+    for run in runs:
+        same = [known[run.arm, run.stage]] if (
+            run.arm, run.stage) in known else [
+                seconds for (_, stage), seconds in known.items()
+                if stage == run.stage]
+        total += sum(same) / len(same) if same else 0
+        unknown += not same
+    return total / jobs, unknown
+
+
+def command(study: Study, results: Results, place: Place,
+            run: Run) -> list[str]:
+    """The command of a run; its folder is emptied, for it starts anew."""
+    arm = study.arm(run.arm)
+    shutil.rmtree(place.folder(run), ignore_errors=True)
+    options = [f'randomness.seed={run.seed}']
+    if run.stage == ENCODER:
+        config = arm.config
+        options += arm.options
+        if arm.time_of:
+            count = epochs(study, results, place, run.arm)
+            options.append(f'train_cfg.max_epochs={count}')
+        if arm.start:
+            options.append(_weights(place, Run(arm.start, run.seed, ENCODER)))
+    else:
+        probe = study.probe(run.stage)
+        config = probe.config
+        options += probe.options
+        options.append(_weights(place, run._replace(stage=ENCODER))
+                       if arm.config else 'model.backbone.init_cfg=None')
+    return [
+        sys.executable, str(place.root / 'tools' / 'train.py'),
+        str(place.root / 'configs' / config), '--work-dir',
+        str(place.folder(run)), '--cfg-options', *options, *place.options
+    ]
+
+
+def _weights(place: Place, encoder: Run) -> str:
+    file = place.checkpoint(encoder)
+    if file is None:
+        raise UserError(f"'{place.folder(encoder)}' holds no checkpoint of "
+                        f'{encoder}: has its run ended?')
+    return f'model.backbone.init_cfg.checkpoint={file}'
+
+
+def epochs(study: Study, results: Results, place: Place, arm: str) -> int:
+    """Epochs that take as long as another arm did, at this one's pace."""
+    pace, goal = study.arm(arm).time_of
+    config = Config.fromfile(
+        place.root / 'configs' / study.arm(pace).config)
+    seconds = {name: results.seconds(Run(name, 0, ENCODER))
+               for name in (pace, goal)}
+    count = config.train_cfg.max_epochs * seconds[goal] / seconds[pace]
+    return max(round(count), 1)
+
+
+def run_study(study: Study, results: Results, place: Place,
+              runs: Sequence[Run], jobs: int = 2,
+              hours: float = math.inf) -> None:
+    """Run what is left; each finished run becomes a row at once.
+
+    Raises:
+        JobFailed: A command failed; the rows of all that ended stay.
+    """
+    by_name = {str(run): run for run in runs}
+
+    def finished(job: Job) -> None:
+        run = by_name[job.name]
+        if run not in results:
+            results.add(run, row(study, place, run,
+                                 runner.seconds[job.name],
+                                 runner.commands[job.name]))
+
+    runner = JobRunner(place.work_dir / 'logs', jobs,
+                       until=time.monotonic() + 3600 * hours,
+                       finished=finished)
+    runner.run([
+        Job(str(run),
+            lambda run=run: command(study, results, place, run),
+            [str(n) for n in study.needs(run) if n in runs]) for run in runs
+    ])
+
+
+def row(study: Study, place: Place, run: Run, seconds: float,
+        command: str) -> dict:
+    """What the results file keeps of a run."""
+    metrics = (study.arm(run.arm).metrics if run.stage == ENCODER else
+               study.probe(run.stage).metrics)
+    return dict(
+        metrics={
+            name: round(read_metric(place.folder(run), logged) * factor, 4)
+            for name, (logged, factor) in metrics.items()
+        },
+        seconds=round(seconds, 1),
+        command=_portable(command, place),
+        commit=commit(place.root),
+        date=datetime.date.today().isoformat(),
+        environment=environment())
+
+
+def _portable(command: str, place: Place) -> str:
+    """A command without the folders of this machine."""
+    for folder, name in ((sys.executable, 'python'),
+                         (f'{place.work_dir}', 'work_dirs/study'),
+                         (f'{place.root}/', '')):
+        command = command.replace(folder, name)
+    return command
+
+
+def commit(root: Path) -> str:
+    """The commit of the code, with ``-dirty`` if files differ from it."""
+    described = subprocess.run(
+        ['git', '-C', str(root), 'describe', '--always', '--dirty',
+         '--abbrev=12', '--exclude=*'], capture_output=True, text=True)
+    return described.stdout.strip() or 'unknown'
+
+
+def environment() -> str:
+    """Cores, processor and versions, in words."""
+    import torch
+    return (f'{os.cpu_count()} cores {platform.machine()}, torch '
+            f'{torch.__version__}, Python {platform.python_version()}')
+
+
+def machine() -> str:
+    """What rows are marked by: the accelerator, else 'cpu'."""
+    import torch
+    return torch.cuda.get_device_name() if torch.cuda.is_available() else 'cpu'

@@ -1,0 +1,125 @@
+# Copyright (c) QB-Heat MM authors. All rights reserved.
+"""Rows of finished runs survive, and are never run twice."""
+import json
+
+import pytest
+
+from qbheat_mm.errors import UserError
+from qbheat_mm.study import Arm, Probe, Results, Study
+from qbheat_mm.study.arms import ENCODER, Run
+from qbheat_mm.study.running import Place, epochs, estimate, pending
+
+STUDY = Study(
+    (Arm('base', 'base', 'base.py', seeds=2),
+     Arm('random', 'random', None, seeds=2),
+     Arm('timed', 'timed', 'base.py', seeds=1, time_of=('base', 'slow')),
+     Arm('slow', 'slow', 'slow.py', seeds=1, probes=(), start='base')),
+    (Probe('lin', 'lin.py', {'top-1': ('accuracy/top1', 1)}), ))
+
+
+def row(seconds=10., **metrics):
+    return dict(metrics=metrics, seconds=seconds)
+
+
+def test_rows_are_read_back(tmp_path):
+    path = tmp_path / 'rows.jsonl'
+    results = Results(path, 'cpu')
+    for seed in (0, 1):
+        results.add(Run('base', seed, 'lin'), row(5. + seed, **{'top-1': 3.}))
+    again = Results(path, 'cpu')
+    assert again.rows == results.rows
+    assert Run('base', 1, 'lin') in again
+    assert again.values('base', 'lin', 'top-1') == {0: 3., 1: 3.}
+    assert again.mean_seconds() == {('base', 'lin'): 5.5}
+    # another machine has run nothing yet
+    assert not Results(path, 'gpu').rows
+
+
+def test_a_cut_last_line_costs_that_row_alone(tmp_path):
+    path = tmp_path / 'rows.jsonl'
+    Results(path, 'cpu').add(Run('base', 0, 'lin'), row())
+    whole = path.read_text()
+    path.write_text(whole + whole[:20])
+    results = Results(path, 'cpu')
+    results.add(Run('base', 1, 'lin'), row())
+    assert [json.loads(line)['seed']
+            for line in path.read_text().splitlines()] == [0, 1]
+    assert Results(path, 'cpu').rows == results.rows
+
+
+def test_a_line_that_is_no_row_is_told(tmp_path):
+    path = tmp_path / 'rows.jsonl'
+    results = Results(path, 'cpu')
+    for seed in (0, 1):
+        results.add(Run('base', seed, 'lin'), row())
+    path.write_text(path.read_text().replace('"stage"', '"stge"', 1))
+    with pytest.raises(UserError, match='line 1'):
+        Results(path, 'cpu')
+
+
+def test_pending_runs_come_after_what_they_need(tmp_path):
+    results = Results(tmp_path / 'rows.jsonl', 'cpu')
+    order = pending(STUDY, results, Place(tmp_path, tmp_path))
+    assert len(order) == len(set(order)) == len(list(STUDY.runs()))
+    for run in order:
+        assert all(order.index(n) < order.index(run)
+                   for n in STUDY.needs(run))
+    # the most important first, where needs allow it
+    assert order[:2] == [Run('base', 0, ENCODER), Run('base', 0, 'lin')]
+
+
+def test_what_has_a_row_is_not_run_again(tmp_path):
+    results = Results(tmp_path / 'rows.jsonl', 'cpu')
+    place = Place(tmp_path, tmp_path)
+    results.add(Run('base', 0, ENCODER), row())
+    results.add(Run('base', 0, 'lin'), row())
+    results.add(Run('slow', 0, ENCODER), row(40.))
+    left = pending(STUDY, results, place, lambda run: run.arm == 'base')
+    assert left == [Run('base', 1, ENCODER), Run('base', 1, 'lin')]
+    # a probe that is left needs the weights, wherever its row was made
+    results.rows.pop(Run('base', 0, 'lin'))
+    left = pending(STUDY, results, place, lambda run: run.seed == 0 and
+                   run.arm == 'base')
+    assert left == [Run('base', 0, ENCODER), Run('base', 0, 'lin')]
+    folder = place.folder(Run('base', 0, ENCODER))
+    folder.mkdir(parents=True)
+    (folder / 'epoch_1.pth').touch()
+    (folder / 'last_checkpoint').write_text(str(folder / 'epoch_1.pth'))
+    assert pending(STUDY, results, place, lambda run: run.seed == 0 and
+                   run.arm == 'base') == [Run('base', 0, 'lin')]
+    # rows tell the time that another arm may take
+    assert pending(STUDY, results, place, lambda run: run.arm == 'timed') == [
+        Run('timed', 0, ENCODER), Run('timed', 0, 'lin')]
+
+
+def test_equal_time_is_counted_in_epochs(tmp_path):
+    (tmp_path / 'configs').mkdir()
+    (tmp_path / 'configs' / 'base.py').write_text(
+        'train_cfg = dict(max_epochs=12)')
+    results = Results(tmp_path / 'rows.jsonl', 'cpu')
+    results.add(Run('base', 0, ENCODER), row(30.))
+    results.add(Run('slow', 0, ENCODER), row(100.))
+    assert epochs(STUDY, results, Place(tmp_path, tmp_path), 'timed') == 40
+
+
+def test_estimate_from_measured_times(tmp_path):
+    results = Results(tmp_path / 'rows.jsonl', 'cpu')
+    runs = list(STUDY.runs())
+    assert estimate(STUDY, results, runs, 2) == (0., len(runs))
+    results.add(Run('base', 0, ENCODER), row(100.))
+    results.add(Run('base', 0, 'lin'), row(10.))
+    results.add(Run('random', 0, 'lin'), row(20.))
+    seconds, unknown = estimate(
+        STUDY, results, [Run('base', 1, ENCODER), Run('base', 1, 'lin'),
+                         Run('timed', 0, 'lin')], 2)
+    assert seconds == (100 + 10 + 15) / 2 and unknown == 0
+
+
+@pytest.mark.parametrize('arms, named', [
+    ((Arm('a', '', None), Arm('a', '', None)), "two arms are named 'a'"),
+    ((Arm('a', '', 'x.py', start='b'), ), "the arm 'b'"),
+    ((Arm('a', '', None, probes=('knn', )), ), "the probe 'knn'"),
+])
+def test_a_study_that_cannot_be(arms, named):
+    with pytest.raises(UserError, match=named):
+        Study(arms, STUDY.probes)

@@ -1,0 +1,104 @@
+# Copyright (c) QB-Heat MM authors. All rights reserved.
+"""Go on with the study: every finished run is a row, and is never run again.
+
+Stop it at any time; what was running is lost, the rows stay.
+"""
+import argparse
+import math
+from collections import Counter
+from pathlib import Path
+
+from arms import STUDY
+
+from qbheat_mm.demo.jobs import JobFailed
+from qbheat_mm.errors import UserError
+from qbheat_mm.launching import report_user_errors
+from qbheat_mm.study import Results
+from qbheat_mm.study.running import (
+    Place,
+    estimate,
+    machine,
+    pending,
+    run_study,
+)
+
+ROOT = Path(__file__).resolve().parents[2]
+ROWS = ROOT / 'docs' / 'evidence' / 'results.jsonl'
+
+
+def parse_args() -> argparse.Namespace:
+    """Read the command line."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument('--plan', action='store_true',
+                        help='print what is left and how long it will take')
+    parser.add_argument('--hours', type=float, metavar='N',
+                        help='start nothing after N hours')
+    parser.add_argument('--jobs', type=int, default=2,
+                        help='commands side by side')
+    parser.add_argument('--only', nargs='+', metavar='ARM',
+                        help='these arms, and what they need')
+    parser.add_argument('--seeds', type=int, nargs='+', metavar='SEED',
+                        help='these seeds')
+    parser.add_argument('--results', type=Path, default=ROWS,
+                        help='the file of rows')
+    parser.add_argument('--work-dir', type=Path,
+                        default=Path('work_dirs/study'))
+    parser.add_argument(
+        '--cfg-options', nargs='+', default=(), metavar='KEY=VALUE',
+        help='settings of all runs, to try the study on a few images; give '
+        '--results too')
+    return parser.parse_args()
+
+
+def check(args: argparse.Namespace) -> None:
+    """Raise UserError for arguments that make no study."""
+    for arm in args.only or ():
+        if arm not in STUDY.arm_names:
+            raise UserError(f'--only {arm}: the arms are '
+                            f'{", ".join(STUDY.arm_names)}')
+    if args.jobs < 1:
+        raise UserError(f'--jobs {args.jobs}: at least 1')
+    if args.cfg_options and args.results == ROWS:
+        raise UserError('--cfg-options would mix other runs with the '
+                        "study's rows: give --results another file")
+
+
+def print_plan(runs: list, results: Results, jobs: int) -> None:
+    """What is left, arm by arm."""
+    left = Counter(run.arm for run in runs)
+    for arm in STUDY.arms:
+        mine = [run for run in runs if run.arm == arm.name]
+        whole = arm.seeds * len(STUDY.stages(arm))
+        seconds, _ = estimate(STUDY, results, mine, jobs)
+        print(f'{arm.name:12}{whole - left[arm.name]:4} of {whole:3} runs '
+              f'done, {seconds / 3600:5.1f} h left   {arm.title}')
+    seconds, unknown = estimate(STUDY, results, runs, jobs)
+    print(f'{len(runs)} runs left, about {seconds / 3600:.1f} hours with '
+          f'{jobs} side by side'
+          + (f'; {unknown} of them were never timed' if unknown else ''))
+
+
+def main() -> None:
+    """Plan or run."""
+    args = parse_args()
+    check(args)
+    results = Results(args.results, machine())
+    place = Place(ROOT, args.work_dir.resolve(), args.cfg_options)
+    runs = pending(
+        STUDY, results, place, lambda run:
+        (not args.only or run.arm in args.only) and
+        (not args.seeds or run.seed in args.seeds))
+    if args.plan:
+        print_plan(runs, results, args.jobs)
+        return
+    try:
+        run_study(STUDY, results, place, runs, args.jobs,
+                  math.inf if args.hours is None else args.hours)
+    except JobFailed as error:
+        raise UserError(str(error)) from error
+    left = pending(STUDY, results, place)
+    print(f'{len(left)} runs of the study left')
+
+
+if __name__ == '__main__':
+    report_user_errors(main)
