@@ -20,15 +20,15 @@ from .textures import TextureBank
 #: Radius of an object as a share of the image's side: one object for
 #: classification, several of several sizes for detection.
 SINGLE_RADIUS = (0.22, 0.42)
-MULTIPLE_RADIUS = (0.12, 0.3)
-MAX_OBJECTS = 4
+MULTIPLE_RADIUS = (0.15, 0.32)
+MAX_OBJECTS = 3
 
 #: Radii of clutter as shares of the image's side, drawn as radius**-3.
 _FAR_RADIUS = (0.04, 0.8)
 _NEAR_RADIUS = (0.04, 0.16)
-_FAR, _NEAR, _IN_FRONT = (18, 32), (3, 8), (1, 4)
+_FAR, _NEAR, _IN_FRONT = (10, 20), (2, 6), (1, 3)
 #: Things of smaller radius, in pixels, cast no shadow that one would see.
-_MIN_SHADOW = 6
+_MIN_SHADOW = 8
 #: Standard deviation in pixels of the blur of what is far.
 _MAX_BLUR = 0.8
 #: At least so much of an object shows.
@@ -174,8 +174,15 @@ def _draw(rng: np.random.Generator, bank: TextureBank, image: np.ndarray,
     apart = len(thing.parts) > 1 and rng.uniform() < 0.5
     for parts in [[p] for p in thing.parts] if apart else [thing.parts]:
         cover = thing._replace(parts=parts).mask(window)
-        surface = bank.surface(rng, bottom - top, right - left)
-        _blend(image[top:bottom, left:right], surface, cover)
+        below = image[top:bottom, left:right]
+        surface = bank.surface(rng, bottom - top, right - left,
+                               _mean_below(below, cover))
+        _blend(below, surface, cover)
+
+
+def _mean_below(window: np.ndarray, cover: np.ndarray) -> np.ndarray | None:
+    """Mean colour of what a thing is going to cover."""
+    return np.array(cv2.mean(window, cover)[:3]) if cover.any() else None
 
 
 def _blend(window: np.ndarray, surface: np.ndarray,

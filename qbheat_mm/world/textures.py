@@ -14,6 +14,8 @@ import numpy as np
 TILE = 256
 #: Standard deviation of a tile's values.
 DEVIATION = 64
+#: Distance of colours, in grey levels, at which surfaces are told apart.
+APART = 70
 
 #: Shares of the kinds of tiles.
 _KINDS = dict(noise=0.3, brushed=0.2, stripes=0.15, checks=0.1, spots=0.1,
@@ -35,14 +37,17 @@ class TextureBank:
         self.tiles = np.stack(
             [_draw_tile(rng, kind, photographs) for kind in kinds])
 
-    def surface(self, rng: np.random.Generator, height: int,
-                width: int) -> np.ndarray:
+    def surface(self, rng: np.random.Generator, height: int, width: int,
+                beside: np.ndarray | None = None) -> np.ndarray:
         """A piece of a tile in random colours.
 
         Args:
             rng (np.random.Generator): Draws the piece and the colours.
             height (int): In pixels, at most ``TILE``.
             width (int): In pixels, at most ``TILE``.
+            beside (np.ndarray, optional): A mean colour, (3, ), that the
+                surface's own is to differ from by ``APART``. Defaults to
+                None: any colour.
 
         Returns:
             np.ndarray: (height, width, 3), float32, RGB, around 0 to 255 but
@@ -55,16 +60,23 @@ class TextureBank:
         flip = rng.integers(-1, 3)  # both axes, y, x, none, as OpenCV counts
         if flip < 2:
             piece = cv2.flip(piece, int(flip))
-        return cv2.transform(piece, _colours(rng))
+        return cv2.transform(piece, _colours(rng, beside))
 
 
-def _colours(rng: np.random.Generator) -> np.ndarray:
+def _colours(rng: np.random.Generator,
+             beside: np.ndarray | None) -> np.ndarray:
     """(3, 4): what channels of a tile become, and the mean colour."""
     contrast = np.exp(rng.uniform(np.log(8), np.log(45))) / DEVIATION
     mix = contrast * (np.eye(3) + 0.2 * rng.standard_normal((3, 3)))
-    light = np.clip(128 + 45 * rng.standard_normal(), 30, 225)
-    mean = light + 22 * rng.standard_normal(3)
+    mean = _mean_colour(rng)
+    while beside is not None and np.linalg.norm(mean - beside) < APART:
+        mean = _mean_colour(rng)
     return np.concatenate([mix, mean[:, None]], axis=1).astype(np.float32)
+
+
+def _mean_colour(rng: np.random.Generator) -> np.ndarray:
+    light = np.clip(128 + 45 * rng.standard_normal(), 30, 225)
+    return light + 22 * rng.standard_normal(3)
 
 
 def _load_photographs() -> list[np.ndarray]:
