@@ -17,6 +17,7 @@ from .quarters import CENTER, CORNERS, POSITIONS, Places
 #: What stands in for the heat equation in controls.
 _CONTROLS = dict(copy=CopiedFeatures, mask_token=MaskToken)
 
+
 @MODELS.register_module()
 class QBHeatPredictor(BaseModule):
     """Linear prediction of the three masked quarters (Section 4.1).

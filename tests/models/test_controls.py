@@ -1,0 +1,99 @@
+# Copyright (c) QB-Heat MM authors. All rights reserved.
+"""Controls of QB-Heat: everything but the heat equation."""
+import pytest
+import torch
+from mmpretrain.registry import MODELS
+
+from qbheat_mm.analysis.spectrum import describe_predictor
+from qbheat_mm.errors import UserError
+from qbheat_mm.models.selfsup.qbheat_predictor import QBHeatPredictor
+from qbheat_mm.models.selfsup.quarters import CORNERS
+
+PLACES = (*CORNERS, 'center')
+ARCH = dict(
+    stem=8,
+    tokens=(3, 16),
+    stages=[[('lite', 16, 8)], [('mf-down', 16, 8)], [('mf-down', 16, 8)],
+            [('mf-down', 16, 8), ('mf', 16, 8)]],
+    conv=24)
+
+
+def build(kind='QBHeat', **predictor):
+    torch.manual_seed(0)
+    return MODELS.build(dict(
+        type=kind,
+        backbone=dict(type='MobileFormer', arch=ARCH),
+        predictor=dict(type='QBHeatPredictor', in_channels=24, embed_dims=16,
+                       **predictor),
+        neck=dict(type='QBHeatDecoder', embed_dims=16, depth=1, num_heads=4),
+        head=dict(type='QBHeatPretrainHead')))
+
+
+@pytest.mark.parametrize('place', PLACES)
+def test_copied_features_are_those_of_linear_models_of_zero(place):
+    torch.manual_seed(0)
+    linear = QBHeatPredictor(6, embed_dims=8)
+    copied = QBHeatPredictor(6, embed_dims=8, prediction='copy')
+    copied.load_state_dict(linear.state_dict(), strict=False)
+    for step in (linear.half_step, linear.quarter_step):
+        step.weight.data.zero_()
+    feats = torch.randn(2, 6, 4, 4)
+    assert torch.equal(linear(feats, [(place, 2)]),
+                       copied(feats, [(place, 2)]))
+
+
+@pytest.mark.parametrize('place', PLACES)
+def test_a_mask_token_says_nothing_of_the_image(place):
+    predictor = QBHeatPredictor(6, embed_dims=8, prediction='mask_token')
+    first, second = (predictor(torch.randn(1, 6, 4, 4), [(place, 1)])
+                     for _ in range(2))
+    same = (first == second).all(dim=-1)[0]
+    # 8 x 8 positions, as an image of 128 x 128 has
+    mask = build().mask(torch.zeros(1, 3, 128, 128), [(place, 1)])
+    assert torch.equal(same.flatten(), mask[0].bool())
+    assert len(first[0][same].unique(dim=0)) == 1
+
+
+@pytest.mark.parametrize('prediction', ['copy', 'mask_token'])
+def test_controls_learn_in_the_same_path(prediction):
+    model = build(prediction=prediction)
+    model.loss(torch.randn(4, 3, 64, 64))['loss'].backward()
+    for name, parameter in model.named_parameters():
+        assert parameter.grad is not None or not parameter.requires_grad, name
+    assert describe_predictor(model.predictor) == {}
+
+
+def test_an_unknown_prediction_is_told():
+    with pytest.raises(UserError, match="'none' is not one of 'linear'"):
+        build(prediction='none')
+
+
+def test_random_patches_hide_three_of_four():
+    model = build('RandomPatches')
+    images = torch.rand(4, 3, 64, 128) + 1
+    mask = model.sample_mask(images)
+    assert mask.shape == (4, 32) and (mask.sum(dim=1) == 24).all()
+    assert len(mask.unique(dim=0)) > 1
+    hidden = model.hide(images, mask)
+    patches = model.head.patchify(hidden)
+    assert (patches[mask.bool()] == 0).all()
+    assert torch.equal(patches[mask == 0],
+                       model.head.patchify(images)[mask == 0])
+
+
+def test_random_patches_see_nothing_that_is_hidden():
+    model = build('RandomPatches').eval()
+    images = torch.rand(2, 3, 64, 64)
+    mask = model.sample_mask(images)
+    others = torch.where(model.hide(torch.ones_like(images), mask) == 1,
+                         images, torch.rand_like(images))
+    first, second = (model.encode(model.hide(i, mask))
+                     for i in (images, others))
+    assert torch.equal(first, second)
+
+
+def test_random_patches_train_every_parameter():
+    model = build('RandomPatches')
+    model.loss(torch.randn(4, 3, 64, 64))['loss'].backward()
+    for name, parameter in model.named_parameters():
+        assert parameter.grad is not None or not parameter.requires_grad, name
