@@ -12,7 +12,7 @@ ENCODER = 'encoder'
 
 @dataclass(frozen=True)
 class Probe:
-    """A configuration that judges a frozen encoder.
+    """What judges a frozen encoder: a training, or a tool that measures.
 
     Attributes:
         name: As in the results, ``'tran1'``.
@@ -20,11 +20,16 @@ class Probe:
         metrics: Name in the results to the logged name and the factor that
             it is multiplied by, as ``{'AP': ('coco/bbox_mAP', 100)}``.
         options: ``KEY=VALUE`` settings of every run.
+        tool: '': the configuration is trained with the encoder frozen. Else
+            a file below ``tools/`` that gets the configuration, the
+            encoder's checkpoint and ``--out FOLDER``, where it writes
+            ``metrics.json``.
     """
     name: str
     config: str
     metrics: Mapping[str, tuple[str, float]]
     options: Sequence[str] = ()
+    tool: str = ''
 
 
 @dataclass(frozen=True)
@@ -94,6 +99,11 @@ class Study:
                 if name not in probes:
                     raise UserError(f'arm {arm.name!r} asks for the probe '
                                     f'{name!r}, which the study lacks')
+            tools = [name for name in self.stages(arm)
+                     if name != ENCODER and self.probe(name).tool]
+            if tools and not arm.config:
+                raise UserError(f'arm {arm.name!r} has random weights and no '
+                                f'checkpoint, which {tools[0]!r} needs')
 
     @property
     def arm_names(self) -> list[str]:

@@ -1,6 +1,7 @@
 # Copyright (c) QB-Heat MM authors. All rights reserved.
 """From a study to the commands that are left, in their order."""
 import datetime
+import json
 import math
 import os
 import platform
@@ -17,8 +18,11 @@ from mmengine.config import Config
 from ..demo.jobs import Job, JobRunner
 from ..demo.results import read_metric
 from ..errors import UserError
-from .arms import ENCODER, Run, Study
+from .arms import ENCODER, Probe, Run, Study
 from .results import Results
+
+#: Of the options of all runs those that a tool that trains nothing takes.
+_DATA = ('train_dataloader.dataset.', 'val_dataloader.')
 
 
 @dataclass(frozen=True)
@@ -96,6 +100,8 @@ def command(study: Study, results: Results, place: Place,
     """The command of a run; its folder is emptied, for it starts anew."""
     arm = study.arm(run.arm)
     shutil.rmtree(place.folder(run), ignore_errors=True)
+    if run.stage != ENCODER and study.probe(run.stage).tool:
+        return _measuring(study.probe(run.stage), place, run)
     options = [f'randomness.seed={run.seed}']
     if run.stage == ENCODER:
         config = arm.config
@@ -118,23 +124,50 @@ def command(study: Study, results: Results, place: Place,
     ]
 
 
+def _measuring(probe: Probe, place: Place, run: Run) -> list[str]:
+    """The command of a tool that looks at an encoder."""
+    options = [*probe.options, *(o for o in place.options
+                                 if o.startswith(_DATA))]
+    return [
+        sys.executable, str(place.root / 'tools' / probe.tool),
+        str(place.root / 'configs' / probe.config),
+        str(_encoder(place, run._replace(stage=ENCODER))),
+        '--out', str(place.folder(run)),
+        *(['--cfg-options', *options] if options else ())
+    ]
+
+
 def _weights(place: Place, encoder: Run) -> str:
+    return f'model.backbone.init_cfg.checkpoint={_encoder(place, encoder)}'
+
+
+def _encoder(place: Place, encoder: Run) -> Path:
+    """The checkpoint of an encoder, which must be there."""
     file = place.checkpoint(encoder)
     if file is None:
         raise UserError(f"'{place.folder(encoder)}' holds no checkpoint of "
                         f'{encoder}: has its run ended?')
-    return f'model.backbone.init_cfg.checkpoint={file}'
+    return file
 
 
 def epochs(study: Study, results: Results, place: Place, arm: str) -> int:
     """Epochs that take as long as another arm did, at this one's pace."""
     pace, goal = study.arm(arm).time_of
-    config = Config.fromfile(
-        place.root / 'configs' / study.arm(pace).config)
     seconds = {name: results.seconds(Run(name, 0, ENCODER))
                for name in (pace, goal)}
-    count = config.train_cfg.max_epochs * seconds[goal] / seconds[pace]
+    count = (_configured_epochs(study, place, pace) * seconds[goal] /
+             seconds[pace])
     return max(round(count), 1)
+
+
+def _configured_epochs(study: Study, place: Place, arm: str) -> int:
+    """How many epochs an arm trains, by its configuration and options."""
+    for option in reversed((*study.arm(arm).options, *place.options)):
+        name, _, value = option.partition('=')
+        if name == 'train_cfg.max_epochs':
+            return int(value)
+    config = Config.fromfile(place.root / 'configs' / study.arm(arm).config)
+    return config.train_cfg.max_epochs
 
 
 def run_study(study: Study, results: Results, place: Place,
@@ -167,18 +200,30 @@ def run_study(study: Study, results: Results, place: Place,
 def row(study: Study, place: Place, run: Run, seconds: float,
         command: str) -> dict:
     """What the results file keeps of a run."""
-    metrics = (study.arm(run.arm).metrics if run.stage == ENCODER else
-               study.probe(run.stage).metrics)
     return dict(
-        metrics={
-            name: round(read_metric(place.folder(run), logged) * factor, 4)
-            for name, (logged, factor) in metrics.items()
-        },
+        metrics=measured(study, place.folder(run), run),
         seconds=round(seconds, 1),
         command=_portable(command, place),
         commit=commit(place.root),
         date=datetime.date.today().isoformat(),
         environment=environment())
+
+
+def measured(study: Study, folder: Path, run: Run) -> dict[str, float]:
+    """The figures that a run has left in its folder.
+
+    Raises:
+        UserError: It has not been evaluated.
+    """
+    probe = None if run.stage == ENCODER else study.probe(run.stage)
+    wanted = (probe or study.arm(run.arm)).metrics
+    if probe and probe.tool:
+        found = json.loads((folder / 'metrics.json').read_text())
+        # Not all encoders have all: without linear models no commutator.
+        return {name: round(found[key] * factor, 4)
+                for name, (key, factor) in wanted.items() if key in found}
+    return {name: round(read_metric(folder, logged) * factor, 4)
+            for name, (logged, factor) in wanted.items()}
 
 
 def _portable(command: str, place: Place) -> str:

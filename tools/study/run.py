@@ -8,12 +8,11 @@ import math
 from collections import Counter
 from pathlib import Path
 
-from arms import STUDY
-
 from qbheat_mm.demo.jobs import JobFailed
 from qbheat_mm.errors import UserError
 from qbheat_mm.launching import report_user_errors
-from qbheat_mm.study import Results
+from qbheat_mm.study import Results, Study
+from qbheat_mm.study.files import load_study
 from qbheat_mm.study.running import (
     Place,
     estimate,
@@ -23,12 +22,15 @@ from qbheat_mm.study.running import (
 )
 
 ROOT = Path(__file__).resolve().parents[2]
+ARMS = Path(__file__).with_name('arms.py')
 ROWS = ROOT / 'docs' / 'evidence' / 'results.jsonl'
 
 
 def parse_args() -> argparse.Namespace:
     """Read the command line."""
     parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument('--study', type=Path, default=ARMS, metavar='FILE',
+                        help='the file that declares arms and probes')
     parser.add_argument('--plan', action='store_true',
                         help='print what is left and how long it will take')
     parser.add_argument('--hours', type=float, metavar='N',
@@ -50,29 +52,30 @@ def parse_args() -> argparse.Namespace:
     return parser.parse_args()
 
 
-def check(args: argparse.Namespace) -> None:
+def check(args: argparse.Namespace, study: Study) -> None:
     """Raise UserError for arguments that make no study."""
     for arm in args.only or ():
-        if arm not in STUDY.arm_names:
+        if arm not in study.arm_names:
             raise UserError(f'--only {arm}: the arms are '
-                            f'{", ".join(STUDY.arm_names)}')
+                            f'{", ".join(study.arm_names)}')
     if args.jobs < 1:
         raise UserError(f'--jobs {args.jobs}: at least 1')
-    if args.cfg_options and args.results == ROWS:
-        raise UserError('--cfg-options would mix other runs with the '
-                        "study's rows: give --results another file")
+    if (args.cfg_options or args.study != ARMS) and args.results == ROWS:
+        raise UserError('--cfg-options and --study would mix other runs with '
+                        "the study's rows: give --results another file")
 
 
-def print_plan(runs: list, results: Results, jobs: int) -> None:
+def print_plan(study: Study, runs: list, results: Results,
+               jobs: int) -> None:
     """What is left, arm by arm."""
     left = Counter(run.arm for run in runs)
-    for arm in STUDY.arms:
+    for arm in study.arms:
         mine = [run for run in runs if run.arm == arm.name]
-        whole = arm.seeds * len(STUDY.stages(arm))
-        seconds, _ = estimate(STUDY, results, mine, jobs)
+        whole = arm.seeds * len(study.stages(arm))
+        seconds, _ = estimate(study, results, mine, jobs)
         print(f'{arm.name:12}{whole - left[arm.name]:4} of {whole:3} runs '
               f'done, {seconds / 3600:5.1f} h left   {arm.title}')
-    seconds, unknown = estimate(STUDY, results, runs, jobs)
+    seconds, unknown = estimate(study, results, runs, jobs)
     print(f'{len(runs)} runs left, about {seconds / 3600:.1f} hours with '
           f'{jobs} side by side'
           + (f'; {unknown} of them were never timed' if unknown else ''))
@@ -81,22 +84,23 @@ def print_plan(runs: list, results: Results, jobs: int) -> None:
 def main() -> None:
     """Plan or run."""
     args = parse_args()
-    check(args)
+    study, _ = load_study(args.study)
+    check(args, study)
     results = Results(args.results, machine())
     place = Place(ROOT, args.work_dir.resolve(), args.cfg_options)
     runs = pending(
-        STUDY, results, place, lambda run:
+        study, results, place, lambda run:
         (not args.only or run.arm in args.only) and
         (not args.seeds or run.seed in args.seeds))
     if args.plan:
-        print_plan(runs, results, args.jobs)
+        print_plan(study, runs, results, args.jobs)
         return
     try:
-        run_study(STUDY, results, place, runs, args.jobs,
+        run_study(study, results, place, runs, args.jobs,
                   math.inf if args.hours is None else args.hours)
     except JobFailed as error:
         raise UserError(str(error)) from error
-    left = pending(STUDY, results, place)
+    left = pending(study, results, place)
     print(f'{len(left)} runs of the study left')
 
 

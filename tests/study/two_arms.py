@@ -1,0 +1,16 @@
+# Copyright (c) QB-Heat MM authors. All rights reserved.
+"""A study of two arms, for the test that kills it."""
+from qbheat_mm.study import Arm, Probe, Study
+from qbheat_mm.study.report import Question
+
+STUDY = Study(
+    (Arm('base', 'random', 'demo/qbheat_mf-demo_random.py'),
+     Arm('other', 'QB-Heat', 'demo/qbheat_mf-demo_pretrain.py',
+         ('custom_hooks=[]', ))),
+    (Probe('lin', 'demo/mf-demo_linear.py', {'top-1': ('accuracy/top1', 1)},
+           ('train_cfg.val_interval=1', )),
+     Probe('features', 'demo/mf-demo_linear.py', {'k-NN': ('k-NN', 1)},
+           tool='study/features.py')))
+
+QUESTIONS = (Question('helps', 'Does it help?', 'base', ('other', ),
+                      (('lin', 'top-1'), )), )
