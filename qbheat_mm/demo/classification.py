@@ -3,8 +3,8 @@
 from mmpretrain.datasets import CustomDataset
 from mmpretrain.registry import DATASETS
 
+from ..world import CLASSES
 from .data import ensure_demo_data
-from .shapes import CLASSES
 
 
 @DATASETS.register_module()

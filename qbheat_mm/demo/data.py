@@ -9,7 +9,9 @@ What is made, below ``${QBHEAT_CACHE:-~/.cache/qbheat_mm}/demo/KEY/``:
   ``classification/meta/labelled.txt`` lists.
 - ``detection/train/*.jpg``, ``detection/val/*.jpg`` and
   ``detection/annotations/instances_{train,val}.json``, a COCO-format set
-  with one or two objects in each image.
+  with a few objects in each image.
+
+All are scenes of :mod:`qbheat_mm.world`.
 
 ``python -m qbheat_mm.demo.data`` makes it and prints where it is.
 """
@@ -26,17 +28,25 @@ from pathlib import Path
 import cv2
 import numpy as np
 
-from . import scenes, shapes
-from .shapes import CLASSES
+from ..world import (
+    CLASSES,
+    TextureBank,
+    classification_scene,
+    detection_scene,
+    objects,
+    scenes,
+    textures,
+)
 
 
 @dataclass(frozen=True)
 class DemoSizes:
-    """How much is drawn; numbers of images but for the first two.
+    """How much is drawn; numbers of images but for the first three.
 
     Attributes:
         image_size: Side of the images in pixels.
         seed: Of everything that is drawn.
+        tiles: Of the bank of textures.
         train: Images for pre-training.
         labelled: How many of them the probes may learn from.
         val: Images that the probes are measured on.
@@ -45,6 +55,7 @@ class DemoSizes:
     """
     image_size: int = 128
     seed: int = 0
+    tiles: int = 160
     train: int = 6000
     labelled: int = 1200
     val: int = 1200
@@ -52,11 +63,14 @@ class DemoSizes:
     detection_val: int = 300
 
 
-#: What configs name: the demo's own sizes, and a few images for tests.
+#: What configs name: the demo's own sizes, the same with four times as many
+#: images without labels, and a few images for tests.
 SIZES = dict(
     full=DemoSizes(),
+    more=DemoSizes(train=4 * DemoSizes.train),
     tiny=DemoSizes(
-        train=64, labelled=32, val=16, detection_train=16, detection_val=8))
+        tiles=16, train=64, labelled=32, val=16, detection_train=16,
+        detection_val=8))
 
 
 def demo_root(sizes: str = 'full') -> Path:
@@ -77,7 +91,7 @@ def demo_root(sizes: str = 'full') -> Path:
     cache = os.environ.get('QBHEAT_CACHE') or '~/.cache/qbheat_mm'
     digest = hashlib.sha256(
         json.dumps(asdict(SIZES[sizes]), sort_keys=True).encode())
-    for module in (shapes, scenes):
+    for module in (objects, scenes, textures):
         digest.update(Path(module.__file__).read_bytes())
     return (Path(cache).expanduser().resolve() / 'demo' /
             f'{sizes}-{digest.hexdigest()[:10]}')
@@ -117,16 +131,16 @@ def ensure_demo_data(sizes: str = 'full') -> Path:
 
 
 def _draw(root: Path, sizes: DemoSizes) -> None:
-    photographs = scenes.load_photographs()
+    bank = TextureBank(sizes.seed, sizes.tiles)
     for number, (split, count) in enumerate(
             dict(train=sizes.train, val=sizes.val).items()):
-        _draw_classification(root / 'classification' / split, photographs,
+        _draw_classification(root / 'classification' / split, bank,
                              sizes, number, count)
     _list_labelled(root / 'classification', sizes)
     for number, (split, count) in enumerate(
             dict(train=sizes.detection_train,
                  val=sizes.detection_val).items()):
-        _draw_detection(root / 'detection', split, photographs, sizes,
+        _draw_detection(root / 'detection', split, bank, sizes,
                         2 + number, count)
 
 
@@ -137,7 +151,7 @@ def _generators(sizes: DemoSizes, split_number: int,
         yield np.random.default_rng([sizes.seed, split_number, index])
 
 
-def _draw_classification(folder: Path, photographs: list[np.ndarray],
+def _draw_classification(folder: Path, bank: TextureBank,
                          sizes: DemoSizes, split_number: int,
                          count: int) -> None:
     """Draw ``count`` images, the categories in turn."""
@@ -146,8 +160,7 @@ def _draw_classification(folder: Path, photographs: list[np.ndarray],
     generators = _generators(sizes, split_number, count)
     for index, rng in enumerate(generators):
         label = index % len(CLASSES)
-        scene = scenes.classification_scene(rng, photographs, label,
-                                            sizes.image_size)
+        scene = classification_scene(rng, bank, label, sizes.image_size)
         _write(folder / CLASSES[label] / f'{index:05d}.jpg', scene.image)
 
 
@@ -162,14 +175,14 @@ def _list_labelled(folder: Path, sizes: DemoSizes) -> None:
         ''.join(lines), encoding='utf-8')
 
 
-def _draw_detection(folder: Path, split: str, photographs: list[np.ndarray],
+def _draw_detection(folder: Path, split: str, bank: TextureBank,
                     sizes: DemoSizes, split_number: int, count: int) -> None:
     """Draw ``count`` images and write their annotation file."""
     (folder / split).mkdir(parents=True)
     images, annotations = [], []
     generators = _generators(sizes, split_number, count)
     for index, rng in enumerate(generators):
-        scene = scenes.detection_scene(rng, photographs, sizes.image_size)
+        scene = detection_scene(rng, bank, sizes.image_size)
         name = f'{index:05d}.jpg'
         _write(folder / split / name, scene.image)
         images.append(

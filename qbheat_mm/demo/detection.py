@@ -4,13 +4,13 @@ from mmdet.registry import DATASETS
 
 from qbheat_mm.detection import MatchedCocoDataset
 
+from ..world import CLASSES
 from .data import ensure_demo_data
-from .shapes import CLASSES
 
 
 @DATASETS.register_module()
 class DemoDetection(MatchedCocoDataset):
-    """One or two objects in each image; drawn first if it is not there.
+    """A few objects in each image; drawn first if it is not there.
 
     Args:
         split (str): ``'train'`` or ``'val'``.

@@ -8,8 +8,9 @@ import cv2
 import matplotlib
 import numpy as np
 
+from ..world import CLASSES
+from ..world.scenes import MAX_OBJECTS
 from .results import read_log
-from .shapes import CLASSES
 
 matplotlib.use('Agg')
 import matplotlib.pyplot as plt  # noqa: E402
@@ -17,7 +18,7 @@ import matplotlib.pyplot as plt  # noqa: E402
 #: Detections below this score are not drawn,
 MIN_SCORE = 0.3
 #: nor more than so many of an image, the surest ones.
-MAX_DRAWN = 2
+MAX_DRAWN = MAX_OBJECTS
 
 
 def draw_loss_curves(work_dirs: Mapping[str, Path], file: Path) -> None:

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from qbheat_mm.demo import data
-from qbheat_mm.demo.shapes import CLASSES
+from qbheat_mm.world import CLASSES
 
 
 @pytest.fixture(autouse=True)

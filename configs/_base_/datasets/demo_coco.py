@@ -1,4 +1,4 @@
-# The demo's COCO-format set: 128x128, one or two objects in each image.
+# The demo's COCO-format set: 128x128, a few objects in each image.
 dataset_type = 'DemoDetection'
 
 train_pipeline = [
