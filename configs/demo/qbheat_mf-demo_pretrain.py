@@ -26,7 +26,13 @@ optim_wrapper = dict(
     paramwise_cfg=dict(
         norm_decay_mult=0.,
         bias_decay_mult=0.,
-        custom_keys={'backbone.tokens': dict(decay_mult=0.)}))
+        # At the full rate all tokens become one within three epochs: it is
+        # fifty times the paper's for such a batch. `former` is in the names
+        # of the Former and of both bridges.
+        custom_keys={
+            'backbone.tokens': dict(lr_mult=0.1, decay_mult=0.),
+            'former': dict(lr_mult=0.1)
+        }))
 param_scheduler = [
     dict(
         type='LinearLR',

@@ -151,14 +151,15 @@ class JobRunner:
 
     def _read(self, job: Job, process: subprocess.Popen) -> None:
         """Pass on the output of a job, then None, from its own thread."""
-        self.log_dir.mkdir(parents=True, exist_ok=True)
-        with open(
-                self.log_dir / f'{job.name}.log', 'w',
-                encoding='utf-8') as log:
-            for line in process.stdout:
-                log.write(line)
-                self._lines.put((job, line))
-        self._lines.put((job, None))
+        file = self.log_dir / f'{job.name}.log'  # names may have folders
+        try:
+            file.parent.mkdir(parents=True, exist_ok=True)
+            with open(file, 'w', encoding='utf-8') as log:
+                for line in process.stdout:
+                    log.write(line)
+                    self._lines.put((job, line))
+        finally:
+            self._lines.put((job, None))
 
     def _follow(self, job: Job, line: str) -> None:
         self._tails[job.name].append(line)

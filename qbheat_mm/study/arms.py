@@ -42,6 +42,8 @@ class Arm:
         config: Of the training that makes the encoder, below ``configs/``;
             None: random weights.
         options: ``KEY=VALUE`` settings of that training.
+        encoder: ``KEY=VALUE`` settings of the encoder, as of its size, which
+            its probes need too.
         probes: Names of the probes; None: all of the study.
         seeds: Numbers of seeds, from 0.
         start: The arm whose encoder (of the same seed) this one begins
@@ -55,6 +57,7 @@ class Arm:
     title: str
     config: str | None
     options: Sequence[str] = ()
+    encoder: Sequence[str] = ()
     probes: Sequence[str] | None = None
     seeds: int = 3
     start: str = ''

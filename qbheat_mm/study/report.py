@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ..analysis.figures.style import BLUE, GREY, grid, new_figure
-from .arms import Arm, Study
+from .arms import ENCODER, Arm, Study
 from .results import Results
 from .statistics import Comparison, compare, correct
 
@@ -24,12 +24,19 @@ class Question:
         arms: Names of the others.
         decisive: The figures that the answer is about, as
             ``('tran-1', 'top-1')``.
+        figures: Those that are shown; the decisive ones if empty.
     """
     name: str
     title: str
     baseline: str
     arms: Sequence[str]
     decisive: Sequence[tuple[str, str]]
+    figures: Sequence[tuple[str, str]] = ()
+
+    @property
+    def columns(self) -> Sequence[tuple[str, str]]:
+        """The figures that are shown."""
+        return self.figures or self.decisive
 
 
 @dataclass(frozen=True)
@@ -42,18 +49,12 @@ class Cell:
     p: float
 
 
-def columns(study: Study) -> list[tuple[str, str]]:
-    """All figures of a study: (probe, metric)."""
-    return [(probe.name, metric) for probe in study.probes
-            for metric in probe.metrics]
-
-
 def cells(study: Study, results: Results, question: Question) -> list[Cell]:
     """All comparisons of a question, their p-values corrected together."""
     found = [(study.arm(name), stage, metric,
               compare(results.values(name, stage, metric),
                       results.values(question.baseline, stage, metric)))
-             for name in question.arms for stage, metric in columns(study)]
+             for name in question.arms for stage, metric in question.columns]
     corrected = correct([c.p if c else math.nan for *_, c in found])
     return [Cell(*cell, p) for cell, p in zip(found, corrected)]
 
@@ -76,7 +77,8 @@ def answer(question: Question, study: Study, found: Sequence[Cell]) -> str:
         mine = [c for c in found if c.arm.name == name
                 and (c.stage, c.metric) in question.decisive]
         told = [_say(cell) for cell in mine if cell.comparison]
-        missing = [c.stage for c in mine if not c.comparison]
+        missing = [_name(c.stage, c.metric) for c in mine
+                   if not c.comparison]
         if told:
             sentences.append(f'**{study.arm(name).title}** against '
                              f'{baseline}: {"; ".join(told)}.')
@@ -86,9 +88,14 @@ def answer(question: Question, study: Study, found: Sequence[Cell]) -> str:
     return ' '.join(sentences)
 
 
+def _number(value: float, sign: str = '') -> str:
+    """Percents with one decimal, shares and ratios with two."""
+    return f'{value:{sign}.{1 if abs(value) >= 5 else 2}f}'
+
+
 def _say(cell: Cell) -> str:
     c = cell.comparison
-    change = f'{cell.stage} {cell.metric} {c.mean:+.1f}'
+    change = f'{_name(cell.stage, cell.metric)} {_number(c.mean, "+")}'
     seeds = f'{len(c.differences)} seed' + 's' * (len(c.differences) > 1)
     if math.isnan(cell.p):
         return f'{change} ({seeds}, no test)'
@@ -96,14 +103,21 @@ def _say(cell: Cell) -> str:
     return f'{change} ({seeds}, p = {cell.p:.3f}){verdict}'
 
 
+def _name(stage: str, metric: str) -> str:
+    """How a figure is called; those of a tool and of a training alone."""
+    if stage == ENCODER:
+        return f'trained itself, {metric}'
+    return metric if stage == 'features' else f'{stage}, {metric}'
+
+
 def _figures(study: Study, results: Results,
              question: Question) -> list[str]:
     """Mean and standard deviation over seeds of every figure."""
     head = ['encoder', 'seeds',
-            *(f'{stage}, {metric}' for stage, metric in columns(study))]
+            *(_name(*column) for column in question.columns)]
     lines = [head]
     for name in (question.baseline, *question.arms):
-        values = [results.values(name, *column) for column in columns(study)]
+        values = [results.values(name, *column) for column in question.columns]
         seeds = max(map(len, values), default=0)
         lines.append([study.arm(name).title, str(seeds),
                       *(_mean(list(v.values())) for v in values)])
@@ -115,17 +129,17 @@ def _mean(values: Sequence[float]) -> str:
         return 'not measured'
     mean = sum(values) / len(values)
     if len(values) < 2:
-        return f'{mean:.1f}'
+        return _number(mean)
     spread = math.sqrt(sum((v - mean)**2 for v in values) /
                        (len(values) - 1))
-    return f'{mean:.1f} ± {spread:.1f}'
+    return f'{_number(mean)} ± {_number(spread)}'
 
 
 def _differences(study: Study, question: Question,
                  found: Sequence[Cell]) -> list[str]:
     """Differences with their intervals."""
     lines = [[f'against {study.arm(question.baseline).title}',
-              *(f'{stage}, {metric}' for stage, metric in columns(study))]]
+              *(_name(*column) for column in question.columns)]]
     for name in question.arms:
         mine = [c for c in found if c.arm.name == name]
         lines.append([study.arm(name).title, *map(_difference, mine)])
@@ -136,9 +150,9 @@ def _difference(cell: Cell) -> str:
     c = cell.comparison
     if c is None:
         return 'not measured'
-    text = f'{c.mean:+.1f}'
+    text = _number(c.mean, '+')
     if not math.isnan(c.low):
-        text += f' [{c.low:+.1f}, {c.high:+.1f}]'
+        text += f' [{_number(c.low, "+")}, {_number(c.high, "+")}]'
     return text if math.isnan(cell.p) else f'{text}, p {cell.p:.3f}'
 
 
@@ -158,7 +172,7 @@ def draw(study: Study, results: Results, question: Question):
         matplotlib.figure.Figure: Figures in percent.
     """
     names = (question.baseline, *question.arms)
-    figures = columns(study)
+    figures = question.columns
     figure = new_figure(2. * len(figures) + 1.5, 0.4 * len(names) + 0.8)
     panels = grid(figure, 1, len(figures), sharey=True)[0]
     for panel, (stage, metric) in zip(panels, figures):
@@ -170,7 +184,7 @@ def draw(study: Study, results: Results, question: Question):
             if values:
                 panel.plot([sum(values) / len(values)], [row], '|',
                            color=colour, markersize=14)
-        panel.set_title(f'{stage}, {metric}')
+        panel.set_title(_name(stage, metric))
     panels[0].set_yticks(range(len(names)),
                          [study.arm(name).title for name in names])
     panels[0].invert_yaxis()

@@ -18,7 +18,7 @@ from mmengine.config import Config
 from ..demo.jobs import Job, JobRunner
 from ..demo.results import read_metric
 from ..errors import UserError
-from .arms import ENCODER, Probe, Run, Study
+from .arms import ENCODER, Run, Study
 from .results import Results
 
 #: Of the options of all runs those that a tool that trains nothing takes.
@@ -101,8 +101,8 @@ def command(study: Study, results: Results, place: Place,
     arm = study.arm(run.arm)
     shutil.rmtree(place.folder(run), ignore_errors=True)
     if run.stage != ENCODER and study.probe(run.stage).tool:
-        return _measuring(study.probe(run.stage), place, run)
-    options = [f'randomness.seed={run.seed}']
+        return _measuring(study, place, run)
+    options = [f'randomness.seed={run.seed}', *arm.encoder]
     if run.stage == ENCODER:
         config = arm.config
         options += arm.options
@@ -120,14 +120,26 @@ def command(study: Study, results: Results, place: Place,
     return [
         sys.executable, str(place.root / 'tools' / 'train.py'),
         str(place.root / 'configs' / config), '--work-dir',
-        str(place.folder(run)), '--cfg-options', *options, *place.options
+        str(place.folder(run)), '--cfg-options', *options,
+        *_fitting(place.root / 'configs' / config, place.options)
     ]
 
 
-def _measuring(probe: Probe, place: Place, run: Run) -> list[str]:
+def _fitting(config: Path, options: Sequence[str]) -> list[str]:
+    """Of the options of all runs those about what a configuration sets.
+
+    Pre-training evaluates nothing: its ``val_dataloader`` is None.
+    """
+    settings = Config.fromfile(config) if options else {}
+    return [option for option in options
+            if settings.get(option.partition('=')[0].split('.')[0])]
+
+
+def _measuring(study: Study, place: Place, run: Run) -> list[str]:
     """The command of a tool that looks at an encoder."""
-    options = [*probe.options, *(o for o in place.options
-                                 if o.startswith(_DATA))]
+    probe = study.probe(run.stage)
+    options = [*study.arm(run.arm).encoder, *probe.options,
+               *(o for o in place.options if o.startswith(_DATA))]
     return [
         sys.executable, str(place.root / 'tools' / probe.tool),
         str(place.root / 'configs' / probe.config),

@@ -96,3 +96,9 @@ def test_what_has_ended_well_is_passed_on(tmp_path, said):
             Job('second', lambda: python(made.read_text() + '=1'), ['first'])]
     runner.run(jobs)
     assert ended == jobs
+
+
+def test_names_may_have_folders(runner):
+    runner.run([Job('arm/0/encoder', python('print("said")'))])
+    log = runner.log_dir / 'arm' / '0' / 'encoder.log'
+    assert log.read_text() == 'said\n'

@@ -55,8 +55,10 @@ def known_rows(folder):
 def test_a_killed_study_goes_on(tmp_path):
     known = known_rows(tmp_path)
     process = start(tmp_path, '--cfg-options', *FEW)
+    deadline = time.monotonic() + 300
     while len(rows(tmp_path)) == len(known):
         assert process.poll() is None, process.communicate()[0]
+        assert time.monotonic() < deadline, 'nothing has ended'
         time.sleep(0.1)
     os.killpg(process.pid, signal.SIGKILL)
     process.wait()
@@ -64,7 +66,7 @@ def test_a_killed_study_goes_on(tmp_path):
     assert kept[:len(known)] == known and len(kept) < len(known) + 6
 
     process = start(tmp_path, '--cfg-options', *FEW)
-    said, _ = process.communicate()
+    said, _ = process.communicate(timeout=600)
     assert process.returncode == 0 and said.endswith('0 runs left\n'), said
     found = rows(tmp_path)
     assert found[:len(kept)] == kept, 'rows are only added'

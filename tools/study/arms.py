@@ -11,16 +11,37 @@ HEADLINE = 6  # seeds; with fewer no test can reach 0.05
 OTHERS = 3
 
 PRETRAIN = 'demo/qbheat_mf-demo_pretrain.py'
+LINEAR = 'demo/mf-demo_linear.py'
+FINETUNE = 'demo/mf-demo_finetune.py'
+RETINANET = 'demo/retinanet_mf-demo_fpn_frozen.py'
+FROM_SCRATCH = 'model.backbone.init_cfg=None'
 
 ACCURACY = {'top-1': ('accuracy/top1', 1)}
 DETECTION = {'AP': ('coco/bbox_mAP', 100), 'AP50': ('coco/bbox_mAP_50', 100)}
+#: What is measured without training, of all encoders and of linear models.
+FEATURES = ('k-NN', 'token similarity', 'token similarity between images',
+            'spatial correlation', 'effective rank')
+MATRICES = tuple(f'{name}, {scale}' for scale in ('half', 'quarter')
+                 for name in ('energy ratio', 'commutator'))
 
 PROBES = (
-    Probe('lin', 'demo/mf-demo_linear.py', ACCURACY),
+    Probe('lin', LINEAR, ACCURACY),
     Probe('tran-1', 'demo/mf-demo_tran1.py', ACCURACY),
-    Probe('RetinaNet', 'demo/retinanet_mf-demo_fpn_frozen.py', DETECTION),
+    Probe('features', LINEAR,
+          {name: (name, 1) for name in FEATURES + MATRICES},
+          tool='study/features.py'),
+    Probe('RetinaNet', RETINANET, DETECTION),
     Probe('MF-Dec', 'demo/mf-dec_mf-demo_frozen.py', DETECTION),
 )
+DETECTORS = ('RetinaNet', 'MF-Dec')
+CLASSIFIERS = ('lin', 'tran-1', 'features')
+
+#: Stages of other encoders with the same outputs; the demo's is between them.
+SMALLER = ('[[(lite,16,8)],[(mf-down,32,16)],[(mf-down,96,32)],'
+           '[(mf-down,192,64)]]')
+LARGER = ('[[(lite,16,8)],[(mf-down,32,16),(mf,48,16),(mf,48,16)],'
+          '[(mf-down,96,32),(mf,128,32),(mf,128,32)],[(mf-down,192,64),'
+          '(mf,256,64),(mf,256,64),(mf,256,64),(mf,256,64)]]')
 
 
 def qbheat(name: str, title: str, *options: str, **settings) -> Arm:
@@ -29,41 +50,105 @@ def qbheat(name: str, title: str, *options: str, **settings) -> Arm:
                ('custom_hooks=[]', *options), **settings)
 
 
+def calibrated(name: str, title: str, **settings) -> Arm:
+    """Random weights; batch norm has the statistics of the images."""
+    return Arm(name, title, 'demo/qbheat_mf-demo_random.py', **settings)
+
+
+def of_size(name: str, stages: str) -> tuple[Arm, Arm]:
+    """QB-Heat and random weights of an encoder of other stages."""
+    settings = dict(encoder=(f'model.backbone.arch.stages={stages}', ),
+                    seeds=OTHERS)
+    return (qbheat(name, f'QB-Heat, {name} encoder', **settings),
+            calibrated(f'{name}-calibrated', f'random, {name} encoder',
+                       **settings))
+
+
 ARMS = (
     # Does it work?
     qbheat('qbheat', 'QB-Heat', seeds=HEADLINE),
-    Arm('calibrated', 'random, with batch statistics of the images',
-        'demo/qbheat_mf-demo_random.py', seeds=HEADLINE),
+    calibrated('calibrated', 'random, with batch statistics of the images',
+               seeds=HEADLINE),
+    Arm('supervised', 'supervised by the few labels', FINETUNE,
+        (FROM_SCRATCH, ), seeds=HEADLINE, metrics=ACCURACY),
+    Arm('mocov2-time', 'MoCo-v2 for as long',
+        'demo/mocov2_mf-demo_pretrain.py', time_of=('mocov2', 'qbheat'),
+        seeds=HEADLINE),
+    Arm('mocov2', 'MoCo-v2, as many epochs',
+        'demo/mocov2_mf-demo_pretrain.py', seeds=HEADLINE),
     # Is it the heat equation?
     qbheat('copied', 'A = B = 0, features copied',
            'model.predictor.prediction=copy', seeds=HEADLINE),
     qbheat('mask-token', 'a learned mask token',
            'model.predictor.prediction=mask_token', seeds=HEADLINE),
+    qbheat('random-patches', 'patches hidden at random, whole images',
+           'model.type=RandomPatches', seeds=HEADLINE),
     # Where should the quarter stand?
     qbheat('corner', 'corner', 'model.position=corner', seeds=HEADLINE),
     qbheat('center', 'center', 'model.position=center', seeds=HEADLINE),
     # How many models?
     qbheat('2-models', '2 models', 'model.num_models=2', seeds=HEADLINE),
     qbheat('4-models', '4 models', 'model.num_models=4', seeds=HEADLINE),
-    # Does it gain from longer training?
+    # How much is there to gain?
+    Arm('all-labels', 'supervised by all labels', FINETUNE,
+        (FROM_SCRATCH, 'train_dataloader.dataset.split=train'),
+        probes=(), seeds=OTHERS, metrics=ACCURACY),
+    Arm('detector', 'RetinaNet, all of it trained', RETINANET,
+        (FROM_SCRATCH, 'model.backbone.frozen_stages=-1'), probes=(),
+        seeds=OTHERS, metrics=DETECTION),
+    # Does it gain from longer training, from more images?
     qbheat('2x', 'twice as long', 'train_cfg.max_epochs=24', seeds=OTHERS),
     qbheat('4x', 'four times as long', 'train_cfg.max_epochs=48',
            seeds=OTHERS),
+    qbheat('images-4x', 'four times the images, as many steps',
+           'train_dataloader.dataset.sizes=more', 'train_cfg.max_epochs=3',
+           seeds=OTHERS),
+    # Does it gain from size?
+    *of_size('smaller', SMALLER),
+    *of_size('larger', LARGER),
+    # Is an encoder that has learned classes better or worse for detection?
+    Arm('fine-tuned', 'QB-Heat, then fine-tuned on the few labels', FINETUNE,
+        start='qbheat', seeds=OTHERS, metrics=ACCURACY),
 )
 
 STUDY = Study(ARMS, PROBES)
 
 _DECISIVE = (('tran-1', 'top-1'), ('RetinaNet', 'AP'))
+_ALL = (('lin', 'top-1'), ('tran-1', 'top-1'), ('features', 'k-NN'),
+        *((probe, metric) for probe in DETECTORS for metric in DETECTION))
+_INSIDE = tuple(('features', name) for name in FEATURES[1:] + MATRICES)
+
+
+def question(name: str, title: str, baseline: str, *arms: str) -> Question:
+    """A question that all probes answer."""
+    return Question(name, title, baseline, arms, _DECISIVE, _ALL)
+
 
 QUESTIONS = (
-    Question('works', 'Does QB-Heat pre-training help a frozen encoder?',
-             'calibrated', ('qbheat', ), _DECISIVE),
-    Question('heat-equation', 'Is it the heat equation?', 'qbheat',
-             ('copied', 'mask-token'), _DECISIVE),
-    Question('position', 'Where should the visible quarter stand?', 'qbheat',
-             ('corner', 'center'), _DECISIVE),
-    Question('models', 'How many explicit models?', 'qbheat',
-             ('2-models', '4-models'), _DECISIVE),
-    Question('length', 'Does longer pre-training help?', 'qbheat',
-             ('2x', '4x'), _DECISIVE),
+    question('works', 'Does QB-Heat pre-training help a frozen encoder?',
+             'calibrated', 'qbheat', 'supervised', 'mocov2-time', 'mocov2'),
+    question('alternatives', 'QB-Heat, or something else?', 'qbheat',
+             'supervised', 'mocov2-time', 'mocov2'),
+    question('heat-equation', 'Is it the heat equation?', 'qbheat',
+             'copied', 'mask-token', 'random-patches'),
+    question('position', 'Where should the visible quarter stand?', 'qbheat',
+             'corner', 'center'),
+    question('models', 'How many explicit models?', 'qbheat', '2-models',
+             '4-models'),
+    Question('headroom', 'How far is it to supervised training?',
+             'supervised', ('fine-tuned', 'all-labels'),
+             (('encoder', 'top-1'), )),
+    question('length', 'Does longer pre-training help?', 'qbheat', '2x',
+             '4x'),
+    question('images', 'Do more images without labels help?', 'qbheat',
+             'images-4x'),
+    question('smaller', 'Does a smaller encoder gain?', 'smaller-calibrated',
+             'smaller'),
+    question('larger', 'Does a larger encoder gain?', 'larger-calibrated',
+             'larger'),
+    question('task-agnostic', 'Do classes help detection?', 'qbheat',
+             'fine-tuned'),
+    Question('inside', 'What do encoders and matrices look like inside?',
+             'calibrated', ('qbheat', 'copied', 'supervised', 'mocov2'),
+             _INSIDE),
 )

@@ -40,7 +40,7 @@ def extract(encoder: TrainedEncoder,
     """Maps (N, C, H, W), tokens (N, T, d), labels (N, ) of a data loader."""
     maps, tokens, labels = [], [], []
     for batch in loader:
-        images = encoder.pixels.normalize(torch.stack(batch['inputs']))
+        images = encoder.pixels.normalize(torch.stack(tuple(batch['inputs'])))
         found, global_tokens = encoder.backbone(images)
         maps.append(found)
         tokens.append(global_tokens)
