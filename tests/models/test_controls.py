@@ -71,25 +71,34 @@ def test_an_unknown_prediction_is_told():
 def test_random_patches_hide_three_of_four():
     model = build('RandomPatches')
     images = torch.rand(4, 3, 64, 128) + 1
-    mask = model.sample_mask(images)
-    assert mask.shape == (4, 32) and (mask.sum(dim=1) == 24).all()
-    assert len(mask.unique(dim=0)) > 1
-    hidden = model.hide(images, mask)
-    patches = model.head.patchify(hidden)
-    assert (patches[mask.bool()] == 0).all()
-    assert torch.equal(patches[mask == 0],
-                       model.head.patchify(images)[mask == 0])
+    hidden = model.sample(images)
+    assert hidden.shape == (4, 24)
+    assert all(len(set(row.tolist())) == 24 for row in hidden)
+    assert not torch.equal(hidden[0].sort().values, hidden[1].sort().values)
+    before, after = (model.head.patchify(i)
+                     for i in (images, model.hide(images, hidden)))
+    for i, row in enumerate(hidden):
+        shown = [n for n in range(32) if n not in set(row.tolist())]
+        assert (after[i, row] == 0).all()
+        assert torch.equal(after[i, shown], before[i, shown])
 
 
-def test_random_patches_see_nothing_that_is_hidden():
+def test_random_patches_are_painted_from_what_is_shown(monkeypatch):
     model = build('RandomPatches').eval()
     images = torch.rand(2, 3, 64, 64)
-    mask = model.sample_mask(images)
-    others = torch.where(model.hide(torch.ones_like(images), mask) == 1,
-                         images, torch.rand_like(images))
-    first, second = (model.encode(model.hide(i, mask))
-                     for i in (images, others))
-    assert torch.equal(first, second)
+    hidden = model.sample(images)
+    monkeypatch.setattr(model, 'sample', lambda _: hidden)
+    with torch.no_grad():
+        loss = model.loss(images)['loss']
+        shown = model.hide(torch.ones_like(images), hidden)
+        # what is shown decides what is painted, what is hidden the loss
+        pred = [model.neck(model.predictor.proj(model.encode(
+            model.hide(i, hidden)).permute(0, 2, 3, 1)), hidden)
+            for i in (images, images * shown)]
+        assert torch.equal(*pred)
+        target = model.head.target(images).gather(
+            1, hidden[..., None].expand(-1, -1, 768))
+    assert loss == pytest.approx(float((pred[0] - target).square().mean()))
 
 
 def test_random_patches_train_every_parameter():

@@ -5,33 +5,19 @@ import math
 import pytest
 import torch
 
-from qbheat_mm.study.features import (
-    describe_maps,
-    describe_matrices,
-    describe_tokens,
-    effective_rank,
-)
+from qbheat_mm.study.features import describe_maps, describe_matrices
 
 
 def test_similarity_of_tokens():
     # two images of two tokens, at right angles within an image
     tokens = torch.tensor([[[1., 0.], [0., 2.]], [[3., 0.], [0., -1.]]])
-    found = describe_tokens(tokens)
-    assert found['tokens'] == pytest.approx(0)
+    found = describe_maps(torch.randn(2, 4, 2, 2), tokens)
+    assert found['token similarity'] == pytest.approx(0)
     # first tokens point the same way, second ones the opposite
-    assert found['images'] == pytest.approx((1 - 1) / 2)
-    alike = describe_tokens(torch.ones(5, 3, 4))
-    assert alike == pytest.approx(dict(tokens=1, images=1))
-
-
-def test_effective_rank():
-    # singular values 1 and 1 of centred features: two directions
-    even = torch.tensor([[1., 0.], [-1., 0.], [0., 1.], [0., -1.]])
-    assert effective_rank(even + 5) == pytest.approx(2)
-    # shares 3/4 and 1/4
-    uneven = even * torch.tensor([3., 1.])
-    entropy = -(0.75 * math.log(0.75) + 0.25 * math.log(0.25))
-    assert effective_rank(uneven) == pytest.approx(math.exp(entropy))
+    assert found['token similarity between images'] == pytest.approx(0)
+    alike = describe_maps(torch.randn(5, 4, 2, 2), torch.ones(5, 3, 4))
+    assert alike['token similarity'] == pytest.approx(1)
+    assert alike['token similarity between images'] == pytest.approx(1)
 
 
 def test_equal_positions_are_correlated():

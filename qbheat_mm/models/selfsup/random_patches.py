@@ -30,23 +30,24 @@ class RandomPatches(QBHeat):
              inputs: Tensor,
              data_samples: list | None = None) -> dict[str, Tensor]:
         """The pre-training loss of images (B, 3, H, W)."""
-        mask = self.sample_mask(inputs)
-        feats = self.encode(self.hide(inputs, mask))
-        pred = self.neck(self.predictor.proj(feats.permute(0, 2, 3, 1)))
-        return dict(loss=self.head.loss(pred, inputs, mask))
+        hidden = self.sample(inputs)
+        feats = self.encode(self.hide(inputs, hidden))
+        z = self.predictor.proj(feats.permute(0, 2, 3, 1))
+        pred = self.neck(z, hidden)
+        return dict(loss=self.head.loss_at(pred, inputs, hidden))
 
-    def sample_mask(self, images: Tensor) -> Tensor:
-        """1 for hidden patches, 3 of 4 of each image, else 0; (B, L)."""
+    def sample(self, images: Tensor) -> Tensor:
+        """Which patches to hide, 3 of 4 of each image, (B, M), int64."""
         height, width = (n // self.head.patch_size for n in images.shape[2:])
-        hidden = 3 * height * width // 4
         order = torch.rand(len(images), height * width).argsort(dim=1)
-        return (order < hidden).to(images)
+        return order[:, :3 * height * width // 4].to(images.device)
 
-    def hide(self, images: Tensor, mask: Tensor) -> Tensor:
+    def hide(self, images: Tensor, hidden: Tensor) -> Tensor:
         """Images (B, 3, H, W) with 0, the mean pixel, in hidden patches."""
         self._check_size(*images.shape[2:])
         height, width = (n // self.head.patch_size for n in images.shape[2:])
-        shown = (1 - mask).view(-1, 1, height, width)
+        shown = images.new_ones(len(images), height * width)
+        shown = shown.scatter(1, hidden, 0.).view(-1, 1, height, width)
         for axis in (2, 3):
             shown = shown.repeat_interleave(self.head.patch_size, dim=axis)
         return images * shown
