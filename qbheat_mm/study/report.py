@@ -5,12 +5,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ..analysis.figures.style import BLUE, GREY, grid, new_figure
+from ..analysis.report import Report, Table
 from .arms import ENCODER, Arm, Study
 from .results import Results
 from .statistics import Comparison, compare, correct
 
 #: The p-value below which a difference is said to be one.
 LEVEL = 0.05
+#: Figures in percent; others are shares and ratios.
+PERCENT = {'top-1', 'k-NN', 'AP', 'AP50'}
 
 
 @dataclass(frozen=True)
@@ -63,10 +66,24 @@ def to_markdown(study: Study, results: Results, question: Question) -> str:
     """A question's section: the answer, figures, differences, the picture."""
     found = cells(study, results, question)
     text = [f'## {question.title}', '', answer(question, study, found), '',
-            *_figures(study, results, question), '',
-            *_differences(study, question, found), '',
-            f'![{question.title}]({question.name}.svg)', '']
+            *table(_figures(study, results, question)), '',
+            *table(_differences(study, question, found)), '',
+            f'![{question.title}](evidence/{question.name}.svg)', '']
     return '\n'.join(text)
+
+
+def to_report(study: Study, results: Results, question: Question) -> Report:
+    """The same for a page in HTML; its picture is called as the question."""
+    found = cells(study, results, question)
+    tables = (('Mean and standard deviation', _figures(
+        study, results, question)),
+              ('Differences, 95 % interval, corrected p-value',
+               _differences(study, question, found)))
+    return Report(
+        question.name, question.title,
+        answer(question, study, found).replace('**', ''),
+        tables=[Table(title, head, rows) for title, (head, *rows) in tables],
+        pictures=[question.name])
 
 
 def answer(question: Question, study: Study, found: Sequence[Cell]) -> str:
@@ -88,19 +105,19 @@ def answer(question: Question, study: Study, found: Sequence[Cell]) -> str:
     return ' '.join(sentences)
 
 
-def _number(value: float, sign: str = '') -> str:
-    """Percents with one decimal, shares and ratios with two."""
-    return f'{value:{sign}.{1 if abs(value) >= 5 else 2}f}'
+def _number(value: float, metric: str, sign: str = '') -> str:
+    """Percents with one decimal, all else with two."""
+    return f'{value:{sign}.{1 if metric in PERCENT else 2}f}'
 
 
 def _say(cell: Cell) -> str:
-    c = cell.comparison
-    change = f'{_name(cell.stage, cell.metric)} {_number(c.mean, "+")}'
-    seeds = f'{len(c.differences)} seed' + 's' * (len(c.differences) > 1)
-    if math.isnan(cell.p):
-        return f'{change} ({seeds}, no test)'
+    c, metric = cell.comparison, cell.metric
+    change = f'{_name(cell.stage, metric)} {_number(c.mean, metric, "+")}'
+    seeds = len(c.differences)
+    if 2 / 2**seeds > LEVEL:
+        return f'{change} ({seeds} seeds: too few for a test)'
     verdict = '' if cell.p < LEVEL else ', which is not more than luck'
-    return f'{change} ({seeds}, p = {cell.p:.3f}){verdict}'
+    return f'{change} ({seeds} seeds, p = {cell.p:.3f}){verdict}'
 
 
 def _name(stage: str, metric: str) -> str:
@@ -111,7 +128,7 @@ def _name(stage: str, metric: str) -> str:
 
 
 def _figures(study: Study, results: Results,
-             question: Question) -> list[str]:
+             question: Question) -> list[list[str]]:
     """Mean and standard deviation over seeds of every figure."""
     head = ['encoder', 'seeds',
             *(_name(*column) for column in question.columns)]
@@ -120,39 +137,40 @@ def _figures(study: Study, results: Results,
         values = [results.values(name, *column) for column in question.columns]
         seeds = max(map(len, values), default=0)
         lines.append([study.arm(name).title, str(seeds),
-                      *(_mean(list(v.values())) for v in values)])
-    return table(lines)
+                      *(_mean(list(v.values()), metric) for v, (_, metric)
+                        in zip(values, question.columns))])
+    return lines
 
 
-def _mean(values: Sequence[float]) -> str:
+def _mean(values: Sequence[float], metric: str) -> str:
     if not values:
         return 'not measured'
     mean = sum(values) / len(values)
     if len(values) < 2:
-        return _number(mean)
+        return _number(mean, metric)
     spread = math.sqrt(sum((v - mean)**2 for v in values) /
                        (len(values) - 1))
-    return f'{_number(mean)} ± {_number(spread)}'
+    return f'{_number(mean, metric)} ± {_number(spread, metric)}'
 
 
 def _differences(study: Study, question: Question,
-                 found: Sequence[Cell]) -> list[str]:
+                 found: Sequence[Cell]) -> list[list[str]]:
     """Differences with their intervals."""
     lines = [[f'against {study.arm(question.baseline).title}',
               *(_name(*column) for column in question.columns)]]
     for name in question.arms:
         mine = [c for c in found if c.arm.name == name]
         lines.append([study.arm(name).title, *map(_difference, mine)])
-    return table(lines)
+    return lines
 
 
 def _difference(cell: Cell) -> str:
     c = cell.comparison
     if c is None:
         return 'not measured'
-    text = _number(c.mean, '+')
-    if not math.isnan(c.low):
-        text += f' [{_number(c.low, "+")}, {_number(c.high, "+")}]'
+    mean, low, high = (_number(value, cell.metric, '+')
+                       for value in (c.mean, c.low, c.high))
+    text = mean if math.isnan(c.low) else f'{mean} [{low}, {high}]'
     return text if math.isnan(cell.p) else f'{text}, p {cell.p:.3f}'
 
 

@@ -57,10 +57,8 @@ def test_the_number_of_epochs_is_enough_for_a_short_run(name):
 def test_the_demo_is_left_as_it_is(name):
     from qbheat_mm.demo.data import SIZES
     cfg, sizes = load(name), SIZES['full']
-    images = dict(labelled=sizes.labelled, train=sizes.detection_train)[
-        cfg.train_dataloader.dataset.split] if (
-            cfg.default_scope == 'mmdet'
-            or 'linear' in name or 'tran1' in name) else sizes.train
+    images = (sizes.detection_train if cfg.default_scope == 'mmdet'
+              else getattr(sizes, cfg.train_dataloader.dataset.split))
     images = cfg.train_dataloader.dataset.get('indices', images)
     epoch = images // cfg.train_dataloader.batch_size
     _, changes = fit_schedulers(

@@ -67,7 +67,8 @@ def test_a_killed_study_goes_on(tmp_path):
 
     process = start(tmp_path, '--cfg-options', *FEW)
     said, _ = process.communicate(timeout=600)
-    assert process.returncode == 0 and said.endswith('0 runs left\n'), said
+    assert process.returncode == 0, said
+    assert '\n0 runs of the study left' in said
     found = rows(tmp_path)
     assert found[:len(kept)] == kept, 'rows are only added'
     names = [(row['arm'], row['seed'], row['stage']) for row in found]
@@ -92,7 +93,8 @@ def _check_report(folder, found):
     subprocess.run(
         [sys.executable, str(ROOT / 'tools/study/report.py'), '--study',
          str(Path(__file__).parent / 'two_arms.py'), '--results',
-         str(folder / 'rows.jsonl')], check=True)
+         str(folder / 'rows.jsonl'), '--out', str(folder), '--html',
+         str(folder / 'page.html')], check=True)
     top1 = {row['arm']: row['metrics']['top-1'] for row in found
             if (row['seed'], row['stage']) == (0, 'lin')}
     differences = [top1['other'] - top1['base'], 2., 4.]
@@ -105,6 +107,10 @@ def _check_report(folder, found):
                     {0: top1['base'], 1: 20., 2: 20.})
     assert found.differences == pytest.approx(differences)
     assert found.p == pytest.approx(p)
-    page = (folder / 'README.md').read_text()
-    assert f'lin top-1 {sum(differences) / 3:+.1f} (3 seeds, p = ' in page
-    assert '![Does it help?](helps.svg)' in page
+    page = (folder / 'evidence.md').read_text()
+    mean = sum(differences) / 3
+    assert f'lin, top-1 {mean:+.1f} (3 seeds: too few for a test)' in page
+    assert '![Does it help?](evidence/helps.svg)' in page
+    assert (folder / 'evidence' / 'helps.svg').exists()
+    html = (folder / 'page.html').read_text()
+    assert 'Does it help?' in html and 'data:image/png' in html

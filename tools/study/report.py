@@ -1,50 +1,94 @@
 # Copyright (c) QB-Heat MM authors. All rights reserved.
-"""Write what the study has found: docs/evidence/README.md and its pictures."""
+"""Write what the study has found: docs/evidence.md and its pictures."""
 import argparse
+from io import BytesIO
 from pathlib import Path
 
-from run import ARMS, ROWS
+from run import ARMS, ROOT, ROWS
 
 from qbheat_mm.analysis.figures.style import in_style
+from qbheat_mm.analysis.story import tell
 from qbheat_mm.launching import report_user_errors
 from qbheat_mm.study import Results
 from qbheat_mm.study.files import load_study
-from qbheat_mm.study.report import draw, to_markdown
+from qbheat_mm.study.report import draw, to_markdown, to_report
 from qbheat_mm.study.running import machine
 
+TITLE = 'Evidence'
 HEAD = """# Evidence
 
-What the study has measured, question by question. Written by
-`python tools/study/report.py` from the rows of
-[results.jsonl](results.jsonl) ({rows} runs on: {machine}), which
-`python tools/study/run.py` adds to; see [study.md](../study.md) for the data,
-the arms, the statistics, and what all this cannot show.
+What the study has measured, question by question: {rows} runs on: {machine}.
+Written by `python tools/study/report.py` from the rows of
+[evidence/results.jsonl](evidence/results.jsonl), which
+`python tools/study/run.py` adds to. [study.md](study.md) says what the data,
+the arms and the statistics are, and what none of this can show.
+
+All figures are of drawn images and of an encoder of half a million
+parameters: **nothing here says anything about ImageNet or COCO.** Differences
+are means over seeds with 95 % intervals; p-values are corrected over all
+comparisons of a question.
 """
 
 
-def main() -> None:
-    """Write the page."""
+def parse_args() -> argparse.Namespace:
+    """Read the command line."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument('--study', type=Path, default=ARMS, metavar='FILE',
                         help='the file that declares arms and questions')
     parser.add_argument('--results', type=Path, default=ROWS)
     parser.add_argument('--machine', default=machine(),
                         help="whose rows, as 'cpu'; by default this one's")
-    parser.add_argument('--out', type=Path, help='folder; by default that '
-                        'of the rows')
-    args = parser.parse_args()
-    out = args.out or args.results.parent
-    out.mkdir(parents=True, exist_ok=True)
-    study, questions = load_study(args.study)
-    results = Results(args.results, args.machine)
-    text = [HEAD.format(rows=len(results.rows), machine=args.machine)]
+    parser.add_argument('--out', type=Path, default=ROOT / 'docs',
+                        help='folder of evidence.md; pictures go to '
+                        'evidence/ there')
+    parser.add_argument('--html', type=Path, metavar='FILE',
+                        help='write the same as one page, too')
+    return parser.parse_args()
+
+
+def write_markdown(study, results, questions, out: Path) -> None:
+    """The document, and a picture for each question."""
+    (out / 'evidence').mkdir(parents=True, exist_ok=True)
+    text = [HEAD.format(rows=len(results.rows), machine=results.machine)]
     for question in questions:
         text.append(to_markdown(study, results, question))
         with in_style():
             draw(study, results, question).savefig(
-                out / f'{question.name}.svg', metadata=dict(Date=None))
-    (out / 'README.md').write_text('\n'.join(text), encoding='utf-8')
-    print(f'{len(questions)} questions answered in {out / "README.md"}')
+                out / 'evidence' / f'{question.name}.svg',
+                metadata=dict(Date=None))
+    (out / 'evidence.md').write_text('\n'.join(text), encoding='utf-8')
+
+
+def write_html(study, results, questions, file: Path) -> None:
+    """One page that needs no other file."""
+    named = {question.name: question for question in questions}
+
+    def picture(report: dict, name: str) -> bytes:
+        content = BytesIO()
+        with in_style():
+            draw(study, results, named[name]).savefig(content, dpi=150)
+        return content.getvalue()
+
+    reports = [to_report(study, results, question).as_json()
+               for question in questions]
+    introduction = HEAD.format(rows=len(results.rows),
+                               machine=results.machine)
+    introduction = introduction.partition('All figures')[2].replace('**', '')
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text(tell(TITLE, f'All figures{introduction}', reports,
+                         picture), encoding='utf-8')
+
+
+def main() -> None:
+    """Write the page."""
+    args = parse_args()
+    study, questions = load_study(args.study)
+    results = Results(args.results, args.machine)
+    write_markdown(study, results, questions, args.out)
+    if args.html:
+        write_html(study, results, questions, args.html)
+    print(f'{len(questions)} questions, {len(results.rows)} rows: '
+          f'{args.out / "evidence.md"}')
 
 
 if __name__ == '__main__':

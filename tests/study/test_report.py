@@ -1,0 +1,85 @@
+# Copyright (c) QB-Heat MM authors. All rights reserved.
+"""From rows to sentences."""
+import pytest
+
+from qbheat_mm.errors import UserError
+from qbheat_mm.study import Arm, Probe, Results, Study
+from qbheat_mm.study.arms import Run
+from qbheat_mm.study.files import load_study
+from qbheat_mm.study.report import Question, to_markdown, to_report
+
+STUDY = Study(
+    (Arm('base', 'random', 'base.py'), Arm('other', 'QB-Heat', 'base.py')),
+    (Probe('lin', 'lin.py', {'top-1': ('accuracy/top1', 1)}),
+     Probe('features', 'lin.py', {'commutator': ('commutator', 1)},
+           tool='x.py')))
+QUESTION = Question('helps', 'Does it help?', 'base', ('other', ),
+                    (('lin', 'top-1'), ('features', 'commutator')))
+
+
+def results(tmp_path, seeds, gain):
+    found = Results(tmp_path / 'rows.jsonl', 'cpu')
+    for seed in range(seeds):
+        for arm, value in (('base', 20.), ('other', 20. + gain(seed))):
+            found.add(Run(arm, seed, 'lin'),
+                      dict(metrics={'top-1': value + seed}, seconds=1.))
+    return found
+
+
+def test_an_answer_says_by_how_much_and_how_sure(tmp_path):
+    text = to_markdown(STUDY, results(tmp_path, 6, lambda seed: 2. + seed),
+                       QUESTION)
+    # all six of one sign: p = 2 / 2**6, the other figure has no p-value
+    assert 'lin, top-1 +4.5 (6 seeds, p = 0.031).' in text
+    assert '**QB-Heat**: commutator not measured yet.' in text
+    assert '| random  | 6     | 22.5 ± 1.9 | not measured |' in text
+
+
+def test_no_is_an_answer(tmp_path):
+    text = to_markdown(STUDY, results(
+        tmp_path, 6, lambda seed: (-1)**seed), QUESTION)
+    assert 'lin, top-1 +0.0 (6 seeds, p = 1.000), which is not more than ' \
+        'luck.' in text
+
+
+def test_three_seeds_are_no_proof(tmp_path):
+    text = to_markdown(STUDY, results(tmp_path, 3, lambda seed: 9.), QUESTION)
+    assert 'lin, top-1 +9.0 (3 seeds: too few for a test).' in text
+
+
+def test_the_page_has_the_same_tables(tmp_path):
+    report = to_report(STUDY, results(tmp_path, 6, lambda seed: 2. + seed),
+                       QUESTION)
+    means, differences = report.tables
+    assert means.rows[1][2] == '27.0 ± 3.7'
+    assert differences.rows[0][1].startswith('+4.5 [')
+    assert '**' not in report.caption
+
+
+@pytest.mark.parametrize('text, named', [
+    (None, 'there is no file'),
+    ('ARMS = ()', 'sets no STUDY'),
+    ('from qbheat_mm.study import Study\n'
+     'from qbheat_mm.study.report import Question\n'
+     "STUDY = Study((), ())\nQUESTIONS = (Question('q', '', 'x', (), ()), )",
+     "the arm 'x'"),
+])
+def test_files_that_declare_no_study(tmp_path, text, named):
+    file = tmp_path / 'study.py'
+    if text is not None:
+        file.write_text(text)
+    with pytest.raises(UserError, match=named):
+        load_study(file)
+
+
+def test_the_shipped_study_is_whole():
+    from pathlib import Path
+    study, questions = load_study(
+        Path(__file__).parents[2] / 'tools/study/arms.py')
+    asked = {name for q in questions for name in (q.baseline, *q.arms)}
+    # each arm answers something, but for the bound of the detectors
+    assert set(study.arm_names) - asked == {'detector'}
+    for question in questions:
+        for stage, metric in question.columns:
+            if stage != 'encoder':
+                assert metric in study.probe(stage).metrics
