@@ -68,7 +68,8 @@ def to_markdown(study: Study, results: Results, question: Question) -> str:
     text = [f'## {question.title}', '', answer(question, study, found), '',
             *table(_figures(study, results, question)), '',
             *table(_differences(study, question, found)), '',
-            f'![{question.title}](evidence/{question.name}.svg)', '']
+            *([f'![{question.title}](evidence/{question.name}.svg)', '']
+              if is_measured(results, question) else ())]
     return '\n'.join(text)
 
 
@@ -83,7 +84,14 @@ def to_report(study: Study, results: Results, question: Question) -> Report:
         question.name, question.title,
         answer(question, study, found).replace('**', ''),
         tables=[Table(title, head, rows) for title, (head, *rows) in tables],
-        pictures=[question.name])
+        pictures=[question.name] if is_measured(results, question) else [])
+
+
+def is_measured(results: Results, question: Question) -> bool:
+    """Whether there is anything to draw."""
+    return any(results.values(name, *column)
+               for name in (question.baseline, *question.arms)
+               for column in question.columns)
 
 
 def answer(question: Question, study: Study, found: Sequence[Cell]) -> str:

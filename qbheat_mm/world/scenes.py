@@ -30,7 +30,7 @@ _FAR, _NEAR, _IN_FRONT = (10, 20), (2, 6), (1, 3)
 #: Things of smaller radius, in pixels, cast no shadow that one would see.
 _MIN_SHADOW = 8
 #: Standard deviation in pixels of the blur of what is far.
-_MAX_BLUR = 0.8
+_MAX_BLUR = 0.6
 #: At least so much of an object shows.
 _VISIBLE = 0.7
 #: Left, top, right, bottom in pixels; right and bottom are exclusive.

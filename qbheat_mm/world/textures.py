@@ -15,7 +15,7 @@ TILE = 256
 #: Standard deviation of a tile's values.
 DEVIATION = 64
 #: Distance of colours, in grey levels, at which surfaces are told apart.
-APART = 70
+APART = 80
 
 #: Shares of the kinds of tiles.
 _KINDS = dict(noise=0.3, brushed=0.2, stripes=0.15, checks=0.1, spots=0.1,
@@ -32,7 +32,7 @@ class TextureBank:
 
     def __init__(self, seed: int = 0, tiles: int = 160) -> None:
         rng = np.random.default_rng([seed, 0x7E47])
-        photographs = _load_photographs()
+        photographs = load_photographs()
         kinds = rng.choice(list(_KINDS), tiles, p=list(_KINDS.values()))
         self.tiles = np.stack(
             [_draw_tile(rng, kind, photographs) for kind in kinds])
@@ -66,7 +66,7 @@ class TextureBank:
 def _colours(rng: np.random.Generator,
              beside: np.ndarray | None) -> np.ndarray:
     """(3, 4): what channels of a tile become, and the mean colour."""
-    contrast = np.exp(rng.uniform(np.log(8), np.log(45))) / DEVIATION
+    contrast = np.exp(rng.uniform(np.log(8), np.log(36))) / DEVIATION
     mix = contrast * (np.eye(3) + 0.2 * rng.standard_normal((3, 3)))
     mean = _mean_colour(rng)
     while beside is not None and np.linalg.norm(mean - beside) < APART:
@@ -79,7 +79,7 @@ def _mean_colour(rng: np.random.Generator) -> np.ndarray:
     return light + 22 * rng.standard_normal(3)
 
 
-def _load_photographs() -> list[np.ndarray]:
+def load_photographs() -> list[np.ndarray]:
     """The two photographs in scikit-learn's wheel, (427, 640, 3) in RGB."""
     from sklearn.datasets import load_sample_images
     return list(load_sample_images().images)

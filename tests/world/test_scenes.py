@@ -18,7 +18,7 @@ from qbheat_mm.world.statistics import (
     luminance,
     spectral_slope,
 )
-from qbheat_mm.world.textures import _load_photographs
+from qbheat_mm.world.textures import load_photographs
 
 SIZE = 128
 
@@ -43,7 +43,7 @@ def photographs():
     """100 crops of each of the two photographs, from fine to coarse."""
     rng = np.random.default_rng(0)
     crops = []
-    for photograph in _load_photographs():
+    for photograph in load_photographs():
         for _ in range(100):
             side = int(rng.integers(SIZE, min(photograph.shape[:2])))
             top, left = (int(rng.integers(n - side + 1))

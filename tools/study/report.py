@@ -6,12 +6,12 @@ from pathlib import Path
 
 from run import ARMS, ROOT, ROWS
 
-from qbheat_mm.analysis.figures.style import in_style
+from qbheat_mm.analysis.figures.style import in_style, require_matplotlib
 from qbheat_mm.analysis.story import tell
 from qbheat_mm.launching import report_user_errors
 from qbheat_mm.study import Results
 from qbheat_mm.study.files import load_study
-from qbheat_mm.study.report import draw, to_markdown, to_report
+from qbheat_mm.study.report import draw, is_measured, to_markdown, to_report
 from qbheat_mm.study.running import machine
 
 TITLE = 'Evidence'
@@ -52,7 +52,11 @@ def write_markdown(study, results, questions, out: Path) -> None:
     text = [HEAD.format(rows=len(results.rows), machine=results.machine)]
     for question in questions:
         text.append(to_markdown(study, results, question))
-        with in_style():
+        if not is_measured(results, question):
+            continue
+        # text stays text, and equal figures give equal files
+        with in_style(), require_matplotlib().rc_context(
+                {'svg.fonttype': 'none', 'svg.hashsalt': question.name}):
             draw(study, results, question).savefig(
                 out / 'evidence' / f'{question.name}.svg',
                 metadata=dict(Date=None))
