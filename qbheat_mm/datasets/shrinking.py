@@ -1,0 +1,132 @@
+# Copyright (c) QB-Heat MM authors. All rights reserved.
+"""A copy of an image folder whose files are no larger than training needs."""
+import os
+import os.path as osp
+from collections import Counter
+from collections.abc import Iterator
+from functools import partial
+from multiprocessing.pool import Pool
+
+import cv2
+import mmcv
+
+from ..errors import UserError
+from .endings import Folder, image_endings
+from .image_file import ImageProblem, decode, read_file
+
+#: What can become of a file; whatever else comes back is a problem.
+WRITTEN, COPIED, THERE = 'shrunk', 'small already', 'there already'
+_PART = '.part'
+
+
+def plan(source: str, target: str) -> dict[str, str]:
+    """The files of ``source`` that are images, and their names in ``target``.
+
+    Returns:
+        dict[str, str]: From relative path to relative path, which ends in
+        ``.jpg``.
+
+    Raises:
+        UserError: If there is no image, one folder lies in the other, or two
+            images would get one name.
+    """
+    if not osp.isdir(source):
+        raise UserError(f"'{source}' is no folder: give that of the images")
+    inner, outer = osp.realpath(target), osp.realpath(source)
+    if osp.commonpath([inner, outer]) in (inner, outer):
+        raise UserError(f"target '{target}' must lie outside of '{source}', "
+                        'and not around it: give another folder')
+    names: dict[str, str] = {}
+    for name in Folder(source, image_endings()).images:
+        new = f'{osp.splitext(name)[0]}.jpg'
+        if new in names:
+            raise UserError(
+                f"images '{names[new]}' and '{name}' of '{source}' would both "
+                f"become '{new}': rename one")
+        names[new] = name
+    if not names:
+        raise UserError(f"'{source}' holds no image")
+    return {name: new for new, name in names.items()}
+
+
+def shrink(source: str, target: str, short_side: int, quality: int = 90,
+           processes: int = 1) -> Iterator[str]:
+    """Write every image of a folder as a JPEG file of limited size.
+
+    Files that are there already are left, so that what was killed goes on.
+    Each file is complete or absent.
+
+    Args:
+        source (str): Folder of images, at any depth.
+        target (str): Made if needed; the folders inside are kept.
+        short_side (int): Pixels of the shorter side; no image is enlarged.
+        quality (int): Of JPEG, 1 to 100. Defaults to 90.
+        processes (int): Defaults to 1.
+
+    Yields:
+        str: ``WRITTEN``, ``COPIED`` or ``THERE`` of an image, or a line that
+        names it and what is wrong with it; in no order.
+
+    Raises:
+        UserError: See :func:`plan`.
+    """
+    pairs = list(plan(source, target).items())
+    one = partial(_one, source, target, short_side, quality)
+    if processes == 1:
+        yield from map(one, pairs)
+        return
+    with Pool(processes) as pool:
+        yield from pool.imap_unordered(one, pairs, chunksize=8)
+
+
+def summary(outcomes: Counter) -> str:
+    """As "12 shrunk, 3 small already, 1 cannot be read"."""
+    bad = sum(n for what, n in outcomes.items()
+              if what not in (WRITTEN, COPIED, THERE))
+    words = [f'{outcomes[what]} {what}' for what in (WRITTEN, COPIED, THERE)
+             if outcomes[what]]
+    return ', '.join([*words, *([f'{bad} left out'] if bad else [])])
+
+
+def _one(source: str, target: str, short_side: int, quality: int,
+         names: tuple[str, str]) -> str:
+    """Shrink one file."""
+    cv2.setNumThreads(1)
+    path, new = osp.join(source, names[0]), osp.join(target, names[1])
+    if osp.exists(new):
+        return THERE
+    try:
+        content = read_file(path)
+        image = decode(content)
+    except ImageProblem as problem:
+        return f'image {path!r} {problem}'
+    ratio = short_side / min(image.shape[:2])
+    if ratio >= 1 and names[0].lower().endswith(('.jpg', '.jpeg')):
+        _write(new, content)
+        return COPIED
+    if ratio < 1:
+        height, width = (max(round(side * ratio), 1)
+                         for side in image.shape[:2])
+        image = mmcv.imresize(image, (width, height),
+                              interpolation='bicubic', backend='pillow')
+    _, content = cv2.imencode('.jpg', image,
+                              [cv2.IMWRITE_JPEG_QUALITY, quality])
+    _write(new, content.tobytes())
+    return WRITTEN
+
+
+def _write(path: str, content: bytes) -> None:
+    """Write a file so that it never lies there in part."""
+    part = f'{path}{_PART}{os.getpid()}'
+    try:
+        os.makedirs(osp.dirname(path), exist_ok=True)
+        with open(part, 'wb') as file:
+            file.write(content)
+        os.replace(part, path)
+    except OSError as error:
+        raise UserError(f"'{path}' cannot be written "
+                        f'({error.strerror or error}): give another '
+                        'folder, or make room') from error
+    finally:
+        if osp.exists(part):
+            os.remove(part)

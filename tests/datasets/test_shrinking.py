@@ -1,0 +1,104 @@
+# Copyright (c) QB-Heat MM authors. All rights reserved.
+"""Image folders made smaller."""
+from collections import Counter
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from qbheat_mm.datasets.shrinking import (
+    COPIED,
+    THERE,
+    WRITTEN,
+    shrink,
+    summary,
+)
+from qbheat_mm.errors import UserError
+
+
+@pytest.fixture
+def folder(tmp_path):
+    rng = np.random.default_rng(0)
+    shades = rng.integers(0, 255, (9, 6, 3), dtype=np.uint8)
+    large = Image.fromarray(shades).resize((200, 300), Image.BICUBIC)
+    source = tmp_path / 'in'
+    for name, image in {
+            'cat/a.jpg': large, 'cat/b.png': large.resize((30, 20)),
+            'dog/c.JPG': large.resize((40, 80)),
+            'dog/deep/d.webp': large.rotate(90, expand=True)}.items():
+        path = source / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        image.save(path, quality=95)
+    turned = Image.Exif()
+    turned[0x0112] = 6
+    large.save(source / 'dog/turned.jpg', exif=turned, quality=95)
+    (source / 'notes.txt').write_text('no image')
+    return source
+
+
+def run(folder, **kwargs):
+    target = folder.parent / 'out'
+    outcomes = Counter(shrink(str(folder), str(target), 64, **kwargs))
+    sizes = {path.relative_to(target).as_posix(): Image.open(path).size
+             for path in sorted(target.rglob('*')) if path.is_file()}
+    return outcomes, sizes
+
+
+@pytest.mark.parametrize('processes', [1, 2])
+def test_shorter_sides_and_folders(folder, processes):
+    outcomes, sizes = run(folder, processes=processes)
+    assert sizes == {
+        'cat/a.jpg': (64, 96), 'cat/b.jpg': (30, 20), 'dog/c.jpg': (40, 80),
+        'dog/deep/d.jpg': (96, 64), 'dog/turned.jpg': (96, 64)}
+    assert outcomes == {WRITTEN: 4, COPIED: 1}
+    out = folder.parent / 'out'
+    assert (out / 'dog/c.jpg').read_bytes() == (
+        folder / 'dog/c.JPG').read_bytes()
+    whole = Image.open(folder / 'cat/a.jpg').resize((64, 96), Image.BICUBIC)
+    difference = np.abs(np.asarray(whole, int)
+                        - np.asarray(Image.open(out / 'cat/a.jpg'), int))
+    assert difference.mean() < 3
+
+
+def test_what_was_killed_goes_on(folder, monkeypatch):
+    """Nothing is done twice, and no file is left in part."""
+    outcomes, sizes = run(folder)
+    out = folder.parent / 'out'
+    (out / 'cat/a.jpg').unlink()
+    written = {path: path.stat().st_mtime_ns for path in out.rglob('*.jpg')}
+    assert run(folder)[0] == {WRITTEN: 1, THERE: 4}
+    assert all(path.stat().st_mtime_ns == t for path, t in written.items())
+
+    (out / 'cat/a.jpg').unlink()
+    monkeypatch.setattr('os.replace', lambda *args: (_ for _ in ()).throw(
+        OSError(28, 'No space left on device')))
+    with pytest.raises(UserError, match='No space left on device'):
+        run(folder)
+    assert sorted(out.rglob('*.*')) == sorted(written)
+
+
+def test_a_file_that_is_damaged_is_named_and_left_out(folder):
+    path = folder / 'cat/a.jpg'
+    path.write_bytes(path.read_bytes()[:2000])
+    outcomes, sizes = run(folder)
+    line, = (what for what in outcomes if what.startswith('image '))
+    assert str(path) in line and 'cat/a.jpg' not in sizes
+    assert summary(outcomes) == '3 shrunk, 1 small already, 1 left out'
+
+
+@pytest.mark.parametrize('break_it, message', [
+    (lambda f: Image.new('RGB', (9, 9)).save(f / 'cat/a.png'),
+     "'cat/a.jpg' and 'cat/a.png' .* would both become"),
+    (lambda f: f.rename(f.parent / 'elsewhere'), 'is no folder'),
+    (lambda f: [p.unlink() for p in f.rglob('*.*') if p.is_file()],
+     'holds no image')])
+def test_what_cannot_be_shrunk(folder, break_it, message):
+    break_it(folder)
+    with pytest.raises(UserError, match=message):
+        run(folder)
+
+
+@pytest.mark.parametrize('target', ['.', 'smaller', '..'])
+def test_a_target_among_the_images(folder, target):
+    with pytest.raises(UserError, match='must lie outside'):
+        list(shrink(str(folder), str(folder / target), 64))

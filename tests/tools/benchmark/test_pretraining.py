@@ -1,0 +1,62 @@
+# Copyright (c) QB-Heat MM authors. All rights reserved.
+"""What the measurements of pre-training and of its input report."""
+import re
+import runpy
+import sys
+
+import pytest
+import torch
+
+from ..conftest import ROOT
+
+TOOLS = ROOT / 'tools/benchmark'
+
+
+@pytest.fixture(autouse=True)
+def one_thread():
+    torch.set_num_threads(1)
+
+
+def report(monkeypatch, capsys, tool, *args):
+    monkeypatch.setattr(sys, 'argv', [tool, *args])
+    runpy.run_path(str(TOOLS / tool), run_name='__main__')
+    return capsys.readouterr().out.splitlines()
+
+
+def test_a_step_stands_beside_maes_and_the_limit(monkeypatch, capsys):
+    lines = report(
+        monkeypatch, capsys, 'pretraining.py', '--config',
+        str(ROOT / 'configs/demo/qbheat_mf-demo_pretrain.py'), '--size',
+        '64', '--batch-size', '2', '--threads', '1', '--repeats', '1',
+        '--device', 'cpu')[-4:]
+    assert 'batch 2, 64x64, fp32' in lines[0]
+    assert re.match(r'limit: \d+ GFLOP/s', lines[1])
+    assert lines[2].startswith('qbheat_mf-demo_pretrain')
+    assert lines[2].endswith('ours is 1.00 times as fast')
+    # MAE's decoder and the encoder of a quarter of 16 patches: 12 D^2 of
+    # each block and position, twice for the additions, thrice for gradients.
+    blocks = 8 * 17 * 12 * 512**2 + 12 * 5 * 12 * 384**2
+    flops = float(re.search(r'([\d.]+) GFLOP an image', lines[3])[1])
+    assert flops == pytest.approx(6 * blocks / 1e9, rel=0.1)
+
+
+def test_a_pipeline_stands_beside_mmpretrains(monkeypatch, capsys):
+    lines = report(monkeypatch, capsys, 'input.py', '--images', '2',
+                   '--size', '96', '64', '--repeats', '1')[-4:]
+    assert lines[0].startswith('2 JPEG files, the first 96x64')
+    names, ratios = zip(*(
+        (line[:15].strip(), float(re.search(r'([\d.]+) of', line)[1]))
+        for line in lines[1:]))
+    assert names == ('ours', 'mmpretrain', 'decoding alone')
+    assert ratios[1] == 1 and min(ratios) > 0
+
+
+def test_mmpretrains_transforms_stand_for_ours():
+    tool = runpy.run_path(str(TOOLS / 'input.py'))
+    steps = tool['read_config'](tool['CONFIG']).train_dataloader.dataset
+    theirs = [tool['of_mmpretrain'](step) for step in steps.pipeline]
+    assert theirs[0] == dict(type='LoadImageFromFile')
+    assert theirs[1] == dict(
+        type='RandomResizedCrop', backend='pillow', interpolation='bicubic',
+        scale=256, crop_ratio_range=(0.2, 1.0))
+    assert theirs[2:] == list(steps.pipeline[2:])

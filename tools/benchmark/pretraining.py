@@ -1,0 +1,153 @@
+# Copyright (c) QB-Heat MM authors. All rights reserved.
+"""Time steps of pre-training beside MAE and the machine's matrix product.
+
+Forward, backward and optimizer of a QB-Heat configuration and of
+mmpretrain's MAE with ViT-S/16 are timed in turn in one process, on random
+images. The share of the limit is the floating-point operations of the step
+(counted by torch, matrix products and convolutions only) over its time,
+beside the rate of the best of some matrix products measured in the same run.
+"""
+import argparse
+import contextlib
+import statistics
+from collections.abc import Callable
+from pathlib import Path
+
+import torch
+from mmengine.utils.dl_utils import collect_env
+from mmpretrain.registry import MODELS
+from torch import Tensor, nn
+from torch.utils.flop_counter import FlopCounterMode
+
+import qbheat_mm.models  # noqa: F401
+from qbheat_mm.launching import (
+    count,
+    device,
+    read_config,
+    report_user_errors,
+)
+from qbheat_mm.utils import time_in_turn
+
+CONFIG = (Path(__file__).resolve().parents[2] / 'configs/qbheat' /
+          'qbheat_mf-285m_8xb128-amp-coslr-100e_in1k.py')
+# (M, K, N) of the matrix products of transformer blocks of width 512.
+PRODUCTS = ((4096, 512, 2048), (4096, 2048, 512), (2048, 2048, 2048),
+            (4096, 4096, 4096))
+PRECISIONS = dict(fp32=None, bf16=torch.bfloat16, fp16=torch.float16)
+
+
+def parse_args() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument('--config', default=str(CONFIG), help='of QB-Heat')
+    parser.add_argument('--batch-size', type=count, default=16)
+    parser.add_argument('--size', type=count, default=256)
+    parser.add_argument('--threads', type=count, default=2)
+    parser.add_argument('--repeats', type=count, default=5)
+    parser.add_argument('--precision', choices=PRECISIONS, default='fp32')
+    parser.add_argument('--compile', action='store_true')
+    parser.add_argument(
+        '--device', type=device,
+        default='cuda' if torch.cuda.is_available() else 'cpu')
+    return parser.parse_args()
+
+
+def mae(size: int) -> dict:
+    """ViT-S/16 with MAE's decoder, as mmpretrain's recipe of ViT-B."""
+    patches = (size // 16)**2
+    return dict(
+        type='MAE',
+        backbone=dict(type='MAEViT', arch='deit-small', patch_size=16,
+                      mask_ratio=0.75, img_size=size),
+        neck=dict(type='MAEPretrainDecoder', patch_size=16, in_chans=3,
+                  embed_dim=384, decoder_embed_dim=512, decoder_depth=8,
+                  decoder_num_heads=16, mlp_ratio=4., num_patches=patches),
+        head=dict(type='MAEPretrainHead', norm_pix=True, patch_size=16,
+                  loss=dict(type='PixelReconstructionLoss', criterion='L2')))
+
+
+def make_step(model: nn.Module, images: Tensor,
+              args: argparse.Namespace) -> Callable[[], None]:
+    """One step of training, as mmengine takes it."""
+    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-6, fused=True)
+    dtype = PRECISIONS[args.precision]
+    scaler = torch.amp.GradScaler(enabled=args.precision == 'fp16')
+    run = torch.compile(model) if args.compile else model
+    kind = torch.device(args.device).type
+
+    def step() -> None:
+        with torch.autocast(kind, dtype) if dtype else (
+                contextlib.nullcontext()):
+            loss = run(images, None, mode='loss')['loss']
+        optimizer.zero_grad()
+        scaler.scale(loss).backward()
+        scaler.step(optimizer)
+        scaler.update()
+
+    return step
+
+
+def operations(step: Callable[[], None]) -> int:
+    """Floating-point operations of a step; a multiplication and an addition
+    are two."""
+    with FlopCounterMode(display=False) as counter:
+        step()
+    return counter.get_total_flops()
+
+
+def products(args: argparse.Namespace) -> dict[str, Callable[[], None]]:
+    """Matrix products, of which each counts 2 M K N operations."""
+    dtype = PRECISIONS[args.precision] or torch.float32
+    steps = {}
+    for m, k, n in PRODUCTS:
+        left, right = (torch.randn(shape, device=args.device, dtype=dtype)
+                       for shape in ((m, k), (k, n)))
+        steps[f'{m}x{k}x{n}'] = lambda a=left, b=right: a @ b
+    return steps
+
+
+def best_rate(args: argparse.Namespace) -> tuple[str, float]:
+    """The quickest product and its operations a second."""
+    times = time_in_turn(products(args), 10, args.device)
+    rates = {f'{m}x{k}x{n}': 2 * m * k * n / statistics.median(
+        times[f'{m}x{k}x{n}']) for m, k, n in PRODUCTS}
+    best = max(rates, key=rates.get)
+    return best, rates[best]
+
+
+def main() -> None:
+    args = parse_args()
+    torch.manual_seed(0)
+    torch.set_num_threads(args.threads)
+    images = torch.randn(args.batch_size, 3, args.size, args.size,
+                         device=args.device)
+    models = {Path(args.config).stem.split('_8x')[0]:
+              read_config(args.config).model, 'MAE ViT-S/16': mae(args.size)}
+    models = {name: MODELS.build(cfg).train().to(args.device)
+              for name, cfg in models.items()}
+    eager = argparse.Namespace(**{**vars(args), 'compile': False})
+    work = {name: operations(make_step(model, images, eager))
+            for name, model in models.items()}
+    times = time_in_turn(
+        {name: make_step(model, images, args)
+         for name, model in models.items()}, args.repeats, args.device)
+    shape, limit = best_rate(args)
+
+    print(f'torch {torch.__version__}, {args.device}, {args.threads} threads, '
+          f'batch {args.batch_size}, {args.size}x{args.size}, '
+          f'{args.precision}{", compiled" if args.compile else ""}, median of '
+          f'{args.repeats}, {collect_env().get("GPU 0", "no GPU")}')
+    print(f'limit: {limit / 1e9:.0f} GFLOP/s by the matrix product {shape}')
+    rates = {name: args.batch_size / statistics.median(t)
+             for name, t in times.items()}
+    first = next(iter(rates.values()))
+    for name, rate in rates.items():
+        each = work[name] / args.batch_size
+        print(f'{name:<18}{rate:9.2f} images/s, {each / 1e9:6.1f} GFLOP an '
+              f'image, {each * rate / limit:5.0%} of the limit, ours is '
+              f'{first / rate:.2f} times as fast')
+
+
+if __name__ == '__main__':
+    report_user_errors(main)
