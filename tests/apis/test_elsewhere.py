@@ -6,6 +6,7 @@ import re
 import shutil
 import subprocess
 import sys
+import zipfile
 from pathlib import Path
 
 import numpy as np
@@ -51,9 +52,12 @@ def installed(tmp_path_factory):
         shutil.copy(ROOT / name, tree)
     run([sys.executable, '-c', BUILD, root], tree)
     wheel, = root.glob('*.whl')
-    run([sys.executable, '-m', 'pip', 'install', '--quiet', '--no-deps',
-         '--no-index', '--no-compile', '--target', root / 'site', wheel],
-        root)
+    if importlib.util.find_spec('pip') is None:  # as uv makes environments
+        zipfile.ZipFile(wheel).extractall(root / 'site')
+    else:
+        run([sys.executable, '-m', 'pip', 'install', '--quiet', '--no-deps',
+             '--no-index', '--no-compile', '--target', root / 'site', wheel],
+            root)
     return root / 'site'
 
 
