@@ -98,9 +98,10 @@ def main() -> None:
         print(f'{written.tensors} tensors written to {args.out}; {checked}')
     else:
         written = export_network(
-            cfg, args.checkpoint, args.out, args.format, args.part,
-            args.size and tuple(args.size), args.with_preprocessing,
-            args.out_indices and tuple(args.out_indices))
+            cfg, args.checkpoint, args.out, part=args.part,
+            size=args.size and tuple(args.size),
+            preprocessing=args.with_preprocessing,
+            out_indices=args.out_indices and tuple(args.out_indices))
         print(f'{written.kind} written to {args.out}: '
               f'{", ".join(written.facts["inputs"])} -> '
               f'{", ".join(written.facts["outputs"])}\n'

@@ -9,6 +9,7 @@ import numpy as np
 import torch
 from mmengine.config import Config
 from torch import Tensor
+from torch.export import ExportedProgram
 
 from ..engine.origin import Pixels
 from ..errors import UserError
@@ -27,9 +28,7 @@ from .graphs import (
 from .out_file import whole_file
 from .running import Exported
 from .source import Source, read_encoder, read_model
-from .writing import require_packages, trace, write_onnx, write_pt2
-
-PARTS = ('model', 'encoder')
+from .writing import WRITERS, require_packages, trace
 
 
 class ExportedFile(NamedTuple):
@@ -50,24 +49,44 @@ class ExportedFile(NamedTuple):
     compared: list[str]
 
 
-def export_network(cfg: Config,
-                   checkpoint: str,
-                   out: str,
-                   kind: str,
-                   part: str = 'model',
-                   size: tuple[int, int] | None = None,
-                   preprocessing: bool = False,
-                   out_indices: tuple[int, ...] | None = None
-                   ) -> ExportedFile:
-    """Export a network, run the file, and compare it with PyTorch.
+@dataclasses.dataclass(frozen=True)
+class Traced:
+    """A network that can be written in every format.
+
+    Attributes:
+        graph (Graph): With the original.
+        program (ExportedProgram): Of torch.export.
+        source (Source): Where it comes from.
+        size (tuple[int, int], optional): The only size of its images.
+    """
+    graph: Graph
+    program: ExportedProgram
+    source: Source
+    size: tuple[int, int] | None
+
+    def facts(self) -> dict:
+        """What a file says about itself."""
+        graph, source = self.graph, self.source
+        return dict(
+            kind=graph.kind, inputs=graph.inputs, outputs=graph.outputs,
+            pictures=graph.pictures, size=self.size,
+            least_side=graph.stride + 1, classes=source.classes,
+            **source.facts())
+
+
+def trace_network(cfg: Config,
+                  checkpoint: str,
+                  part: str = 'model',
+                  size: tuple[int, int] | None = None,
+                  preprocessing: bool = False,
+                  out_indices: tuple[int, ...] | None = None) -> Traced:
+    """Trace a trained network as a function of tensors.
 
     Args:
         cfg (Config): Its configuration: pre-training (of which the encoder
             is exported), classification, MF-Dec, or a detector with anchors,
             as RetinaNet.
         checkpoint (str): Its checkpoint, file or URL.
-        out (str): The file to write.
-        kind (str): ``'pt2'`` or ``'onnx'``.
         part (str): ``'model'``, or ``'encoder'`` for ``model.backbone``
             alone. Defaults to 'model'.
         size (tuple[int, int], optional): Height and width of all images.
@@ -80,27 +99,55 @@ def export_network(cfg: Config,
 
     Raises:
         FileNotFoundError: If there is no such checkpoint.
-        UserError: If it does not fit; if the network cannot be exported; if
-            the file computes something else.
+        UserError: If it does not fit, or the network cannot be exported.
     """
-    require_packages(kind)
     graph, source = make_graph(cfg, checkpoint, part, out_indices)
     if preprocessing:
         graph = with_preprocessing(graph, source)
     if size is not None and min(size) <= graph.stride:
         raise UserError(f'--size {size[0]} {size[1]}: this {graph.kind} needs '
                         f'more than {graph.stride} pixels on each side')
-    facts = dict(
-        kind=graph.kind, inputs=graph.inputs, outputs=graph.outputs,
-        pictures=graph.pictures, size=size, least_side=graph.stride + 1,
-        classes=source.classes, **source.facts())
-    program = trace(graph, size)
-    write = dict(pt2=write_pt2, onnx=write_onnx)[kind]
-    with whole_file(out) as part_file:
-        write(graph, program, facts, part_file)
-        difference, compared = compare(
-            Exported(part_file), graph, source.pixels, size)
-    return ExportedFile(out, graph.kind, facts, difference, compared)
+    return Traced(graph, trace(graph, size), source, size)
+
+
+def write_network(traced: Traced, out: str) -> ExportedFile:
+    """Write a traced network, run the file, and compare it with PyTorch.
+
+    Args:
+        traced (Traced): The network.
+        out (str): The file, ``.pt2`` or ``.onnx``.
+
+    Raises:
+        UserError: If the network cannot be written so; if the file computes
+            something else, and then none is left.
+    """
+    kind = _format_of(out)
+    facts = traced.facts()
+    with whole_file(out) as part:
+        WRITERS[kind](traced.graph, traced.program, facts, part)
+        difference, compared = compare(Exported(part), traced)
+    return ExportedFile(out, traced.graph.kind, facts, difference, compared)
+
+
+def export_network(cfg: Config, checkpoint: str, out: str,
+                   **options) -> ExportedFile:
+    """Export a network: :func:`trace_network`, then :func:`write_network`."""
+    _format_of(out)  # before time is spent
+    return write_network(trace_network(cfg, checkpoint, **options), out)
+
+
+def _format_of(out: str) -> str:
+    """The format that a file's name asks for.
+
+    Raises:
+        UserError: If there is none such, or what it needs is missing.
+    """
+    kind = out.rpartition('.')[2]
+    if kind not in WRITERS:
+        raise UserError(f"'{out}' must end in .{' or .'.join(WRITERS)}, the "
+                        'formats of networks')
+    require_packages(kind)
+    return kind
 
 
 def make_graph(cfg: Config, checkpoint: str, part: str,
@@ -113,11 +160,7 @@ def make_graph(cfg: Config, checkpoint: str, part: str,
     kind = str(cfg.get('model', {}).get('type')).split('.')[-1]
     detector = toolbox(cfg) == 'mmdet'
     if part == 'encoder' or not detector and kind != 'ImageClassifier':
-        changes = {}
-        backbone = str(cfg.model.get('backbone', {}).get('type'))
-        if out_indices is not None or backbone.endswith('MobileFormer'):
-            changes['out_indices'] = tuple(out_indices or (-2, -1))
-        source = read_encoder(checkpoint, cfg, **changes)
+        source = read_encoder(checkpoint, cfg, out_indices)
         return encoder_graph(source), source
     if out_indices is not None:
         raise UserError(f'--out-indices {" ".join(map(str, out_indices))} is '
@@ -148,15 +191,8 @@ def with_preprocessing(graph: Graph, source: Source) -> Graph:
         pictures=True)
 
 
-def compare(exported: Exported, graph: Graph, pixels: Pixels | None,
-            size: tuple[int, int] | None) -> tuple[float, list[str]]:
+def compare(exported: Exported, traced: Traced) -> tuple[float, list[str]]:
     """Compare an exported network with the original.
-
-    Args:
-        exported (Exported): From the file.
-        graph (Graph): With the original.
-        pixels (Pixels, optional): Of the original's input.
-        size (tuple[int, int], optional): The only size of its images.
 
     Returns:
         tuple[float, list[str]]: The largest difference, and the batches
@@ -165,12 +201,13 @@ def compare(exported: Exported, graph: Graph, pixels: Pixels | None,
     Raises:
         UserError: If it is larger than :data:`TOLERANCE`.
     """
-    worst, compared = 0., []
+    graph, worst, compared = traced.graph, 0., []
     for number in BATCHES:
-        for sides in compared_sizes(graph, size):
+        for sides in compared_sizes(graph, traced.size):
             inputs = example_inputs(graph, number, sides, seed=number)
             with torch.no_grad():
-                wanted = graph.reference(**_normalized(inputs, graph, pixels))
+                wanted = graph.reference(
+                    **_normalized(inputs, graph, traced.source.pixels))
             found = {name: torch.from_numpy(array)
                      for name, array in exported(**inputs).items()}
             difference, name = largest_difference(found, wanted)

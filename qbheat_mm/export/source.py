@@ -11,15 +11,16 @@ from mmengine.config import Config, ConfigDict
 from mmengine.registry import MODELS, DefaultScope
 from torch import nn
 
+from ..apis import load_encoder
 from ..compat import load_checkpoint
-from ..config_text import find_obstacle, read_settings
-from ..engine import PretrainedEncoder
 from ..engine.matching import compare
 from ..engine.origin import (
     Pixels,
     describe_backbone,
+    find_settings,
     pixels_of,
     require_pixels,
+    settings_of,
     trained_pixels,
 )
 from ..engine.weights import named_weights, require_possible
@@ -73,42 +74,30 @@ def pixel_facts(pixels: Pixels | None) -> dict[str, str]:
 
 def read_encoder(checkpoint: str,
                  cfg: Config | None = None,
-                 **changes: Any) -> Source:
-    """Build the encoder of a checkpoint and load all of its weights.
+                 out_indices: tuple[int, ...] | None = None) -> Source:
+    """The encoder of a checkpoint, and the settings that build it.
 
     Args:
         checkpoint (str): File or URL: pre-training, probing, classification,
             detection, or an encoder's safetensors.
         cfg (Config, optional): Its configuration. Defaults to None: the one
             inside the checkpoint, which is parsed and never run.
-        changes (Any): Settings of the backbone that replace those, as
-            ``out_indices``.
+        out_indices (tuple[int, ...], optional): See :func:`load_encoder`.
 
     Raises:
         FileNotFoundError: If there is no such file.
         UserError: If the checkpoint does not say what it holds, does not
             fit, is refused or damaged.
     """
-    content = load_checkpoint(checkpoint, map_location='cpu')
-    settings = cfg if cfg is not None else _settings_inside(content)
-    model = settings.get('model') or {}
-    if not isinstance(model.get('backbone'), Mapping):
-        raise UserError(
-            f"checkpoint '{checkpoint}' does not say which encoder it holds: "
-            'give its configuration as well' if cfg is None else
-            'the configuration has no model.backbone')
-    backbone = {name: value
-                for name, value in _plain(model['backbone']).items()
-                if name not in _OF_TRAINING} | changes
-    encoder = _build(backbone, settings, checkpoint)
-    PretrainedEncoder(checkpoint)(encoder)
-    pixels = _pixels(settings)
-    require_pixels(encoder.pretrained_pixels, pixels, checkpoint,
-                   'give the configuration that it was trained with')
-    encoder.eval()  # which does not return a ResNet
+    encoder = load_encoder(checkpoint, cfg, out_indices)
+    settings = cfg.to_dict() if cfg is not None else settings_of(
+        load_checkpoint(checkpoint, map_location='cpu'))
+    backbone = next(find_settings(settings, 'backbone'))
     return Source(
-        encoder, backbone, pixels or encoder.pretrained_pixels,
-        checkpoint, digest=_digest(checkpoint))
+        encoder.backbone,
+        {name: value for name, value in _plain(backbone).items()
+         if name not in _OF_TRAINING},
+        encoder.pixels, checkpoint, digest=_digest(checkpoint))
 
 
 def read_model(cfg: Config, checkpoint: str) -> Source:
@@ -150,48 +139,8 @@ def read_model(cfg: Config, checkpoint: str) -> Source:
                   _digest(checkpoint))
 
 
-def _build(backbone: dict, settings: Mapping, checkpoint: str) -> nn.Module:
-    """Build an encoder without weights.
-
-    Raises:
-        UserError: If its settings, which a file may hold, build none.
-    """
-    obstacle = find_obstacle(f'backbone = {backbone!r}')
-    if obstacle or not isinstance(backbone.get('type'), str):
-        raise UserError(
-            f"the encoder of checkpoint '{checkpoint}' is not built: "
-            f'{obstacle or "its settings have no type"}; give its '
-            'configuration as well')
-    try:
-        with DefaultScope.overwrite_default_scope(_scope(settings)):
-            return MODELS.build(dict(backbone))
-    except UserError:
-        raise
-    # The parts of the toolboxes raise anything for settings that do not fit.
-    except Exception as error:
-        reason = ' '.join(str(error).split())[:200]
-        raise UserError(
-            f"the encoder of checkpoint '{checkpoint}' cannot be built: "
-            f'{type(error).__name__}: {reason}') from error
-
-
-def _settings_inside(content: Mapping) -> dict:
-    """The configuration in a checkpoint, as far as it is plain."""
-    meta = content.get('meta')
-    if not isinstance(meta, Mapping):
-        return {}
-    return read_settings(meta.get('refused_cfg', meta.get('cfg')))
-
-
 def _scope(settings: Mapping) -> str:
     return toolbox(settings) or 'mmpretrain'
-
-
-def _pixels(settings: Mapping) -> Pixels | None:
-    """The pixels that a configuration gives, mmpretrain's and mmdet's."""
-    return trained_pixels(dict(meta=dict(cfg='\n'.join(
-        f'{name} = {_plain(settings[name])!r}'
-        for name in ('model', 'data_preprocessor') if settings.get(name)))))
 
 
 def _plain(settings: Any) -> Any:

@@ -18,8 +18,7 @@ from .graphs import IMAGES, Graph
 FACTS = 'qbheat_mm.json'
 #: The ONNX operators that torch's exporter writes without converting.
 OPSET = 18
-_NEEDED = dict(pt2=(), onnx=('onnx', 'onnxscript', 'onnxruntime'))
-FORMATS = tuple(_NEEDED)
+_NEEDED = dict(onnx=('onnx', 'onnxscript', 'onnxruntime'))
 
 
 def require_packages(kind: str) -> None:
@@ -28,7 +27,7 @@ def require_packages(kind: str) -> None:
     Raises:
         UserError: Naming what is missing.
     """
-    missing = [name for name in _NEEDED[kind]
+    missing = [name for name in _NEEDED.get(kind, ())
                if importlib.util.find_spec(name) is None]
     if missing:
         raise UserError(
@@ -51,6 +50,12 @@ def dynamic_shapes(graph: Graph, size: tuple[int, int] | None) -> dict:
             for name in graph.inputs}
 
 
+def _side_names(graph: Graph, size: tuple[int, int] | None) -> dict:
+    """The same in names alone, as the exporter of ONNX wants them."""
+    return {name: {place: dim.__name__ for place, dim in dims.items()}
+            for name, dims in dynamic_shapes(graph, size).items()}
+
+
 def trace(graph: Graph, size: tuple[int, int] | None) -> ExportedProgram:
     """Let torch.export trace a graph.
 
@@ -65,7 +70,7 @@ def trace(graph: Graph, size: tuple[int, int] | None) -> ExportedProgram:
     # No two sides alike: torch might take them for one.
     traced = size or (3 * graph.stride // 2 + 8, 2 * graph.stride + 7)
     example = tuple(example_inputs(graph, 2, traced).values())
-    with torch.no_grad(), _quiet():
+    with torch.no_grad(), quiet():
         try:
             return torch.export.export(
                 graph.module, example, strict=False,
@@ -85,7 +90,7 @@ def write_pt2(graph: Graph, program: ExportedProgram, facts: Mapping,
         facts (Mapping): What the file says about itself.
         path (str): The file, ``.pt2``.
     """
-    with _quiet():
+    with quiet():
         torch.export.save(
             program, path, extra_files={FACTS: json.dumps(facts)})
 
@@ -104,11 +109,12 @@ def write_onnx(graph: Graph, program: ExportedProgram, facts: Mapping,
         UserError: If an operator cannot be written in ONNX, with the reason.
     """
     import onnx
-    with _quiet():
+    with quiet():
         try:
             written = torch.onnx.export(
                 program, input_names=list(graph.inputs),
                 output_names=list(graph.outputs), opset_version=OPSET,
+                dynamic_shapes=_side_names(graph, facts['size']),
                 dynamo=True, external_data=False, verbose=False)
         # As in `trace`.
         except Exception as error:
@@ -118,20 +124,26 @@ def write_onnx(graph: Graph, program: ExportedProgram, facts: Mapping,
     onnx.checker.check_model(path, full_check=True)
 
 
+#: By the endings of files.
+WRITERS = dict(pt2=write_pt2, onnx=write_onnx)
+
+
 def _refusal(graph: Graph, size: tuple[int, int] | None,
              error: Exception) -> str:
     """One line for a network that cannot be exported."""
     reason = ' '.join(str(error).split())[:300]
-    ways = ['its encoder alone (--part encoder)']
+    ways = []
+    if graph.kind != 'encoder':
+        ways.append('its encoder alone (--part encoder)')
     if size is None:
         ways.append('a fixed size of the images (--size HEIGHT WIDTH)')
-    return (f'this {graph.kind} cannot be exported: '
-            f'{type(error).__name__}: {reason}; what may go: '
-            f'{", or ".join(ways)}')
+    ways = f'; what may go: {", or ".join(ways)}' if ways else ''
+    return (f'this {graph.kind} cannot be exported: {type(error).__name__}: '
+            f'{reason}{ways}')
 
 
 @contextmanager
-def _quiet() -> Iterator[None]:
+def quiet() -> Iterator[None]:
     """Keep to ourselves what torch's exporters say about their own parts."""
     loggers = [logging.getLogger(name) for name in (
         'torch.onnx', 'torch.export', 'onnxscript', 'onnx_ir')]

@@ -13,8 +13,8 @@ import qbheat_mm  # noqa: F401
 #: A Mobile-Former of four stages that costs nothing.
 ARCH = dict(
     stem=8, tokens=(3, 16), conv=32,
-    stages=[[('lite', 8, 8)], [('lite-down', 16, 8)], [('mf-down', 16, 16)],
-            [('mf-down', 32, 16), ('mf', 32, 16)]])
+    stages=[[('lite', 8, 8)], [('lite-down', 16, 8)], [('lite-down', 16, 16)],
+            [('mf-down', 32, 16)]])
 MOBILE_FORMER = dict(type='MobileFormer', arch=ARCH)
 PIXELS = dict(mean=[120., 110., 100.], std=[60., 50., 55.], to_rgb=True)
 
@@ -74,6 +74,44 @@ def write_run(folder, model, scope='mmpretrain', **meta):
     return cfg, str(folder / 'config.py'), str(file), network
 
 
+TINY_RESNET = dict(type='mmpretrain.ResNet', depth=18, base_channels=4,
+                   stem_channels=4)
+CLASSIFIER = dict(
+    type='ImageClassifier',
+    data_preprocessor=dict(type='ClsDataPreprocessor', **PIXELS),
+    backbone=dict(MOBILE_FORMER, out_indices=(4, 5), frozen_stages=5),
+    neck=dict(type='TransformerProbe', in_channels=32, token_dims=16,
+              embed_dims=16, num_heads=2),
+    head=dict(type='LinearClsHead', num_classes=5, in_channels=16))
+DETECTOR = dict(
+    data_preprocessor=dict(
+        type='DetDataPreprocessor', mean=PIXELS['mean'], std=PIXELS['std'],
+        bgr_to_rgb=True, pad_size_divisor=1))
+MF_DEC = dict(
+    DETECTOR, type='MobileFormerDETR',
+    # Small to trace: the encoder is exported by itself.
+    backbone=dict(TINY_RESNET, out_indices=(1, 2)),
+    in_channels=(8, 16), depths=(0, 1, 0), num_queries=7, embed_dims=16,
+    num_heads=2, mobile_mlp_dims=16, former_mlp_dims=16,
+    bbox_head=dict(
+        type='DETRHead', num_classes=3, embed_dims=16,
+        loss_cls=dict(type='CrossEntropyLoss', bg_cls_weight=0.1,
+                      use_sigmoid=False, loss_weight=1., class_weight=1.)))
+RETINANET = dict(
+    DETECTOR, type='RetinaNet',
+    backbone=dict(TINY_RESNET, out_indices=(2, 3)),
+    neck=dict(type='FPN', in_channels=[16, 32], out_channels=8, num_outs=2),
+    bbox_head=dict(
+        type='RetinaHead', num_classes=3, in_channels=8, feat_channels=8,
+        stacked_convs=1,
+        anchor_generator=dict(
+            type='AnchorGenerator', octave_base_scale=2, scales_per_octave=1,
+            ratios=[0.5, 1.], strides=[16, 32]),
+        bbox_coder=dict(type='DeltaXYWHBBoxCoder')),
+    test_cfg=dict(nms_pre=20, min_bbox_size=0, score_thr=0.05,
+                  nms=dict(type='nms', iou_threshold=0.5), max_per_img=10))
+
+
 @pytest.fixture(scope='session')
 def pretrained(tmp_path_factory):
     """A run of pre-training."""
@@ -84,13 +122,22 @@ def pretrained(tmp_path_factory):
 @pytest.fixture(scope='session')
 def classifier(tmp_path_factory):
     """A run of `tran-1`."""
-    backbone = dict(MOBILE_FORMER, out_indices=(4, 5), frozen_stages=5)
     return write_run(
-        tmp_path_factory.mktemp('classifier'),
-        dict(type='ImageClassifier',
-             data_preprocessor=dict(type='ClsDataPreprocessor', **PIXELS),
-             backbone=backbone,
-             neck=dict(type='TransformerProbe', in_channels=32, token_dims=16,
-                       embed_dims=16, num_heads=2),
-             head=dict(type='LinearClsHead', num_classes=5, in_channels=16)),
+        tmp_path_factory.mktemp('classifier'), CLASSIFIER,
         dataset_meta=dict(classes=['a', 'b', 'c', 'd', 'e']))
+
+
+@pytest.fixture(scope='session')
+def mf_dec(tmp_path_factory):
+    """A run of MF-Dec."""
+    pytest.importorskip('mmdet')
+    import qbheat_mm.detection  # noqa: F401
+    return write_run(tmp_path_factory.mktemp('mf_dec'), MF_DEC, 'mmdet')
+
+
+@pytest.fixture(scope='session')
+def retinanet(tmp_path_factory):
+    """A run of RetinaNet."""
+    pytest.importorskip('mmdet')
+    import qbheat_mm.detection  # noqa: F401
+    return write_run(tmp_path_factory.mktemp('retinanet'), RETINANET, 'mmdet')

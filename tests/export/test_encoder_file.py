@@ -88,7 +88,7 @@ def test_a_file_that_says_nothing_is_asked_for_its_configuration(
     from safetensors.torch import save_file
     file = tmp_path / 'bare.safetensors'
     save_file(pretrained[3].backbone.state_dict(), file)
-    with pytest.raises(UserError, match='give its configuration'):
+    with pytest.raises(UserError, match='give the configuration'):
         export_encoder(str(file), str(tmp_path / 'a.safetensors'))
     export_encoder(str(file), str(tmp_path / 'a.safetensors'), pretrained[0])
 

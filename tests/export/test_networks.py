@@ -1,0 +1,317 @@
+# Copyright (c) QB-Heat MM authors. All rights reserved.
+"""Networks as programs of torch.export and as ONNX, run where they go."""
+import dataclasses
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from qbheat_mm.errors import UserError
+from qbheat_mm.export import Exported, trace_network, write_network
+
+NETWORKS = ('pretrained', 'classifier', 'mf_dec')
+FROM_PICTURES = ('classifier', 'mf_dec')
+#: What each process may not import, as if it were not installed.
+TOOLBOXES = ('mmengine', 'mmcv', 'mmpretrain', 'mmdet', 'qbheat_mm',
+             'torchvision')
+WITH_TORCH = """
+import sys
+sys.modules.update(dict.fromkeys({blocked!r}))
+import torch
+for name in {names!r}:
+    program = torch.export.load(f'{{name}}.pt2').module()
+    inputs = torch.load(f'{{name}}.inputs')
+    with torch.no_grad():
+        torch.save(program(*inputs.values()), f'{{name}}.pt2.outputs')
+"""
+WITH_ONNX = """
+import sys
+sys.modules.update(dict.fromkeys({blocked!r}))
+import numpy as np, onnxruntime
+for name in {names!r}:
+    session = onnxruntime.InferenceSession(f'{{name}}.onnx')
+    names = [output.name for output in session.get_outputs()]
+    outputs = session.run(names, dict(np.load(f'{{name}}.npz')))
+    np.savez(f'{{name}}.onnx.outputs.npz', **dict(zip(names, outputs)))
+"""
+
+
+ROOT = Path(__file__).parents[2]
+SIZES = [[67, 93], [41, 80]]  # of the images of a batch
+
+
+@pytest.fixture(scope='session')
+def traced(request):
+    """A function that traces a network once."""
+    done = {}
+
+    def trace(name):
+        if name not in done:
+            cfg, _, checkpoint, _ = request.getfixturevalue(name)
+            done[name] = trace_network(
+                cfg, checkpoint, preprocessing=name in FROM_PICTURES)
+        return done[name]
+
+    return trace
+
+
+@pytest.fixture(scope='session')
+def export(traced, tmp_path_factory):
+    """A function that writes a network in a format once."""
+    folder = tmp_path_factory.mktemp('exports')
+    done = {}
+
+    def write(name, ending):
+        if ending == 'onnx':
+            for package in ('onnx', 'onnxruntime', 'onnxscript'):
+                pytest.importorskip(package)
+        if (name, ending) not in done:
+            done[name, ending] = write_network(
+                traced(name), str(folder / f'{name}.{ending}'))
+        return done[name, ending]
+
+    write.folder = folder
+    return write
+
+
+def pictures(sizes=SIZES):
+    """A batch of RGB pictures, (B, H, W, 3), with noise in its padding."""
+    shape = np.max(sizes, axis=0)
+    return np.random.default_rng(0).integers(
+        0, 256, (len(sizes), *shape, 3), dtype=np.uint8)
+
+
+def preprocess(model, batch, sizes=None):
+    """Normalise pictures, and pad them, as the toolbox does.
+
+    Returns:
+        tuple: The images, (B, 3, H, W), and mmdet's data samples.
+    """
+    sizes = sizes or [batch.shape[1:3]] * len(batch)
+    images = [torch.from_numpy(image[:h, :w, ::-1].copy()).permute(2, 0, 1)
+              for image, (h, w) in zip(batch, sizes)]  # BGR, as mmcv reads
+    samples = None
+    if type(model.data_preprocessor).__name__ == 'DetDataPreprocessor':
+        from mmdet.structures import DetDataSample
+        samples = [DetDataSample(metainfo=dict(
+            img_shape=tuple(size), ori_shape=tuple(size),
+            scale_factor=(1., 1.))) for size in sizes]
+    else:
+        images = torch.stack(images)
+    data = model.data_preprocessor(dict(inputs=images, data_samples=samples))
+    return data['inputs'], data['data_samples']
+
+
+def inputs_of(name, ending, export, network):
+    """What an exported network gets, in arrays."""
+    model, batch = network(name), pictures()
+    sizes = SIZES if name in ('mf_dec', 'retinanet') else None
+    images = batch
+    if not export(name, ending).facts['pictures']:
+        images = preprocess(model, batch, sizes)[0].numpy()
+    return {'images': images, **(
+        {'image_sizes': np.array(sizes)} if sizes else {})}
+
+
+@pytest.fixture
+def network(request):
+    """A function that gives the original network."""
+    return lambda name: request.getfixturevalue(name)[3]
+
+
+@torch.no_grad()
+def check(name, model, outputs):
+    """Compare outputs with what the toolbox's own ways give."""
+    outputs = {key: torch.as_tensor(value) for key, value in outputs.items()}
+    batch = pictures()
+    if name == 'pretrained':
+        images, _ = preprocess(model, batch)
+        assert list(outputs) == ['features', 'tokens']
+        close(outputs['features'], model.extract_feat(images)[0])
+        assert outputs['tokens'].shape == (2, 3, 16)
+    elif name == 'classifier':
+        images, samples = preprocess(model, batch)
+        found = model(images, mode='predict')
+        close(outputs['logits'].softmax(-1),
+              torch.stack([sample.pred_score for sample in found]))
+    else:
+        images, samples = preprocess(model, batch, SIZES)
+        found = model.predict(images, samples, rescale=False)
+        scores, labels = outputs['logits'].softmax(-1)[..., :-1].max(-1)
+        for i, sample in enumerate(found):
+            best, order = scores[i].topk(len(scores[i]))
+            found_i = sample.pred_instances
+            close(best, found_i.scores)
+            assert torch.equal(labels[i][order], found_i.labels)
+            close(outputs['boxes'][i][order], found_i.bboxes)
+
+
+def close(found, wanted):
+    torch.testing.assert_close(found, wanted, rtol=1e-3, atol=1e-4)
+
+
+def run_elsewhere(script, folder, blocked, names=NETWORKS):
+    """Run a script in a process that cannot import what is blocked."""
+    done = subprocess.run(
+        [sys.executable, '-c', script.format(blocked=blocked, names=names)],
+        cwd=folder, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+
+
+def test_programs_run_where_there_is_torch_alone(export, network):
+    for name in NETWORKS:
+        inputs = inputs_of(name, 'pt2', export, network)
+        torch.save({key: torch.from_numpy(value)
+                    for key, value in inputs.items()},
+                   export.folder / f'{name}.inputs')
+    run_elsewhere(WITH_TORCH, export.folder, (*TOOLBOXES, 'onnx',
+                                              'onnxruntime'))
+    for name in NETWORKS:
+        check(name, network(name),
+              torch.load(export.folder / f'{name}.pt2.outputs'))
+
+
+def test_onnx_runs_where_there_is_onnxruntime_alone(export, network):
+    for name in NETWORKS:
+        np.savez(export.folder / f'{name}.npz',
+                 **inputs_of(name, 'onnx', export, network))
+    run_elsewhere(WITH_ONNX, export.folder, (*TOOLBOXES, 'torch', 'onnx'))
+    for name in NETWORKS:
+        check(name, network(name),
+              dict(np.load(export.folder / f'{name}.onnx.outputs.npz')))
+
+
+def test_what_was_compared_is_told(export):
+    written = export('mf_dec', 'pt2')
+    assert 0 <= written.difference < 1e-4
+    sizes = [list(map(int, text.split('x'))) for text in written.compared]
+    assert {number for number, _, _ in sizes} == {1, 3}
+    assert len({(h, w) for _, h, w in sizes}) == 3
+    assert any(side % 2 for _, *sides in sizes for side in sides)
+    assert written.facts['classes'] == () and written.facts['mean']
+    assert export('classifier', 'pt2').facts['classes'] == tuple('abcde')
+
+
+def test_sides_have_names(export):
+    onnx = pytest.importorskip('onnx')
+    export('mf_dec', 'onnx')
+    model = onnx.load(export.folder / 'mf_dec.onnx')
+    assert {entry.version for entry in model.opset_import
+            if entry.domain == ''} == {18}
+    assert {value.name: [side.dim_param or side.dim_value
+                         for side in value.type.tensor_type.shape.dim]
+            for value in model.graph.input} == dict(
+                images=['batch', 'height', 'width', 3],
+                image_sizes=['batch', 2])
+
+
+@torch.no_grad()
+def test_retinanets_scores_and_boxes_lead_to_mmdets_detections(
+        export, network):
+    model = network('retinanet')
+    exported = Exported(export('retinanet', 'onnx').out)
+    images, samples = preprocess(model, pictures(), SIZES)
+    outputs = exported(images, SIZES)
+    detect = namespace_of_docs('def keep_best(')['keep_best']
+    for i, sample in enumerate(model.predict(images, samples, rescale=False)):
+        boxes, scores, labels = detect(
+            outputs['scores'][i], outputs['boxes'][i], outputs['levels'],
+            nms_pre=20, max_per_img=10)
+        wanted = sample.pred_instances
+        assert len(wanted) == 10
+        close(torch.from_numpy(scores), wanted.scores)
+        close(torch.from_numpy(boxes), wanted.bboxes)
+        assert labels.tolist() == wanted.labels.tolist()
+
+
+def namespace_of_docs(words):
+    """What the block of docs/export.md defines that holds some words."""
+    text = (ROOT / 'docs/export.md').read_text(encoding='utf-8')
+    code, = (block for block in re.findall(r'```python\n(.*?)```', text, re.S)
+             if words in block)
+    namespace = {}
+    exec(code, namespace)
+    return namespace
+
+
+@pytest.mark.parametrize('ending,words', [
+    ('pt2', 'torch.export.load'), ('onnx', 'import onnxruntime')])
+def test_the_snippets_of_the_page_run(export, tmp_path, monkeypatch, ending,
+                                      words):
+    written = export('classifier', ending).out
+    (tmp_path / f'model.{ending}').write_bytes(Path(written).read_bytes())
+    monkeypatch.chdir(tmp_path)
+    assert namespace_of_docs(words)['logits'].shape == (1, 5)
+
+
+@pytest.mark.parametrize('ending', ['pt2', 'onnx'])
+def test_images_of_another_kind_are_told_in_one_line(export, ending):
+    run = Exported(export('classifier', ending).out)
+    for images, words in (
+            (np.zeros((1, 3, 64, 64), np.float32), '(B, H, W, 3), uint8'),
+            (np.zeros((64, 64, 3), np.uint8), '(B, H, W, 3)'),
+            (np.zeros((1, 64, 64, 3), np.float32), 'uint8'),
+            (np.zeros((1, 64, 32, 3), np.uint8), '33 pixels and more')):
+        with pytest.raises(UserError) as error:
+            run(images)
+        assert words in str(error.value) and '\n' not in str(error.value)
+    assert run(np.zeros((1, 64, 33, 3), np.uint8))['logits'].shape == (1, 5)
+
+
+def test_sizes_beyond_the_batch_are_told(export):
+    run = Exported(export('mf_dec', 'pt2').out)
+    images = pictures()
+    for sizes in ([[67, 93]], [[68, 93], [1, 1]], [[0, 9], [9, 9]]):
+        with pytest.raises(UserError, match='image_sizes'):
+            run(images, sizes)
+    whole = run(images)
+    again = run(images, [images.shape[1:3]] * 2)
+    np.testing.assert_array_equal(whole['logits'], again['logits'])
+
+
+def test_a_fixed_size_is_the_only_one(pretrained, tmp_path):
+    traced = trace_network(pretrained[0], pretrained[2], size=(48, 33))
+    run = Exported(write_network(traced, str(tmp_path / 'a.pt2')).out)
+    image = torch.randn(2, 3, 48, 33)
+    assert run(image)['features'].shape == (2, 32, 3, 3)
+    with pytest.raises(UserError, match='exported for 48x33 alone'):
+        run(torch.randn(1, 3, 64, 64))
+    with pytest.raises(UserError, match='--size 16 33.*more than 16 pixels'):
+        trace_network(pretrained[0], pretrained[2], size=(16, 33))
+
+
+def test_a_file_that_computes_something_else_is_refused(traced, tmp_path,
+                                                        monkeypatch):
+    good = traced('pretrained')
+
+    def wrong(**inputs):
+        outputs = good.graph.reference(**inputs)
+        return {**outputs, 'tokens': outputs['tokens'] * 1.01}
+
+    bad = dataclasses.replace(
+        good, graph=dataclasses.replace(good.graph, reference=wrong))
+    with pytest.raises(UserError, match='differs from PyTorch by 9.9e-03 .*'
+                                        'tokens'):
+        write_network(bad, str(tmp_path / 'a.pt2'))
+    assert not list(tmp_path.iterdir())
+
+
+def test_other_files_are_told_in_one_line(pretrained, export, tmp_path):
+    torch.save(dict(a=1), tmp_path / 'a.pt2')
+    (tmp_path / 'b.onnx').write_bytes(b'no graph')
+    whole = Path(export('pretrained', 'pt2').out).read_bytes()
+    (tmp_path / 'c.pt2').write_bytes(whole[:len(whole) // 2])
+    for name in ('a.pt2', 'b.onnx', 'c.pt2', 'd.bin'):
+        if name == 'b.onnx':
+            pytest.importorskip('onnxruntime')
+        if name == 'd.bin':
+            (tmp_path / name).write_bytes(b'')
+        with pytest.raises(UserError) as error:
+            Exported(str(tmp_path / name))
+        assert name in str(error.value) and '\n' not in str(error.value)
+    with pytest.raises(FileNotFoundError):
+        Exported(str(tmp_path / 'nowhere.pt2'))
