@@ -142,3 +142,14 @@ def test_milestones_without_an_end_leave_a_tenth_behind_them(epochs,
     assert last == pytest.approx(0.9 * len(rates), abs=1)
     assert first == pytest.approx(16 / 22 * 0.9 * len(rates), abs=1)
     assert rates[-1] == pytest.approx(0.01)
+
+
+def test_a_cosine_that_names_its_length_ends_where_it_ended():
+    """What a shorter warm-up leaves is the cosine's."""
+    fitted, changes, rates = fit(
+        [dict(WARM_UP, end=8), dict(COSINE, begin=8, T_max=2, end=10)], 10, 10)
+    assert changes
+    warm_up, cosine = fitted
+    assert cosine['begin'] == warm_up['end'] == 10  # a tenth of 100 steps
+    assert cosine['T_max'] == cosine['end'] - cosine['begin'] == 90
+    assert rates[-1] < 0.01

@@ -191,3 +191,11 @@ class Defect(nn.Module):
 def test_defects_keep_their_traceback(error):
     assert line_of(throw, error) is None
     assert line_of(Defect(error), torch.zeros(1)) is None
+
+
+def test_an_error_without_a_number_names_no_file_by_guess():
+    def read(path):
+        raise OSError(f'{path[:3]} holds 3 bytes too few')
+
+    line = line_of(read, 'abcdef')
+    assert 'abc holds 3 bytes' in line and 'abcdef' not in line
