@@ -18,6 +18,8 @@ from .graphs import IMAGES, Graph
 FACTS = 'qbheat_mm.json'
 #: The ONNX operators that torch's exporter writes without converting.
 OPSET = 18
+#: Images in a batch, and pixels on a side: torch 2.6 asks for an end.
+MOST = 1 << 16
 _NEEDED = dict(onnx=('onnx', 'onnxscript', 'onnxruntime'))
 
 
@@ -37,15 +39,15 @@ def require_packages(kind: str) -> None:
 
 def dynamic_shapes(graph: Graph, size: tuple[int, int] | None) -> dict:
     """Which sides of which input may differ, as torch.export wants it."""
-    batch = Dim('batch')
+    batch = Dim('batch', max=MOST)
     dims = {0: batch}
     if size is None:
         # Where the coarsest map had one position, torch would take its
         # side for a constant.
         least = graph.stride + 1
         first = 1 if graph.pictures else 2
-        dims.update({first: Dim('height', min=least),
-                     first + 1: Dim('width', min=least)})
+        dims.update({first: Dim('height', min=least, max=MOST),
+                     first + 1: Dim('width', min=least, max=MOST)})
     return {name: dims if name == IMAGES else {0: batch}
             for name in graph.inputs}
 

@@ -1,5 +1,6 @@
 # Copyright (c) QB-Heat MM authors. All rights reserved.
 """Networks as programs of torch.export and as ONNX, run where they go."""
+import copy
 import dataclasses
 import re
 import subprocess
@@ -11,7 +12,14 @@ import pytest
 import torch
 
 from qbheat_mm.errors import UserError
-from qbheat_mm.export import Exported, trace_network, write_network
+from qbheat_mm.export import (
+    Exported,
+    export_network,
+    trace_network,
+    write_network,
+)
+
+from .conftest import CLASSIFIER, write_run
 
 NETWORKS = ('pretrained', 'classifier', 'mf_dec')
 FROM_PICTURES = ('classifier', 'mf_dec')
@@ -315,3 +323,21 @@ def test_other_files_are_told_in_one_line(pretrained, export, tmp_path):
         assert name in str(error.value) and '\n' not in str(error.value)
     with pytest.raises(FileNotFoundError):
         Exported(str(tmp_path / 'nowhere.pt2'))
+
+
+@pytest.mark.parametrize('neck,in_channels', [
+    ([dict(type='PoolWithToken'),
+      dict(type='ClsBatchNormNeck', input_features=48)], 48),
+    (dict(type='MobileFormerV1Neck', in_channels=32, token_dims=16,
+          mid_channels=12), 12)])
+def test_lin_and_the_classifier_of_v1(tmp_path, neck, in_channels):
+    model = copy.deepcopy(CLASSIFIER)
+    model.update(neck=neck)
+    model['head']['in_channels'] = in_channels
+    cfg, _, checkpoint, network = write_run(tmp_path, model)
+    run = Exported(export_network(
+        cfg, checkpoint, str(tmp_path / 'a.pt2')).out)
+    images, _ = preprocess(network, pictures())
+    with torch.no_grad():
+        close(torch.from_numpy(run(images)['logits']),
+              network(images, mode='tensor'))
