@@ -30,7 +30,7 @@ optim_wrapper = dict(
         # fifty times the paper's for such a batch. `former` is in the names
         # of the Former and of both bridges.
         custom_keys={
-            'backbone.tokens': dict(lr_mult=0.1, decay_mult=0.),
+            'tokens': dict(lr_mult=0.1, decay_mult=0.),
             'former': dict(lr_mult=0.1)
         }))
 param_scheduler = [
