@@ -27,7 +27,7 @@ param_scheduler = [
     dict(type='CosineAnnealingLR', convert_to_iter_based=True)
 ]
 train_cfg = dict(
-    type='EpochBasedTrainLoop', max_epochs=2, val_interval=2)
+    type='EpochBasedTrainLoop', max_epochs=5, val_interval=5)
 val_cfg = dict(type='ValLoop')
 test_cfg = dict(type='TestLoop')
 

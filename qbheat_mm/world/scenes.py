@@ -19,14 +19,14 @@ from .textures import TextureBank
 
 #: Radius of an object as a share of the image's side: one object for
 #: classification, several of several sizes for detection.
-SINGLE_RADIUS = (0.22, 0.42)
-MULTIPLE_RADIUS = (0.15, 0.32)
+SINGLE_RADIUS = (0.27, 0.45)
+MULTIPLE_RADIUS = (0.16, 0.3)
 MAX_OBJECTS = 3
 
 #: Radii of clutter as shares of the image's side, drawn as radius**-3.
 _FAR_RADIUS = (0.04, 0.8)
 _NEAR_RADIUS = (0.04, 0.16)
-_FAR, _NEAR, _IN_FRONT = (10, 20), (2, 6), (1, 3)
+_FAR, _NEAR, _IN_FRONT = (6, 16), (1, 5), (0, 3)
 #: Things of smaller radius, in pixels, cast no shadow that one would see.
 _MIN_SHADOW = 8
 #: Standard deviation in pixels of the blur of what is far.
