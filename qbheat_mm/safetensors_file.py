@@ -1,8 +1,8 @@
 # Copyright (c) QB-Heat MM authors. All rights reserved.
 """Files of safetensors: weights by name, with a few texts beside them.
 
-What :mod:`qbheat_mm.export` writes about an encoder is read back here as
-mmengine writes it into its checkpoints, ``meta['cfg']``, so that whoever asks
+What :mod:`qbheat_mm.export` writes about an encoder is read back here as the
+configuration of a checkpoint that is read and never run, so that whoever asks
 a checkpoint for its encoder and its pixels is answered by such a file, too.
 """
 import json
@@ -40,7 +40,8 @@ def read_safetensors(path: str) -> dict:
 
     Returns:
         dict: ``state_dict``, on the CPU, and ``meta``: the texts of the file
-        and, of an encoder's, ``cfg``.
+        and, of an encoder's, ``refused_cfg``. It has no ``cfg``, of which
+        mmengine's inferencers would build a whole model.
 
     Raises:
         UserError: If the package safetensors is not installed.
@@ -83,7 +84,7 @@ def write_safetensors(path: str, tensors: Mapping[str, Tensor],
 
 
 def _configuration(texts: Mapping[str, str]) -> dict[str, str]:
-    """``cfg`` of the model that the texts describe, if they do."""
+    """The model that the texts describe, if they do."""
     backbone = _parsed(texts, BACKBONE)
     if not isinstance(backbone, dict):
         return {}
@@ -92,7 +93,7 @@ def _configuration(texts: Mapping[str, str]) -> dict[str, str]:
         model['data_preprocessor'] = dict(
             mean=_parsed(texts, MEAN), std=_parsed(texts, STD),
             to_rgb=texts[ORDER] == 'RGB')
-    return dict(cfg=f'model = {model!r}\n')
+    return dict(refused_cfg=f'model = {model!r}\n')
 
 
 def _parsed(texts: Mapping[str, str], name: str) -> Any:

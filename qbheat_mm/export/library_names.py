@@ -136,7 +136,10 @@ def _renamed(state: Mapping[str, Tensor],
                 renamed[match.expand(theirs)] = tensor
                 break
         else:
-            raise UserError(f'tensor {name} has no place there')
+            raise UserError(
+                f'there is no place for tensor {name} in that library: its '
+                'network has none such; take --format safetensors, pt2 or '
+                'onnx')
     return renamed
 
 

@@ -223,3 +223,15 @@ def test_masking_keeps_the_layout(build_head):
         assert out.dtype == dtype
         assert not out[0, :, 3].any()
         assert torch.equal(out[1], x[1].to(dtype))
+
+
+@pytest.mark.parametrize('sizes', [SIZES, [(150, 213)] * 3])
+def test_sizes_may_be_a_tensor(build_head, sizes):
+    """As an exported graph gets them, also where nothing is padded."""
+    model = build_head().eval().double()
+    feats = [feat.double()
+             for feat in make_feats(sizes, filler=float('nan'))]
+    states = [
+        model.forward_decoder(**model.pre_decoder(feats, given)[0])
+        ['hidden_states'] for given in (sizes, torch.tensor(sizes))]
+    torch.testing.assert_close(states[1], states[0])

@@ -10,6 +10,7 @@ from mmengine.registry import MODELS, DefaultScope
 from mmengine.runner.checkpoint import CheckpointLoader
 
 from qbheat_mm import compat
+from qbheat_mm.apis import load_encoder
 from qbheat_mm.engine import PretrainedEncoder
 from qbheat_mm.engine.origin import describe_backbone, trained_pixels
 from qbheat_mm.errors import UserError
@@ -74,6 +75,22 @@ def test_what_a_checkpoint_says_is_there(file):
         content = load(file)
         assert describe_backbone(content) == 'MobileFormer()'
         assert trained_pixels(content).std == (60., 50., 55.)
+
+
+def test_load_encoder_takes_it(file, pretrained):
+    encoder = load_encoder(file)
+    picture = torch.randint(0, 256, (1, 3, 64, 48), dtype=torch.uint8)
+    images = (picture - torch.tensor([120., 110., 100.])[:, None, None]
+              ) / torch.tensor([60., 50., 55.])[:, None, None]
+    with torch.no_grad():
+        features, tokens = encoder(encoder.normalize(picture))
+        torch.testing.assert_close(
+            features, pretrained[3].extract_feat(images)[0])
+    assert tokens.shape == (1, 3, 16)
+
+
+def test_inferencers_find_no_whole_model_in_it(file):
+    assert 'cfg' not in compat.load_checkpoint(file)['meta']
 
 
 def test_an_exported_encoder_is_exported_again(file, tmp_path):

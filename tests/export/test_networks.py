@@ -2,6 +2,7 @@
 """Networks as programs of torch.export and as ONNX, run where they go."""
 import copy
 import dataclasses
+import importlib.util
 import re
 import subprocess
 import sys
@@ -22,6 +23,8 @@ from qbheat_mm.export import (
 from .conftest import CLASSIFIER, write_run
 
 NETWORKS = ('pretrained', 'classifier', 'mf_dec')
+if importlib.util.find_spec('mmdet') is None:
+    NETWORKS = NETWORKS[:2]
 FROM_PICTURES = ('classifier', 'mf_dec')
 #: What each process may not import, as if it were not installed.
 TOOLBOXES = ('mmengine', 'mmcv', 'mmpretrain', 'mmdet', 'qbheat_mm',
