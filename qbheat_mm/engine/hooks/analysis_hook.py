@@ -12,7 +12,7 @@ from mmengine.runner import Runner
 from ...analysis.copied_features import copied_loss, masked_loss
 from ...analysis.direction_loss import direction_losses
 from ...analysis.embedding_quality import all_outputs, describe_embeddings
-from ...analysis.matrices import evaluating
+from ...analysis.matrices import evaluating, linear_models
 from ...analysis.pixels import PixelSpace
 from ...analysis.reconstruction import PLACES, paint, strips, trained_places
 from ...analysis.spectrum import describe_predictor
@@ -181,10 +181,9 @@ class AnalysisHook(Hook):
         model = _unwrap(runner)
         pixels = PixelSpace(model.data_preprocessor)
         images = pixels.normalize(self.inputs)
-        scalars = {
-            'analysis/loss': masked_loss(model, images),
-            'analysis/loss_copied': copied_loss(model, images)
-        }
+        scalars = {'analysis/loss': masked_loss(model, images)}
+        if linear_models(model.predictor):
+            scalars['analysis/loss_copied'] = copied_loss(model, images)
         scalars.update({
             f'analysis/loss_{name.replace("/", "_")}': loss
             for name, loss in direction_losses(model, images).items()
