@@ -36,6 +36,11 @@ def test_a_folder_becomes_an_encoder(folders, tmp_path):
     # The rate that the batch asks for, 1.5e-4 for 256 images.
     group = saved['optimizer']['param_groups'][0]
     assert group['initial_lr'] == pytest.approx(1.5e-4 * 4 / 256)
+    # The encoder alone lies beside it.
+    alone = load_encoder(out / 'encoder.safetensors')
+    assert alone.pixels == encoder.pixels
+    for name, tensor in encoder.state_dict().items():
+        assert torch.equal(alone.state_dict()[name], tensor), name
     # Another run does not overwrite it, and it can go on.
     with pytest.raises(UserError, match='holds a run already.*resume=True'):
         run(folders / 'train', out)
