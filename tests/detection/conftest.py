@@ -62,7 +62,8 @@ def write_coco(root: Path, classes=CLASSES, sizes=((64, 96), (80, 48),
                     category_id=i % len(classes) + 1,
                     bbox=box,
                     area=24 * 20,
-                    iscrowd=0))
+                    iscrowd=0,
+                    segmentation=[[8, 8, 32, 8, 32, 28, 8, 28]]))
         if i == 1:
             crowd = dict(annotations[-1], id=100, iscrowd=1)
             degenerate = dict(annotations[-1], id=101, bbox=[5, 5, 0, 9])
