@@ -9,8 +9,8 @@ from .report import DROPPED, MENDED, STOPS, Report
 from .structure import Images
 
 _WAY_OUT = ('give each object a segmentation, a list of polygons [x1, y1, x2, '
-            'y2, x3, y3, ...] or run lengths, or train a detector of boxes and '
-            'evaluate boxes, val_evaluator.metric=bbox')
+            'y2, x3, y3, ...] or run lengths, or train a detector of boxes '
+            'and evaluate these, val_evaluator.metric=bbox')
 
 
 def check_masks(content: dict, images: Images, report: Report) -> None:
