@@ -76,9 +76,11 @@ def print_plan(study: Study, runs: list, results: Results,
         print(f'{arm.name:12}{whole - left[arm.name]:4} of {whole:3} runs '
               f'done, {seconds / 3600:5.1f} h left   {arm.title}')
     seconds, unknown = estimate(study, results, runs, jobs)
-    print(f'{len(runs)} runs left, about {seconds / 3600:.1f} hours with '
-          f'{jobs} side by side'
-          + (f'; {unknown} of them were never timed' if unknown else ''))
+    timed = (f'about {seconds / 3600:.1f} hours with {jobs} side by side'
+             if unknown < len(runs) else 'none was timed yet')
+    print(f'{len(runs)} runs left, {timed}' + (
+        f', and {unknown} that were never timed' if 0 < unknown < len(runs)
+        else ''))
 
 
 def main() -> None:
