@@ -53,8 +53,11 @@ class RandomStateHook(Hook):
             return
         if not isinstance(loader.batch_sampler, _NumberedBatches):
             # The loader forbids to set it by name.
-            vars(loader)['batch_sampler'] = _NumberedBatches(
+            batches = _NumberedBatches(
                 loader.batch_sampler, runner.seed, get_rank())
+            vars(loader)['batch_sampler'] = batches
+            if hasattr(loader.sampler, 'skip'):
+                loader.sampler.skip = batches.skip
             # The method that torch's loader calls for a batch, if there is.
             loader.dataset.__getitems__ = _SeededFetch(loader.dataset)
         if by_iter:
@@ -105,11 +108,25 @@ class _NumberedBatches:
         self.seed = seed
         self.rank = rank
         self.epoch = 0
+        self._skipped = 0
+
+    def skip(self, num_samples: int) -> None:
+        """Begin behind so many samples, as a resumed run does.
+
+        The maintained fork's mmengine lets the sampler begin there. Here the
+        skipped indices are drawn, and no data loaded, so that repetitions are
+        counted from the beginning of the run.
+        """
+        self._skipped = num_samples
 
     def __iter__(self) -> Iterator[list[_Draw]]:
         epoch, drawn = self.epoch, Counter()
         for batch in self.batches:
-            yield [self._draw(epoch, index, drawn) for index in batch]
+            draws = [self._draw(epoch, index, drawn) for index in batch]
+            if self._skipped >= len(draws):
+                self._skipped -= len(draws)
+            else:
+                yield draws
         self.epoch = epoch + 1
 
     def _draw(self, epoch: int, index: int, drawn: Counter) -> _Draw:
