@@ -124,6 +124,8 @@ def test_embeddings_are_logged(train, labelled):
                                 knn_val=labelled)])
     scalars = scalars_of(runner)[-1]
     hook = next(h for h in runner.hooks if isinstance(h, AnalysisHook))
+    # Nobody else is left with an encoder in evaluation mode.
+    assert all(module.training for module in runner.model.modules())
     # The first seven images of the run, of batches of four.
     assert len(hook.embedded) == 7
     assert torch.equal(torch.stack(hook.embedded[:4]), hook.inputs)
