@@ -20,7 +20,7 @@ from qbheat_mm.export import (
     write_network,
 )
 
-from .conftest import CLASSIFIER, write_run
+from .conftest import CLASSIFIER, any_size, write_run
 
 NETWORKS = ('pretrained', 'classifier', 'mf_dec')
 if importlib.util.find_spec('mmdet') is None:
@@ -173,6 +173,7 @@ def run_elsewhere(script, folder, blocked, names=NETWORKS):
     assert done.returncode == 0, done.stderr
 
 
+@any_size
 def test_programs_run_where_there_is_torch_alone(export, network):
     for name in NETWORKS:
         inputs = inputs_of(name, 'pt2', export, network)
@@ -196,6 +197,7 @@ def test_onnx_runs_where_there_is_onnxruntime_alone(export, network):
               dict(np.load(export.folder / f'{name}.onnx.outputs.npz')))
 
 
+@any_size
 def test_what_was_compared_is_told(export):
     written = export('mf_dec', 'pt2')
     assert 0 <= written.difference < 1e-4
@@ -273,6 +275,7 @@ def test_images_of_another_kind_are_told_in_one_line(export, ending):
     assert run(np.zeros((1, 64, 33, 3), np.uint8))['logits'].shape == (1, 5)
 
 
+@any_size
 def test_sizes_beyond_the_batch_are_told(export):
     run = Exported(export('mf_dec', 'pt2').out)
     images = pictures()

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from .conftest import TINY_RESNET, pretraining, write_run
+from .conftest import TINY_RESNET, any_size, pretraining, write_run
 
 ROOT = Path(__file__).parents[2]
 
@@ -47,6 +47,7 @@ def error_of(tool):
     return call
 
 
+@any_size
 def test_a_program_and_its_way_are_told(tool, resnet, tmp_path):
     _, config, checkpoint, network = resnet
     printed = tool(config, checkpoint, '--format', 'pt2', '--out',
