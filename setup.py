@@ -99,12 +99,13 @@ if __name__ == '__main__':
             'Topic :: Scientific/Engineering :: Artificial Intelligence',
         ],
         packages=find_packages(include=(PACKAGE, f'{PACKAGE}.*')),
+        package_data={f'{PACKAGE}.analysis': ['templates/*.html']},
         python_requires='>=3.10',
         install_requires=read_requirements('runtime'),
         extras_require={
             name: read_requirements(name)
             for name in ('pretrain', 'openmmlab', 'onedl', 'demo', 'export',
-                         'tests')
+                         'tests', 'docs')
         },
         cmdclass=dict(build_py=BuildPyWithMim, develop=DevelopWithMim),
         zip_safe=False)

@@ -47,7 +47,8 @@ if not _mends_the_environment():
     _require_toolboxes()
     from . import compat, datasets, engine, evaluation, models  # noqa: F401
     from .inferencers import guard_mmpretrain
-    from .model_index import register_with_mmpretrain
+    from .model_index import name_toolboxes, register_with_mmpretrain
 
     register_with_mmpretrain()
+    name_toolboxes()
     guard_mmpretrain()

@@ -12,6 +12,7 @@ import functools
 import inspect
 import math
 import numbers
+import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -108,6 +109,8 @@ RATE = Rule('a number from 0 to less than 1',
             lambda v: is_number(v) and 0 <= v < 1)
 BOOL = Rule('True or False', lambda v: isinstance(v, bool))
 TEXT = Rule('text', lambda v: isinstance(v, str))
+PATH = Rule('a path that is not empty', lambda v: isinstance(
+    v, str | os.PathLike) and str(v) != '')
 MAPPING = Rule('a dict', lambda v: hasattr(v, 'keys'))
 #: What would be taken letter by letter if it were iterated over.
 TEXTS = Rule('a list of texts', lambda v: is_list(v) and all(

@@ -6,6 +6,7 @@ mmpretrain's own models when they are first called. Ours is read then, too:
 it takes a second, which an import should not.
 """
 from pathlib import Path
+from typing import Any
 
 from mmpretrain.apis.model import ModelHub
 
@@ -25,6 +26,28 @@ def register_with_mmpretrain() -> None:
         _register()
 
     ModelHub._register_mmpretrain_models = classmethod(register_all)
+
+
+def name_toolboxes() -> None:
+    """Let mmpretrain's hub build models of other toolboxes, too, once.
+
+    It looks for all types among its own, and so finds some of mmdet's, by
+    their bases, and others not.
+    """
+    own_get = getattr(ModelHub, 'get', None)
+    if own_get is None or hasattr(own_get, 'names_toolboxes'):
+        return
+
+    def get(cls, model_name: str) -> Any:
+        found = own_get(model_name)
+        cfg = found.config
+        scope = cfg and cfg.get('default_scope')
+        if scope not in (None, 'mmpretrain') and cfg.get('model'):
+            cfg.model.setdefault('_scope_', scope)
+        return found
+
+    get.names_toolboxes = True
+    ModelHub.get = classmethod(get)
 
 
 def find_config(name: str) -> str | None:

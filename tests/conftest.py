@@ -6,11 +6,13 @@ that fails for want of it is skipped and says so. That pre-training, probing
 and analysis need no mmdet is held by ``test_without_mmdet.py``, everywhere.
 """
 import functools
+import gc
 import importlib
 import importlib.util
 import re
 from pathlib import Path
 
+import mmengine.config.utils
 import pytest
 import torch
 from mmengine.utils import ManagerMixin
@@ -61,6 +63,27 @@ def _managers(kind: type = ManagerMixin) -> list[type]:
                      for m in _managers(sub)]
 
 
+def _forget() -> None:
+    for manager in _managers():
+        manager._instance_dict.clear()
+
+
+# mmengine reads all of a toolbox's metafiles again for each base that is
+# taken from it, and the shipped configurations are read thousands of times.
+mmengine.config.utils.load = functools.cache(mmengine.config.utils.load)
+
+
+@pytest.fixture(autouse=True, scope='module')
+def spare_the_garbage_collector():
+    """Let it pass over what modules and earlier tests hold for good.
+
+    mmengine calls it for every data set that is built; with all toolboxes
+    imported that takes a second.
+    """
+    gc.collect()
+    gc.freeze()
+
+
 @pytest.fixture(autouse=True)
 def forget_other_runs():
     """Drop mmengine's global scopes, visualizers and logs of earlier runs.
@@ -70,8 +93,13 @@ def forget_other_runs():
     visualizer, and one that names no scope would get the other's scope.
     """
     yield
-    for manager in _managers():
-        manager._instance_dict.clear()
+    _forget()
+
+
+@pytest.fixture(scope='session')
+def forget():
+    """A function that does so between two runs of one test."""
+    return _forget
 
 
 @pytest.fixture

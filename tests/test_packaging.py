@@ -1,5 +1,7 @@
 # Copyright (c) QB-Heat MM authors. All rights reserved.
 """What an installation carries, and what importing the package drags in."""
+import importlib.util
+import re
 import shutil
 import subprocess
 import sys
@@ -67,7 +69,10 @@ def test_a_wheel_copies_configs_and_tools(tree):
     expected = shipped(tree)
     assert any(n.startswith('configs/') for n in expected)
     assert 'tools/train.py' in expected
-    assert mim_of(build('wheel', tree)) == expected
+    wheel = build('wheel', tree)
+    assert mim_of(wheel) == expected
+    assert ('qbheat_mm/analysis/templates/story.html'
+            in zipfile.ZipFile(wheel).namelist())
 
 
 def test_a_wheel_holds_nothing_of_an_earlier_build(tree):
@@ -159,3 +164,35 @@ def test_registering_twice_is_harmless(tmp_path):
             'print("MobileFormer" in before, '
             'set(MODELS.module_dict) == before)')
     assert python('-c', code, cwd=tmp_path) == 'True True'
+
+
+# Releases
+
+
+@pytest.fixture(scope='module')
+def release():
+    spec = importlib.util.spec_from_file_location(
+        'release_build', ROOT / 'tools/release/build.py')
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_the_change_log_and_the_citation_are_of_this_version(release):
+    text = (ROOT / 'qbheat_mm/version.py').read_text()
+    release.check_notes(re.search("'(.+)'", text)[1])
+    with pytest.raises(SystemExit, match=r'no section \[9\.9\.9\]'):
+        release.check_notes('9.9.9')
+
+
+def test_the_smoke_test_refuses_what_is_not_installed(tmp_path):
+    result = subprocess.run(
+        [sys.executable, ROOT / 'tools/release/smoke.py', '9.9.9'],
+        cwd=tmp_path, capture_output=True, text=True)
+    assert result.returncode != 0
+    assert result.stderr.strip().endswith(f'AssertionError: {version()}')
+
+
+def version():
+    import qbheat_mm
+    return qbheat_mm.__version__

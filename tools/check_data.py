@@ -16,7 +16,7 @@ from qbheat_mm.launching.coco_report import (
     coco_report,
     is_coco,
 )
-from qbheat_mm.launching.command_line import KeyValueAction
+from qbheat_mm.launching.command_line import add_cfg_options
 from qbheat_mm.launching.data_check import check_data, datasets
 from qbheat_mm.launching.folder_report import folder_report
 
@@ -31,10 +31,7 @@ def parse_args() -> argparse.Namespace:
         '--deep',
         action='store_true',
         help='decode every image, not the headers of some')
-    parser.add_argument(
-        '--cfg-options', nargs='+', action=KeyValueAction,
-        metavar='KEY=VALUE',
-        help='settings that replace those of the configuration')
+    add_cfg_options(parser)
     return parser.parse_args()
 
 

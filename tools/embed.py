@@ -11,6 +11,7 @@ from mmengine.utils import ProgressBar
 
 from qbheat_mm.apis import embed_batches, list_images, load_encoder
 from qbheat_mm.launching import report_user_errors
+from qbheat_mm.launching.command_line import target
 from qbheat_mm.launching.embedding_files import open_for_embeddings
 from qbheat_mm.launching.embedding_tool import (
     add_embedding_arguments,
@@ -25,8 +26,8 @@ def parse_args() -> argparse.Namespace:
     parser.add_argument(
         'images', nargs='+', help='image files or folders of images')
     parser.add_argument(
-        '--out', required=True, metavar='FILE.{npz,csv,parquet}',
-        help='where to write')
+        '--out', required=True, type=target,
+        metavar='FILE.{npz,csv,parquet}', help='where to write')
     parser.add_argument(
         '--config', help='configuration, for a checkpoint of bare weights: a '
         'file or a name of ours')

@@ -21,7 +21,7 @@ from qbheat_mm.export import (
     export_state_dict,
 )
 from qbheat_mm.launching import count, read_config, report_user_errors
-from qbheat_mm.launching.command_line import KeyValueAction
+from qbheat_mm.launching.command_line import add_cfg_options, target
 
 GRAPHS = ('pt2', 'onnx')
 LIBRARIES = ('torchvision', 'timm')
@@ -38,7 +38,8 @@ def parse_args() -> argparse.Namespace:
     parser.add_argument('config', help='configuration file')
     parser.add_argument('checkpoint', help='its checkpoint, file or URL')
     parser.add_argument('--format', required=True, choices=FORMATS)
-    parser.add_argument('--out', required=True, help='file to write')
+    parser.add_argument(
+        '--out', required=True, type=target, help='file to write')
     parser.add_argument(
         '--part', choices=('model', 'encoder'), default='model',
         help='pt2, onnx: all of the model, or its encoder alone; of '
@@ -53,10 +54,7 @@ def parse_args() -> argparse.Namespace:
     parser.add_argument(
         '--with-preprocessing', action='store_true',
         help='pt2, onnx: images are (B, H, W, 3), RGB, uint8')
-    parser.add_argument(
-        '--cfg-options', nargs='+', action=KeyValueAction,
-        metavar='KEY=VALUE',
-        help='settings that replace those of the configuration')
+    add_cfg_options(parser)
     return parser.parse_args()
 
 

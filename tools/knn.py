@@ -6,8 +6,8 @@ by cosine similarity. Nothing is trained. Both are folders of classes, as
 FOLDER/CLASS/image.jpg.
 """
 import argparse
+import json
 
-import mmengine
 import torch
 from mmengine.utils import ProgressBar
 
@@ -16,11 +16,12 @@ from qbheat_mm.errors import UserError
 from qbheat_mm.evaluation import Encoder, knn_of_folders, labelled_folder
 from qbheat_mm.evaluation.knn import TEMPERATURE, K
 from qbheat_mm.launching import count, read_config, report_user_errors
-from qbheat_mm.launching.command_line import KeyValueAction
+from qbheat_mm.launching.command_line import add_cfg_options, target
 from qbheat_mm.launching.embedding_tool import (
     add_embedding_arguments,
     embedding_options,
 )
+from qbheat_mm.utils.whole_file import whole_file
 
 
 def parse_args() -> argparse.Namespace:
@@ -43,11 +44,9 @@ def parse_args() -> argparse.Namespace:
         help='of an encoder that the configuration leaves random; defaults '
         'to 0')
     parser.add_argument(
-        '--out', metavar='FILE.json', help='write the number, too')
-    parser.add_argument(
-        '--cfg-options', nargs='+', action=KeyValueAction,
-        metavar='KEY=VALUE',
-        help='settings that replace those of the configuration')
+        '--out', type=target, metavar='FILE.json',
+        help='write the number, too')
+    add_cfg_options(parser)
     add_embedding_arguments(parser)
     return parser.parse_args()
 
@@ -83,10 +82,11 @@ def main() -> None:
           f'{len(val or train)} images by {len(train)} of '
           f'{len(train.classes)} classes, {encoder.name}')
     if args.out:
-        mmengine.dump(dict(
-            top1=top1, k=args.k, temperature=args.temperature,
-            pool=args.pool, encoder=args.encoder, train=args.train,
-            val=args.val), args.out)
+        with whole_file(args.out) as part, open(part, 'w') as file:
+            json.dump(dict(
+                top1=top1, k=args.k, temperature=args.temperature,
+                pool=args.pool, encoder=args.encoder, train=args.train,
+                val=args.val), file)
 
 
 if __name__ == '__main__':

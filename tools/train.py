@@ -36,6 +36,11 @@ def parse_args() -> argparse.Namespace:
         action=argparse.BooleanOptionalAction,
         help='train in mixed precision, or not where the configuration does')
     parser.add_argument(
+        '--compile',
+        action='store_true',
+        help='compile the model by torch.compile; the first steps take '
+        'minutes')
+    parser.add_argument(
         '--auto-scale-lr',
         action='store_true',
         help='scale the learning rate by the batch size that there is over '
@@ -52,6 +57,8 @@ def apply_arguments(cfg: Config, args: argparse.Namespace) -> None:
     apply_common_arguments(cfg, args)
     if args.no_validate:
         cfg.val_cfg = cfg.val_dataloader = cfg.val_evaluator = None
+    if args.compile:
+        cfg.compile = cfg.get('compile') or True
     if args.resume is not None:
         cfg.resume = True
         cfg.load_from = None if args.resume == 'auto' else args.resume

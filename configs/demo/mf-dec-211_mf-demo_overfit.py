@@ -3,12 +3,13 @@
 # Full width, but few queries and no dropout, for speed.
 _base_ = [
     '../_base_/models/mf-dec.py', '../_base_/models/mf_demo_arch.py',
-    '../_base_/datasets/demo_coco.py', '../_base_/detection_runtime.py'
+    '../_base_/datasets/demo_coco.py', '../_base_/demo_detection_runtime.py'
 ]
 custom_imports = dict(
     imports=['qbheat_mm.detection', 'qbheat_mm.demo.detection'])
 
 model = dict(
+    data_preprocessor=_base_.pixel_stats,
     backbone=dict(
         arch=_base_.mf_demo,
         frozen_stages=-1,
@@ -29,20 +30,8 @@ train_dataloader = dict(
 val_dataloader = dict(dataset=memorised)
 test_dataloader = val_dataloader
 
-optim_wrapper = dict(
-    type='OptimWrapper',
-    optimizer=dict(type='AdamW', lr=5e-4, weight_decay=1e-4),
-    clip_grad=dict(max_norm=1.))
-param_scheduler = [
-    dict(type='LinearLR', start_factor=0.01, by_epoch=False, begin=0, end=50),
-    dict(type='CosineAnnealingLR', convert_to_iter_based=True)
-]
-train_cfg = dict(
-    type='EpochBasedTrainLoop', max_epochs=150, val_interval=30)
-val_cfg = dict(type='ValLoop')
-test_cfg = dict(type='TestLoop')
+optim_wrapper = dict(optimizer=dict(lr=5e-4), clip_grad=dict(max_norm=1.))
+train_cfg = dict(max_epochs=150, val_interval=30)
 
-default_hooks = dict(
-    logger=dict(interval=2),
-    checkpoint=dict(interval=-1, save_last=True, save_best=None))
+default_hooks = dict(logger=dict(interval=2))
 log_processor = dict(window_size=2)

@@ -1,7 +1,7 @@
 # MF-Dec, small, on the frozen encoder.
 _base_ = [
     '../_base_/models/mf-dec.py', '../_base_/models/mf_demo_arch.py',
-    '../_base_/datasets/demo_coco.py', '../_base_/detection_runtime.py'
+    '../_base_/datasets/demo_coco.py', '../_base_/demo_detection_runtime.py'
 ]
 custom_imports = dict(
     imports=['qbheat_mm.detection', 'qbheat_mm.demo.detection'])
@@ -20,20 +20,5 @@ model = dict(
     bbox_head=dict(num_classes=8, embed_dims=128),
     test_cfg=dict(max_per_img=8))
 
-optim_wrapper = dict(
-    type='OptimWrapper',
-    optimizer=dict(type='AdamW', lr=7e-4, weight_decay=1e-4),
-    clip_grad=dict(max_norm=1.))
-param_scheduler = [
-    dict(type='LinearLR', start_factor=0.01, by_epoch=False, begin=0, end=50),
-    dict(type='CosineAnnealingLR', convert_to_iter_based=True)
-]
-train_cfg = dict(
-    type='EpochBasedTrainLoop', max_epochs=8, val_interval=8)
-val_cfg = dict(type='ValLoop')
-test_cfg = dict(type='TestLoop')
-
-default_hooks = dict(
-    logger=dict(interval=20),
-    checkpoint=dict(interval=-1, save_last=True, save_best=None))
-log_processor = dict(window_size=20)
+optim_wrapper = dict(optimizer=dict(lr=7e-4), clip_grad=dict(max_norm=1.))
+train_cfg = dict(max_epochs=6, val_interval=6)

@@ -20,7 +20,7 @@ optim_wrapper = dict(
 param_scheduler = dict(
     type='CosineAnnealingLR', convert_to_iter_based=True)
 train_cfg = dict(
-    type='EpochBasedTrainLoop', max_epochs=20, val_interval=20)
+    type='EpochBasedTrainLoop', max_epochs=12, val_interval=12)
 val_cfg = dict()
 test_cfg = dict()
 

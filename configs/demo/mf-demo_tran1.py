@@ -13,7 +13,7 @@ model = dict(
 
 optim_wrapper = dict(
     type='OptimWrapper',
-    optimizer=dict(type='AdamW', lr=1e-3, weight_decay=0.05),
+    optimizer=dict(type='AdamW', lr=1e-3, weight_decay=0.05, fused=True),
     paramwise_cfg=dict(norm_decay_mult=0., bias_decay_mult=0.))
 param_scheduler = [
     dict(
@@ -25,7 +25,7 @@ param_scheduler = [
     dict(type='CosineAnnealingLR', begin=3, convert_to_iter_based=True)
 ]
 train_cfg = dict(
-    type='EpochBasedTrainLoop', max_epochs=20, val_interval=20)
+    type='EpochBasedTrainLoop', max_epochs=16, val_interval=16)
 val_cfg = dict()
 test_cfg = dict()
 

@@ -9,7 +9,7 @@ custom_imports = dict(imports=['qbheat_mm', 'qbheat_mm.demo.classification'])
 width = 256 + 64
 model = dict(
     data_preprocessor=dict(
-        type='SelfSupDataPreprocessor', **_base_.pixel_stats),
+        type='SelfSupDataPreprocessor', to_rgb=True, **_base_.pixel_stats),
     queue_len=4096,
     backbone=dict(arch=dict(_delete_=True, **_base_.mf_demo)),
     neck=[

@@ -9,7 +9,10 @@ model = dict(
     data_preprocessor=_base_.pixel_stats,
     backbone=dict(arch=dict(_delete_=True, **_base_.mf_demo)),
     predictor=dict(in_channels=256, embed_dims=64),
-    neck=dict(embed_dims=64, depth=2, num_heads=4))
+    neck=dict(embed_dims=64, depth=2, num_heads=4),
+    # Pixels as they are: normalised patch by patch, the grain of surfaces,
+    # which nothing foretells, weighs as much as the outlines of objects.
+    head=dict(norm_pix=False))
 
 train_dataloader = dict(dataset=dict(split='train', with_label=False))
 # Pre-training is not evaluated: the probes do that.
@@ -21,7 +24,11 @@ test_evaluator = None
 optim_wrapper = dict(
     type='OptimWrapper',
     optimizer=dict(
-        type='AdamW', lr=2e-3, betas=(0.9, 0.95), weight_decay=0.05),
+        type='AdamW',
+        lr=2e-3,
+        betas=(0.9, 0.95),
+        weight_decay=0.05,
+        fused=True),
     clip_grad=dict(max_norm=3.),
     paramwise_cfg=dict(
         norm_decay_mult=0.,

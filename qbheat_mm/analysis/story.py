@@ -2,9 +2,9 @@
 """One page that tells what a run has learned, from its reports."""
 import base64
 from collections.abc import Callable, Sequence
-from html import escape
 from io import BytesIO
 
+from jinja2 import Environment, PackageLoader, StrictUndefined
 from PIL import Image
 
 #: Analyses in the order of the story; others follow as they are given.
@@ -14,23 +14,6 @@ ORDER = ('reconstruction', 'heat_flow', 'spectrum', 'correlation',
 #: Pixels of the page for an inch of a figure, so that all letters have the
 #: size of the text's.
 _PIXELS_PER_INCH = 110
-
-_STYLE = """
-body { font: 16px/1.5 system-ui, sans-serif; color: #222; margin: 2em auto;
-       max-width: 62em; padding: 0 1em; }
-h1, h2 { line-height: 1.2; }
-h2 { border-top: 1px solid #ccc; padding-top: 1em; margin-top: 2em; }
-img { max-width: 100%; height: auto; }
-figure { margin: 1em 0; }
-.scroll { overflow-x: auto; }
-table { border-collapse: collapse; margin: .5em 0 1.5em; font-size: .9em; }
-caption { text-align: left; font-weight: 600; padding: .3em 0; }
-th, td { border-bottom: 1px solid #ddd; padding: .2em .8em .2em 0;
-         text-align: left; vertical-align: top; }
-td.number { font-variant-numeric: tabular-nums; }
-code { background: #f3f3f3; padding: .1em .3em; overflow-wrap: anywhere; }
-@media print { h2 { break-before: page; } body { max-width: none; } }
-"""
 
 
 def tell(title: str, introduction: str, reports: Sequence[dict],
@@ -51,21 +34,17 @@ def tell(title: str, introduction: str, reports: Sequence[dict],
     Returns:
         str: HTML that needs no other file.
     """
-    contents = ''.join(
-        f'<li><a href="#part{i}">{escape(report["title"])}</a></li>'
-        for i, report in enumerate(reports))
-    parts = ''.join(
-        _part(i, report, read_picture) for i, report in enumerate(reports))
-    again = '' if reload is None else (
-        f'<meta http-equiv="refresh" content="{reload}">\n')
-    return (f'<!DOCTYPE html>\n<html lang="en">\n<head>\n'
-            '<meta charset="utf-8">\n'
-            '<meta name="viewport" content="width=device-width">\n'
-            f'{again}'
-            f'<title>{escape(title)}</title>\n<style>{_STYLE}</style>\n'
-            f'</head>\n<body>\n<h1>{escape(title)}</h1>\n'
-            f'<p>{escape(introduction)}</p>\n<ul>{contents}</ul>\n'
-            f'{parts}</body>\n</html>\n')
+
+    def draw(report: dict, name: str) -> dict:
+        content = read_picture(report, name)
+        return dict(width=_page_width(content),
+                    data=base64.b64encode(content).decode())
+
+    pages = Environment(loader=PackageLoader(__package__), autoescape=True,
+                        undefined=StrictUndefined)
+    return pages.get_template('story.html').render(
+        title=title, introduction=introduction, reports=reports, draw=draw,
+        reload=reload)
 
 
 def in_order(reports: Sequence[dict]) -> list[dict]:
@@ -74,42 +53,8 @@ def in_order(reports: Sequence[dict]) -> list[dict]:
     return sorted(reports, key=lambda report: rank.get(report['analysis'], -1))
 
 
-def _part(number: int, report: dict, read_picture: Callable) -> str:
-    pictures = ''.join(
-        _picture(name, report['title'], read_picture(report, name))
-        for name in report['pictures'])
-    tables = ''.join(map(_table, report['tables']))
-    command = report['source'].get('command')
-    command = f'<p>Made by <code>{escape(command)}</code></p>\n' if (
-        command) else ''
-    return (f'<h2 id="part{number}">{escape(report["title"])}</h2>\n'
-            f'<p>{escape(report["caption"])}</p>\n{pictures}{tables}{command}')
-
-
-def _picture(name: str, title: str, content: bytes) -> str:
-    data = base64.b64encode(content).decode()
-    alt = escape(f'{title}: {name}')
-    return (f'<figure><img width="{_page_width(content)}" alt="{alt}" '
-            f'src="data:image/png;base64,{data}"></figure>\n')
-
-
 def _page_width(content: bytes) -> int:
     """Width on the page of a PNG file that may say its resolution."""
     with Image.open(BytesIO(content)) as picture:
         dpi = picture.info.get('dpi', (_PIXELS_PER_INCH, ))[0]
         return round(picture.width / dpi * _PIXELS_PER_INCH)
-
-
-def _table(table: dict) -> str:
-    head = ''.join(f'<th>{escape(str(name))}</th>'
-                   for name in table['columns'])
-    rows = ''.join(f'<tr>{"".join(map(_cell, row))}</tr>\n'
-                   for row in table['rows'])
-    return (f'<div class="scroll"><table><caption>{escape(table["title"])}'
-            f'</caption>\n<tr>{head}</tr>\n{rows}</table></div>\n')
-
-
-def _cell(value) -> str:
-    if isinstance(value, float):
-        return f'<td class="number">{value:.4g}</td>'
-    return f'<td>{escape(str(value))}</td>'

@@ -6,6 +6,8 @@ from typing import Any
 
 import numpy as np
 
+from ..arguments import shown
+from ..errors import UserError
 from ..evaluation.embedding import Embeddings, embed_batches, list_images
 from ..evaluation.encoder import Encoder
 from .encoder import load_encoder
@@ -47,8 +49,11 @@ def embed(encoder: Encoder | str,
         >>> found = embed('epoch_100.pth', 'my_images', pool='avg+token')
         >>> np.savez('x.npz', embeddings=found.embeddings, files=found.files)
     """
-    encoder = load_encoder(encoder) if isinstance(
-        encoder, str | os.PathLike) else encoder
+    if isinstance(encoder, str | os.PathLike):
+        encoder = load_encoder(encoder)
+    if not isinstance(encoder, Encoder):
+        raise UserError(f'encoder={shown(encoder)} must be a checkpoint or '
+                        'what load_encoder gives')
     parts = list(embed_batches(
         encoder, list_images(images), pool, size, batch_size, workers))
     return Embeddings(

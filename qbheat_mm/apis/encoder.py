@@ -1,15 +1,17 @@
 # Copyright (c) QB-Heat MM authors. All rights reserved.
 """An encoder from nothing but its checkpoint."""
+import os
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from mmengine.config import Config
+from mmengine.config.utils import MODULE2PACKAGE
 from mmengine.registry import MODELS, DefaultScope
 from torch import nn
 
+from ..arguments import INT, PATH, several, shown
 from ..compat import load_checkpoint
 from ..config_text import find_obstacle
-from ..engine import PretrainedEncoder
 from ..engine.origin import (
     Pixels,
     find_settings,
@@ -18,13 +20,17 @@ from ..engine.origin import (
     require_pixels,
     settings_of,
 )
+from ..engine.pretrained_encoder import PretrainedEncoder
 from ..errors import UserError
 from ..evaluation.encoder import Encoder
 from ..launching.settings import parse_config
+from ..launching.toolbox import toolbox
 from ..launching.trained_model import training_size
 from ..model_index import find_config
 from ..models.backbones import MobileFormer
 
+_WAY_OUT = 'the configuration that it was trained with, as config=FILE'
+# How a backbone is trained and where its weights come from, not what it is.
 _TRAINING_ONLY = ('init_cfg', 'frozen_stages', 'norm_eval')
 
 
@@ -62,6 +68,7 @@ def load_encoder(checkpoint: str,
         >>> image = torch.zeros(1, 3, 224, 224, dtype=torch.uint8)
         >>> features, tokens = encoder(encoder.normalize(image))
     """
+    PATH.check('checkpoint', checkpoint)
     content = load_checkpoint(str(checkpoint), map_location='cpu')
     settings = settings_of(content) if config is None else _read(config)
     source = (f"checkpoint '{checkpoint}'" if config is None else
@@ -70,12 +77,13 @@ def load_encoder(checkpoint: str,
     given, pixels = _require_known(settings, source)
     if config is None:
         _require_plain(given, checkpoint)
-    backbone = _build(given, settings, out_indices, source)
-    PretrainedEncoder(str(checkpoint))(backbone)
+    given = _settings_alone(given, settings)
+    backbone = _build(given, out_indices, source)
+    PretrainedEncoder(str(checkpoint)).fill(backbone, content, _WAY_OUT)
     require_pixels(backbone.pretrained_pixels, pixels, str(checkpoint),
-                   'give the configuration that it was trained with')
+                   f'give {_WAY_OUT}')
     return Encoder(backbone, pixels, name_backbone(given),
-                   _size_in(settings)).to(device)
+                   _size_in(settings), given).to(device)
 
 
 def build_encoder(config: str | Config,
@@ -99,10 +107,12 @@ def build_encoder(config: str | Config,
     """
     settings = _read(config)
     given, pixels = _require_known(settings, source)
-    backbone = _build(given, settings, out_indices, source,
-                      init_cfg=given.get('init_cfg'))
+    init_cfg = given.get('init_cfg')
+    given = _settings_alone(given, settings)
+    backbone = _build(given, out_indices, source, init_cfg=init_cfg)
     backbone.init_weights()
-    return Encoder(backbone, pixels, name_backbone(given), _size_in(settings))
+    return Encoder(backbone, pixels, name_backbone(given),
+                   _size_in(settings), given)
 
 
 def _require_known(settings: Mapping, source: str) -> tuple[Mapping, Pixels]:
@@ -123,10 +133,18 @@ def _require_known(settings: Mapping, source: str) -> tuple[Mapping, Pixels]:
     return given, pixels
 
 
-def _read(config: str | Config) -> dict:
-    """A configuration by its file or by its name among ours."""
-    if isinstance(config, str):
+def _read(config: str | os.PathLike | Config) -> dict:
+    """A configuration by its file or by its name among ours.
+
+    Raises:
+        UserError: If it is none, or cannot be read.
+    """
+    if isinstance(config, str | os.PathLike):
+        config = os.fspath(config)
         config = parse_config(find_config(config) or config)
+    if not isinstance(config, Config):
+        raise UserError(f'config={shown(config)} must be a file, the name of '
+                        'a configuration of ours, or a Config of mmengine')
     return config.to_dict()
 
 
@@ -154,26 +172,42 @@ def _require_plain(settings: Mapping, checkpoint: str) -> None:
             'as config=FILE')
 
 
-def _build(given: Mapping, settings: Mapping,
-           out_indices: Sequence[int] | None, source: str,
+def _settings_alone(given: Mapping, settings: Mapping) -> dict:
+    """What a backbone is built from, with the toolbox that its name is of.
+
+    Args:
+        given (Mapping): ``model.backbone``.
+        settings (Mapping): All of the configuration.
+    """
+    alone = {key: value for key, value in given.items()
+             if key not in (*_TRAINING_ONLY, '_scope_')}
+    kind = alone.get('type')
+    # Of the root registry, as ours, or a class.
+    if not isinstance(kind, str) or kind in MODELS.module_dict:
+        return alone
+    scope = kind.split('.')[0]
+    if scope not in MODULE2PACKAGE:
+        scope = given.get('_scope_') or toolbox(settings) or 'mmpretrain'
+    return {**alone, '_scope_': scope}
+
+
+def _build(given: Mapping, out_indices: Sequence[int] | None, source: str,
            **options: Any) -> nn.Module:
-    """Build a backbone without weights, for evaluation.
+    """Build a backbone for evaluation, by default without weights.
 
     Raises:
         UserError: If it cannot be built.
     """
-    given = {key: value for key, value in given.items()
-             if key not in _TRAINING_ONLY}
-    given.update(options)
-    kind = MODELS.module_dict.get(given['type'])
-    if kind is MobileFormer and out_indices is None:
+    given = {**given, **options}
+    kind = given.get('type')
+    kind = str(getattr(kind, '__name__', kind)).split('.')[-1]
+    if kind == MobileFormer.__name__ and out_indices is None:
         out_indices = (-2, -1)
     if out_indices is not None:
+        several(INT).check('out_indices', out_indices)
         given['out_indices'] = tuple(out_indices)
-    scope = settings.get('default_scope') or 'mmpretrain'
-    scope = 'mmengine' if kind is not None else scope
     try:
-        with DefaultScope.overwrite_default_scope(scope):
+        with DefaultScope.overwrite_default_scope('mmengine'):
             return MODELS.build(given)
     except UserError:
         raise

@@ -9,6 +9,18 @@ import torch
 from mmengine.registry import RUNNERS
 from mmengine.runner import find_latest_checkpoint
 
+from ..arguments import (
+    BOOL,
+    MAPPING,
+    NATURAL,
+    PATH,
+    POSITIVE_INT,
+    TEXT,
+    either,
+    multiple,
+    optional,
+    several,
+)
 from ..errors import UserError
 from ..launching import check_data, read_config
 from ..model_index import find_config
@@ -65,6 +77,10 @@ def pretrain(images: str | Sequence[str],
         >>> checkpoint = pretrain('my_images', 'runs/mine', epochs=100)
         >>> encoder = load_encoder(checkpoint)
     """
+    _check_arguments(out=out, arch=arch, epochs=epochs, batch_size=batch_size,
+                     size=size, workers=workers, resume=resume, seed=seed,
+                     options=options)
+    out = os.fspath(out)
     before = find_latest_checkpoint(out) if osp.isdir(out) else None
     if before is not None and not resume:
         raise UserError(f'out={out!r} holds a run already ({before}): go on '
@@ -72,14 +88,14 @@ def pretrain(images: str | Sequence[str],
     if workers is None:
         workers = min(8, os.cpu_count() or 1)
     settings = {
-        **_encoder_settings(arch), **_data_settings(images, out),
+        **_encoder_settings(arch, size), **_data_settings(images, out),
         'train_cfg.max_epochs': epochs,
         'train_dataloader.batch_size': batch_size,
         'train_dataloader.num_workers': workers,
         'train_dataloader.dataset.pipeline.1.scale': size,
         'auto_scale_lr.enable': True,
         'randomness.seed': seed, 'resume': resume, **(options or {})}
-    cfg = read_config(find_config(CONFIG), settings)
+    cfg = read_config(find_config(CONFIG), settings, 'options')
     cfg.work_dir = out
     cfg.launcher = 'none'
     check_data(cfg, ('train', ))
@@ -87,14 +103,39 @@ def pretrain(images: str | Sequence[str],
     return find_latest_checkpoint(out)
 
 
-def _encoder_settings(arch: str | Mapping) -> dict[str, Any]:
-    """The parts whose sizes follow from the encoder's."""
+#: What the arguments of :func:`pretrain` may be.
+_RULES = dict(
+    out=PATH, arch=either(TEXT, MAPPING), epochs=POSITIVE_INT,
+    batch_size=POSITIVE_INT, size=POSITIVE_INT, workers=optional(NATURAL),
+    resume=BOOL, seed=NATURAL, options=optional(MAPPING))
+
+
+def _check_arguments(**arguments: Any) -> None:
+    """Test arguments before settings are made of them.
+
+    Raises:
+        UserError: Naming the first that is wrong.
+    """
+    for name, value in arguments.items():
+        _RULES[name].check(name, value)
+    out = os.fspath(arguments['out'])
+    if osp.exists(out) and not osp.isdir(out):
+        raise UserError(f'out={out!r} is a file: give a folder')
+
+
+def _encoder_settings(arch: str | Mapping, size: int) -> dict[str, Any]:
+    """The parts whose sizes follow from the encoder's.
+
+    Raises:
+        UserError: If the images cannot be cut into quarters of patches.
+    """
     arch = arch if isinstance(arch, str) else dict(arch)
     with torch.device('meta'):
         table = MobileFormer(arch).arch
     # The stem halves the image, and so does each block that ends in -down.
     halvings = 1 + sum(row[0].endswith('-down') for rows in table['stages']
                        for row in rows)
+    multiple('size', size, 'four patches', 4 * 2**halvings)
     return {
         'model.backbone.arch': arch if isinstance(arch, str) else dict(
             arch, _delete_=True),
@@ -105,7 +146,8 @@ def _encoder_settings(arch: str | Mapping) -> dict[str, Any]:
 
 def _data_settings(images: str | Sequence[str], out: str) -> dict[str, Any]:
     """Where the images are: a folder, or a list that is written down."""
-    if isinstance(images, str | os.PathLike):
+    either(PATH, several(PATH)).check('images', images)
+    if PATH.holds(images):
         images = str(images)
         if osp.isdir(images):
             return {'train_dataloader.dataset.data_root': images}

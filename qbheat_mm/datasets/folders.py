@@ -14,6 +14,8 @@ from .endings import Folder, image_endings
 
 class _NamedFolder:
     """What :class:`NamedImageFolder` and :class:`NamedImageNet` share."""
+    #: What names the folder, for messages.
+    given_by = 'data_root and data_prefix of the data set'
 
     @checked(extensions=optional(TEXT_OR_TEXTS))
     def __init__(self, *args, extensions=None, **kwargs) -> None:
@@ -61,8 +63,7 @@ class _NamedFolder:
             return super()._find_samples()
         if not osp.isdir(root):
             raise UserError(f'image folder {root!r} does not exist or is no '
-                            'folder: correct data_root and data_prefix of '
-                            'the data set')
+                            f'folder: correct {self.given_by}')
         folder = Folder(root, self.extensions)
         found = self._label(folder) if self.with_label else folder.images
         if folder.others and found:
@@ -75,7 +76,7 @@ class _NamedFolder:
             raise UserError(
                 f'image folder {root!r} holds no image: found {there}; '
                 f'images end with {", ".join(sorted(self.extensions))}: '
-                'correct data_root and data_prefix of the data set, or '
+                f'correct {self.given_by}, or '
                 'convert the files')
         return found
 

@@ -12,8 +12,8 @@ import numpy as np
 from mmengine import fileio
 from PIL import Image
 
-from ..utils.stderr import call_and_listen, pass_on
 from .integrity import examine
+from .stderr import call_and_listen, pass_on
 
 # Formats of photographs and drawings: Pillow also knows some that start
 # other programs.

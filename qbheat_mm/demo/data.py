@@ -9,7 +9,7 @@ What is made, below ``${QBHEAT_CACHE:-~/.cache/qbheat_mm}/demo/KEY/``:
   ``classification/meta/labelled.txt`` lists.
 - ``detection/train/*.jpg``, ``detection/val/*.jpg`` and
   ``detection/annotations/instances_{train,val}.json``, a COCO-format set
-  with a few objects in each image.
+  with a few objects in each image, their boxes and masks.
 
 All are scenes of :mod:`qbheat_mm.world`.
 
@@ -57,7 +57,7 @@ class DemoSizes:
     seed: int = 0
     tiles: int = 160
     train: int = 6000
-    labelled: int = 1200
+    labelled: int = 2400
     val: int = 1200
     detection_train: int = 3000
     detection_val: int = 300
@@ -91,8 +91,9 @@ def demo_root(sizes: str = 'full') -> Path:
     cache = os.environ.get('QBHEAT_CACHE') or '~/.cache/qbheat_mm'
     digest = hashlib.sha256(
         json.dumps(asdict(SIZES[sizes]), sort_keys=True).encode())
-    for module in (objects, scenes, textures):
-        digest.update(Path(module.__file__).read_bytes())
+    for file in (__file__, objects.__file__, scenes.__file__,
+                 textures.__file__):
+        digest.update(Path(file).read_bytes())
     return (Path(cache).expanduser().resolve() / 'demo' /
             f'{sizes}-{digest.hexdigest()[:10]}')
 
@@ -191,16 +192,16 @@ def _draw_detection(folder: Path, split: str, bank: TextureBank,
                 file_name=name,
                 width=sizes.image_size,
                 height=sizes.image_size))
-        for label, (left, top, right, bottom) in zip(scene.labels,
-                                                     scene.boxes):
-            width, height = right - left, bottom - top
+        for label, (left, top, right, bottom), mask in zip(
+                scene.labels, scene.boxes, scene.masks):
             annotations.append(
                 dict(
                     id=len(annotations) + 1,
                     image_id=index,
                     category_id=label + 1,
-                    bbox=[left, top, width, height],
-                    area=width * height,
+                    bbox=[left, top, right - left, bottom - top],
+                    area=int(mask.sum()),
+                    segmentation=_run_lengths(mask),
                     iscrowd=0))
     categories = [dict(id=i + 1, name=name) for i, name in enumerate(CLASSES)]
     (folder / 'annotations').mkdir(exist_ok=True)
@@ -210,6 +211,14 @@ def _draw_detection(folder: Path, split: str, bank: TextureBank,
                 images=images, annotations=annotations,
                 categories=categories)),
         encoding='utf-8')
+
+
+def _run_lengths(mask: np.ndarray) -> dict:
+    """A mask as COCO's run lengths: down the columns, what is 0 first."""
+    flat = mask.ravel(order='F')
+    starts = np.flatnonzero(np.diff(flat, prepend=False))
+    counts = np.diff([0, *starts, flat.size])
+    return dict(size=list(mask.shape), counts=counts.tolist())
 
 
 def _write(path: Path, image: np.ndarray) -> None:

@@ -18,10 +18,12 @@ PROGRESS_EVERY = 10
 TAIL = 25
 
 #: glibc's malloc keeps the memory of a step for the next one instead of
-#: giving it back; small models train faster, results are equal.
+#: giving it back, and takes large pages (since 2.35; older ones pass it over):
+#: small models train faster, results are equal.
 KEEP_MEMORY = {
     'MALLOC_MMAP_THRESHOLD_': str(2**30),
-    'MALLOC_TRIM_THRESHOLD_': str(2**30)
+    'MALLOC_TRIM_THRESHOLD_': str(2**30),
+    'GLIBC_TUNABLES': 'glibc.malloc.hugetlb=1'
 }
 
 _TRAINING = re.compile(
@@ -71,6 +73,8 @@ class JobRunner:
             no job starts. Defaults to None.
         finished (Callable, optional): Called with each job that has ended
             well. Defaults to None.
+        failures (int): The failure that stops all others. What needs a job
+            that failed is never started. Defaults to 1, the first.
 
     Attributes:
         seconds (dict[str, float]): How long each job took.
@@ -82,12 +86,14 @@ class JobRunner:
                  slots: int = 2,
                  say: Callable[[str], None] | None = None,
                  until: float | None = None,
-                 finished: Callable[[Job], None] | None = None) -> None:
+                 finished: Callable[[Job], None] | None = None,
+                 failures: int = 1) -> None:
         self.log_dir = log_dir
         self.slots = slots
         self.say = say or (lambda line: print(line, flush=True))
         self.until = until
         self.finished = finished
+        self.failures = failures
         self.start = time.monotonic()
         self.seconds: dict[str, float] = {}
         self.commands: dict[str, str] = {}
@@ -95,6 +101,7 @@ class JobRunner:
         self._running: dict[str, subprocess.Popen] = {}
         self._last_said: dict[str, float] = {}
         self._tails: dict[str, deque] = {}
+        self._failed: list[JobFailed] = []
 
     def run(self, jobs: Sequence[Job]) -> None:
         """Run all jobs, each as soon as what it needs is there.
@@ -104,7 +111,8 @@ class JobRunner:
                 start.
 
         Raises:
-            JobFailed: One failed; the others have been stopped.
+            JobFailed: One failed. The others have ended, or been stopped if
+                ``failures`` have failed.
         """
         waiting, done = list(jobs), set()
         try:
@@ -114,15 +122,16 @@ class JobRunner:
                         waiting.remove(job)
                         self._start(job)
                 if not self._running:
-                    return
+                    break
                 job, line = self._lines.get()
-                if line is None:
-                    self._finish(job)
-                    done.add(job.name)
-                else:
+                if line is not None:
                     self._follow(job, line)
+                elif self._finish(job):
+                    done.add(job.name)
         finally:
             self._stop_all()
+        if self._failed:
+            raise self._failed[0]
 
     def _is_late(self) -> bool:
         return self.until is not None and time.monotonic() > self.until
@@ -173,19 +182,26 @@ class JobRunner:
                                                   0) + PROGRESS_EVERY:
             self._tell(job, progress)
 
-    def _finish(self, job: Job) -> None:
+    def _finish(self, job: Job) -> bool:
+        """Whether a job that has ended has ended well."""
         process = self._running.pop(job.name)
         status = process.wait()
         self.seconds[job.name] += time.monotonic()
         if status:
-            raise JobFailed(
+            error = JobFailed(
                 f'{job.name} failed (status {status}) with the command\n'
                 f'{self.commands[job.name]}\nIts last lines, all of them '
                 f'are in {self.log_dir / job.name}.log:\n' +
                 ''.join(self._tails[job.name]))
+            self._failed.append(error)
+            if len(self._failed) == self.failures:
+                raise error
+            self._tell(job, f'failed with status {status}')
+            return False
         self._tell(job, f'done in {self.seconds[job.name]:.0f} s')
         if self.finished:
             self.finished(job)
+        return True
 
     def _tell(self, job: Job, text: str) -> None:
         now = time.monotonic()

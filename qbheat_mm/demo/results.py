@@ -11,8 +11,6 @@ from ..errors import UserError
 ROWS = (
     ('lin, top-1 (%)', 'linear', 'accuracy/top1', 1),
     ('tran-1, top-1 (%)', 'tran1', 'accuracy/top1', 1),
-    ('MF-Dec, AP', 'mf-dec', 'coco/bbox_mAP', 100),
-    ('MF-Dec, AP50', 'mf-dec', 'coco/bbox_mAP_50', 100),
     ('RetinaNet, AP', 'retinanet', 'coco/bbox_mAP', 100),
     ('RetinaNet, AP50', 'retinanet', 'coco/bbox_mAP_50', 100),
 )

@@ -15,6 +15,8 @@ from .origin import describe_backbone, trained_pixels
 from .weights import few, named_weights, require_possible
 
 _SETTING = 'model.backbone.init_cfg'
+_WAY_OUT = (f'a checkpoint of this encoder with {_SETTING}.checkpoint=FILE or '
+            'change model.backbone to fit')
 
 
 @WEIGHT_INITIALIZERS.register_module()
@@ -62,8 +64,24 @@ class PretrainedEncoder:
                 f'no encoder weights for {type(module).__name__}: set them '
                 f'with --cfg-options {_SETTING}.checkpoint=FILE, or, for a '
                 f'random encoder on purpose, {_SETTING}=None')
-        checkpoint = load_checkpoint(self.checkpoint, map_location='cpu')
-        weights, prefix = self._select(module, checkpoint)
+        self.fill(module, load_checkpoint(self.checkpoint, map_location='cpu'))
+
+    def fill(self,
+             module: nn.Module,
+             content: Mapping,
+             way_out: str = _WAY_OUT) -> None:
+        """Fill ``module`` with weights that were read already.
+
+        Args:
+            module (nn.Module): The backbone.
+            content (Mapping): The checkpoint, as loaded.
+            way_out (str): What to give where it does not fit.
+
+        Raises:
+            UserError: If the checkpoint is of another architecture, or holds
+                values that are not finite.
+        """
+        weights, prefix = self._select(module, content, way_out)
         module.load_state_dict(weights, strict=False)
         print_log(
             f'encoder weights: {len(weights)} of {len(module.state_dict())} '
@@ -73,10 +91,10 @@ class PretrainedEncoder:
         # For whoever knows the pixels that the module is going to get.
         module.pretrained_from = self.checkpoint
         module.pretrained_pixels = (
-            None if self.allow_other_pixels else trained_pixels(checkpoint))
+            None if self.allow_other_pixels else trained_pixels(content))
 
-    def _select(self, module: nn.Module,
-                checkpoint: Mapping) -> tuple[dict[str, Tensor], str]:
+    def _select(self, module: nn.Module, checkpoint: Mapping,
+                way_out: str) -> tuple[dict[str, Tensor], str]:
         """Take the tensors of ``module`` out of a checkpoint.
 
         Returns:
@@ -89,7 +107,7 @@ class PretrainedEncoder:
         if prefix is None:
             names = few(tensors) or 'no tensors at all'
             raise self._wrong(module, checkpoint, 'none of its tensors is '
-                              f'there (the file holds {names})')
+                              f'there (the file holds {names})', way_out)
         found = {
             key[len(prefix):]: tensor
             for key, tensor in tensors.items() if key.startswith(prefix)
@@ -105,12 +123,13 @@ class PretrainedEncoder:
         mismatch = compare(needed, found)
         if mismatch:
             raise self._wrong(module, checkpoint,
-                              f"under the prefix '{prefix}' {mismatch}")
+                              f"under the prefix '{prefix}' {mismatch}",
+                              way_out)
         require_possible(found, self.checkpoint, 'of the encoder')
         return {name: found[name] for name in needed if name in found}, prefix
 
-    def _wrong(self, module: nn.Module, checkpoint: Mapping,
-               reason: str) -> UserError:
+    def _wrong(self, module: nn.Module, checkpoint: Mapping, reason: str,
+               way_out: str) -> UserError:
         """The error for a checkpoint of another architecture."""
         arch = getattr(module, 'arch', None)
         name = type(module).__name__
@@ -119,8 +138,7 @@ class PretrainedEncoder:
         origin = f' and was trained with {origin}' if origin else ''
         return UserError(
             f"checkpoint '{self.checkpoint}' does not fit the encoder {name}"
-            f'{origin}: {reason}; give a checkpoint of this encoder with '
-            f'{_SETTING}.checkpoint=FILE or change model.backbone to fit')
+            f'{origin}: {reason}; give {way_out}')
 
     def _keep(self, module: nn.Module) -> None:
         """Keep what follows in ``init_weights`` from changing the weights.

@@ -2,7 +2,7 @@
 """Embeddings of images: files, folders, arrays, any number of them."""
 import logging
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from typing import Any
@@ -129,6 +129,8 @@ def list_images(images: Any) -> list[tuple[str, Any]]:
     """
     single = isinstance(images, str | os.PathLike | np.ndarray | Tensor |
                         Image.Image)
+    if not single and not isinstance(images, Iterable):
+        images = [images]  # which is no image
     items = []
     for image in [images] if single else images:
         if isinstance(image, str | os.PathLike):
@@ -144,7 +146,7 @@ def list_images(images: Any) -> list[tuple[str, Any]]:
 def _as_arrays(image: Any) -> Sequence[np.ndarray]:
     """RGB pictures (H, W, 3), uint8, of one picture or a batch of them."""
     if isinstance(image, Image.Image):
-        return [np.array(image.convert('RGB'))]
+        return [_of_pil(image)]
     if isinstance(image, Tensor):
         image = image.detach().cpu().movedim(-3, -1).numpy() if (
             image.ndim in (3, 4)) else image.numpy()
@@ -161,12 +163,29 @@ def _as_arrays(image: Any) -> Sequence[np.ndarray]:
     return image if image.ndim == 4 else [image]
 
 
+def _of_pil(image: Image.Image) -> np.ndarray:
+    """An RGB picture (H, W, 3), uint8.
+
+    Of 16 bits the upper eight are taken, as when files are decoded; PIL would
+    make white of nearly all.
+
+    Raises:
+        UserError: If its values have no range that is known.
+    """
+    if image.mode.startswith('I;16'):
+        image = Image.fromarray((np.array(image) >> 8).astype(np.uint8))
+    if image.mode in ('I', 'F'):
+        raise UserError(f'a picture of PIL of mode {image.mode!r} has '
+                        'no known range: give an array, RGB, uint8')
+    return np.array(image.convert('RGB'))
+
+
 def _as_size(size: int | Sequence[int] | None,
              encoder: Encoder) -> tuple[int, int] | None:
     """Height and width; None for each image's own."""
     if size is None:
         return encoder.size or SIZE
-    sides = [size] if isinstance(size, int) else list(size)
+    sides = list(size) if isinstance(size, list | tuple) else [size]
     if sides == [0]:
         return None
     if len(sides) not in (1, 2) or any(

@@ -1,6 +1,6 @@
 # Copyright (c) QB-Heat MM authors. All rights reserved.
 """An encoder that knows its pixels and gives vectors."""
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import torch
 from torch import Tensor, nn
@@ -21,21 +21,25 @@ class Encoder(nn.Module):
         name (str): As ``"MobileFormer(arch='mf-285m')"``.
         size (tuple[int, int], optional): Height and width of the images that
             it was trained on, where that is known.
+        settings (Mapping, optional): What ``MODELS.build`` makes the
+            backbone of, where that is known.
 
     Attributes:
-        backbone, pixels, name, size: As given.
+        backbone, pixels, name, size, settings: As given.
     """
 
     def __init__(self,
                  backbone: nn.Module,
                  pixels: Pixels,
                  name: str = '',
-                 size: tuple[int, int] | None = None) -> None:
+                 size: tuple[int, int] | None = None,
+                 settings: Mapping | None = None) -> None:
         super().__init__()
         self.backbone = backbone
         self.pixels = pixels
         self.name = name or type(backbone).__name__
         self.size = size
+        self.settings = dict(settings or {})
         for key, values in (('mean', pixels.mean or [0.]),
                             ('std', pixels.std or [1.])):
             self.register_buffer(key, torch.tensor(values).view(-1, 1, 1),

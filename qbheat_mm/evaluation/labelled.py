@@ -34,6 +34,11 @@ class LabelledFolder:
         return len(self.files)
 
 
+class _ClassFolders(NamedImageFolder):
+    """A data set that was named as a folder, and not by settings."""
+    given_by = 'the folder, which is to hold CLASS/image.jpg'
+
+
 def labelled_folder(folder: str,
                     classes: Sequence[str] | None = None) -> LabelledFolder:
     """List the images of a folder of classes.
@@ -49,7 +54,7 @@ def labelled_folder(folder: str,
     if not osp.isdir(folder):
         raise UserError(f'folder of classes {folder!r} does not exist or is '
                         f'no folder: the path is taken from {os.getcwd()!r}')
-    data = NamedImageFolder(data_root=folder, pipeline=[])
+    data = _ClassFolders(data_root=folder, pipeline=[])
     infos = [data.get_data_info(i) for i in range(len(data))]
     own = data.metainfo['classes']
     counted = {own[info['gt_label']] for info in infos}

@@ -48,9 +48,7 @@ class MFDecNetwork(nn.Module):
         inputs, _ = self.model.pre_decoder(feats, image_sizes)
         states = self.model.forward_decoder(**inputs)['hidden_states']
         logits, boxes = self.model.bbox_head(states[-1])
-        sides = image_sizes.flip(1).repeat(1, 2)[:, None].to(boxes.dtype)
-        boxes = bbox_cxcywh_to_xyxy(boxes) * sides
-        return dict(logits=logits, boxes=_inside(boxes, sides))
+        return dict(logits=logits, boxes=_in_pixels(boxes, image_sizes))
 
 
 class AnchorNetwork(nn.Module):
@@ -93,8 +91,9 @@ class AnchorNetwork(nn.Module):
         boxes = get_box_tensor(head.bbox_coder.decode(
             anchors.flatten(0, 1), deltas.flatten(0, 1)))
         boxes = boxes.unflatten(0, deltas.shape[:2])
-        sides = image_sizes.flip(1).repeat(1, 2)[:, None].to(boxes.dtype)
-        return dict(scores=scores, boxes=_inside(boxes, sides), levels=levels)
+        return dict(
+            scores=scores, boxes=_inside(boxes, _sides(image_sizes, boxes)),
+            levels=levels)
 
 
 def detector_graph(source: Source) -> Graph:
@@ -123,10 +122,8 @@ def mf_dec_graph(source: Source) -> Graph:
         samples = samples_of(images, image_sizes)
         states = model._hidden_states(images, samples)
         logits, boxes = model.bbox_head(states)
-        sides = image_sizes.flip(1).repeat(1, 2)[:, None]
         return dict(
-            logits=logits[-1],
-            boxes=_inside(bbox_cxcywh_to_xyxy(boxes[-1]) * sides, sides))
+            logits=logits[-1], boxes=_in_pixels(boxes[-1], image_sizes))
 
     return Graph(
         MFDecNetwork(folded(model)), reference, (IMAGES, SIZES),
@@ -200,6 +197,17 @@ def _all_anchors(levels: list[Tensor], width: int) -> Tensor:
         for level in levels], dim=1)
 
 
+def _in_pixels(boxes: Tensor, image_sizes: Tensor) -> Tensor:
+    """Centres and sizes as shares of images to corners in pixels, inside."""
+    sides = _sides(image_sizes, boxes)
+    return _inside(bbox_cxcywh_to_xyxy(boxes) * sides, sides)
+
+
+def _sides(image_sizes: Tensor, boxes: Tensor) -> Tensor:
+    """Width, height, width, height of images, (B, 1, 4), as boxes are."""
+    return image_sizes.flip(1).repeat(1, 2)[:, None].to(boxes.dtype)
+
+
 def _inside(boxes: Tensor, sides: Tensor) -> Tensor:
     """Boxes (B, N, 4) clipped to images of ``sides`` (B, 1, 4)."""
-    return torch.minimum(boxes.clamp(min=0), sides.to(boxes.dtype))
+    return torch.minimum(boxes.clamp(min=0), sides)

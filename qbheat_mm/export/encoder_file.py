@@ -6,7 +6,7 @@ from mmengine.config import Config
 
 from ..errors import UserError
 from ..safetensors_file import BACKBONE, write_safetensors
-from .out_file import whole_file
+from ..utils.whole_file import whole_file
 from .source import Source, read_encoder
 
 

@@ -1,6 +1,7 @@
 # Copyright (c) QB-Heat MM authors. All rights reserved.
 """torchvision's and timm's networks for an encoder, and a comparison."""
 from collections.abc import Callable
+from types import ModuleType
 
 import torch
 from torch import Tensor, nn
@@ -27,11 +28,10 @@ def torchvision_model(encoder: nn.Module) -> nn.Module:
                 widths, [*widths[1:], None], encoder.depths)])
         model.classifier[2] = nn.Identity()
         return model
-    block = (resnet.Bottleneck if hasattr(encoder.layer1[0], 'conv3')
-             else resnet.BasicBlock)
+    groups, width = _groups(encoder)
     model = resnet.ResNet(
-        block, list(encoder.stage_blocks),
-        groups=getattr(encoder, 'groups', 1), width_per_group=_width(encoder))
+        _block(encoder, resnet), list(encoder.stage_blocks), groups=groups,
+        width_per_group=width)
     model.fc = nn.Identity()
     return model
 
@@ -50,11 +50,10 @@ def timm_model(encoder: nn.Module) -> nn.Module:
             use_grn=block.grn is not None,
             ls_init_value=None if block.gamma is None else 1e-6,
             num_classes=0)
-    block = (resnet.Bottleneck if hasattr(encoder.layer1[0], 'conv3')
-             else resnet.BasicBlock)
+    groups, width = _groups(encoder)
     return resnet.ResNet(
-        block, tuple(encoder.stage_blocks), num_classes=0,
-        cardinality=getattr(encoder, 'groups', 1), base_width=_width(encoder),
+        _block(encoder, resnet), tuple(encoder.stage_blocks), num_classes=0,
+        cardinality=groups, base_width=width,
         stem_width=encoder.stem_channels // 2 if encoder.deep_stem else 64,
         stem_type='deep' if encoder.deep_stem else '',
         avg_down=encoder.avg_down)
@@ -120,6 +119,13 @@ def _output_of(model: nn.Module, part: str, image: Tensor) -> Tensor:
     return seen[0]
 
 
-def _width(encoder: nn.Module) -> int:
-    """torchvision's ``width_per_group``, of which 64 is the plain ResNet."""
-    return getattr(encoder, 'width_per_group', 64)
+def _block(encoder: nn.Module, resnet: ModuleType) -> type[nn.Module]:
+    """The block of a library's ResNet that an encoder is made of."""
+    return (resnet.Bottleneck if hasattr(encoder.layer1[0], 'conv3')
+            else resnet.BasicBlock)
+
+
+def _groups(encoder: nn.Module) -> tuple[int, int]:
+    """Groups of a block's convolutions, and width of each, 64 in a ResNet."""
+    return (getattr(encoder, 'groups', 1),
+            getattr(encoder, 'width_per_group', 64))

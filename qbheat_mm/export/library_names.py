@@ -80,16 +80,18 @@ def rename(encoder: nn.Module, library: str) -> dict[str, Tensor]:
         UserError: If the library has no such network.
     """
     kind = type(encoder).__name__
-    if kind in _RESNETS:
-        _require_resnet(encoder, library)
-        return _resnet(encoder, library)
-    if kind == 'ConvNeXt':
-        _require_convnext(encoder, library)
-        return _convnext(encoder, library)
-    raise UserError(
-        f'{library} has no {kind}: --format {library} takes '
-        f'{", ".join(_RESNETS)} and ConvNeXt; every encoder can be had as '
-        '--format safetensors, pt2 or onnx')
+    if kind not in (*_RESNETS, 'ConvNeXt'):
+        raise UserError(
+            f'{library} has no {kind}: --format {library} takes '
+            f'{", ".join(_RESNETS)} and ConvNeXt; every encoder can be had as '
+            '--format safetensors, pt2 or onnx')
+    wrong_in, renamed = ((_wrong_in_resnet, _resnet) if kind in _RESNETS else
+                         (_wrong_in_convnext, _convnext))
+    wrong = wrong_in(encoder, library)
+    if wrong:
+        raise UserError(f'{library} has no {kind} with {", ".join(wrong)}: '
+                        'take --format safetensors, pt2 or onnx')
+    return renamed(encoder, library)
 
 
 def _resnet(encoder: nn.Module, library: str) -> dict[str, Tensor]:
@@ -143,8 +145,8 @@ def _renamed(state: Mapping[str, Tensor],
     return renamed
 
 
-def _require_resnet(encoder: nn.Module, library: str) -> None:
-    """Raise where the library's network computes something else."""
+def _wrong_in_resnet(encoder: nn.Module, library: str) -> list[str]:
+    """Why the library's network would compute something else."""
     wrong = [
         f'{name}={getattr(encoder, name)!r}'
         for name, value in dict(num_stages=4, strides=(1, 2, 2, 2),
@@ -160,26 +162,21 @@ def _require_resnet(encoder: nn.Module, library: str) -> None:
             wrong.append(f'stem_channels={encoder.stem_channels}')
     if not hasattr(encoder, 'bn1') and not encoder.deep_stem:
         wrong.append('a norm that is no BatchNorm')
-    if wrong:
-        raise UserError(f'{library} has no {type(encoder).__name__} with '
-                        f'{", ".join(wrong)}: take --format safetensors, pt2 '
-                        'or onnx')
+    return wrong
 
 
-def _require_convnext(encoder: nn.Module, library: str) -> None:
-    """Raise where the library's network computes something else."""
+def _wrong_in_convnext(encoder: nn.Module, library: str) -> list[str]:
+    """Why the library's network would compute something else."""
     wrong = []
     if not hasattr(encoder, 'norm3') or encoder.num_stages != 4:
-        wrong.append('without a norm behind its fourth stage')
+        wrong.append('no norm behind its fourth stage')
     if library == 'torchvision' and encoder.stages[0][0].grn is not None:
-        wrong.append('of the second version (use_grn=True)')
+        wrong.append('use_grn=True, its second version')
     if library == 'torchvision' and encoder.stages[0][0].gamma is None:
-        wrong.append('without layer scale')
+        wrong.append('no layer scale')
     if encoder.downsample_layers[0][0].stride != (4, 4):
-        wrong.append(f'of patches of {encoder.downsample_layers[0][0].stride}')
-    if wrong:
-        raise UserError(f'{library} has no ConvNeXt {", ".join(wrong)}: take '
-                        '--format safetensors, pt2 or onnx')
+        wrong.append(f'patches of {encoder.downsample_layers[0][0].stride}')
+    return wrong
 
 
 def _as_tuple(value):

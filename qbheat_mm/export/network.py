@@ -14,6 +14,7 @@ from torch.export import ExportedProgram
 from ..engine.origin import Pixels
 from ..errors import UserError
 from ..launching.toolbox import toolbox
+from ..utils.whole_file import whole_file
 from .comparing import TOLERANCE, largest_difference
 from .examples import BATCHES, compared_sizes, example_inputs
 from .graphs import (
@@ -25,7 +26,6 @@ from .graphs import (
     classifier_graph,
     encoder_graph,
 )
-from .out_file import whole_file
 from .running import Exported
 from .source import Source, read_encoder, read_model
 from .writing import WRITERS, require_packages, trace

@@ -13,24 +13,10 @@ from torch import nn
 
 from ..apis import load_encoder
 from ..compat import load_checkpoint
-from ..engine.matching import compare
-from ..engine.origin import (
-    Pixels,
-    describe_backbone,
-    find_settings,
-    pixels_of,
-    require_pixels,
-    settings_of,
-    trained_pixels,
-)
-from ..engine.weights import named_weights, require_possible
-from ..errors import UserError
+from ..engine.filling import fill
+from ..engine.origin import Pixels, pixels_of
 from ..launching.toolbox import toolbox
 from ..version import __version__
-
-# How a backbone is trained and where its weights come from, not what it is.
-_OF_TRAINING = ('init_cfg', 'frozen_stages', 'norm_eval', 'drop_path_rate',
-                'with_cp', '_scope_')
 
 
 @dataclass(frozen=True)
@@ -90,14 +76,8 @@ def read_encoder(checkpoint: str,
             fit, is refused or damaged.
     """
     encoder = load_encoder(checkpoint, cfg, out_indices)
-    settings = cfg.to_dict() if cfg is not None else settings_of(
-        load_checkpoint(checkpoint, map_location='cpu'))
-    backbone = next(find_settings(settings, 'backbone'))
-    return Source(
-        encoder.backbone,
-        {name: value for name, value in _plain(backbone).items()
-         if name not in _OF_TRAINING},
-        encoder.pixels, checkpoint, digest=_digest(checkpoint))
+    return Source(encoder.backbone, _plain(encoder.settings), encoder.pixels,
+                  checkpoint, digest=_digest(checkpoint))
 
 
 def read_model(cfg: Config, checkpoint: str) -> Source:
@@ -118,22 +98,8 @@ def read_model(cfg: Config, checkpoint: str) -> Source:
     settings.pop('train_cfg', None)  # nothing is trained
     with DefaultScope.overwrite_default_scope(_scope(cfg)):
         model = MODELS.build(ConfigDict(settings))
-    found = named_weights(content)
-    needed = model.state_dict()
-    found = {name: found[name] for name in needed if name in found}
-    mismatch = compare(needed, found)
-    if mismatch:
-        origin = describe_backbone(content)
-        origin = f', trained with {origin},' if origin else ''
-        raise UserError(
-            f"checkpoint '{checkpoint}'{origin} does not fit the "
-            f'configuration: {mismatch}; give the configuration that it was '
-            'trained with')
-    require_possible(found, checkpoint)
+    fill(model, content, checkpoint)
     pixels = pixels_of(getattr(model, 'data_preprocessor', None))
-    require_pixels(trained_pixels(content), pixels, checkpoint,
-                   'give the configuration that it was trained with')
-    model.load_state_dict(found, strict=False)
     model.eval()
     return Source(model, settings, pixels, checkpoint, _classes(content),
                   _digest(checkpoint))

@@ -6,9 +6,9 @@ import torch
 from mmengine.config import Config
 
 from ..safetensors_file import write_safetensors
+from ..utils.whole_file import whole_file
 from .library_models import compare_with_library
 from .library_names import rename
-from .out_file import whole_file
 from .source import read_encoder
 
 

@@ -16,7 +16,7 @@ from ..analysis.figures.style import in_style
 from ..analysis.report import Report
 from ..errors import UserError
 from ..utils.images import find_images, load_images, spread
-from .command_line import KeyValueAction, device, folder
+from .command_line import add_cfg_options, add_device, folder
 from .settings import read_config
 from .trained_model import training_size
 
@@ -56,13 +56,8 @@ def analysis_parser(description: str,
             'of each image, cropped to what the model accepts')
     parser.add_argument(
         '--out', required=True, type=folder, help='folder for results')
-    parser.add_argument(
-        '--device', type=device, default='cpu',
-        help="as 'cuda:0'; defaults to the CPU")
-    parser.add_argument(
-        '--cfg-options', nargs='+', action=KeyValueAction,
-        metavar='KEY=VALUE',
-        help='settings that replace those of the configuration')
+    add_device(parser)
+    add_cfg_options(parser)
     return parser
 
 

@@ -86,6 +86,39 @@ def folder(text: str) -> str:
     return text
 
 
+def target(text: str) -> str:
+    """The type of arguments that name a file to write.
+
+    Raises:
+        ArgumentTypeError: If it cannot be written: better now than when the
+            work is done.
+    """
+    if not text or osp.isdir(text):
+        raise ArgumentTypeError(f"'{text}' is a folder: give a file in it"
+                                if text else 'the name of the file is empty: '
+                                'give one')
+    folder(osp.dirname(osp.abspath(text)))
+    if osp.exists(text) and not os.access(text, os.W_OK):
+        raise ArgumentTypeError(f"'{text}' cannot be written: change its "
+                                'permissions or give another file')
+    return text
+
+
+def add_cfg_options(parser: ArgumentParser, more: str = '') -> None:
+    """Let a tool change settings of its configuration."""
+    parser.add_argument(
+        '--cfg-options', nargs='+', action=KeyValueAction,
+        metavar='KEY=VALUE',
+        help=f'settings that replace those of the configuration{more}')
+
+
+def add_device(parser: ArgumentParser) -> None:
+    """Let a tool run elsewhere than on the CPU."""
+    parser.add_argument(
+        '--device', type=device, default='cpu',
+        help="as 'cuda:0'; defaults to the CPU")
+
+
 def add_common_arguments(parser: ArgumentParser) -> None:
     """Add the arguments of mmdet's and mmpretrain's tools alike."""
     parser.add_argument('config', help='configuration file')
@@ -94,13 +127,8 @@ def add_common_arguments(parser: ArgumentParser) -> None:
         type=folder,
         help='folder for logs and checkpoints; by default the work_dir of '
         'the configuration or work_dirs/NAME_OF_THE_CONFIGURATION')
-    parser.add_argument(
-        '--cfg-options',
-        nargs='+',
-        action=KeyValueAction,
-        metavar='KEY=VALUE',
-        help='settings that replace those of the configuration, as '
-        'train_dataloader.batch_size=4 or model.neck.in_channels="[8,16]"')
+    add_cfg_options(parser, ', as train_dataloader.batch_size=4 or '
+                    'model.neck.in_channels="[8,16]"')
     parser.add_argument(
         '--launcher',
         choices=['none', 'pytorch', 'slurm', 'mpi'],

@@ -3,7 +3,7 @@
 from argparse import ArgumentParser, Namespace
 
 from ..evaluation.encoder import POOLS
-from .command_line import count, device, whole
+from .command_line import add_device, count, whole
 
 
 def add_embedding_arguments(parser: ArgumentParser) -> None:
@@ -23,9 +23,7 @@ def add_embedding_arguments(parser: ArgumentParser) -> None:
     parser.add_argument(
         '--workers', type=whole, default=0,
         help='processes that decode images; defaults to 0, none')
-    parser.add_argument(
-        '--device', type=device, default='cpu',
-        help="as 'cuda:0'; defaults to the CPU")
+    add_device(parser)
 
 
 def embedding_options(args: Namespace) -> dict:

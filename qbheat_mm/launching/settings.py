@@ -28,12 +28,15 @@ UNCHECKED = 'QBHEAT_UNCHECKED_SETTINGS'
 LOADERS = ('train_dataloader', 'val_dataloader', 'test_dataloader')
 
 
-def read_config(path: str, options: dict | None = None) -> Config:
+def read_config(path: str,
+                options: dict | None = None,
+                origin: str = '--cfg-options') -> Config:
     """Read a configuration and replace settings by those of the user.
 
     Args:
         path (str): Configuration file.
         options (dict, optional): ``{'train_dataloader.batch_size': 4}``.
+        origin (str): What gave the options, for messages.
 
     Raises:
         UserError: If the file does not exist or run, an option does not fit,
@@ -43,26 +46,30 @@ def read_config(path: str, options: dict | None = None) -> Config:
     if toolbox(cfg) == 'mmpretrain':
         _set_loader_defaults(cfg)
     if options:
-        _check_names(path, cfg, options)
+        _check_names(path, cfg, options, origin)
         try:
             cfg.merge_from_dict(options)
         except (KeyError, TypeError, ValueError, IndexError,
                 AttributeError) as error:
-            raise UserError(f'--cfg-options {_written(options)} does not fit '
+            raise UserError(f'{origin} {_written(options)} does not fit '
                             f"'{path}': {error}") from error
     if os.environ.get(UNCHECKED) != '1':
-        check_settings(cfg, path, options or {})
+        check_settings(cfg, path, options or {}, origin)
     _mend_loaders(cfg)
     return cfg
 
 
-def check_settings(cfg: Config, path: str, options: dict) -> None:
+def check_settings(cfg: Config,
+                   path: str,
+                   options: dict,
+                   origin: str = '--cfg-options') -> None:
     """Look for wrong values, and for names that nothing reads.
 
     Args:
         cfg (Config): The configuration with the options.
         path (str): Its file, for messages.
-        options (dict): What came from the command line.
+        options (dict): What the user has set.
+        origin (str): By what, for messages.
 
     Raises:
         UserError: Naming the first setting that is wrong.
@@ -73,7 +80,7 @@ def check_settings(cfg: Config, path: str, options: dict) -> None:
     if not found:
         return
     given = _given(re.split('[=:]', found[0])[0], options)
-    origin = '--cfg-options' if given else f"configuration '{path}':"
+    origin = origin if given else f"configuration '{path}':"
     more = f' (and {len(found) - 1} more)' if len(found) > 1 else ''
     raise UserError(f'{origin} {found[0]}{more} ({UNCHECKED}=1 skips this '
                     'check of the settings)')
@@ -113,7 +120,7 @@ def require_file(path: str, option: str) -> None:
 
 
 def _given(setting: str, options: dict) -> bool:
-    """Whether the command line has set a setting or a part of it."""
+    """Whether the user has set a setting or a part of it."""
     return any(f'{setting}.'.startswith(f'{option}.')
                or f'{option}.'.startswith(f'{setting}.')
                for option in options)
@@ -143,20 +150,21 @@ def parse_config(path: str) -> Config:
     return cfg
 
 
-def _check_names(path: str, cfg: Config, options: dict) -> None:
+def _check_names(path: str, cfg: Config, options: dict,
+                 origin: str) -> None:
     """Refuse options whose first name no part of mmengine would read."""
     known = set(cfg.keys()) | set(_EXTRA_SETTINGS) | set(
         inspect.signature(Runner.__init__).parameters)
     for option in options:
         name = option.split('.')[0]
         if name in ('_base_', 'custom_imports'):
-            raise UserError(f'--cfg-options {option}: {name} is used while '
+            raise UserError(f'{origin} {option}: {name} is used while '
                             f"'{path}' is read: write it in the file")
         if name not in known:
             near = difflib.get_close_matches(name, known, n=1)
             hint = f"did you mean '{near[0]}'?" if near else (
                 'run the command with names that the file or its bases set')
-            raise UserError(f"--cfg-options {option}: '{path}' has no "
+            raise UserError(f"{origin} {option}: '{path}' has no "
                             f"setting '{name}'; {hint}")
 
 

@@ -10,15 +10,10 @@ from torch import nn
 
 from ..analysis.pixels import PixelSpace
 from ..compat import load_checkpoint
-from ..engine import PretrainedEncoder
-from ..engine.matching import compare
-from ..engine.origin import (
-    describe_backbone,
-    pixels_of,
-    require_pixels,
-    trained_pixels,
-)
-from ..engine.weights import named_weights, require_possible
+from ..engine.filling import fill
+from ..engine.origin import pixels_of, require_pixels
+from ..engine.pretrained_encoder import PretrainedEncoder
+from ..engine.weights import named_weights
 from ..errors import UserError
 from ..models.selfsup import QBHeat
 
@@ -78,23 +73,8 @@ def load_pretraining(model: QBHeat, checkpoint: str) -> dict:
             finite.
     """
     content = load_checkpoint(checkpoint, map_location='cpu')
-    tensors = named_weights(content)
-    needed = model.state_dict()
-    _require_parts(needed, tensors, checkpoint)
-    found = {name: tensors[name] for name in needed if name in tensors}
-    mismatch = compare(needed, found)
-    if mismatch:
-        origin = describe_backbone(content)
-        origin = f', trained with {origin},' if origin else ''
-        raise UserError(
-            f"checkpoint '{checkpoint}'{origin} does not fit the "
-            f'configuration: {mismatch}; give the configuration that it was '
-            'trained with')
-    require_possible(found, checkpoint)
-    require_pixels(trained_pixels(content), pixels_of(model.data_preprocessor),
-                   checkpoint, 'give the configuration that it was trained '
-                   'with')
-    model.load_state_dict(found, strict=False)
+    _require_parts(model.state_dict(), named_weights(content), checkpoint)
+    fill(model, content, checkpoint)
     meta = content.get('meta')
     meta = meta if isinstance(meta, Mapping) else {}
     return {key: meta[key] for key in ('epoch', 'iter') if key in meta}

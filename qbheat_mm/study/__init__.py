@@ -1,7 +1,9 @@
 # Copyright (c) QB-Heat MM authors. All rights reserved.
 """Studies: arms that differ in one thing, seeds in pairs, rows that stay."""
-from .arms import Arm, Probe, Study
+from .arms import Arm, Probe, Run, Study
 from .results import Results
 from .statistics import Comparison, compare
 
-__all__ = ['Arm', 'Comparison', 'Probe', 'Results', 'Study', 'compare']
+__all__ = [
+    'Arm', 'Comparison', 'Probe', 'Results', 'Run', 'Study', 'compare'
+]

@@ -88,9 +88,9 @@ def to_report(study: Study, results: Results, question: Question) -> Report:
 
 
 def is_measured(results: Results, question: Question) -> bool:
-    """Whether there is anything to draw."""
+    """Whether there is anything to compare the baseline with."""
     return any(results.values(name, *column)
-               for name in (question.baseline, *question.arms)
+               for name in question.arms
                for column in question.columns)
 
 
@@ -123,7 +123,8 @@ def _say(cell: Cell) -> str:
     change = f'{_name(cell.stage, metric)} {_number(c.mean, metric, "+")}'
     seeds = len(c.differences)
     if 2 / 2**seeds > LEVEL:
-        return f'{change} ({seeds} seeds: too few for a test)'
+        count = 'one seed' if seeds == 1 else f'{seeds} seeds'
+        return f'{change} ({count}: too few for a test)'
     verdict = '' if cell.p < LEVEL else ', which is not more than luck'
     return f'{change} ({seeds} seeds, p = {cell.p:.3f}){verdict}'
 

@@ -62,9 +62,11 @@ class Results:
         with open(self.path, 'a+b') as file:
             fcntl.flock(file, fcntl.LOCK_EX)
             file.seek(0)
-            whole = file.read().rpartition(b'\n')[0]
-            # What a kill has left of a row, if it has left anything.
-            file.truncate(len(whole) + 1 if whole else 0)
+            whole, _, last = file.read().rpartition(b'\n')
+            if _is_cut(last):  # by a kill
+                file.truncate(len(whole) + 1 if whole else 0)
+            elif last:  # by an editor that ends no line
+                file.write(b'\n')
             file.write(json.dumps(row).encode() + b'\n')
             file.flush()
             os.fsync(file.fileno())
@@ -90,3 +92,11 @@ class Results:
             if (run.arm, run.stage) == (arm, stage)
             and metric in row['metrics']
         }
+
+
+def _is_cut(line: bytes) -> bool:
+    """Whether a last line was not written to its end."""
+    try:
+        return bool(line) and not isinstance(json.loads(line), dict)
+    except ValueError:
+        return True

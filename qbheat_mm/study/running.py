@@ -6,6 +6,7 @@ import math
 import os
 import platform
 import shutil
+import statistics
 import subprocess
 import sys
 import time
@@ -16,11 +17,16 @@ from pathlib import Path
 from mmengine.config import Config
 
 from ..demo.jobs import Job, JobRunner
-from ..demo.results import read_metric
+from ..demo.results import read_log, read_metric
 from ..errors import UserError
 from .arms import ENCODER, Run, Study
 from .results import Results
 
+#: Among an encoder's figures, its time by :func:`steady_seconds`.
+STEADY = 'steady seconds'
+#: Commands that may fail before the rest is given up: some are unlucky, more
+#: have a cause in common.
+FAILURES = 3
 #: Of the options of all runs those that a tool that trains nothing takes.
 _DATA = ('train_dataloader.dataset.', 'val_dataloader.')
 
@@ -165,8 +171,8 @@ def _encoder(place: Place, encoder: Run) -> Path:
 def epochs(study: Study, results: Results, place: Place, arm: str) -> int:
     """Epochs that take as long as another arm did, at this one's pace."""
     pace, goal = study.arm(arm).time_of
-    seconds = {name: results.seconds(Run(name, 0, ENCODER))
-               for name in (pace, goal)}
+    seconds = {name: results.values(name, ENCODER, STEADY).get(
+        0, results.seconds(Run(name, 0, ENCODER))) for name in (pace, goal)}
     count = (_configured_epochs(study, place, pace) * seconds[goal] /
              seconds[pace])
     return max(round(count), 1)
@@ -188,7 +194,8 @@ def run_study(study: Study, results: Results, place: Place,
     """Run what is left; each finished run becomes a row at once.
 
     Raises:
-        JobFailed: A command failed; the rows of all that ended stay.
+        JobFailed: A command failed; what does not need it was run, unless
+            ``FAILURES`` failed. The rows of all that ended stay.
     """
     by_name = {str(run): run for run in runs}
 
@@ -201,7 +208,7 @@ def run_study(study: Study, results: Results, place: Place,
 
     runner = JobRunner(place.work_dir / 'logs', jobs,
                        until=time.monotonic() + 3600 * hours,
-                       finished=finished)
+                       finished=finished, failures=FAILURES)
     runner.run([
         Job(str(run),
             lambda run=run: command(study, results, place, run),
@@ -229,13 +236,26 @@ def measured(study: Study, folder: Path, run: Run) -> dict[str, float]:
     """
     probe = None if run.stage == ENCODER else study.probe(run.stage)
     wanted = (probe or study.arm(run.arm)).metrics
+    more = {} if probe else {STEADY: steady_seconds(folder)}
     if probe and probe.tool:
         found = json.loads((folder / 'metrics.json').read_text())
         # Not all encoders have all: without linear models no commutator.
         return {name: round(found[key] * factor, 4)
                 for name, (key, factor) in wanted.items() if key in found}
-    return {name: round(read_metric(folder, logged) * factor, 4)
-            for name, (logged, factor) in wanted.items()}
+    return more | {name: round(read_metric(folder, logged) * factor, 4)
+                   for name, (logged, factor) in wanted.items()}
+
+
+def steady_seconds(folder: Path) -> float:
+    """What a training's steps take, were each as long as their median.
+
+    That is the same whatever else the machine did for some of the time, and
+    without the start, which does not grow with the epochs.
+    """
+    steps = [line for line in read_log(folder)
+             if 'time' in line and 'loss' in line]
+    return round(statistics.median(line['time'] for line in steps)
+                 * steps[-1]['step'], 1)
 
 
 def _portable(command: str, place: Place) -> str:
@@ -248,11 +268,18 @@ def _portable(command: str, place: Place) -> str:
 
 
 def commit(root: Path) -> str:
-    """The commit of the code, with ``-dirty`` if files differ from it."""
-    described = subprocess.run(
-        ['git', '-C', str(root), 'describe', '--always', '--dirty',
-         '--abbrev=12', '--exclude=*'], capture_output=True, text=True)
-    return described.stdout.strip() or 'unknown'
+    """The commit of the code, with ``-dirty`` if files differ from it.
+
+    Those below ``docs`` do not count: the study itself writes there.
+    """
+    def git(*arguments: str) -> str:
+        return subprocess.run(['git', '-C', str(root), *arguments],
+                              capture_output=True, text=True).stdout.strip()
+
+    name = git('describe', '--always', '--abbrev=12', '--exclude=*')
+    changed = git('status', '--porcelain', '--untracked-files=no', '--',
+                  '.', ':!docs')
+    return (name or 'unknown') + ('-dirty' if name and changed else '')
 
 
 def environment() -> str:

@@ -3,10 +3,10 @@
 
 A part is a list of closed contours, (N, 2) each, x to the right and y down, in
 units of the object's radius; what an odd number of contours surrounds is
-inside. Every object fits into the circle of radius 1, so that it may be turned
-at will. `cross`, `ell` and `tee` are the same two bars, `dumbbell` and
-`trefoil` the same discs: the parts alone tell nothing, and single parts lie
-about as clutter.
+inside. Every object fits into the circle of radius 1, however it is turned.
+`cross`, `ell` and `tee` are the same two bars, `dumbbell` and `trefoil` the
+same discs: the parts alone tell nothing, and single parts lie about as
+clutter.
 """
 from collections.abc import Callable
 
@@ -16,6 +16,8 @@ Part = list[np.ndarray]
 
 #: How far lengths and widths differ between objects of one category.
 _VARIATION = 0.15
+#: How far objects are turned from upright, in radians; clutter at will.
+_TURN = np.pi / 8
 
 
 def bar(center: tuple[float, float], half_length: float, half_width: float,
@@ -122,7 +124,7 @@ def draw_parts(rng: np.random.Generator, label: int) -> list[Part]:
         return length * (1 + rng.uniform(-_VARIATION, _VARIATION))
 
     parts = OBJECTS[CLASSES[label]](vary)
-    rotation = _rotation(rng.uniform(0, 2 * np.pi))
+    rotation = _rotation(rng.uniform(-_TURN, _TURN))
     return [[contour @ rotation for contour in part] for part in parts]
 
 

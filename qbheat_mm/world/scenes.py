@@ -19,16 +19,18 @@ from .textures import TextureBank
 
 #: Radius of an object as a share of the image's side: one object for
 #: classification, several of several sizes for detection.
-SINGLE_RADIUS = (0.27, 0.45)
+SINGLE_RADIUS = (0.3, 0.45)
 MULTIPLE_RADIUS = (0.16, 0.3)
 MAX_OBJECTS = 3
 
 #: Radii of clutter as shares of the image's side, drawn as radius**-3.
 _FAR_RADIUS = (0.04, 0.8)
 _NEAR_RADIUS = (0.04, 0.16)
-_FAR, _NEAR, _IN_FRONT = (6, 16), (1, 5), (0, 3)
+_FAR, _NEAR, _IN_FRONT = (4, 12), (0, 3), (0, 2)
 #: Things of smaller radius, in pixels, cast no shadow that one would see.
 _MIN_SHADOW = 8
+#: How often the parts of an object have a surface each.
+_APART = 0.25
 #: Standard deviation in pixels of the blur of what is far.
 _MAX_BLUR = 0.6
 #: At least so much of an object shows.
@@ -43,11 +45,12 @@ class Scene(NamedTuple):
 
     ``image`` is (S, S, 3) uint8 in RGB, ``labels`` indexes ``CLASSES``,
     ``boxes`` holds (left, top, right, bottom) of what is visible, in pixels;
-    right and bottom are exclusive.
+    right and bottom are exclusive. ``masks``, (S, S) bool, say what that is.
     """
     image: np.ndarray
     labels: list[int]
     boxes: list[Window]
+    masks: list[np.ndarray]
 
 
 def classification_scene(rng: np.random.Generator, bank: TextureBank,
@@ -95,7 +98,8 @@ def _draw_scene(rng: np.random.Generator, bank: TextureBank, size: int,
     _light(rng, image)
     return Scene(
         np.clip(np.rint(image), 0, 255).astype(np.uint8),
-        [label for label, *_ in placed], [_box(mask) for mask in masks])
+        [label for label, *_ in placed], [_box(mask) for mask in masks],
+        masks)
 
 
 class Thing(NamedTuple):
@@ -171,7 +175,7 @@ def _draw(rng: np.random.Generator, bank: TextureBank, image: np.ndarray,
     _darken(rng, image, thing._replace(
         center=thing.center + shadow * (0.3 + share)))
     left, top, right, bottom = window = thing.window(len(image))
-    apart = len(thing.parts) > 1 and rng.uniform() < 0.5
+    apart = len(thing.parts) > 1 and rng.uniform() < _APART
     for parts in [[p] for p in thing.parts] if apart else [thing.parts]:
         cover = thing._replace(parts=parts).mask(window)
         below = image[top:bottom, left:right]
@@ -215,7 +219,7 @@ def _light(rng: np.random.Generator, image: np.ndarray) -> None:
     light = cv2.resize(corners, (size, size), interpolation=cv2.INTER_LINEAR)
     image *= light[..., None]
     noise = rng.standard_normal((size, size, 3), dtype=np.float32)
-    noise *= np.float32(rng.uniform(0.5, 4))
+    noise *= np.float32(rng.uniform(1, 6))
     image += noise
 
 

@@ -15,7 +15,9 @@ TILE = 256
 #: Standard deviation of a tile's values.
 DEVIATION = 64
 #: Distance of colours, in grey levels, at which surfaces are told apart.
-APART = 80
+APART = 95
+#: Standard deviation of a surface's values, from and to, evenly in the log.
+_CONTRAST = (8, 22)
 
 #: Shares of the kinds of tiles.
 _KINDS = dict(noise=0.3, brushed=0.2, stripes=0.15, checks=0.1, spots=0.1,
@@ -66,7 +68,7 @@ class TextureBank:
 def _colours(rng: np.random.Generator,
              beside: np.ndarray | None) -> np.ndarray:
     """(3, 4): what channels of a tile become, and the mean colour."""
-    contrast = np.exp(rng.uniform(np.log(8), np.log(36))) / DEVIATION
+    contrast = np.exp(rng.uniform(*np.log(_CONTRAST))) / DEVIATION
     mix = contrast * (np.eye(3) + 0.2 * rng.standard_normal((3, 3)))
     mean = _mean_colour(rng)
     while beside is not None and np.linalg.norm(mean - beside) < APART:
@@ -98,7 +100,7 @@ def _draw_tile(rng: np.random.Generator, kind: str,
         tints = np.stack([_noise(rng, 1.2) for _ in range(3)], axis=2)
         tile = light[..., None] + rng.uniform(0.1, 0.5) * tints
         # grain: no surface is smooth when one looks closely
-        tile = tile + rng.uniform(0.05, 0.3) * _noise(rng, 0.5)[..., None]
+        tile = tile + rng.uniform(0.15, 0.5) * _noise(rng, 0.5)[..., None]
     tile = tile - tile.mean(axis=(0, 1))
     return (DEVIATION * tile / tile.std()).astype(np.float32)
 

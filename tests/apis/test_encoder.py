@@ -5,10 +5,11 @@ import copy
 import pytest
 import torch
 from mmengine.config import Config
-from mmengine.registry import DefaultScope
+from mmengine.registry import MODELS, DefaultScope
 
 from qbheat_mm.apis import build_encoder, find_config, load_encoder
 from qbheat_mm.errors import UserError
+from qbheat_mm.export import export_encoder
 
 from .conftest import MEAN, MODEL, STD, settings_of, write_checkpoint
 
@@ -61,6 +62,69 @@ def test_other_backbones_and_channel_orders(tmp_path):
         encoder.pool((out, ), 'avg+token')
     # Not frozen as it was in its run: it may be fine-tuned.
     assert all(p.requires_grad for p in encoder.parameters())
+
+
+def test_a_checkpoint_is_read_once(checkpoint, monkeypatch, tmp_path):
+    read, load = [], torch.load
+    monkeypatch.setattr(torch, 'load', lambda file, *args, **kwargs: (
+        read.append(str(file)) or load(file, *args, **kwargs)))
+    load_encoder(checkpoint)
+    assert read == [checkpoint]
+    export_encoder(checkpoint, str(tmp_path / 'encoder.safetensors'))
+    assert read == [checkpoint] * 2
+
+
+DETECTOR = dict(
+    type='SingleStageDetector',
+    data_preprocessor=dict(type='DetDataPreprocessor', mean=MEAN, std=STD,
+                           bgr_to_rgb=True),
+    neck=dict(type='FPN', in_channels=[8, 12], out_channels=8, num_outs=2),
+    bbox_head=dict(type='RetinaHead', num_classes=2, in_channels=8,
+                   feat_channels=8, stacked_convs=1))
+
+
+def write_detector(path, backbone):
+    """A checkpoint of a detector as mmengine writes it."""
+    pytest.importorskip('mmdet')
+    model = dict(DETECTOR, backbone=backbone)
+    cfg = Config(dict(default_scope='mmdet', model=model))
+    with DefaultScope.overwrite_default_scope('mmdet'):
+        network = MODELS.build(copy.deepcopy(cfg.model)).eval()
+    torch.save(dict(meta=dict(cfg=cfg.pretty_text),
+                    state_dict=network.state_dict()), path)
+    return network
+
+
+@pytest.mark.parametrize('backbone', [
+    dict(MODEL['backbone'], out_indices=(0, 1), frozen_stages=2,
+         init_cfg=dict(type='PretrainedEncoder', checkpoint=None)),
+    # Of mmdet, whose ResNet has other outputs than mmpretrain's.
+    dict(type='ResNet', depth=18, base_channels=4, stem_channels=4,
+         num_stages=2, strides=(1, 2), dilations=(1, 1), out_indices=(0, 1)),
+    dict(type='mmpretrain.ResNet', depth=18, base_channels=4,
+         stem_channels=4, out_indices=(0, 1))])
+def test_a_detectors_encoder(backbone, tmp_path):
+    expected = write_detector(tmp_path / 'x.pth', backbone)
+    encoder = load_encoder(tmp_path / 'x.pth')
+    file = export_encoder(str(tmp_path / 'x.pth'),
+                          str(tmp_path / 'encoder.safetensors'))
+    images = torch.randint(0, 255, (1, 3, 64, 64), dtype=torch.uint8)
+    data = expected.data_preprocessor(dict(inputs=list(images.flip(1))))
+    for found in (encoder, load_encoder(file)):
+        assert type(found.backbone) is type(expected.backbone)
+        assert found.pixels == encoder.pixels and found.pixels.rgb
+        assert all(p.requires_grad for p in found.parameters())
+        if backbone['type'] != 'MobileFormer':
+            for ours, theirs in zip(found(found.normalize(images)),
+                                    expected.backbone(data['inputs'])):
+                torch.testing.assert_close(ours, theirs)
+            continue
+        # The last features and the tokens, which the detector does not take.
+        features, tokens = found(found.normalize(images))
+        assert features.shape == (1, 20, 16, 16) and tokens.ndim == 3
+        state = expected.backbone.state_dict()
+        for name, tensor in found.backbone.state_dict().items():
+            assert torch.equal(tensor, state[name]), name
 
 
 def test_pooling(checkpoint):

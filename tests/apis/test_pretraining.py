@@ -63,9 +63,9 @@ def test_the_documentation_names_the_configuration():
 @pytest.mark.parametrize('settings, message', [
     (dict(arch='mf-1g'), "arch='mf-1g' is unknown; known are mf-285m"),
     (dict(arch=dict(stem=8)), 'needs stem, tokens'),
-    (dict(size=36), 'do not divide'),
-    (dict(epochs=0), 'max_epochs'),
-    (dict(batch_size=0), 'batch_size'),
+    (dict(size=36), 'size=36 must be a multiple of four patches=16'),
+    (dict(epochs=0), 'epochs=0 must'),
+    (dict(batch_size=0), 'batch_size=0 must'),
     (dict(options={'model.backbon.arch': 1}), 'backbon'),
 ])
 def test_impossible_settings_are_named(settings, message, folders, tmp_path):

@@ -172,3 +172,10 @@ def departures(name, source):
 def _same(one, other):
     """Equal, and no truth value that equals a number."""
     return one == other and isinstance(one, bool) == isinstance(other, bool)
+
+
+def assert_tables(names, recipes):
+    """That each configuration, and no other, has a table of its values."""
+    wrong = sorted(set(names) ^ set(recipes))
+    assert not wrong, (f'{wrong}: say in RECIPES of this file which values '
+                       'it has to have, and where they come from')

@@ -4,9 +4,11 @@ import re
 
 import pytest
 
+from qbheat_mm.engine.origin import pixels_in
+
 from .built import normalised
 from .recipe import ALL, resolved
-from .shipped import NAMES, find, load
+from .shipped import NAMES, ROOT, find, load
 from .sources import STATISTICS
 
 
@@ -31,6 +33,14 @@ def test_all_networks_see_the_same_statistics():
             if path.endswith(('data_preprocessor.mean',
                               'data_preprocessor.std')):
                 assert leaves[path] == STATISTICS[path.split('.')[-1]], name
+
+
+@pytest.mark.parametrize('names', [
+    NAMES, sorted(f'demo/{path.name}' for path in (ROOT / 'demo').iterdir())
+], ids=['shipped', 'demo'])
+def test_an_encoder_may_go_from_each_to_each(names):
+    seen = {pixels_in(load(name).to_dict()) for name in names}
+    assert len(seen) == 1 and seen.pop().rgb, seen
 
 
 def test_names_say_what_the_configs_hold():

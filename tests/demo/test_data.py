@@ -93,5 +93,20 @@ def test_the_annotations(split):
     for annotation in coco['annotations']:
         left, top, width, height = annotation['bbox']
         assert annotation['category_id'] in ids
-        assert annotation['area'] == width * height > 0
+        assert 0 < annotation['area'] < width * height
         assert left + width <= 128 and top + height <= 128
+
+
+def test_masks_lie_in_their_boxes():
+    coco = pytest.importorskip('pycocotools.coco').COCO
+    root = data.ensure_demo_data('tiny')
+    objects = coco(root / 'detection/annotations/instances_val.json')
+    assert len(objects.anns) > 8
+    for annotation in objects.anns.values():
+        mask = objects.annToMask(annotation)
+        assert mask.shape == (128, 128)
+        left, top, width, height = annotation['bbox']
+        assert mask.sum() == annotation['area'] < width * height
+        rows, columns = mask.any(1).nonzero()[0], mask.any(0).nonzero()[0]
+        assert (columns[0], columns[-1]) == (left, left + width - 1)
+        assert (rows[0], rows[-1]) == (top, top + height - 1)

@@ -42,5 +42,5 @@ def test_the_demo_runs_from_end_to_end(tmp_path):
     assert titles[0] == 'The frozen encoder, judged' and len(titles) == 6
     # Every command that was run is one that a user can type.
     commands = [line for line in run.stdout.splitlines() if ' $ ' in line]
-    assert sum('tools/train.py' in line for line in commands) == 9
-    assert sum('tools/test.py' in line for line in commands) == 2
+    assert sum('tools/train.py' in line for line in commands) == 7
+    assert sum('tools/test.py' in line for line in commands) == 1

@@ -55,6 +55,23 @@ def test_a_failure_is_told_and_stops_the_others(runner, said):
     assert (runner.log_dir / 'bad.log').read_text() == 'the reason\n'
 
 
+def test_others_go_on_until_too_many_have_failed(tmp_path, said):
+    bad = [Job(f'bad{i}', python('raise SystemExit(3)')) for i in range(2)]
+    good = [Job('never', python(''), needs=['bad0']),
+            Job('good', python('')),
+            Job('last', python(''), needs=['good'])]
+    runner = JobRunner(tmp_path, say=said.append, failures=3, slots=1)
+    with pytest.raises(JobFailed, match='bad0 failed'):
+        runner.run(bad + good)
+    assert {'bad0', 'bad1', 'good', 'last'} == set(runner.seconds)
+    assert any('bad1' in line and 'status 3' in line for line in said)
+
+    runner = JobRunner(tmp_path, say=said.append, failures=2, slots=1)
+    with pytest.raises(JobFailed, match='bad1 failed'):
+        runner.run(bad + good)
+    assert set(runner.seconds) == {'bad0', 'bad1'}
+
+
 def test_commands_and_progress_are_told(runner, said):
     line = ('11/21 04:50:43 - mmengine - INFO - Epoch(train) [5][20/75]  '
             'lr: 5.4e-05  eta: 0:01:06  time: 1.57  loss: 0.6013  '

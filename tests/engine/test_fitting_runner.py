@@ -222,3 +222,19 @@ def test_a_run_without_steps_is_refused(config, max_epochs):
     cfg = config(4, **{'train_cfg.max_epochs': max_epochs})
     with pytest.raises(UserError, match=f'max_epochs={max_epochs}'):
         RUNNERS.build(cfg).train()
+
+
+def test_a_compiled_model_learns_the_same(config, tmp_path):
+    cfg = config(8, **{'train_dataloader.batch_size': 4,
+                       'optim_wrapper.optimizer.lr': 1e-3})
+    plain, _ = train(copy.deepcopy(cfg))
+    assert 'is compiled' not in log_of(plain)
+    # else a run that starts in the same second writes into the same log
+    cfg.experiment_name = 'compiled'
+    cfg.work_dir = str(tmp_path / 'compiled')
+    cfg.compile = dict(backend='eager')
+    compiled, _ = train(cfg)
+    assert compiled.model._compiled_call_impl is not None
+    assert 'is compiled' in log_of(compiled)
+    for name, tensor in plain.model.state_dict().items():
+        torch.testing.assert_close(compiled.model.state_dict()[name], tensor)

@@ -1,5 +1,7 @@
 # Copyright (c) QB-Heat MM authors. All rights reserved.
 import ast
+import re
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -12,6 +14,7 @@ from mmengine.model import (
     BaseModule,
     ImgDataPreprocessor,
 )
+from mmengine.registry import HOOKS
 from mmengine.runner import Runner
 from torch import nn
 
@@ -103,8 +106,24 @@ def test_a_loss_that_is_not_finite_stops_before_a_checkpoint(tmp_path):
     message = refusal(tmp_path, Network(breaks_after=3), [STOP])
     assert 'iteration 4 of epoch 2' in message
     assert 'loss_box inf' in message and 'loss_class 0.25' in message
-    assert 'epoch_1.pth' in message and 'lr' in message
+    # Resuming would keep the rate that is to be lowered.
+    assert re.search(r'optimizer\.lr, by load_from=\S*epoch_1\.pth', message)
+    assert re.search(r'clip_grad .* --resume \S*epoch_1\.pth', message)
     assert not (tmp_path / 'epoch_2.pth').exists()
+
+
+def test_a_loss_that_grows_and_stays_finite_is_told_once():
+    said = []
+    runner = SimpleNamespace(
+        iter=4, logger=SimpleNamespace(warning=said.append))
+    hook = HOOKS.build(STOP)
+    for loss in (1.2, 3., 119., 0.9):
+        hook.after_train_iter(runner, 0, outputs=dict(loss=torch.tensor(loss)))
+    assert not said
+    for loss in (121., 5e4, 5e4):
+        hook.after_train_iter(runner, 0, outputs=dict(loss=torch.tensor(loss)))
+    assert len(said) == 1 and '121 in iteration 5' in said[0]
+    assert 'optim_wrapper.optimizer.lr' in said[0]
 
 
 def test_the_stop_says_when_there_is_no_checkpoint(tmp_path):

@@ -147,9 +147,9 @@ def compared(encoder, library):
      'base_channels=32, stem_channels=32'),
     (dict(RESNET, strides=(1, 2, 2, 1)), 'timm', 'strides=(1, 2, 2, 1)'),
     (dict(RESNET, norm_cfg=dict(type='GN', num_groups=2)), 'timm', 'norm'),
-    (V2, 'torchvision', 'of the second version'),
-    (dict(CONVNEXT, stem_patch_size=2), 'timm', 'of patches of (2, 2)'),
-    (dict(CONVNEXT, out_indices=(0, )), 'timm', 'without a norm')])
+    (V2, 'torchvision', 'its second version'),
+    (dict(CONVNEXT, stem_patch_size=2), 'timm', 'patches of (2, 2)'),
+    (dict(CONVNEXT, out_indices=(0, )), 'timm', 'no norm behind')])
 def test_what_a_library_has_not_is_told(settings, library, words):
     encoder = build(settings)
     with pytest.raises(UserError) as error:

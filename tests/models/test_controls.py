@@ -1,10 +1,13 @@
 # Copyright (c) QB-Heat MM authors. All rights reserved.
 """Controls of QB-Heat: everything but the heat equation."""
+from types import SimpleNamespace
+
 import pytest
 import torch
 from mmpretrain.registry import MODELS
 
 from qbheat_mm.analysis.spectrum import describe_predictor
+from qbheat_mm.engine import AnalysisHook
 from qbheat_mm.errors import UserError
 from qbheat_mm.models.selfsup.qbheat_predictor import QBHeatPredictor
 from qbheat_mm.models.selfsup.quarters import CORNERS
@@ -106,3 +109,12 @@ def test_random_patches_train_every_parameter():
     model.loss(torch.randn(4, 3, 64, 64))['loss'].backward()
     for name, parameter in model.named_parameters():
         assert parameter.grad is not None or not parameter.requires_grad, name
+
+
+def test_random_patches_paint_nothing_from_a_quarter():
+    model = build('RandomPatches')
+    with pytest.raises(UserError, match='paints none from a quarter'):
+        model.reconstruct(torch.randn(2, 3, 64, 64), 'center')
+    hook = AnalysisHook()
+    with pytest.raises(UserError, match='model.type is RandomPatches'):
+        hook.before_train(SimpleNamespace(model=model))

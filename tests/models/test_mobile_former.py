@@ -7,7 +7,10 @@ from torch.nn.modules.batchnorm import _BatchNorm
 from qbheat_mm.errors import UserError
 from qbheat_mm.layers import MobileFormerBlock
 from qbheat_mm.models import MobileFormer
-from qbheat_mm.models.backbones.mobile_former_archs import ARCHS
+from qbheat_mm.models.backbones.mobile_former_archs import (
+    ARCHS,
+    QBHEAT_ENCODERS,
+)
 from qbheat_mm.utils.complexity import count_madds, count_parameters
 
 TINY = dict(
@@ -53,7 +56,7 @@ def test_strides_and_channels(arch):
     size = 64
     with torch.no_grad():
         *maps, conv, tokens = model(torch.randn(2, 3, size, size))
-    last = 16 if arch in PAPER else 32
+    last = 16 if arch in QBHEAT_ENCODERS else 32
     assert [size // m.shape[2] for m in maps] == [
         last // 2**k for k in reversed(range(stages))
     ]

@@ -46,7 +46,8 @@ def known_rows(folder):
              for arm, gain in (('base', 0), ('other', 2)) for seed in (1, 2)
              for stage, metrics in (
                  ('encoder', {}), ('lin', {'top-1': 20. + gain * seed}),
-                 ('features', {'k-NN': 30. - gain * seed}))]
+                 ('features', {'k-NN': 30. - seed}))
+             if (arm, stage) != ('other', 'features')]
     (folder / 'rows.jsonl').write_text(
         ''.join(json.dumps(line) + '\n' for line in lines))
     return lines
@@ -55,24 +56,25 @@ def known_rows(folder):
 def test_a_killed_study_goes_on(tmp_path):
     known = known_rows(tmp_path)
     process = start(tmp_path, '--cfg-options', *FEW)
-    deadline = time.monotonic() + 300
-    while len(rows(tmp_path)) == len(known):
-        assert process.poll() is None, process.communicate()[0]
-        assert time.monotonic() < deadline, 'nothing has ended'
-        time.sleep(0.1)
-    os.killpg(process.pid, signal.SIGKILL)
-    process.wait()
+    try:
+        while len(rows(tmp_path)) == len(known):
+            assert process.poll() is None, process.communicate()[0]
+            time.sleep(0.1)
+    finally:
+        if process.poll() is None:
+            os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
     kept = rows(tmp_path)
-    assert kept[:len(known)] == known and len(kept) < len(known) + 6
+    assert kept[:len(known)] == known and len(kept) < len(known) + 5
 
     process = start(tmp_path, '--cfg-options', *FEW)
-    said, _ = process.communicate(timeout=600)
+    said, _ = process.communicate()
     assert process.returncode == 0, said
     assert '\n0 runs of the study left' in said
     found = rows(tmp_path)
     assert found[:len(kept)] == kept, 'rows are only added'
     names = [(row['arm'], row['seed'], row['stage']) for row in found]
-    assert len(names) == len(set(names)) == 18
+    assert len(names) == len(set(names)) == 15
     for row in kept[len(known):]:  # what has ended is not run again
         assert f"{row['arm']}/{row['seed']}/{row['stage']} $" not in ' '.join(
             said.split())

@@ -35,6 +35,15 @@ def test_an_answer_says_by_how_much_and_how_sure(tmp_path):
     assert '| random  | 6     | 22.5 ± 1.9 | not measured |' in text
 
 
+def test_a_baseline_alone_is_no_picture(tmp_path):
+    found = Results(tmp_path / 'rows.jsonl', 'cpu')
+    row = dict(metrics={'top-1': 20.}, seconds=1.)
+    found.add(Run('base', 0, 'lin'), row)
+    assert '![' not in to_markdown(STUDY, found, QUESTION)
+    found.add(Run('other', 0, 'lin'), row)
+    assert '![' in to_markdown(STUDY, found, QUESTION)
+
+
 def test_no_is_an_answer(tmp_path):
     text = to_markdown(STUDY, results(
         tmp_path, 6, lambda seed: (-1)**seed), QUESTION)

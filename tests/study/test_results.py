@@ -7,7 +7,14 @@ import pytest
 from qbheat_mm.errors import UserError
 from qbheat_mm.study import Arm, Probe, Results, Study
 from qbheat_mm.study.arms import ENCODER, Run
-from qbheat_mm.study.running import Place, epochs, estimate, pending
+from qbheat_mm.study.running import (
+    STEADY,
+    Place,
+    epochs,
+    estimate,
+    pending,
+    steady_seconds,
+)
 
 STUDY = Study(
     (Arm('base', 'base', 'base.py', seeds=2),
@@ -33,6 +40,14 @@ def test_rows_are_read_back(tmp_path):
     assert again.mean_seconds() == {('base', 'lin'): 5.5}
     # another machine has run nothing yet
     assert not Results(path, 'gpu').rows
+
+
+def test_a_row_whose_line_an_editor_did_not_end_is_kept(tmp_path):
+    path = tmp_path / 'rows.jsonl'
+    Results(path, 'cpu').add(Run('base', 0, 'lin'), row())
+    path.write_text(path.read_text().rstrip())
+    Results(path, 'cpu').add(Run('base', 1, 'lin'), row())
+    assert [run.seed for run in Results(path, 'cpu').rows] == [0, 1]
 
 
 def test_a_cut_last_line_costs_that_row_alone(tmp_path):
@@ -100,6 +115,19 @@ def test_equal_time_is_counted_in_epochs(tmp_path):
     results.add(Run('base', 0, ENCODER), row(30.))
     results.add(Run('slow', 0, ENCODER), row(100.))
     assert epochs(STUDY, results, Place(tmp_path, tmp_path), 'timed') == 40
+    # how long the steps took counts more than how long the whole run did
+    results.add(Run('base', 0, ENCODER), row(90., **{STEADY: 20.}))
+    assert epochs(STUDY, results, Place(tmp_path, tmp_path), 'timed') == 60
+
+
+def test_a_few_slow_steps_do_not_count(tmp_path):
+    log = tmp_path / '1/vis_data/scalars.json'
+    log.parent.mkdir(parents=True)
+    log.write_text('\n'.join(json.dumps(line) for line in (
+        *(dict(loss=1., time=t, step=10 * i)
+          for i, t in enumerate((5., .2, .2, .3, .1), 1)),
+        {'accuracy/top1': 50., 'time': 9., 'step': 50})))
+    assert steady_seconds(tmp_path) == 10.
 
 
 def test_estimate_from_measured_times(tmp_path):

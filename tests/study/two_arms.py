@@ -6,7 +6,7 @@ from qbheat_mm.study.report import Question
 STUDY = Study(
     (Arm('base', 'random', 'demo/qbheat_mf-demo_random.py'),
      Arm('other', 'QB-Heat', 'demo/qbheat_mf-demo_pretrain.py',
-         ('custom_hooks=[]', ))),
+         ('custom_hooks=[]', ), probes=('lin', ))),
     (Probe('lin', 'demo/mf-demo_linear.py', {'top-1': ('accuracy/top1', 1)},
            ('train_cfg.val_interval=1', )),
      Probe('features', 'demo/mf-demo_linear.py', {'k-NN': ('k-NN', 1)},

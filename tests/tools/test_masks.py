@@ -1,7 +1,8 @@
 # Copyright (c) QB-Heat MM authors. All rights reserved.
-"""Masks on a frozen encoder, by mim, from an empty folder."""
+"""Boxes and masks on a frozen encoder, trained and evaluated."""
 import importlib.metadata
 import json
+import runpy
 import sys
 
 import mmcv
@@ -10,6 +11,8 @@ import pytest
 import torch
 from mmengine.config import Config
 from mmengine.registry import MODELS
+
+import qbheat_mm.models  # noqa: F401
 
 from .conftest import ROOT, run
 
@@ -63,23 +66,47 @@ def folder(tmp_path):
     return tmp_path
 
 
-def test_boxes_and_masks_are_trained_and_evaluated(folder):
-    for step in Config.fromfile(
-            folder / 'masks.py').train_dataloader.dataset.pipeline:
-        assert step.type != 'Resize' or step.scale == (1333, 800)
-    mmdet = importlib.metadata.packages_distributions().get(
-        'mmdet', ['mmdet'])[0]
-    run(sys.executable, '-m', 'mim', 'train', mmdet, 'masks.py', '--gpus', 0,
-        '--work-dir', 'runs', '--cfg-options',
-        'model.backbone.init_cfg.checkpoint=encoder.pth',
-        'train_dataloader.dataset.pipeline.2.scale=(96,64)',
-        'val_dataloader.dataset.pipeline.1.scale=(96,64)', cwd=folder)
-    log, = (folder / 'runs').glob('*/vis_data/scalars.json')
+def require_trained(work_dir, encoder):
+    """Both were learned and evaluated, and the encoder stayed as it was."""
+    log, = work_dir.glob('*/vis_data/scalars.json')
     lines = [json.loads(line) for line in log.read_text().splitlines()]
     assert any('loss_mask' in line for line in lines)
     found = next(line for line in lines if 'coco/segm_mAP' in line)
-    assert 'coco/bbox_mAP' in found and 'coco/first_precision' in found
-    # The encoder is that of the file, bit by bit.
-    saved = torch.load(folder / 'runs/epoch_1.pth', weights_only=False)
-    for name, tensor in torch.load(folder / 'encoder.pth').items():
+    assert 'coco/bbox_mAP' in found
+    saved = torch.load(work_dir / 'epoch_1.pth', weights_only=False)
+    for name, tensor in torch.load(encoder).items():
         assert torch.equal(saved['state_dict'][f'backbone.{name}'], tensor)
+    return found
+
+
+def test_data_of_ones_own(folder, monkeypatch):
+    for step in Config.fromfile(
+            folder / 'masks.py').train_dataloader.dataset.pipeline:
+        assert step.type != 'Resize' or step.scale == (1333, 800)
+    monkeypatch.chdir(folder)
+    monkeypatch.setattr(sys, 'argv', [
+        'train.py', 'masks.py', '--work-dir', 'runs', '--cfg-options',
+        'model.backbone.init_cfg.checkpoint=encoder.pth',
+        'train_dataloader.dataset.pipeline.2.scale=(96,64)',
+        'val_dataloader.dataset.pipeline.1.scale=(96,64)'])
+    runpy.run_path(str(ROOT / 'tools/train.py'), run_name='__main__')
+    found = require_trained(folder / 'runs', folder / 'encoder.pth')
+    assert 'coco/first_precision' in found
+
+
+def test_mim_trains_on_the_demos_data_from_an_empty_folder(tmp_path):
+    config = ROOT / 'configs/demo/mask-rcnn_mf-demo_fpn_frozen.py'
+    encoder = MODELS.build(dict(
+        type='MobileFormer', arch=Config.fromfile(config).mf_demo))
+    torch.save(encoder.state_dict(), tmp_path / 'encoder.pth')
+    mmdet = importlib.metadata.packages_distributions().get(
+        'mmdet', ['mmdet'])[0]
+    run(sys.executable, '-m', 'mim', 'train', mmdet, config, '--gpus', 0,
+        '--work-dir', 'runs', '--cfg-options',
+        'model.backbone.init_cfg.checkpoint=encoder.pth',
+        'train_dataloader.dataset.sizes=tiny',
+        'val_dataloader.dataset.sizes=tiny', 'train_dataloader.batch_size=8',
+        'model.test_cfg.rcnn.score_thr=0.', 'train_cfg.max_epochs=1',
+        'train_cfg.val_interval=1', 'default_hooks.logger.interval=1',
+        cwd=tmp_path)
+    require_trained(tmp_path / 'runs', tmp_path / 'encoder.pth')

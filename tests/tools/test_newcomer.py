@@ -51,8 +51,8 @@ def section():
 
 def commands():
     """The shell lines of the section, continued ones joined."""
-    lines = re.findall(r'^    (.*)$', section(), re.M)
-    joined = '\n'.join(lines).replace('\\\n', ' ').split('\n')
+    block = re.search(r'```bash\n(.*?)```', section(), re.S).group(1)
+    joined = block.replace('\\\n', ' ').split('\n')
     return [line for line in joined if line and not line.startswith('#')]
 
 

@@ -116,3 +116,17 @@ def test_precision_of_new_style_configurations_which_name_classes():
     set_precision(cfg, False)
     assert cfg.optim_wrapper == dict(
         type='OptimWrapper', optimizer=dict(lr=1))
+
+
+def test_compiling_keeps_the_configurations_settings(monkeypatch):
+    tool = runpy.run_path(str(ROOT / 'tools/train.py'))
+    for args, given, expected in (
+            (['--compile'], {}, True), ([], {}, None),
+            (['--compile'], dict(compile=dict(mode='max-autotune')),
+             dict(mode='max-autotune'))):
+        monkeypatch.setattr(sys, 'argv', ['train.py', 'any.py', *args])
+        cfg = Config(dict(optim_wrapper=dict(type='OptimWrapper'),
+                          default_hooks=dict(), **given))
+        cfg.work_dir = 'runs'
+        tool['apply_arguments'](cfg, tool['parse_args']())
+        assert cfg.get('compile') == expected

@@ -10,14 +10,12 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-import torch
 from mmengine.config import Config
-from mmengine.registry import MODELS, DefaultScope
 from torch import nn
 
 from qbheat_mm.errors import UserError
 from qbheat_mm.launching import report_user_errors
-from qbheat_mm.utils import count_madds, count_parameters
+from qbheat_mm.launching.model_size import build_without_memory, count
 
 ROOT = Path(__file__).resolve().parents[2]
 # As published: encoders and detectors in the captions and columns of the
@@ -75,65 +73,9 @@ class Size:
     config: str
 
 
-class DetectionHead(nn.Module):
-    """All of a detector but its backbone, on the backbone's maps."""
-
-    def __init__(self, detector: nn.Module) -> None:
-        super().__init__()
-        self.detector = detector
-
-    def forward(self, *feats: torch.Tensor):
-        if hasattr(self.detector, 'forward_transformer'):
-            return self.detector.bbox_head(
-                **self.detector.forward_transformer(feats))
-        maps = self.detector.neck(feats)
-        if hasattr(self.detector, 'roi_head'):
-            return self.forward_two_stages(maps)
-        return self.detector.bbox_head(maps)
-
-    def forward_two_stages(self, maps: tuple[torch.Tensor, ...]) -> list:
-        """On as many regions as mmdet takes in a test."""
-        detector, heads = self.detector, self.detector.roi_head
-        outs = [detector.rpn_head(maps)]
-        number = detector.test_cfg.rpn.max_per_img
-        for head, extractor in (('bbox', 'bbox_roi_extractor'),
-                                ('mask', 'mask_roi_extractor')):
-            if getattr(heads, f'with_{head}'):
-                roi = getattr(heads, extractor)
-                size = roi.roi_layers[0].output_size
-                outs.append(getattr(heads, f'{head}_head')(maps[0].new_empty(
-                    number, roi.out_channels, *size)))
-            number = detector.test_cfg.rcnn.max_per_img
-        if hasattr(detector, 'semantic_head'):
-            outs.append(detector.semantic_head(maps))
-        return outs
-
-
 def build(config: str) -> nn.Module:
     """Build the model of a shipped configuration, without any memory."""
-    cfg = Config.fromfile(ROOT / 'configs' / config)
-    if cfg.default_scope == 'mmpretrain':
-        cfg.model.pop('train_cfg', None)  # only augmentation
-    with DefaultScope.overwrite_default_scope(cfg.default_scope), \
-            torch.device('meta'):
-        return MODELS.build(cfg.model)
-
-
-def count(part: str, model: nn.Module,
-          size: tuple[int, int]) -> tuple[int, int | None]:
-    """Parameters and MAdds of the part of a model that a row is about."""
-    image = torch.empty(1, 3, *size, device='meta')
-    if part == 'Encoders':
-        return (count_parameters(model.backbone),
-                count_madds(model.backbone, image))
-    if part == 'Detection heads':
-        parameters = count_parameters(model, exclude=('backbone.', ))
-        # Deformable attention reads the sizes of the maps from a tensor.
-        if hasattr(model, 'level_embed'):
-            return parameters, None
-        feats = model.eval().backbone(image)
-        return parameters, count_madds(DetectionHead(model), *feats)
-    return count_parameters(model), count_madds(model, image)
+    return build_without_memory(Config.fromfile(ROOT / 'configs' / config))
 
 
 def measure(parts: Iterable[str] | None = None) -> Iterator[Size]:

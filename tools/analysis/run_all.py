@@ -14,7 +14,8 @@ import reconstruct
 import spectrum
 import story
 
-from qbheat_mm.launching import count, device, folder, report_user_errors
+from qbheat_mm.launching import count, folder, report_user_errors
+from qbheat_mm.launching.command_line import add_device
 
 
 def parse_args() -> argparse.Namespace:
@@ -44,9 +45,7 @@ def parse_args() -> argparse.Namespace:
     parser.add_argument(
         '--title', default='What QB-Heat has learned',
         help='headline of the page')
-    parser.add_argument(
-        '--device', type=device, default='cpu',
-        help="as 'cuda:0'; defaults to the CPU")
+    add_device(parser)
     parser.add_argument(
         '--cfg-options', nargs='+', default=[], metavar='KEY=VALUE',
         help='settings that replace those of the configuration')

@@ -15,7 +15,9 @@ from qbheat_mm.analysis.report import is_report, require_report
 from qbheat_mm.analysis.story import in_order, tell
 from qbheat_mm.errors import UserError
 from qbheat_mm.launching import count, report_user_errors
+from qbheat_mm.launching.command_line import target
 from qbheat_mm.launching.run_report import report_run
+from qbheat_mm.utils.whole_file import whole_file
 
 RUN = ('This page shows what a run has logged. What is on it was made by the '
        'command below it.')
@@ -34,7 +36,8 @@ def parse_args() -> argparse.Namespace:
         'folder', help='work folder of a run, or where reports are, also in '
         'folders inside')
     parser.add_argument(
-        '--out', help='the page to write; defaults to FOLDER/index.html')
+        '--out', type=target,
+        help='the page to write; defaults to FOLDER/index.html')
     parser.add_argument(
         '--title', help='headline')
     parser.add_argument('--introduction', help='first paragraph')
@@ -96,8 +99,11 @@ def write_page(args: argparse.Namespace) -> None:
     """Write the page as things stand.
 
     Raises:
-        UserError: If there is nothing to show.
+        UserError: If there is nothing to show, or no folder.
     """
+    if not osp.isdir(args.folder):
+        raise UserError(f"'{args.folder}' is no folder: give the work folder "
+                        'of a run')
     reports = report_run(args.folder) + find_reports(args.folder)
     if not reports:
         raise UserError(f"'{args.folder}' holds no report of an analysis and "
@@ -113,9 +119,8 @@ def write_page(args: argparse.Namespace) -> None:
         INTRODUCTION if is_method else RUN), in_order(reports), read_picture,
         args.every)
     out = args.out or osp.join(args.folder, 'index.html')
-    with open(f'{out}.part', 'w', encoding='utf-8') as file:
+    with whole_file(out) as part, open(part, 'w', encoding='utf-8') as file:
         file.write(page)
-    os.replace(f'{out}.part', out)
     print(f'{len(reports)} reports on one page: {out}', flush=True)
 
 

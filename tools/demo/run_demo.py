@@ -25,12 +25,11 @@ CONFIGS = ROOT / 'configs' / 'demo'
 
 #: The longest first: they start in this order, which keeps two cores busy.
 PROBES = {
-    'mf-dec': 'mf-dec_mf-demo_frozen.py',
+    'retinanet': 'retinanet_mf-demo_fpn_frozen.py',
     'tran1': 'mf-demo_tran1.py',
-    'linear': 'mf-demo_linear.py',
-    'retinanet': 'retinanet_mf-demo_fpn_frozen.py'
+    'linear': 'mf-demo_linear.py'
 }
-DETECTORS = ('mf-dec', 'retinanet')
+DETECTORS = {'retinanet': 'RetinaNet'}
 
 #: What makes the weights of an encoder; random ones need nothing.
 ENCODERS = {
@@ -44,8 +43,8 @@ CAPTION = (
     'initialised. calibrated (if asked for): random too, but its batch norm '
     'has the statistics of the images. pretrained: by QB-Heat on the images '
     'without labels. AP is that of COCO, in percent, by mmdet. The pictures: '
-    'the two surest detections on the pre-trained encoder (if their score is '
-    'above 0.3) below what there is, and the training losses.')
+    'the surest detections on the pre-trained encoder (with a score above '
+    '0.3) below what there is, and the training losses.')
 
 #: A handful of images and steps, to see that everything runs.
 FAST_TRAIN = [
@@ -186,8 +185,8 @@ def draw_pictures(out: Path, encoders: Sequence[str]) -> None:
     draw_loss_curves(curves, pictures / 'loss_curves.png')
     draw_detections(
         {
-            detector: out / 'pretrained' / detector / 'detections.pkl'
-            for detector in DETECTORS
+            title: out / 'pretrained' / detector / 'detections.pkl'
+            for detector, title in DETECTORS.items()
         }, pictures / 'detections.png')
 
 

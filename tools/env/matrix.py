@@ -214,6 +214,7 @@ def main() -> int:
         parser.error(f'no entry {", ".join(sorted(unknown))}: there are '
                      f'{", ".join(ENTRIES)}')
     args.folder.mkdir(parents=True, exist_ok=True)
+    failed = 0
     try:
         for name in args.entries or ENTRIES:
             environment = Environment(name, args.folder)
@@ -222,14 +223,16 @@ def main() -> int:
             for part in [] if args.make_only else parts():
                 if args.again or (name, part) not in there:
                     say(f'{name}: tests/{part}')
-                    keep(run_part(environment, part, args.folder,
-                                  args.workers))
+                    row = run_part(environment, part, args.folder,
+                                   args.workers)
+                    failed += row['failed']
+                    keep(row)
     except EnvError as error:
         print(f'matrix: {error}', file=sys.stderr)
         return 1
     finally:
         write_page(PAGE, ENTRIES, read_rows(), parts())
-    return 0
+    return int(failed > 0)
 
 
 if __name__ == '__main__':

@@ -9,7 +9,6 @@ import json
 from pathlib import Path
 
 import torch
-from mmengine.config import DictAction
 from mmengine.runner import Runner
 from torch import Tensor
 from torch.utils.data import DataLoader
@@ -18,6 +17,7 @@ from qbheat_mm.compat import load_checkpoint
 from qbheat_mm.engine.weights import named_weights
 from qbheat_mm.evaluation import knn_accuracy
 from qbheat_mm.launching import read_config, report_user_errors
+from qbheat_mm.launching.command_line import add_cfg_options
 from qbheat_mm.launching.trained_model import TrainedEncoder, load_encoder
 from qbheat_mm.study.features import describe_maps, describe_matrices
 
@@ -29,8 +29,7 @@ def parse_args() -> argparse.Namespace:
     parser.add_argument('checkpoint')
     parser.add_argument('--out', type=Path, required=True,
                         help='folder; gets metrics.json')
-    parser.add_argument('--cfg-options', nargs='+', action=DictAction,
-                        metavar='KEY=VALUE')
+    add_cfg_options(parser)
     return parser.parse_args()
 
 

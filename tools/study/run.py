@@ -12,6 +12,7 @@ from qbheat_mm.demo.jobs import JobFailed
 from qbheat_mm.errors import UserError
 from qbheat_mm.launching import report_user_errors
 from qbheat_mm.study import Results, Study
+from qbheat_mm.study.arms import ENCODER
 from qbheat_mm.study.files import load_study
 from qbheat_mm.study.running import (
     Place,
@@ -41,6 +42,9 @@ def parse_args() -> argparse.Namespace:
                         help='these arms, and what they need')
     parser.add_argument('--seeds', type=int, nargs='+', metavar='SEED',
                         help='these seeds')
+    parser.add_argument('--probes', nargs='+', metavar='PROBE',
+                        help='these probes and the encoders they need; '
+                        "'encoder' is the encoders' own training")
     parser.add_argument('--results', type=Path, default=ROWS,
                         help='the file of rows')
     parser.add_argument('--work-dir', type=Path,
@@ -58,6 +62,11 @@ def check(args: argparse.Namespace, study: Study) -> None:
         if arm not in study.arm_names:
             raise UserError(f'--only {arm}: the arms are '
                             f'{", ".join(study.arm_names)}')
+    stages = [ENCODER, *(probe.name for probe in study.probes)]
+    for stage in args.probes or ():
+        if stage not in stages:
+            raise UserError(f'--probes {stage}: give some of '
+                            f'{", ".join(stages)}')
     if args.jobs < 1:
         raise UserError(f'--jobs {args.jobs}: at least 1')
     if (args.cfg_options or args.study != ARMS) and args.results == ROWS:
@@ -93,7 +102,8 @@ def main() -> None:
     runs = pending(
         study, results, place, lambda run:
         (not args.only or run.arm in args.only) and
-        (not args.seeds or run.seed in args.seeds))
+        (not args.seeds or run.seed in args.seeds) and
+        (not args.probes or run.stage in args.probes))
     if args.plan:
         print_plan(study, runs, results, args.jobs)
         return

@@ -5,10 +5,7 @@ train_pipeline = [
     dict(type='LoadImageFromFile', _scope_='qbheat_mm'),
     dict(type='LoadAnnotations', with_bbox=True),
     dict(type='Resize', scale=(128, 128), keep_ratio=True),
-    dict(
-        type='RandomFlip',
-        prob=0.75,
-        direction=['horizontal', 'vertical', 'diagonal']),
+    dict(type='RandomFlip', prob=0.5),  # objects stand upright
     dict(type='PackDetInputs')
 ]
 test_pipeline = [
@@ -23,7 +20,7 @@ test_pipeline = [
 ]
 
 train_dataloader = dict(
-    batch_size=16,
+    batch_size=8,
     num_workers=0,
     drop_last=True,
     sampler=dict(type='DefaultSampler', shuffle=True),

@@ -1,6 +1,8 @@
-# Appendix "Object Detection in COCO": 200 more epochs from the frozen run, all
-# parts at 1e-5, x0.1 after 150 epochs.
-_base_ = './mf-dec-211_mf-285m_frozen_8xb2-500e_coco.py'
+_base_ = [
+    '../../_base_/models/mf-dec_ft.py', '../../_base_/datasets/coco_detr.py',
+    '../../_base_/schedules/detr_ft_200e.py',
+    '../../_base_/detection_runtime.py'
+]
 
 # The checkpoint of the frozen run: --cfg-options load_from=FILE
 load_from = None
@@ -10,18 +12,5 @@ custom_hooks = [
         origin='mf-dec-211_mf-285m_frozen_8xb2-500e_coco')
 ]
 
-# With two images a GPU, BN of the encoder keeps its statistics, as in DETR.
 model = dict(
-    backbone=dict(frozen_stages=-1, norm_eval=True, init_cfg=None))
-
-optim_wrapper = dict(optimizer=dict(lr=1e-5))
-train_cfg = dict(max_epochs=200)
-param_scheduler = [
-    dict(
-        type='MultiStepLR',
-        begin=0,
-        end=200,
-        by_epoch=True,
-        milestones=[150],
-        gamma=0.1)
-]
+    backbone=dict(arch='mf-285m'), in_channels=(48, 720), depths=(2, 1, 1))

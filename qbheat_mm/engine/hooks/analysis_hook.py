@@ -32,7 +32,7 @@ from ...evaluation import (
     knn_of_folders,
     labelled_folder,
 )
-from ...models.selfsup import QBHeat
+from ...models.selfsup import QBHeat, RandomPatches
 from ...utils.images import find_images, load_images, spread
 from ..origin import pixels_of
 
@@ -130,7 +130,7 @@ class AnalysisHook(Hook):
             UserError: If there is none, or the model is not QBHeat.
         """
         model = _unwrap(runner)
-        if not isinstance(model, QBHeat):
+        if not isinstance(model, QBHeat) or isinstance(model, RandomPatches):
             raise UserError(
                 f'AnalysisHook watches the pre-training of QBHeat, and '
                 f'model.type is {type(model).__name__}: take the hook out of '

@@ -13,6 +13,9 @@ from ...compat import load_checkpoint
 from ...errors import UserError
 from ..weights import few, impossible, named_weights
 
+#: Times the first loss from which on a run is said to diverge.
+DIVERGED = 100
+
 
 @HOOKS.register_module()
 class StopOnNonFiniteLossHook(Hook):
@@ -24,7 +27,15 @@ class StopOnNonFiniteLossHook(Hook):
     Checked in every iteration, before a checkpoint of the ruined weights can
     be written. mmengine reads the loss of each iteration from the device for
     its log anyhow, so that the check costs nothing more.
+
+    A run can diverge and stay finite, since normalisation bounds what it can
+    see of its weights: a loss of :data:`DIVERGED` times that of the first
+    step is told once, and goes on.
     """
+
+    def __init__(self) -> None:
+        self.first: float | None = None
+        self.is_told = False
 
     def before_train(self, runner: Runner) -> None:
         """Check the weights with which the run starts.
@@ -62,7 +73,10 @@ class StopOnNonFiniteLossHook(Hook):
             UserError: If ``'loss'`` is there and not finite.
         """
         loss = (outputs or {}).get('loss')
-        if loss is None or math.isfinite(float(loss.detach())):
+        if loss is None:
+            return
+        if math.isfinite(float(loss.detach())):
+            self._watch(runner, float(loss.detach()))
             return
         parts = ', '.join(f'{name} {float(value.detach()):.4g}'
                           for name, value in outputs.items()
@@ -70,12 +84,29 @@ class StopOnNonFiniteLossHook(Hook):
         last = last_good_checkpoint(runner.work_dir)
         found = (f'the last good checkpoint is {last}'
                  if last else 'there is no good checkpoint yet')
-        go_on = f'go on with --resume {last}' if last else 'start again'
+        # The rates of a resumed run are those of its checkpoint.
+        again = f'load_from={last}' if last else 'a new start'
+        go_on = f' and go on with --resume {last}' if last else ''
         raise UserError(
             f'the loss is not finite in iteration {runner.iter + 1} of epoch '
             f'{runner.epoch + 1} ({parts}); {found}; lower '
-            'optim_wrapper.optimizer.lr, set optim_wrapper.clip_grad, or '
-            f'train without AMP, then {go_on}')
+            f'optim_wrapper.optimizer.lr, by {again}, or set '
+            f'optim_wrapper.clip_grad or train without AMP{go_on}')
+
+    def _watch(self, runner: Runner, loss: float) -> None:
+        """Say once that a finite loss is far above that of the first step."""
+        if self.first is None:
+            self.first = abs(loss)
+        if (self.is_told or not self.first
+                or abs(loss) <= DIVERGED * self.first):
+            return
+        self.is_told = True
+        runner.logger.warning(
+            f'the loss is {loss:.4g} in iteration {runner.iter + 1}, '
+            f'{DIVERGED} times what it was at first ({self.first:.4g}) or '
+            'more: this run diverges; stop it, lower '
+            'optim_wrapper.optimizer.lr or set optim_wrapper.clip_grad, and '
+            'start again')
 
 
 def last_good_checkpoint(work_dir: str) -> str | None:

@@ -68,6 +68,18 @@ class FittingRunner(Runner):
             self._fit_schedule()
         return super().train()
 
+    def _maybe_compile(self, target: str) -> None:
+        """Compile the model where the configuration says ``compile``.
+
+        mmengine compiles its whole step, ``target``. Dynamo stops at the
+        optimizer in it, which gains nothing from being compiled.
+        """
+        settings = self.cfg.get('compile')
+        if settings:
+            self.model.compile(**({} if settings is True else settings))
+            self.logger.info('the model is compiled: the first steps, and '
+                             'the first of each new size, take minutes')
+
     def _fit_precision(self) -> None:
         wrapper = self.optim_wrapper
         if not isinstance(wrapper, dict) or get_device() not in _FLOAT32_ONLY:

@@ -4,7 +4,9 @@ import torch
 from mmengine.registry import MODELS
 from torch import Tensor
 
+from ...errors import UserError
 from .qbheat import QBHeat
+from .quarters import Places
 
 
 @MODELS.register_module()
@@ -35,6 +37,16 @@ class RandomPatches(QBHeat):
         z = self.predictor.proj(feats.permute(0, 2, 3, 1))
         pred = self.neck(z, hidden)
         return dict(loss=self.head.loss_at(pred, inputs, hidden))
+
+    def paint(self, images: Tensor, places: Places,
+              positions: Tensor | None = None) -> Tensor:
+        """Refuse: no quarter was ever all that this encoder saw.
+
+        Raises:
+            UserError: Always.
+        """
+        raise UserError('RandomPatches learns from patches all over the '
+                        'image and paints none from a quarter')
 
     def sample(self, images: Tensor) -> Tensor:
         """Which patches to hide, 3 of 4 of each image, (B, M), int64."""

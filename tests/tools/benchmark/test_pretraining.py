@@ -60,3 +60,23 @@ def test_mmpretrains_transforms_stand_for_ours():
         type='RandomResizedCrop', backend='pillow', interpolation='bicubic',
         scale=256, crop_ratio_range=(0.2, 1.0))
     assert theirs[2:] == list(steps.pipeline[2:])
+
+
+def test_cost_grows_as_exponents_say(monkeypatch, capsys):
+    pytest.importorskip('mmdet')
+    lines = report(monkeypatch, capsys, 'scaling.py', '--batches', '2', '4',
+                   '--sizes', '64', '128', '--threads', '1', '--repeats', '1',
+                   '--device', 'cpu')[-6:]
+    names = [line[:18].strip() for line in lines]
+    assert names == ['pre-training step'] * 2 + ['encoder'] * 2 + [
+        'MF-Dec-211'] * 2
+    for line in lines:
+        assert re.search(r'exponent -?\d\.\d\d   \S+: \d+ ms  \S+: \d+ ms',
+                         line), line
+    assert 'over batch, 64x64' in lines[0] and '64²: ' in lines[1]
+
+
+def test_an_exponent_is_the_power_of_the_time():
+    exponent = runpy.run_path(str(TOOLS / 'scaling.py'))['exponent']
+    assert exponent({2: 3., 4: 12., 8: 48.}) == pytest.approx(2)
+    assert exponent({1: 5., 100: 5.}) == pytest.approx(0, abs=1e-9)

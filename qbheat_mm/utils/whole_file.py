@@ -23,7 +23,7 @@ def whole_file(out: str) -> Iterator[str]:
     """
     folder, name = osp.split(osp.abspath(out))
     if osp.isdir(out):
-        raise UserError(f"--out '{out}' is a folder: give a file in it")
+        raise UserError(f"'{out}' is a folder: give a file in it")
     part = osp.join(folder, f'.{os.getpid()}.{name}')
     try:
         os.makedirs(folder, exist_ok=True)
@@ -31,7 +31,7 @@ def whole_file(out: str) -> Iterator[str]:
         os.replace(part, out)
     except OSError as error:
         raise UserError(f"'{out}' cannot be written: "
-                        f'{error.strerror or error}; give another --out'
+                        f'{error.strerror or error}; give another file'
                         ) from error
     finally:
         if osp.exists(part):

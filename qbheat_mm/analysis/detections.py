@@ -1,0 +1,129 @@
+# Copyright (c) QB-Heat MM authors. All rights reserved.
+"""Which objects a detector finds, takes for others, and misses.
+
+Beside COCO's precision, which sorts by score and sees one class at a time:
+here all classes of an image compete, above one score, so that an object that
+was found as another one is told from one that was not found.
+"""
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torchvision.ops import box_iou
+
+#: COCO's sizes: objects from so many square pixels on.
+SIZES = dict(small=0, medium=32**2, large=96**2)
+
+
+@dataclass
+class Boxes:
+    """Boxes of one image.
+
+    Attributes:
+        corners (ndarray): x1, y1, x2, y2 in pixels, (N, 4).
+        labels (ndarray): Classes, (N, ).
+        scores (ndarray, optional): (N, ).
+    """
+    corners: np.ndarray
+    labels: np.ndarray
+    scores: np.ndarray | None = None
+
+    def __post_init__(self) -> None:
+        self.corners = np.asarray(self.corners, float).reshape(-1, 4)
+        self.labels = np.asarray(self.labels, int).reshape(-1)
+
+    def above(self, score: float) -> 'Boxes':
+        """Those of at least some score, the best first."""
+        order = np.argsort(-self.scores, kind='stable')
+        order = order[self.scores[order] >= score]
+        return Boxes(self.corners[order], self.labels[order],
+                     self.scores[order])
+
+    def __len__(self) -> int:
+        return len(self.labels)
+
+
+@dataclass
+class Match:
+    """What became of the objects and of the found boxes of one image.
+
+    Attributes:
+        truth (Boxes): What there is.
+        found (Boxes): What was found, the best first.
+        of_truth (ndarray): For each object its box in ``found``, -1 for none.
+        of_found (ndarray): The other way around.
+    """
+    truth: Boxes
+    found: Boxes
+    of_truth: np.ndarray
+    of_found: np.ndarray
+
+    @property
+    def correct(self) -> np.ndarray:
+        """Which objects were found, and as what they are, (N, ), bool."""
+        labels = np.full(len(self.truth), -1)
+        hit = self.of_truth >= 0
+        labels[hit] = self.found.labels[self.of_truth[hit]]
+        return labels == self.truth.labels
+
+    @property
+    def num_errors(self) -> int:
+        """Objects that were not found as what they are, and boxes on none."""
+        return int((~self.correct).sum() + (self.of_found < 0).sum())
+
+
+def match_boxes(truth: Boxes, found: Boxes, iou: float = 0.5) -> Match:
+    """Give each found box one object, the best boxes first.
+
+    A box takes the object of its own class with the largest overlap; what is
+    left over then takes objects of other classes. No object is taken twice.
+
+    Args:
+        truth (Boxes): What there is.
+        found (Boxes): What was found, the best first.
+        iou (float): Overlap that counts. Defaults to 0.5.
+    """
+    overlap = box_iou(torch.from_numpy(found.corners),
+                      torch.from_numpy(truth.corners)).numpy()
+    of_truth = np.full(len(truth), -1)
+    of_found = np.full(len(found), -1)
+    same = found.labels[:, None] == truth.labels
+    for allowed in (same, ~same):
+        for i in np.flatnonzero(of_found < 0):
+            free = np.where(allowed[i] & (of_truth < 0), overlap[i], 0)
+            if free.size and free.max() >= iou:
+                of_found[i] = free.argmax()
+                of_truth[of_found[i]] = i
+    return Match(truth, found, of_truth, of_found)
+
+
+def confusions(matches: Iterable[Match], num_classes: int) -> np.ndarray:
+    """How often what there is was found as what.
+
+    Returns:
+        ndarray: (C + 1, C + 1), int. Rows are what there is, columns what was
+        found; the last row is nothing, the last column was missed.
+    """
+    table = np.zeros((num_classes + 1, num_classes + 1), int)
+    for match in matches:
+        as_what = np.where(match.of_truth < 0, num_classes,
+                           np.append(match.found.labels, -1)[match.of_truth])
+        np.add.at(table, (match.truth.labels, as_what), 1)
+        nothing = match.found.labels[match.of_found < 0]
+        np.add.at(table, (num_classes, nothing), 1)
+    return table
+
+
+def recall_by_size(matches: Sequence[Match]
+                   ) -> dict[str, tuple[int, int]]:
+    """Objects that were found as what they are, and all, by COCO's sizes."""
+    areas, correct = [np.zeros(0)], [np.zeros(0, bool)]
+    for match in matches:
+        sides = match.truth.corners[:, 2:] - match.truth.corners[:, :2]
+        areas.append(sides.prod(1))
+        correct.append(match.correct)
+    size = np.digitize(np.concatenate(areas), list(SIZES.values())[1:])
+    hit = np.concatenate(correct)
+    return {name: (int(hit[size == i].sum()), int((size == i).sum()))
+            for i, name in enumerate(SIZES)}

@@ -1,0 +1,76 @@
+# Copyright (c) QB-Heat MM authors. All rights reserved.
+"""What a detector confuses and misses, on boxes whose fate is known."""
+import numpy as np
+import pytest
+
+from qbheat_mm.analysis.detections import (
+    Boxes,
+    confusions,
+    match_boxes,
+    recall_by_size,
+)
+from qbheat_mm.analysis.figures.detections import draw_errors
+
+
+def boxes(*rows, scores=None):
+    return Boxes([row[:4] for row in rows], [row[4] for row in rows],
+                 None if scores is None else np.array(scores))
+
+
+TRUTH = boxes((0, 0, 20, 20, 0), (40, 0, 80, 40, 1), (0, 100, 120, 220, 1))
+
+
+def test_found_confused_missed_and_invented():
+    found = boxes((0, 0, 20, 19, 0), (41, 0, 80, 40, 0),
+                  (200, 200, 210, 210, 1), scores=[.9, .8, .7])
+    match = match_boxes(TRUTH, found)
+    assert match.of_truth.tolist() == [0, 1, -1]
+    assert match.correct.tolist() == [True, False, False]
+    assert match.num_errors == 3
+    assert confusions([match], 2).tolist() == [
+        [1, 0, 0], [1, 0, 1], [0, 1, 0]]
+    assert recall_by_size([match]) == dict(
+        small=(1, 1), medium=(0, 1), large=(0, 1))
+
+
+def test_a_box_of_the_right_class_goes_before_a_better_one_of_another():
+    found = boxes((40, 0, 80, 40, 0), (42, 0, 80, 40, 1), scores=[.9, .4])
+    match = match_boxes(TRUTH, found)
+    assert match.of_truth.tolist() == [-1, 1, -1]
+    assert match.of_found.tolist() == [-1, 1]
+
+
+def test_an_object_is_found_once():
+    found = boxes((0, 0, 20, 20, 0), (0, 0, 20, 20, 0), scores=[.9, .8])
+    assert match_boxes(TRUTH, found).of_found.tolist() == [0, -1]
+
+
+@pytest.mark.parametrize('truth,found', [
+    (boxes(), boxes(scores=[])), (TRUTH, boxes(scores=[])),
+    (boxes(), boxes((0, 0, 9, 9, 1), scores=[.5]))])
+def test_nothing_is_there_or_found(truth, found):
+    match = match_boxes(truth, found)
+    assert not match.correct.any()
+    assert match.num_errors == len(truth) + len(found)
+    assert confusions([match], 2).sum() == match.num_errors
+
+
+def test_only_what_is_sure_enough_counts_the_best_first():
+    found = boxes((0, 0, 9, 9, 0), (1, 0, 9, 9, 1), (2, 0, 9, 9, 1),
+                  scores=[.2, .5, .9])
+    assert found.above(0.3).scores.tolist() == [.9, .5]
+    assert found.above(0.3).corners[:, 0].tolist() == [2, 1]
+
+
+def test_errors_are_drawn_into_their_image():
+    found = boxes((0, 0, 20, 20, 0), (41, 0, 80, 40, 0), scores=[.9, .8])
+    picture = np.full((230, 230, 3), 90, np.uint8)
+    figure = draw_errors([picture] * 5, [match_boxes(TRUTH, found)] * 5,
+                         ['cat', 'dog'])
+    assert [len(axes.images) for axes in figure.axes] == [1] * 5 + [0] * 3
+    first = figure.axes[0]
+    # What was found as what it is says nothing.
+    assert [text.get_text() for text in first.texts] == [
+        'dog', 'dog', 'cat 0.80']
+    assert [line.get_linestyle() for line in first.lines] == [
+        '--', '--', '-']
