@@ -1,0 +1,182 @@
+# Copyright (c) QB-Heat MM authors. All rights reserved.
+"""The tutorials, block by block, on a few drawn images."""
+import json
+import re
+import shutil
+import sys
+
+import pytest
+import torch
+from mmengine.runner import Runner
+
+from qbheat_mm.demo.data import ensure_demo_data
+
+from .reading import ROOT, RUN, read_blocks
+from .running import Page
+
+pytestmark = pytest.mark.skipif(
+    torch.cuda.is_available(), reason='needs no GPU')
+#: The encoder's run, and what makes it one of seconds.
+ENCODER = 'qbheat_mf-285m_1xb256-amp-coslr-400e_own-images'
+ARCH = dict(
+    _delete_=True, stem=4, tokens=(2, 8), conv=24,
+    stages=[[('lite', 8, 4)], [('mf-down', 8, 8)], [('mf-down', 16, 16)],
+            [('mf-down', 32, 16), ('mf', 16, 16)]])
+SHORT = {'train_dataloader.num_workers': 0, 'train_cfg.max_epochs': 2,
+         'default_hooks.logger.interval': 1, 'model.backbone.arch': ARCH,
+         'train_dataloader.persistent_workers': False}
+SMALL_ENCODER = {
+    **SHORT, 'train_dataloader.dataset.pipeline.1.scale': 64,
+    'train_dataloader.batch_size': 8,
+    'model.neck.depth': 1, 'model.neck.embed_dims': 16,
+    'model.neck.num_heads': 2, 'model.predictor.embed_dims': 16,
+    'model.predictor.in_channels': 24}
+SMALL_PROBE = {
+    **SHORT, 'train_dataloader.dataset.pipeline.1.scale': 64,
+    'val_dataloader.num_workers': 0,
+    'val_dataloader.persistent_workers': False,
+    'val_dataloader.dataset.pipeline.1.scale': 64,
+    'val_dataloader.dataset.pipeline.2.crop_size': 64,
+    'model.neck.in_channels': 24, 'model.neck.token_dims': 8}
+PROBE = ('qbheat/benchmarks/'
+         'mf-285m_1xb256-tran1-coslr-200e_own-folders.py')
+BOXES = 'qbheat/coco/retinanet_mf-285m_own-data.py'
+SMALL_DETECTOR = {
+    **SHORT, 'train_dataloader.dataset.pipeline.2.scale': (64, 64),
+    'train_dataloader.batch_size': 8,
+    'val_dataloader.num_workers': 0,
+    'val_dataloader.persistent_workers': False,
+    'val_dataloader.dataset.pipeline.1.scale': (64, 64),
+    'test_dataloader.num_workers': 0,
+    'test_dataloader.persistent_workers': False,
+    'test_dataloader.dataset.pipeline.1.scale': (64, 64),
+    'model.neck.in_channels': [16, 24], 'model.neck.out_channels': 16,
+    'model.bbox_head.in_channels': 16, 'model.bbox_head.feat_channels': 16,
+    'model.bbox_head.stacked_convs': 1, 'model.test_cfg.score_thr': 0.}
+
+
+def code_of(page):
+    """The blocks of a tutorial that a test can run."""
+    file = f'docs/tutorials/{page}.md'
+    assert file in RUN
+    return [block for block in read_blocks(file)
+            if block.is_code and not (block.needs or block.tested)]
+
+
+@pytest.fixture(scope='module')
+def drawn(tmp_path_factory):
+    """The demo's drawn data, a few images."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv('QBHEAT_CACHE', str(tmp_path_factory.mktemp('cache')))
+        return ensure_demo_data('tiny')
+
+
+def write_boxes(root, drawn):
+    """The drawn boxes as those of a reader with two classes."""
+    shutil.copytree(drawn / 'train', root / 'images')
+    content = json.loads(
+        (drawn / 'annotations/instances_train.json').read_text())
+    content['categories'] = [
+        dict(id=1, name='first'), dict(id=2, name='second')]
+    for box in content['annotations']:
+        box['category_id'] = box['category_id'] % 2 + 1
+    (root / 'annotations').mkdir()
+    for split in ('train', 'val'):
+        (root / f'annotations/{split}.json').write_text(json.dumps(content))
+
+
+@pytest.fixture(scope='module', autouse=True)
+def quicker():
+    """No questions to the machine's compilers, and coarse pictures."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Runner, '_log_env', lambda self, env_cfg: None)
+        patch.setattr('qbheat_mm.launching.analysis_tool.DPI', 40)
+        yield
+
+
+@pytest.fixture(scope='module')
+def home(tmp_path_factory, drawn, forget):
+    """A folder in which the first tutorial has been followed."""
+    home = tmp_path_factory.mktemp('home')
+    pictures = sorted((drawn / 'classification/train').rglob('*.jpg'))
+    (home / 'my_images').mkdir()
+    for picture in pictures[::4]:
+        shutil.copy(picture, home / 'my_images')
+    for split in ('train', 'val'):
+        for name in ('ring', 'star'):
+            source = drawn / 'classification' / split / name
+            for root in ('labelled', 'data/own'):
+                shutil.copytree(source, home / root / split / name)
+    with pytest.MonkeyPatch.context() as patch:
+        page = Page(home, patch, forget, shorter={
+            'epoch_400': 'epoch_2', '--images my_images':
+            '--images my_images --num-statistics 4 --num-pictures 2',
+        }, added={
+            # No fork of a process that has loaded torch.
+            'shrink_images.py': ['--processes', '1']},
+            small={f'qbheat/{ENCODER}.py': SMALL_ENCODER,
+                   PROBE: SMALL_PROBE, BOXES: SMALL_DETECTOR})
+        page.run(code_of('images'))
+    write_boxes(home / 'data/own', drawn / 'detection')
+    return home
+
+
+def test_from_images_to_an_encoder(home):
+    run = home / 'work_dirs' / ENCODER
+    assert 'analysis/knn_top1' in (run / 'index.html').read_text()
+    log, = run.glob('*/vis_data/scalars.json')
+    names = {name for line in log.read_text().splitlines()
+             for name in json.loads(line)}
+    # What the table tells the reader to look at.
+    text = (ROOT / 'docs/tutorials/images.md').read_text()
+    table = re.findall(r'^\| `(\S+)`', text, re.M)
+    assert len(table) == 6 and names.issuperset(table)
+    assert (home / 'looks/index.html').is_file()
+
+
+def test_from_an_encoder_to_a_detector(home, monkeypatch, forget):
+    pytest.importorskip('mmcv.ops')
+    Page(home, monkeypatch, forget, shorter={
+        'epoch_400': 'epoch_2', 'epoch_24': 'epoch_2',
+        '--out errors': '--out errors --score 0'}).run(code_of('boxes'))
+    page = (home / 'errors/index.html').read_text()
+    for name in ('confusions.png', 'sizes.png', 'errors.png', 'second'):
+        assert name in page
+    assert len(list((home / 'found/vis').iterdir())) == 16
+    assert list(home.glob('work_dirs/my_boxes/*/pictures/*.jpg'))
+
+
+def test_own_network(home, monkeypatch, forget):
+    pytest.importorskip('mmcv.ops')
+    monkeypatch.delitem(sys.modules, 'my_net', raising=False)
+    Page(home, monkeypatch, forget, shorter={'epoch_400': 'epoch_2'}).run(
+        code_of('own_encoder'))
+    assert (home / 'work_dirs/my_net_boxes/epoch_2.pth').is_file()
+
+
+def test_reading_the_matrices(home, monkeypatch, forget, capsys):
+    Page(home, monkeypatch, forget, shorter={
+        'epoch_400': 'epoch_2', '--max-images 16': '--max-images 4',
+    }).run(code_of('heat_equation'))
+    out = capsys.readouterr().out
+    found = dict(re.findall(r'^(\S.*?) +learned +(\S+)', out, re.M))
+    assert float(found['rank of A']) == 16
+    # Two steps do not move the matrices far from their random beginning.
+    assert re.search(r'learned \d\.\d+, standing still \d\.\d+, random', out)
+
+
+def test_many_processes(home, monkeypatch, forget):
+    # Two processes are started once; one goes on, in this process.
+    blocks = code_of('many_processes')
+    page = Page(home, monkeypatch, forget, shorter={
+        'tools/dist_train.sh $CONFIG 2 --auto-scale-lr --resume':
+        'python tools/train.py $CONFIG --resume'})
+    page.run(blocks[:1], whole=False)
+    run = home / 'work_dirs' / ENCODER
+    assert 'GPU number: 2' in max(run.glob('*/*.log')).read_text()
+    (run / 'epoch_2.pth').unlink()
+    page.run(blocks[1:])
+    text = max(run.glob('*/*.log')).read_text()
+    assert 'resumed epoch: 1' in text
+    epochs = re.findall(r'Epoch\(train\) +\[(\d+)\]', text)
+    assert set(epochs) == {'2'}
