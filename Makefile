@@ -2,7 +2,8 @@
 # environment first. PYTHON, TORCH, ... : see tools/env/make_env.py.
 PYTHON ?= python3
 
-.PHONY: env demo test lint recipes check clean
+.PHONY: env demo test test-quick lint docs pages recipes matrix release check \
+    clean
 
 env:
 	@$(PYTHON) tools/env/make_env.py
@@ -15,18 +16,50 @@ test: env
 	OMP_NUM_THREADS=1 .venv/bin/python -m pytest tests -n auto \
 	    --maxprocesses 4 --dist loadfile
 
+# Before every commit: what needs neither data nor a whole run.
+QUICK = tests/layers tests/models tests/annotations tests/datasets \
+    tests/docs/test_errors_page.py tests/docs/test_pages.py \
+    tests/test_architecture.py \
+    tests/test_arguments.py tests/launching/test_setting_values.py
+
+test-quick: lint
+	OMP_NUM_THREADS=1 .venv/bin/python -m pytest $(QUICK) -q -n auto \
+	    --maxprocesses 4 --dist loadfile
+
 lint: env
 	.venv/bin/python -m ruff check .
+
+# The site, in docs/_build/html; a warning, as of a dead link, is an error.
+docs: env
+	.venv/bin/python -m sphinx -W --keep-going -n -q -b html docs \
+	    docs/_build/html
+	@echo 'docs/_build/html/index.html'
+
+# The pages that are made of the code. The sizes take some minutes.
+pages: env
+	.venv/bin/python tools/docs/errors_page.py
+	.venv/bin/python tools/docs/configs_page.py
+	.venv/bin/python tools/analysis/complexity.py --markdown \
+	    > docs/model_sizes.md
 
 # What the configurations resolve to, for the test that notices changes.
 recipes: env
 	cd tests && ../.venv/bin/python -m configs.reference
+
+# The tests in an environment of docs/compatibility.md, made by its steps:
+# `make matrix ENTRY=oldest`. Takes an hour or so.
+matrix:
+	$(PYTHON) tools/env/matrix.py $(ENTRY) --again --workers 4
+
+# sdist and wheel in dist/, the wheel tried in an environment of its own.
+release: env
+	.venv/bin/python tools/release/build.py
 
 check:
 	.venv/bin/python -m qbheat_mm.check_env
 
 # Caches and builds only: neither .venv nor work_dirs nor the built mmcv.
 clean:
-	rm -rf build dist *.egg-info .pytest_cache .ruff_cache
+	rm -rf build dist docs/_build *.egg-info .pytest_cache .ruff_cache
 	find configs qbheat_mm tests tools -name __pycache__ -prune \
 	    -exec rm -rf {} +

@@ -1,0 +1,39 @@
+# Copyright (c) QB-Heat MM authors. All rights reserved.
+"""Use an installed wheel: pre-train, load, embed, ask for a configuration.
+
+Run in an empty folder by an environment that has the wheel; the argument is
+the version that it must be of.
+"""
+import random
+import sys
+from pathlib import Path
+
+from PIL import Image
+
+import qbheat_mm
+from qbheat_mm.apis import embed, find_config, load_encoder, pretrain
+
+TINY = dict(stem=8, tokens=(3, 16), conv=20,
+            stages=[[('lite', 8, 8)], [('mf-down', 16, 12)]])
+
+
+def main() -> None:
+    version = sys.argv[1]
+    assert qbheat_mm.__version__ == version, qbheat_mm.__version__
+    place = Path(qbheat_mm.__file__)
+    assert place.is_relative_to(sys.prefix), place
+    config = find_config('qbheat_mf-285m_8xb128-amp-coslr-100e_in1k')
+    assert config and Path(config).is_relative_to(place.parent), config
+    Path('images').mkdir()
+    for i in range(4):
+        colour = tuple(random.randrange(256) for _ in range(3))
+        Image.new('RGB', (64, 64), colour).save(f'images/{i}.png')
+    checkpoint = pretrain('images', 'run', arch=TINY, epochs=1, size=64,
+                          workers=0, options={'model.neck.depth': 1})
+    found = embed(load_encoder(checkpoint), 'images')
+    assert found.embeddings.shape == (4, 20), found.embeddings.shape
+    print(f'qbheat_mm {version} pre-trains, loads and embeds from its wheel')
+
+
+if __name__ == '__main__':
+    main()
