@@ -14,7 +14,10 @@ train_dataloader = dict(
         with_label=False,
         # Unlike ImageNet's, own files that are damaged stop the run.
         pipeline=[
-            dict(type='LoadImageFromFile', _scope_='qbheat_mm'),
+            dict(
+                type='LoadImageFromFile',
+                _scope_='qbheat_mm',
+                deferred=True),
             *_base_.train_pipeline[1:]
         ]))
 

@@ -48,7 +48,7 @@ def check_declared_size(results: Mapping, image: np.ndarray,
     if None in declared:
         return None
     shape = image.shape[:2]
-    turned = _turned_by(content)
+    turned = turned_by(content)
     if declared != shape:
         message = (f'has {shape[1]} x {shape[0]} pixels, but the annotation '
                    f'file declares {declared[1]} x {declared[0]}')
@@ -69,7 +69,7 @@ def check_declared_size(results: Mapping, image: np.ndarray,
     return None
 
 
-def _turned_by(content: bytes) -> int | None:
+def turned_by(content: bytes) -> int | None:
     """The orientation in the EXIF data, 2 to 8, or None if upright."""
     if content.startswith(b'\xff\xd8') and b'Exif' not in content[:2**17]:
         return None

@@ -7,6 +7,7 @@ import re
 import stat
 import warnings
 
+import cv2
 import mmcv
 import numpy as np
 from mmengine import fileio
@@ -29,6 +30,10 @@ _DAMAGE = re.compile(
     r'Corrupt JPEG data: (?!bad ICC).*|Premature end of JPEG file'
     r'|Inconsistent progression sequence.*|Invalid SOS parameters.*'
     r'|\[\s*ERROR:.*')
+_REDUCED = {2: cv2.IMREAD_REDUCED_COLOR_2, 4: cv2.IMREAD_REDUCED_COLOR_4,
+            8: cv2.IMREAD_REDUCED_COLOR_8}
+#: Sides of JPEG files can be divided by these while they are decoded.
+REDUCTIONS = (1, *_REDUCED)
 
 
 def pillow_formats() -> list[str]:
@@ -83,7 +88,7 @@ def _require_regular_file(path: str) -> None:
 
 
 def decode(content: bytes, flag: str = 'color',
-           backend: str | None = 'cv2') -> np.ndarray:
+           backend: str | None = 'cv2', reduction: int = 1) -> np.ndarray:
     """Decode an image file, of an animation the first picture.
 
     Args:
@@ -91,9 +96,12 @@ def decode(content: bytes, flag: str = 'color',
         flag (str): As in :func:`mmcv.imfrombytes`. Defaults to 'color'.
         backend (str, optional): As in :func:`mmcv.imfrombytes`. Defaults to
             'cv2'.
+        reduction (int): One of ``REDUCTIONS``; above 1 of JPEG files only,
+            in colour, by OpenCV. Defaults to 1.
 
     Returns:
-        np.ndarray: (H, W, 3), BGR, uint8, unless ``flag`` says otherwise.
+        np.ndarray: (H, W, 3), BGR, uint8, unless ``flag`` says otherwise;
+        sides are divided by ``reduction`` and rounded up.
 
     Raises:
         ScanDamage: The decoder went on after an error; the image is attached.
@@ -108,9 +116,15 @@ def decode(content: bytes, flag: str = 'color',
     _limit_size(size)
     if form and backend == 'cv2' and not _opencv_reads(form):
         backend = 'pillow'
+
+    def run() -> np.ndarray:
+        if reduction == 1:
+            return mmcv.imfrombytes(content, flag=flag, backend=backend)
+        return cv2.imdecode(np.frombuffer(content, np.uint8),
+                            _REDUCED[reduction])
+
     try:
-        image, text = call_and_listen(
-            lambda: mmcv.imfrombytes(content, flag=flag, backend=backend))
+        image, text = call_and_listen(run)
     except Exception as error:
         raise ImageProblem('is no image that can be decoded') from error
     if image is None:

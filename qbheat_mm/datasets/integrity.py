@@ -8,7 +8,7 @@ check sums, are read as far as that takes.
 import re
 import zlib
 
-_JPEG, _PNG = b'\xff\xd8\xff', b'\x89PNG\r\n\x1a\n'
+JPEG, _PNG = b'\xff\xd8\xff', b'\x89PNG\r\n\x1a\n'
 # Before a marker any number of 0xff may stand.
 _JPEG_MARKER = re.compile(rb'\xff([^\x00\xff])')
 _JPEG_END = b'\xff\xd9'
@@ -29,7 +29,7 @@ def examine(content: bytes) -> tuple[str | None, tuple[int, int] | None]:
         or ``'damaged'``, or None; width and height, or None where the file
         does not come to say. Of other formats both are None.
     """
-    if content.startswith(_JPEG):
+    if content.startswith(JPEG):
         return _examine_jpeg(content)
     if content.startswith(_PNG):
         return _examine_png(content)

@@ -2,9 +2,15 @@
 """Random crops beside mmpretrain's: the same boxes, the same pixels."""
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from mmcv.transforms import Compose
 from mmpretrain.datasets.transforms import RandomResizedCrop
 from mmpretrain.registry import TRANSFORMS
+from PIL import Image
+from sklearn.datasets import load_sample_image
 
+from qbheat_mm.datasets.undecoded import UndecodedImage
 from qbheat_mm.errors import UserError
 
 CROP = dict(type='RandomResizedCrop', _scope_='qbheat_mm')
@@ -82,3 +88,121 @@ def test_settings(settings, message):
         return
     with pytest.raises(UserError, match=message):
         TRANSFORMS.build(dict(CROP, scale=32, **settings))
+
+
+LOAD = dict(type='LoadImageFromFile', _scope_='qbheat_mm')
+
+
+def pipelines(deferred=True, **settings):
+    """Ours, and one that decodes whole pictures."""
+    return [Compose([
+        TRANSFORMS.build({**LOAD, 'deferred': later}),
+        TRANSFORMS.build({**CROP, **settings})]) for later in (deferred, False)
+    ]
+
+
+def saved(folder, image, name='a.jpg', **options):
+    Image.fromarray(image).save(folder / name, **options)
+    return str(folder / name)
+
+
+def cropped(pipeline, path, seed):
+    np.random.seed(seed)
+    results = pipeline(dict(img_path=path))
+    return results, np.random.rand()
+
+
+@pytest.mark.parametrize('name', ['china.jpg', 'flower.jpg'])
+@pytest.mark.parametrize('interpolation', ['bilinear', 'bicubic'])
+def test_reduced_photographs_are_those_of_whole_ones(tmp_path, name,
+                                                     interpolation):
+    """As sharp as pixels can be, since photographs are laid side by side."""
+    tiles = np.tile(load_sample_image(name), (3, 3, 1))[:1200, :1600]
+    path = saved(tmp_path, tiles, quality=90)
+    reduced = 0
+    for scale in ((64, 128), 96, 256):
+        later, now = pipelines(scale=scale, interpolation=interpolation,
+                               crop_ratio_range=(0.2, 1.))
+        for seed in range(4):
+            (got, a), (expected, b) = (
+                cropped(each, path, seed) for each in (later, now))
+            assert a == b, 'as many random numbers'
+            assert got.keys() == expected.keys()
+            for key in ('ori_shape', 'img_shape'):
+                assert got[key] == expected[key]
+            assert got['img'].dtype == np.uint8
+            difference = np.abs(got['img'] - expected['img'].astype(float))
+            assert difference.mean() <= 1
+            reduced += difference.any()
+    assert reduced >= 6
+
+
+@given(crop=st.tuples(*[st.integers(1, 5000)] * 2),
+       size=st.tuples(*[st.integers(1, 512)] * 2),
+       oversampling=st.floats(1, 4))
+def test_the_largest_reduction_that_leaves_enough(crop, size, oversampling):
+    found = UndecodedImage((9, 9, 3), None).reduction_for(
+        crop, size, oversampling)
+
+    def is_enough(reduction):
+        return all(side / reduction >= oversampling * wanted * (1 - 1e-9)
+                   for side, wanted in zip(crop, size, strict=True))
+
+    assert found == 1 or is_enough(found)
+    assert found == 8 or not is_enough(found * 2 * (1 + 1e-9))
+
+
+def test_small_crops_are_the_same_to_the_bit(tmp_path):
+    path = saved(tmp_path, photograph(300, 400))
+    for settings in (dict(scale=256), dict(scale=64, oversampling=100),
+                     dict(scale=32, backend='pillow')):
+        (got, _), (expected, _) = (
+            cropped(each, path, 3) for each in pipelines(**settings))
+        assert (got['img'] == expected['img']).all()
+
+
+@pytest.mark.parametrize('kind', ['png', 'turned', 'grey', 'declared'])
+def test_what_cannot_be_reduced_is_decoded_at_once(tmp_path, kind):
+    turned = Image.Exif()
+    turned[274] = 6
+    path = saved(tmp_path, photograph(300, 400),
+                 'a.png' if kind == 'png' else 'a.jpg',
+                 **(dict(exif=turned) if kind == 'turned' else {}))
+    load = TRANSFORMS.build(dict(LOAD, deferred=True, **(
+        dict(color_type='grayscale') if kind == 'grey' else {})))
+    size = dict(height=300, width=400) if kind == 'declared' else {}
+    results = load(dict(img_path=path, **size))
+    assert results['img'].shape[:2] == results['img_shape'] == (
+        (400, 300) if kind == 'turned' else (300, 400))
+    assert 'undecoded' not in results
+
+
+@pytest.mark.parametrize('ignore', [False, True, 'damage'])
+@pytest.mark.parametrize('what', ['cut', 'damaged'])
+def test_bad_files_are_named_or_passed_over(tmp_path, what, ignore):
+    path = saved(tmp_path, photograph(600, 800), quality=95)
+    content = bytearray((tmp_path / 'a.jpg').read_bytes())
+    if what == 'cut':
+        del content[len(content) // 2:]
+    else:  # a marker that no scan may hold
+        content[len(content) // 2:len(content) // 2 + 2] = b'\xff\xc0'
+    (tmp_path / 'a.jpg').write_bytes(content)
+    pipeline = Compose([
+        TRANSFORMS.build(dict(LOAD, deferred=True, ignore_empty=ignore)),
+        TRANSFORMS.build(dict(CROP, scale=64, crop_ratio_range=(0.9, 1.)))])
+    if ignore is True:
+        assert pipeline(dict(img_path=path)) is None
+    elif ignore and what == 'damaged':
+        assert pipeline(dict(img_path=path))['img'].shape == (64, 64, 3)
+    else:
+        with pytest.raises(UserError, match=f"image '{path}' is {what}"):
+            pipeline(dict(img_path=path))
+
+
+def test_another_transform_says_what_it_needs(tmp_path):
+    path = saved(tmp_path, photograph(60, 80))
+    load = TRANSFORMS.build(dict(LOAD, deferred=True))
+    with pytest.raises(UserError, match='write deferred=False'):
+        RandomResizedCrop(scale=32)(load(dict(img_path=path)))
+    with pytest.raises(KeyError, match='label'):
+        load(dict(img_path=path))['label']

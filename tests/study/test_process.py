@@ -53,6 +53,17 @@ def known_rows(folder):
     return lines
 
 
+def test_the_plan_tells_what_is_there_whatever_is_asked_for(tmp_path):
+    known_rows(tmp_path)
+    said, _ = start(tmp_path, '--plan', '--seeds', '0', '--only',
+                    'base').communicate()
+    plan = {line.split()[0]: ' '.join(line.split()[1:10])
+            for line in said.splitlines()}
+    # of base, seeds 1 and 2; of other, which nobody measured the features of
+    assert plan['base'].startswith('6 of 9 runs done, 3 to run')
+    assert plan['other'].startswith('4 of 6 runs done, 0 to run')
+
+
 def test_a_killed_study_goes_on(tmp_path):
     known = known_rows(tmp_path)
     process = start(tmp_path, '--cfg-options', *FEW)

@@ -83,7 +83,7 @@ def of_mmpretrain(step: dict) -> dict:
         return step
     theirs = dict(THEIRS[step['type']])
     kept = {key: value for key, value in step.items()
-            if key not in ('_scope_', 'ignore_empty')}
+            if key not in ('_scope_', 'ignore_empty', 'deferred')}
     return {**theirs, **kept}
 
 

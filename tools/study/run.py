@@ -76,18 +76,23 @@ def check(args: argparse.Namespace, study: Study) -> None:
 
 def print_plan(study: Study, runs: list, results: Results,
                jobs: int) -> None:
-    """What is left, arm by arm."""
-    left = Counter(run.arm for run in runs)
+    """What is there and what is to be run, arm by arm.
+
+    An encoder whose checkpoint is not on this machine is run again for those
+    that need it, though it has a row.
+    """
+    done = Counter(run.arm for run in study.runs() if run in results)
+    whole = Counter(run.arm for run in study.runs())
     for arm in study.arms:
         mine = [run for run in runs if run.arm == arm.name]
-        whole = arm.seeds * len(study.stages(arm))
         seconds, _ = estimate(study, results, mine, jobs)
-        print(f'{arm.name:12}{whole - left[arm.name]:4} of {whole:3} runs '
-              f'done, {seconds / 3600:5.1f} h left   {arm.title}')
+        print(f'{arm.name:19}{done[arm.name]:4} of {whole[arm.name]:3} runs '
+              f'done, {len(mine):3} to run, {seconds / 3600:5.1f} h   '
+              f'{arm.title}')
     seconds, unknown = estimate(study, results, runs, jobs)
     timed = (f'about {seconds / 3600:.1f} hours with {jobs} side by side'
              if unknown < len(runs) else 'none was timed yet')
-    print(f'{len(runs)} runs left, {timed}' + (
+    print(f'{len(runs)} to run, {timed}' + (
         f', and {unknown} that were never timed' if 0 < unknown < len(runs)
         else ''))
 

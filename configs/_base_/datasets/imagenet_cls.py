@@ -7,9 +7,11 @@ data_root = 'data/imagenet/'
 # holds files that libjpeg calls corrupt.
 load_image = dict(
     type='LoadImageFromFile', _scope_='qbheat_mm', ignore_empty='damage')
+# Before the crop is known, which may need but a part of the resolution.
+load_image_later = dict(**load_image, deferred=True)
 
 train_pipeline = [
-    load_image,
+    load_image_later,
     dict(
         type='RandomResizedCrop',
         _scope_='qbheat_mm',

@@ -28,7 +28,7 @@ policies = [
 ]
 
 train_pipeline = [
-    _base_.load_image,
+    _base_.load_image_later,
     dict(
         type='RandomResizedCrop',
         _scope_='qbheat_mm',

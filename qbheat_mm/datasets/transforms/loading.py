@@ -1,6 +1,7 @@
 # Copyright (c) QB-Heat MM authors. All rights reserved.
 """Load an image, or say which one cannot be loaded."""
 import logging
+from collections.abc import Callable
 
 import numpy as np
 from mmcv.image.io import imread_flags, supported_backends
@@ -13,12 +14,25 @@ from ...errors import UserError
 from ...registry import TRANSFORMS
 from ..declared_size import check_declared_size
 from ..image_file import ImageProblem, ScanDamage, decode, read_file
+from ..undecoded import UndecodedImage, shape_of
 
 _WAY_OUT = ('copy it again, delete it, or skip such files in training with '
             'ignore_empty=True in this transform of the pipeline')
 _ACCEPT = ", or take them as they decode with ignore_empty='damage'"
 # So many files in a row are no accident.
 _MAX_IGNORED = 100
+
+
+class _Undecoded(dict):
+    """Results whose picture only our ``RandomResizedCrop`` can take."""
+
+    def __missing__(self, key: str) -> None:
+        if key == 'img' and 'undecoded' in self:
+            raise UserError(
+                "LoadImageFromFile with deferred=True decodes in qbheat_mm's "
+                'RandomResizedCrop, which must be the next transform of the '
+                'pipeline: put it there, or write deferred=False')
+        raise KeyError(key)
 
 
 @TRANSFORMS.register_module(name='LoadImageFromFile')
@@ -44,6 +58,11 @@ class LoadNamedImageFromFile(LoadImageFromFile):
             ``'color_ignore_orientation'``. By default, and only then, a
             picture to which boxes may belong either way is named in a
             warning, see docs/own_data.md.
+        deferred (bool): Whether to leave decoding to the next transform of
+            the pipeline, which must be ours of the name
+            ``RandomResizedCrop``: it may need no more than a half or a
+            quarter of a JPEG file's resolution. Other formats, and pictures
+            that are turned, are decoded at once. Defaults to False.
         **kwargs: As in mmcv: ``backend_args``.
     """
 
@@ -51,18 +70,21 @@ class LoadNamedImageFromFile(LoadImageFromFile):
         to_float32=BOOL,
         color_type=one_of(None, *imread_flags),
         imdecode_backend=one_of(None, *supported_backends),
-        ignore_empty=one_of(False, True, 'damage'))
+        ignore_empty=one_of(False, True, 'damage'),
+        deferred=BOOL)
     def __init__(self,
                  to_float32: bool = False,
                  color_type: str | None = None,
                  imdecode_backend: str | None = 'cv2',
                  ignore_empty: bool | str = False,
+                 deferred: bool = False,
                  **kwargs) -> None:
         super().__init__(
             to_float32=to_float32, color_type=color_type or 'color',
             imdecode_backend=imdecode_backend, **kwargs)
         self.ignore_empty = ignore_empty
         self.is_sure = color_type is not None
+        self.deferred = deferred and not to_float32
         self._told = set()
         self._ignored_in_a_row = 0
 
@@ -76,39 +98,65 @@ class LoadNamedImageFromFile(LoadImageFromFile):
 
         Returns:
             dict | None: With ``img``, (H, W, 3) uint8, BGR unless
-            ``color_type`` says otherwise, ``img_shape`` and ``ori_shape``,
-            (H, W). None for an unreadable file that is ignored.
+            ``color_type`` says otherwise, or ``undecoded`` in its place, an
+            ``UndecodedImage``; ``img_shape`` and ``ori_shape``, (H, W). None
+            for an unreadable file that is ignored.
 
         Raises:
             UserError: If the file is missing, cut, damaged or no image, or
                 not the picture that the annotation file declares.
         """
         if results.get('img') is None:
-            try:
-                results['img'] = self._load(results)
-            except ImageProblem as problem:
-                return self._ignore(results['img_path'], problem)
+            found = self._guard(results['img_path'],
+                                lambda: self._load(results))
+            if found is None:
+                return None
+            if isinstance(found, UndecodedImage):
+                return _Undecoded(
+                    results, undecoded=found, img_shape=found.shape[:2],
+                    ori_shape=found.shape[:2])
+            results['img'] = found
         image = results['img']
-        self._ignored_in_a_row = 0
         results['img'] = image.astype(np.float32) if self.to_float32 else image
         results['img_shape'] = results['ori_shape'] = image.shape[:2]
         return results
 
-    def _load(self, results: dict) -> np.ndarray:
+    def _guard(self, path: str, load: Callable) -> object | None:
+        """What a function finds in a file; None if the file is passed over."""
+        try:
+            found = load()
+        except ImageProblem as problem:
+            self._ignore(path, problem)
+            return None
+        self._ignored_in_a_row = 0
+        return found
+
+    def _load(self, results: dict) -> np.ndarray | UndecodedImage:
         """Read, decode and compare one file."""
         path = results['img_path']
         content = read_file(path, self.backend_args)
-        try:
-            image = decode(content, self.color_type, self.imdecode_backend)
-        except ScanDamage as damage:
-            if self.ignore_empty != 'damage':
-                raise
-            self._warn(path, f'image {str(path)!r} {damage}')
-            image = damage.image
+        if self.deferred and 'height' not in results:
+            shape = shape_of(content, self.color_type, self.imdecode_backend)
+            if shape:
+                return UndecodedImage(shape, lambda reduction: self._guard(
+                    path, lambda: self._decode(path, content, reduction)))
+        image = self._decode(path, content)
         doubt = check_declared_size(results, image, content)
         if doubt and not self.is_sure:
             self._warn(path, f'image {str(path)!r} {doubt}')
         return image
+
+    def _decode(self, path: str, content: bytes,
+                reduction: int = 1) -> np.ndarray:
+        """Decode, and warn of damage where it is taken."""
+        try:
+            return decode(content, self.color_type, self.imdecode_backend,
+                          reduction)
+        except ScanDamage as damage:
+            if self.ignore_empty != 'damage':
+                raise
+            self._warn(path, f'image {str(path)!r} {damage}')
+            return damage.image
 
     def _ignore(self, path: str, problem: ImageProblem) -> None:
         """Warn of a file where that is wanted, else stop."""
