@@ -26,7 +26,7 @@ from qbheat_mm.launching import (
     read_config,
     report_user_errors,
 )
-from qbheat_mm.utils import time_in_turn
+from qbheat_mm.utils import time_by_kind, time_in_turn
 
 CONFIG = (Path(__file__).resolve().parents[2] / 'configs/qbheat' /
           'qbheat_mf-285m_8xb128-amp-coslr-100e_in1k.py')
@@ -47,6 +47,9 @@ def parse_args() -> argparse.Namespace:
     parser.add_argument('--repeats', type=count, default=5)
     parser.add_argument('--precision', choices=PRECISIONS, default='fp32')
     parser.add_argument('--compile', action='store_true')
+    parser.add_argument(
+        '--profile', action='store_true',
+        help='also print what kinds of operations the time goes to')
     parser.add_argument(
         '--device', type=device,
         default='cuda' if torch.cuda.is_available() else 'cpu')
@@ -112,7 +115,7 @@ def products(args: argparse.Namespace) -> dict[str, Callable[[], None]]:
 
 def best_rate(args: argparse.Namespace) -> tuple[str, float]:
     """The quickest product and its operations a second."""
-    times = time_in_turn(products(args), 10, args.device)
+    times = time_in_turn(products(args), 2 * args.repeats, args.device)
     rates = {f'{m}x{k}x{n}': 2 * m * k * n / statistics.median(
         times[f'{m}x{k}x{n}']) for m, k, n in PRODUCTS}
     best = max(rates, key=rates.get)
@@ -131,9 +134,9 @@ def main() -> None:
               for name, cfg in models.items()}
     work = {name: operations(model, images)
             for name, model in models.items()}
-    times = time_in_turn(
-        {name: make_step(model, images, args)
-         for name, model in models.items()}, args.repeats, args.device)
+    steps = {name: make_step(model, images, args)
+             for name, model in models.items()}
+    times = time_in_turn(steps, args.repeats, args.device)
     shape, limit = best_rate(args)
 
     print(f'torch {torch.__version__}, {args.device}, {args.threads} threads, '
@@ -149,6 +152,11 @@ def main() -> None:
         print(f'{name:<18}{rate:9.2f} images/s, {each / 1e9:6.1f} GFLOP an '
               f'image, {each * rate / limit:5.0%} of the limit, ours is '
               f'{first / rate:.2f} times as fast')
+    for name, step in steps.items() if args.profile else ():
+        shares = time_by_kind(step, args.device)
+        print(f'{name}: ' + ', '.join(
+            f'{kind} {share:.0%}' for kind, share in shares.items()
+            if share >= 0.005))
 
 
 if __name__ == '__main__':
