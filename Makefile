@@ -2,7 +2,7 @@
 # environment first. PYTHON, TORCH, ... : see tools/env/make_env.py.
 PYTHON ?= python3
 
-.PHONY: env demo test test-quick lint docs pages recipes matrix release check \
+.PHONY: env demo test test-quick test-gpu lint docs pages recipes matrix release check \
     clean
 
 env:
@@ -25,6 +25,11 @@ QUICK = tests/layers tests/models tests/annotations tests/datasets \
 test-quick: lint
 	OMP_NUM_THREADS=1 .venv/bin/python -m pytest $(QUICK) -q -n auto \
 	    --maxprocesses 4 --dist loadfile
+
+# What only a GPU can show; skipped without one.
+test-gpu: env
+	.venv/bin/python -m pytest tests/gpu tests/datasets/test_decoding.py \
+	    tests/configs/test_mixed_precision.py tests/models/test_mobile_former.py
 
 lint: env
 	.venv/bin/python -m ruff check .

@@ -41,6 +41,11 @@ def parse_args() -> argparse.Namespace:
         help='compile the model by torch.compile; the first steps take '
         'minutes')
     parser.add_argument(
+        '--gpu-decode',
+        action='store_true',
+        help='pre-training: decode, crop and flip JPEG files on the GPU, '
+        'where the CPU cannot feed it')
+    parser.add_argument(
         '--auto-scale-lr',
         action='store_true',
         help='scale the learning rate by the batch size that there is over '
@@ -59,6 +64,8 @@ def apply_arguments(cfg: Config, args: argparse.Namespace) -> None:
         cfg.val_cfg = cfg.val_dataloader = cfg.val_evaluator = None
     if args.compile:
         cfg.compile = cfg.get('compile') or True
+    if args.gpu_decode:
+        cfg.gpu_decode = True
     if args.resume is not None:
         cfg.resume = True
         cfg.load_from = None if args.resume == 'auto' else args.resume

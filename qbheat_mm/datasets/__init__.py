@@ -1,5 +1,7 @@
 # Copyright (c) QB-Heat MM authors. All rights reserved.
+from .decoding import DecodingDataPreprocessor
 from .folders import NamedImageFolder, NamedImageNet
 from .transforms import LoadNamedImageFromFile
 
-__all__ = ['LoadNamedImageFromFile', 'NamedImageFolder', 'NamedImageNet']
+__all__ = ['DecodingDataPreprocessor', 'LoadNamedImageFromFile',
+           'NamedImageFolder', 'NamedImageNet']

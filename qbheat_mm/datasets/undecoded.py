@@ -15,11 +15,13 @@ class UndecodedImage:
     """A JPEG file, read and found whole.
 
     Attributes:
+        content: The file.
         shape: (H, W, 3) of the picture.
         decode: From one of ``REDUCTIONS`` to the picture, (H / reduction,
             W / reduction, 3), sides rounded up, BGR, uint8; None if the file
             turns out damaged and such files are passed over.
     """
+    content: bytes
     shape: tuple[int, int, int]
     decode: Callable[[int], np.ndarray | None]
 

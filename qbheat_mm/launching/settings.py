@@ -22,7 +22,8 @@ from .toolbox import toolbox
 # its runner.
 _EXTRA_SETTINGS = ('activation_checkpointing', 'compile',
                    'efficient_conv_bn_eval', 'find_unused_parameters',
-                   'model_wrapper_cfg', 'runner_type', 'sync_bn', 'work_dir')
+                   'gpu_decode', 'model_wrapper_cfg', 'runner_type', 'sync_bn',
+                   'work_dir')
 #: Set to 1 to go on with settings that are thought to be wrong.
 UNCHECKED = 'QBHEAT_UNCHECKED_SETTINGS'
 LOADERS = ('train_dataloader', 'val_dataloader', 'test_dataloader')

@@ -141,7 +141,7 @@ def test_reduced_photographs_are_those_of_whole_ones(tmp_path, name,
        size=st.tuples(*[st.integers(1, 512)] * 2),
        oversampling=st.floats(1, 4))
 def test_the_largest_reduction_that_leaves_enough(crop, size, oversampling):
-    found = UndecodedImage((9, 9, 3), None).reduction_for(
+    found = UndecodedImage(b'', (9, 9, 3), None).reduction_for(
         crop, size, oversampling)
 
     def is_enough(reduction):

@@ -238,3 +238,49 @@ def test_a_compiled_model_learns_the_same(config, tmp_path):
     assert 'is compiled' in log_of(compiled)
     for name, tensor in plain.model.state_dict().items():
         torch.testing.assert_close(compiled.model.state_dict()[name], tensor)
+
+
+DECODING = 'qbheat_mm.engine.runner.gpu_decoding'
+
+
+@needs_no_gpu
+def test_without_a_gpu_the_cpu_decodes_and_says_so(config):
+    runner, _ = train(ours(config(4, gpu_decode=True)))
+    assert log_of(runner).count(
+        'gpu_decode: the CPU decodes, for there is no GPU') == 1
+    assert 'Decoding' not in type(
+        runner.model.data_preprocessor).__name__
+
+
+def ours(cfg):
+    """A configuration with the pipeline of the recipes."""
+    load, crop, pack = cfg.train_dataloader.dataset.pipeline
+    for step, name in ((load, 'LoadImageFromFile'),
+                       (crop, 'RandomResizedCrop')):
+        step.update(type=name, _scope_='qbheat_mm')
+    return cfg
+
+
+def test_where_the_device_decodes_the_same_is_learned(config, tmp_path,
+                                                      monkeypatch):
+    """JPEG files by the preprocessor; on a machine without a GPU, there."""
+    cfg = ours(config(4))
+    for file in (tmp_path / 'images').glob('*.png'):
+        soft = mmcv.imread(str(file)) // 4 + 96
+        file.unlink()
+        mmcv.imwrite(soft, str(file.with_suffix('.jpg')))
+    cfg.optim_wrapper = dict(optimizer=dict(type='SGD', lr=0.01))
+    plain, _ = train(cfg)
+    monkeypatch.setattr(f'{DECODING}.get_device', lambda: 'cuda')
+    monkeypatch.setattr(f'{DECODING}.why_not_on', lambda device: None)
+    cfg.gpu_decode = True
+    cfg.experiment_name = 'decoding'
+    cfg.work_dir = str(tmp_path / 'decoding')
+    found, _ = train(cfg)
+    assert 'gpu_decode: JPEG files are decoded on cuda' in log_of(found)
+    assert type(found.model.data_preprocessor).__name__ == (
+        'DecodingDataPreprocessor')
+    assert cfg.train_dataloader.collate_fn.type == 'default_collate'
+    losses = [runner.message_hub.get_scalar('train/loss').data[0]
+              for runner in (plain, found)]
+    np.testing.assert_allclose(*losses, rtol=0.01)

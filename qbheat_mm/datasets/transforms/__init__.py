@@ -1,5 +1,7 @@
 # Copyright (c) QB-Heat MM authors. All rights reserved.
+from .encoded_crop import PackEncodedCrop
 from .loading import LoadNamedImageFromFile
 from .resized_crop import TorchvisionRandomResizedCrop
 
-__all__ = ['LoadNamedImageFromFile', 'TorchvisionRandomResizedCrop']
+__all__ = ['LoadNamedImageFromFile', 'PackEncodedCrop',
+           'TorchvisionRandomResizedCrop']

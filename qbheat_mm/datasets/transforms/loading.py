@@ -138,8 +138,9 @@ class LoadNamedImageFromFile(LoadImageFromFile):
         if self.deferred and 'height' not in results:
             shape = shape_of(content, self.color_type, self.imdecode_backend)
             if shape:
-                return UndecodedImage(shape, lambda reduction: self._guard(
-                    path, lambda: self._decode(path, content, reduction)))
+                return UndecodedImage(
+                    content, shape, lambda reduction: self._guard(
+                        path, lambda: self._decode(path, content, reduction)))
         image = self._decode(path, content)
         doubt = check_declared_size(results, image, content)
         if doubt and not self.is_sure:

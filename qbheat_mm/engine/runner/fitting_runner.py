@@ -11,6 +11,7 @@ from torch import nn
 
 from ...errors import UserError
 from .classes import count_classes
+from .gpu_decoding import fit_decoding
 from .loaders import fitting_batch
 from .schedules import fit_schedulers
 
@@ -30,6 +31,8 @@ class FittingRunner(Runner):
       with it by the linear rule;
     - shortens warm-ups and milestones that lie behind the end of the run;
     - counts the folders of classes, where ``count_classes=True`` asks for it;
+    - decodes images of pre-training on the GPU, where ``gpu_decode=True``
+      asks for it and the GPU can;
 
     and says so in one line each. A recipe that fits is left as it is.
     mmengine, on its own, would stop, or end without a single step and with a
@@ -41,14 +44,16 @@ class FittingRunner(Runner):
 
     @classmethod
     def from_cfg(cls, cfg: Config) -> 'FittingRunner':
-        """Count the classes, where the configuration says so; build."""
-        found = None
-        if cfg.get('count_classes'):
+        """Count classes and decode as the configuration says; build."""
+        asked = [fit for name, fit in (('count_classes', count_classes),
+                                       ('gpu_decode', fit_decoding))
+                 if cfg.get(name)]
+        if asked:
             cfg = copy.deepcopy(cfg)
-            found = count_classes(cfg)
+        lines = [fit(cfg) for fit in asked]
         runner = super().from_cfg(cfg)
-        if found:
-            runner.logger.info(found)
+        for line in lines:
+            runner.logger.info(line)
         return runner
 
     def train(self) -> nn.Module:

@@ -1,0 +1,67 @@
+# Copyright (c) QB-Heat MM authors. All rights reserved.
+"""Turn a pre-training recipe into one that decodes on the GPU."""
+from mmengine.config import Config
+from mmengine.device import get_device
+
+from ...datasets.decoding import why_not_on
+from ...errors import UserError
+
+#: What is replaced; the flip may be absent.
+_STEPS = ('LoadImageFromFile', 'RandomResizedCrop', 'RandomFlip',
+          'PackInputs')
+_PREPROCESSOR = 'SelfSupDataPreprocessor'
+
+
+def fit_decoding(cfg: Config) -> str:
+    """Decode on the GPU where there is one that can.
+
+    Args:
+        cfg (Config): Changed in place.
+
+    Returns:
+        str: What was done, for the log.
+
+    Raises:
+        UserError: The recipe's pipeline does more than crop and flip.
+    """
+    device = get_device()
+    reason = 'there is no GPU' if device != 'cuda' else why_not_on(device)
+    if reason:
+        return f'gpu_decode: the CPU decodes, for {reason}'
+    decode_on_device(cfg)
+    return f'gpu_decode: JPEG files are decoded on {device}'
+
+
+def decode_on_device(cfg: Config) -> None:
+    """Leave decoding, cropping and flipping to the data preprocessor.
+
+    Args:
+        cfg (Config): Changed in place.
+
+    Raises:
+        UserError: The pipeline does more than crop and flip.
+    """
+    loader = cfg.train_dataloader
+    pipeline = loader.dataset.get('pipeline') or ()
+    names = tuple(str(step.get('type')) for step in pipeline)
+    ours = all(step.get('_scope_') == 'qbheat_mm' for step in pipeline[:2])
+    if (names not in (_STEPS, (*_STEPS[:2], _STEPS[3])) or not ours
+            or cfg.model.data_preprocessor.get('type') != _PREPROCESSOR):
+        raise UserError(
+            'gpu_decode=True takes the training pipeline of pre-training, '
+            f'{", ".join(_STEPS)} before a {_PREPROCESSOR}, and this is '
+            f'{", ".join(names)} before a '
+            f'{cfg.model.data_preprocessor.get("type")}: leave it out')
+    load, crop, *rest = pipeline
+    flip = rest[0] if len(rest) == 2 else dict(prob=0.)
+    if flip.get('direction', 'horizontal') != 'horizontal' or not isinstance(
+            flip.get('prob'), int | float):
+        raise UserError(f'gpu_decode=True flips sideways alone, and this is '
+                        f'{dict(flip)}: leave it out')
+    loader.dataset.pipeline = [
+        dict(load, deferred=True),
+        dict(crop, type='PackEncodedCrop', flip_prob=flip['prob'])]
+    loader.collate_fn = dict(type='pseudo_collate')
+    cfg.model.data_preprocessor.update(
+        type='DecodingDataPreprocessor', size=crop['scale'],
+        interpolation=crop.get('interpolation', 'bicubic'))
