@@ -99,7 +99,7 @@ def test_progress_is_thinned(runner, said):
 
 def test_nothing_starts_after_its_time(tmp_path, said):
     runner = JobRunner(tmp_path, slots=1, say=said.append,
-                       until=time.monotonic())
+                       until=time.monotonic() - 1)
     runner.run([Job('late', python('print()'))])
     assert not runner.seconds
 

@@ -31,6 +31,7 @@ CONFIG = (Path(__file__).resolve().parents[2] / 'configs/qbheat' /
           'qbheat_mf-285m_8xb128-amp-coslr-100e_in1k.py')
 # What mmpretrain's recipes use in the place of ours.
 THEIRS = dict(
+    RandAugment=dict(type='RandAugment'),
     LoadImageFromFile=dict(type='LoadImageFromFile'),
     RandomResizedCrop=dict(
         type='RandomResizedCrop', backend='pillow', interpolation='bicubic'))

@@ -115,7 +115,8 @@ def products(args: argparse.Namespace) -> dict[str, Callable[[], None]]:
 
 def best_rate(args: argparse.Namespace) -> tuple[str, float]:
     """The quickest product and its operations a second."""
-    times = time_in_turn(products(args), 2 * args.repeats, args.device)
+    times = time_in_turn(products(args), 2 * args.repeats, args.device,
+                         warmups=1)
     rates = {f'{m}x{k}x{n}': 2 * m * k * n / statistics.median(
         times[f'{m}x{k}x{n}']) for m, k, n in PRODUCTS}
     best = max(rates, key=rates.get)

@@ -37,6 +37,7 @@ train_pipeline = [
     dict(type='RandomFlip', prob=0.5),
     dict(
         type='RandAugment',
+        _scope_='qbheat_mm',
         policies=policies,
         num_policies=2,
         total_level=10,

@@ -9,6 +9,7 @@ bgr_std = [57.375, 57.12, 58.395]
 
 rand_augment = dict(
     type='RandAugment',
+    _scope_='qbheat_mm',
     policies='timm_increasing',
     num_policies=2,
     total_level=10,
