@@ -14,6 +14,7 @@ from mmengine.runner import Runner
 
 import qbheat_mm  # noqa: F401
 from qbheat_mm.engine import FittingRunner
+from qbheat_mm.engine.runner.gpu_decoding import fit_decoding
 from qbheat_mm.errors import UserError
 
 CONFIG = dict(
@@ -281,6 +282,14 @@ def test_where_the_device_decodes_the_same_is_learned(config, tmp_path,
     assert type(found.model.data_preprocessor).__name__ == (
         'DecodingDataPreprocessor')
     assert cfg.train_dataloader.collate_fn.type == 'default_collate'
+    # what a run has written begins the next, with a GPU or without
+    written = Config.fromfile(next((tmp_path / 'decoding').glob('*.py')))
+    assert 'decoded on cuda' in fit_decoding(copy.deepcopy(written))
+    monkeypatch.setattr(f'{DECODING}.get_device', lambda: 'cpu')
+    written.update(experiment_name='again', work_dir=str(tmp_path / 'again'))
+    again, _ = train(written)
+    assert 'decoded on the CPU, by the training process' in log_of(again)
     losses = [runner.message_hub.get_scalar('train/loss').data[0]
-              for runner in (plain, found)]
-    np.testing.assert_allclose(*losses, rtol=0.01)
+              for runner in (plain, found, again)]
+    np.testing.assert_allclose(losses[1], losses[0], rtol=0.01)
+    np.testing.assert_array_equal(losses[1], losses[2])

@@ -9,6 +9,7 @@ from ...errors import UserError
 #: What is replaced; the flip may be absent.
 _STEPS = ('LoadImageFromFile', 'RandomResizedCrop', 'RandomFlip',
           'PackInputs')
+_DONE = 'PackEncodedCrop'
 _PREPROCESSOR = 'SelfSupDataPreprocessor'
 
 
@@ -16,7 +17,8 @@ def fit_decoding(cfg: Config) -> str:
     """Decode on the GPU where there is one that can.
 
     Args:
-        cfg (Config): Changed in place.
+        cfg (Config): Changed in place, unless it is one that a run has
+            written after it was changed.
 
     Returns:
         str: What was done, for the log.
@@ -26,6 +28,10 @@ def fit_decoding(cfg: Config) -> str:
     """
     device = get_device()
     reason = 'there is no GPU' if device != 'cuda' else why_not_on(device)
+    pipeline = cfg.train_dataloader.dataset.get('pipeline') or [{}]
+    if pipeline[-1].get('type') == _DONE:
+        return ('gpu_decode: JPEG files are decoded on '
+                f'{"the CPU, by the training process" if reason else device}')
     if reason:
         return f'gpu_decode: the CPU decodes, for {reason}'
     decode_on_device(cfg)
@@ -60,7 +66,7 @@ def decode_on_device(cfg: Config) -> None:
                         f'{dict(flip)}: leave it out')
     loader.dataset.pipeline = [
         dict(load, deferred=True),
-        dict(crop, type='PackEncodedCrop', flip_prob=flip['prob'])]
+        dict(crop, type=_DONE, flip_prob=flip['prob'])]
     loader.collate_fn = dict(type='pseudo_collate')
     cfg.model.data_preprocessor.update(
         type='DecodingDataPreprocessor', size=crop['scale'],
