@@ -11,7 +11,10 @@ from mmpretrain.registry import MODELS, TRANSFORMS
 from PIL import Image
 
 from qbheat_mm.datasets import decoding
-from qbheat_mm.engine.runner.gpu_decoding import decode_on_device
+from qbheat_mm.engine.runner.gpu_decoding import (
+    decode_on_device,
+    fit_decoding,
+)
 from qbheat_mm.errors import UserError
 
 from .conftest import draw, encode
@@ -125,5 +128,7 @@ def test_other_pipelines_are_refused():
                        type='MoCoPreprocessor')):
         cfg = recipe()
         change(cfg)
-        with pytest.raises(UserError, match='gpu_decode=True.*leave it out'):
-            decode_on_device(cfg)
+        for fit in (decode_on_device, fit_decoding):
+            with pytest.raises(UserError,
+                               match='gpu_decode=True.*leave it out'):
+                fit(cfg)

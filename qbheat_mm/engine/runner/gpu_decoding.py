@@ -24,7 +24,7 @@ def fit_decoding(cfg: Config) -> str:
         str: What was done, for the log.
 
     Raises:
-        UserError: The recipe's pipeline does more than crop and flip.
+        UserError: The pipeline does more than crop and flip.
     """
     device = get_device()
     reason = 'there is no GPU' if device != 'cuda' else why_not_on(device)
@@ -32,6 +32,7 @@ def fit_decoding(cfg: Config) -> str:
     if pipeline[-1].get('type') == _DONE:
         return ('gpu_decode: JPEG files are decoded on '
                 f'{"the CPU, by the training process" if reason else device}')
+    _parts(cfg)  # what cannot be is refused on every machine
     if reason:
         return f'gpu_decode: the CPU decodes, for {reason}'
     decode_on_device(cfg)
@@ -47,27 +48,32 @@ def decode_on_device(cfg: Config) -> None:
     Raises:
         UserError: The pipeline does more than crop and flip.
     """
-    loader = cfg.train_dataloader
-    pipeline = loader.dataset.get('pipeline') or ()
+    load, crop, flip_prob = _parts(cfg)
+    cfg.train_dataloader.dataset.pipeline = [
+        dict(load, deferred=True),
+        dict(crop, type=_DONE, flip_prob=flip_prob)]
+    cfg.train_dataloader.collate_fn = dict(type='pseudo_collate')
+    cfg.model.data_preprocessor.update(
+        type='DecodingDataPreprocessor', size=crop['scale'],
+        interpolation=crop.get('interpolation', 'bicubic'))
+
+
+def _parts(cfg: Config) -> tuple[dict, dict, float]:
+    """Loading, crop, and the probability of a flip."""
+    pipeline = cfg.train_dataloader.dataset.get('pipeline') or ()
+    preprocessor = (cfg.model.get('data_preprocessor') or {}).get('type')
     names = tuple(str(step.get('type')) for step in pipeline)
     ours = all(step.get('_scope_') == 'qbheat_mm' for step in pipeline[:2])
     if (names not in (_STEPS, (*_STEPS[:2], _STEPS[3])) or not ours
-            or cfg.model.data_preprocessor.get('type') != _PREPROCESSOR):
+            or preprocessor != _PREPROCESSOR):
         raise UserError(
             'gpu_decode=True takes the training pipeline of pre-training, '
             f'{", ".join(_STEPS)} before a {_PREPROCESSOR}, and this is '
-            f'{", ".join(names)} before a '
-            f'{cfg.model.data_preprocessor.get("type")}: leave it out')
+            f'{", ".join(names)} before a {preprocessor}: leave it out')
     load, crop, *rest = pipeline
     flip = rest[0] if len(rest) == 2 else dict(prob=0.)
     if flip.get('direction', 'horizontal') != 'horizontal' or not isinstance(
             flip.get('prob'), int | float):
         raise UserError(f'gpu_decode=True flips sideways alone, and this is '
                         f'{dict(flip)}: leave it out')
-    loader.dataset.pipeline = [
-        dict(load, deferred=True),
-        dict(crop, type=_DONE, flip_prob=flip['prob'])]
-    loader.collate_fn = dict(type='pseudo_collate')
-    cfg.model.data_preprocessor.update(
-        type='DecodingDataPreprocessor', size=crop['scale'],
-        interpolation=crop.get('interpolation', 'bicubic'))
+    return load, crop, flip['prob']
