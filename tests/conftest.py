@@ -11,10 +11,12 @@ import importlib
 import importlib.util
 import re
 from pathlib import Path
+from types import SimpleNamespace
 
 import mmengine.config.utils
 import pytest
 import torch
+from mmengine.runner import loops
 from mmengine.utils import ManagerMixin
 
 WITHOUT_MMDET = importlib.util.find_spec('mmdet') is None
@@ -71,6 +73,8 @@ def _forget() -> None:
 # mmengine reads all of a toolbox's metafiles again for each base that is
 # taken from it, and the shipped configurations are read thousands of times.
 mmengine.config.utils.load = functools.cache(mmengine.config.utils.load)
+# Loops that count iterations wait for two seconds between passes.
+loops.time = SimpleNamespace(sleep=lambda seconds: None)
 
 
 @pytest.fixture(autouse=True, scope='module')

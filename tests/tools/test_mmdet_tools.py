@@ -65,7 +65,7 @@ def test_train_and_test(use, trained, capsys):
 
 
 def test_get_flops(use, capsys):
-    use('analysis_tools/get_flops.py', CONFIG, *OPTIONS)
+    use('analysis_tools/get_flops.py', CONFIG, '--num-images', 2, *OPTIONS)
     assert 'Params: 1.' in capsys.readouterr().out  # 1.5M
 
 
