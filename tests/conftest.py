@@ -16,6 +16,7 @@ from types import SimpleNamespace
 import mmengine.config.utils
 import pytest
 import torch
+from hypothesis import settings
 from mmengine.runner import loops
 from mmengine.utils import ManagerMixin
 
@@ -23,6 +24,11 @@ WITHOUT_MMDET = importlib.util.find_spec('mmdet') is None
 WANT = re.compile(r"No module named '?(mmdet|mmcv\._ext|mim)\b"
                   r'|mmdet is not installed')  # a base of its configs
 IMPORTS_MMDET = re.compile(r'^(from|import) mmdet\b', re.M)
+
+
+# The same examples every time, however slow the machine.
+settings.register_profile('steady', deadline=None, derandomize=True)
+settings.load_profile('steady')
 
 
 def pytest_report_header():
