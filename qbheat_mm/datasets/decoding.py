@@ -41,8 +41,6 @@ def jpeg_decoder() -> Callable[..., list[Tensor]]:
 
 def why_not_on(device: str) -> str | None:
     """Why JPEG files cannot be decoded on a device; None if they can."""
-    if device == 'cpu':
-        return 'there is no GPU'
     try:
         from torchvision.io import encode_jpeg
         tiny = encode_jpeg(torch.zeros(3, 16, 16, dtype=torch.uint8))
@@ -124,6 +122,8 @@ class DecodingDataPreprocessor(ImgDataPreprocessor):
             with warnings.catch_warnings():
                 warnings.simplefilter('ignore')  # of torchvision's farewell
                 images = jpeg_decoder()(list(files), device=self.device)
+        except torch.cuda.OutOfMemoryError:
+            raise  # a smaller batch is the way out, not another decoder
         except (ImportError, RuntimeError) as error:
             if not self._told:
                 self._told = True
@@ -142,6 +142,8 @@ def _decode_by_cpu(file: Tensor, sample: object) -> Tensor:
     try:
         image = decode(file.numpy().tobytes())
     except ScanDamage as damage:
+        print_log(f"image '{sample.img_path}' {damage}", logger='current',
+                  level=logging.WARNING)
         image = damage.image
     except ImageProblem as problem:
         raise UserError(

@@ -20,6 +20,13 @@ def count_parameters(module: nn.Module, exclude: tuple[str, ...] = ()) -> int:
         if not name.startswith(exclude))
 
 
+def flop_counter() -> FlopCounterMode:
+    """PyTorch's counter, which has no formula for the CPU's attention."""
+    cpu_attention = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu
+    return FlopCounterMode(
+        display=False, custom_mapping={cpu_attention: _attention_flops})
+
+
 def count_madds(module: nn.Module, *inputs: Any) -> int:
     """Multiply-adds of one call in eval mode.
 
@@ -43,10 +50,7 @@ def count_madds(module: nn.Module, *inputs: Any) -> int:
     module.eval()  # which of some backbones returns nothing
     if is_meta:
         module.to('meta')
-    # PyTorch has no formula for the CPU's kernel of attention.
-    cpu_attention = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu
-    counter = FlopCounterMode(
-        display=False, custom_mapping={cpu_attention: _attention_flops})
+    counter = flop_counter()
     zeros = []
     for part in module.modules():
         if hasattr(part, 'madds_with_zeros'):

@@ -1,5 +1,7 @@
 # Copyright (c) QB-Heat MM authors. All rights reserved.
 """Decoding where the model is: the same batches as by the CPU's pipeline."""
+from pathlib import Path
+
 import numpy as np
 import pytest
 import torch
@@ -104,6 +106,25 @@ def test_what_the_device_refuses_the_cpu_decodes(paths, monkeypatch):
     data['inputs'][0] = torch.zeros(9, dtype=torch.uint8)
     with pytest.raises(UserError, match=f"image '{paths[0]}' is no image"):
         preprocessor(data)
+
+    # what libjpeg goes on after is taken, and told
+    content = (file := Path(paths[0])).read_bytes()
+    half = len(content) // 2
+    file.write_bytes(content[:half] + b'\xff\xc0' + content[half + 2:])
+    preprocessor(pseudo_collate([pipeline(dict(img_path=p)) for p in paths]))
+    assert f"image '{paths[0]}' is damaged" in lines[1]
+
+
+def test_want_of_memory_is_no_reason_to_decode_elsewhere(paths, monkeypatch):
+    cfg = recipe()
+    decode_on_device(cfg)
+
+    def exhaust(files, device):
+        raise torch.cuda.OutOfMemoryError('too many images')
+
+    monkeypatch.setattr(decoding, 'jpeg_decoder', lambda: exhaust)
+    with pytest.raises(torch.cuda.OutOfMemoryError):
+        batches(cfg, paths, pseudo_collate)
 
 
 def test_images_pass():

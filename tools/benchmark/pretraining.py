@@ -17,7 +17,6 @@ import torch
 from mmengine.utils.dl_utils import collect_env
 from mmpretrain.registry import MODELS
 from torch import Tensor, nn
-from torch.utils.flop_counter import FlopCounterMode
 
 import qbheat_mm.models  # noqa: F401
 from qbheat_mm.launching import (
@@ -26,7 +25,7 @@ from qbheat_mm.launching import (
     read_config,
     report_user_errors,
 )
-from qbheat_mm.utils import time_by_kind, time_in_turn
+from qbheat_mm.utils import flop_counter, time_by_kind, time_in_turn
 
 CONFIG = (Path(__file__).resolve().parents[2] / 'configs/qbheat' /
           'qbheat_mf-285m_8xb128-amp-coslr-100e_in1k.py')
@@ -97,7 +96,7 @@ def operations(model: nn.Module, images: Tensor) -> int:
     A multiplication and an addition are two. Torch counts the backward pass of
     depthwise convolutions as if all channels met.
     """
-    with FlopCounterMode(display=False) as counter:
+    with flop_counter() as counter:
         model(images, None, mode='loss')
     return 3 * counter.get_total_flops()
 

@@ -69,30 +69,29 @@ def _fits(image: np.ndarray) -> bool:
             and image.shape[2] == 3 and image.size > 0)
 
 
-@TRANSFORMS.register_module(name='AutoContrast')
-class LookupAutoContrast(AutoContrast):
-    """mmpretrain's ``AutoContrast``, by a table."""
+class _ByTable:
+    """In front of a transform of mmpretrain that ``table_of`` describes."""
+    table_of: Callable[[np.ndarray], np.ndarray]
 
     def transform(self, results: dict) -> dict:
         """As in mmpretrain, on ``img``, (H, W, 3)."""
         if not _fits(results['img']):
             return super().transform(results)
         if not self.random_disable():
-            results['img'] = look_up(results['img'], stretched)
+            results['img'] = look_up(results['img'], self.table_of)
         return results
+
+
+@TRANSFORMS.register_module(name='AutoContrast')
+class LookupAutoContrast(_ByTable, AutoContrast):
+    """mmpretrain's ``AutoContrast``, by a table."""
+    table_of = staticmethod(stretched)
 
 
 @TRANSFORMS.register_module(name='Equalize')
-class LookupEqualize(Equalize):
+class LookupEqualize(_ByTable, Equalize):
     """mmpretrain's ``Equalize``, by a table."""
-
-    def transform(self, results: dict) -> dict:
-        """As in mmpretrain, on ``img``, (H, W, 3)."""
-        if not _fits(results['img']):
-            return super().transform(results)
-        if not self.random_disable():
-            results['img'] = look_up(results['img'], equalized)
-        return results
+    table_of = staticmethod(equalized)
 
 
 @TRANSFORMS.register_module(name='RandAugment')
