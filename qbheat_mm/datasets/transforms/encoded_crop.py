@@ -6,7 +6,7 @@ from mmcv.transforms import RandomFlip
 from mmpretrain.structures import DataSample
 from torch import Tensor
 
-from ...arguments import SHARE, checked
+from ...arguments import SHARE, checked, optional
 from ...registry import TRANSFORMS
 from .resized_crop import TorchvisionRandomResizedCrop
 
@@ -22,17 +22,19 @@ class PackEncodedCrop(TorchvisionRandomResizedCrop):
 
     Args:
         *args: Of ``RandomResizedCrop``.
-        flip_prob (float): Of flips to the other side. Defaults to 0.5.
+        flip_prob (float, optional): Of flips to the other side; None draws no
+            number for it. Defaults to 0.5.
         **kwargs: Of ``RandomResizedCrop``.
 
     Raises:
         UserError: If flip_prob is no share, or for ``RandomResizedCrop``.
     """
 
-    @checked(flip_prob=SHARE)
-    def __init__(self, *args, flip_prob: float = 0.5, **kwargs) -> None:
+    @checked(flip_prob=optional(SHARE))
+    def __init__(self, *args, flip_prob: float | None = 0.5,
+                 **kwargs) -> None:
         super().__init__(*args, **kwargs)
-        self.flip = RandomFlip(prob=flip_prob)
+        self.flip = None if flip_prob is None else RandomFlip(prob=flip_prob)
 
     def transform(self, results: dict) -> dict | None:
         """Draw, and pack the file.
@@ -54,8 +56,9 @@ class PackEncodedCrop(TorchvisionRandomResizedCrop):
         else:
             box = self.rand_crop_params(undecoded)
             image = np.frombuffer(undecoded.content, np.uint8).copy()
+        flip = self.flip is not None and (
+            self.flip._choose_direction() is not None)
         sample = DataSample(metainfo=dict(
-            crop=box, flip=self.flip._choose_direction() is not None,
-            img_path=results['img_path']))
+            crop=box, flip=flip, img_path=results['img_path']))
         inputs: Tensor = torch.from_numpy(image)
         return dict(inputs=inputs, data_samples=sample)

@@ -58,8 +58,8 @@ def decode_on_device(cfg: Config) -> None:
         interpolation=crop.get('interpolation', 'bicubic'))
 
 
-def _parts(cfg: Config) -> tuple[dict, dict, float]:
-    """Loading, crop, and the probability of a flip."""
+def _parts(cfg: Config) -> tuple[dict, dict, float | None]:
+    """Loading, crop, and the probability of a flip, None without one."""
     pipeline = cfg.train_dataloader.dataset.get('pipeline') or ()
     preprocessor = (cfg.model.get('data_preprocessor') or {}).get('type')
     names = tuple(str(step.get('type')) for step in pipeline)
@@ -71,7 +71,9 @@ def _parts(cfg: Config) -> tuple[dict, dict, float]:
             f'{", ".join(_STEPS)} before a {_PREPROCESSOR}, and this is '
             f'{", ".join(names)} before a {preprocessor}: leave it out')
     load, crop, *rest = pipeline
-    flip = rest[0] if len(rest) == 2 else dict(prob=0.)
+    if len(rest) == 1:
+        return load, crop, None
+    flip = rest[0]
     if flip.get('direction', 'horizontal') != 'horizontal' or not isinstance(
             flip.get('prob'), int | float):
         raise UserError(f'gpu_decode=True flips sideways alone, and this is '
