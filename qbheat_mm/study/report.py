@@ -14,6 +14,8 @@ from .statistics import Comparison, compare, correct
 LEVEL = 0.05
 #: Figures in percent; others are shares and ratios.
 PERCENT = {'top-1', 'k-NN', 'AP', 'AP50'}
+#: What stands for a figure that an encoder cannot have.
+NONE = 'none'
 
 
 @dataclass(frozen=True)
@@ -63,28 +65,35 @@ def cells(study: Study, results: Results, question: Question) -> list[Cell]:
 
 
 def to_markdown(study: Study, results: Results, question: Question) -> str:
-    """A question's section: the answer, figures, differences, the picture."""
+    """A question's section: the answer, figures, differences, the picture.
+
+    One that nothing was measured for is its answer alone, which says so.
+    """
     found = cells(study, results, question)
-    text = [f'## {question.title}', '', answer(question, study, found), '',
-            *table(_figures(study, results, question)), '',
-            *table(_differences(study, question, found)), '',
-            *([f'![{question.title}](evidence/{question.name}.svg)', '']
-              if is_measured(results, question) else ())]
+    text = [f'## {question.title}', '',
+            *(f'- {sentence}' for sentence in answers(
+                question, study, found)), '']
+    if is_measured(results, question):
+        text += [*table(_figures(study, results, question)), '',
+                 *table(_differences(study, results, question, found)), '',
+                 f'![{question.title}](evidence/{question.name}.svg)', '']
     return '\n'.join(text)
 
 
 def to_report(study: Study, results: Results, question: Question) -> Report:
     """The same for a page in HTML; its picture is called as the question."""
     found = cells(study, results, question)
+    caption = ' '.join(answers(question, study, found)).replace('**', '')
+    if not is_measured(results, question):
+        return Report(question.name, question.title, caption)
     tables = (('Mean and standard deviation', _figures(
         study, results, question)),
               ('Differences, 95 % interval, corrected p-value',
-               _differences(study, question, found)))
+               _differences(study, results, question, found)))
     return Report(
-        question.name, question.title,
-        answer(question, study, found).replace('**', ''),
+        question.name, question.title, caption,
         tables=[Table(title, head, rows) for title, (head, *rows) in tables],
-        pictures=[question.name] if is_measured(results, question) else [])
+        pictures=[question.name])
 
 
 def is_measured(results: Results, question: Question) -> bool:
@@ -94,23 +103,19 @@ def is_measured(results: Results, question: Question) -> bool:
                for column in question.columns)
 
 
-def answer(question: Question, study: Study, found: Sequence[Cell]) -> str:
+def answers(question: Question, study: Study,
+            found: Sequence[Cell]) -> list[str]:
     """The answer in sentences, one for each arm."""
     baseline = study.arm(question.baseline).title
     sentences = []
     for name in question.arms:
-        mine = [c for c in found if c.arm.name == name
-                and (c.stage, c.metric) in question.decisive]
-        told = [_say(cell) for cell in mine if cell.comparison]
-        missing = [_name(c.stage, c.metric) for c in mine
-                   if not c.comparison]
-        if told:
-            sentences.append(f'**{study.arm(name).title}** against '
-                             f'{baseline}: {"; ".join(told)}.')
-        if missing:
-            sentences.append(f'**{study.arm(name).title}**: '
-                             f'{", ".join(missing)} not measured yet.')
-    return ' '.join(sentences)
+        told = [_say(cell) for cell in found
+                if cell.arm.name == name and cell.comparison
+                and (cell.stage, cell.metric) in question.decisive]
+        said = (f'against {baseline}: {"; ".join(told)}.' if told
+                else f'against {baseline}: not measured yet.')
+        sentences.append(f'**{study.arm(name).title}** {said}')
+    return sentences
 
 
 def _number(value: float, metric: str, sign: str = '') -> str:
@@ -119,12 +124,17 @@ def _number(value: float, metric: str, sign: str = '') -> str:
 
 
 def _say(cell: Cell) -> str:
+    """A difference, and how sure it is: by a test, or by its signs."""
     c, metric = cell.comparison, cell.metric
     change = f'{_name(cell.stage, metric)} {_number(c.mean, metric, "+")}'
     seeds = len(c.differences)
+    if seeds == 1:
+        return f'{change} (one seed)'
     if 2 / 2**seeds > LEVEL:
-        count = 'one seed' if seeds == 1 else f'{seeds} seeds'
-        return f'{change} ({count}: too few for a test)'
+        same = all(d * c.mean > 0 for d in c.differences)
+        way = 'more' if c.mean > 0 else 'less'
+        signs = f'{way} in each' if same else 'now more, now less'
+        return f'{change} ({seeds} seeds, {signs})'
     verdict = '' if cell.p < LEVEL else ', which is not more than luck'
     return f'{change} ({seeds} seeds, p = {cell.p:.3f}){verdict}'
 
@@ -143,17 +153,25 @@ def _figures(study: Study, results: Results,
             *(_name(*column) for column in question.columns)]
     lines = [head]
     for name in (question.baseline, *question.arms):
+        arm = study.arm(name)
         values = [results.values(name, *column) for column in question.columns]
         seeds = max(map(len, values), default=0)
-        lines.append([study.arm(name).title, str(seeds),
-                      *(_mean(list(v.values()), metric) for v, (_, metric)
+        lines.append([arm.title, f'{seeds} of {arm.seeds}',
+                      *(_mean(list(v.values()), metric) if v
+                        else _missing(results, name, stage, metric)
+                        for v, (stage, metric)
                         in zip(values, question.columns))])
     return lines
 
 
+def _missing(results: Results, arm: str, stage: str, metric: str) -> str:
+    """Why a cell is empty: an encoder without that figure, or not run."""
+    lacks = (results.has_stage(arm, stage)
+             and not results.values(arm, stage, metric))
+    return NONE if lacks else 'not measured'
+
+
 def _mean(values: Sequence[float], metric: str) -> str:
-    if not values:
-        return 'not measured'
     mean = sum(values) / len(values)
     if len(values) < 2:
         return _number(mean, metric)
@@ -162,21 +180,21 @@ def _mean(values: Sequence[float], metric: str) -> str:
     return f'{_number(mean, metric)} ± {_number(spread, metric)}'
 
 
-def _differences(study: Study, question: Question,
+def _differences(study: Study, results: Results, question: Question,
                  found: Sequence[Cell]) -> list[list[str]]:
     """Differences with their intervals."""
     lines = [[f'against {study.arm(question.baseline).title}',
               *(_name(*column) for column in question.columns)]]
     for name in question.arms:
-        mine = [c for c in found if c.arm.name == name]
-        lines.append([study.arm(name).title, *map(_difference, mine)])
+        lines.append([study.arm(name).title,
+                      *(_difference(cell) if cell.comparison
+                        else _missing(results, name, cell.stage, cell.metric)
+                        for cell in found if cell.arm.name == name)])
     return lines
 
 
 def _difference(cell: Cell) -> str:
     c = cell.comparison
-    if c is None:
-        return 'not measured'
     mean, low, high = (_number(value, cell.metric, '+')
                        for value in (c.mean, c.low, c.high))
     text = mean if math.isnan(c.low) else f'{mean} [{low}, {high}]'

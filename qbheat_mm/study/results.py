@@ -84,6 +84,10 @@ class Results:
         return {key: sum(values) / len(values)
                 for key, values in times.items()}
 
+    def has_stage(self, arm: str, stage: str) -> bool:
+        """Whether a stage of an arm was run, for any seed."""
+        return any((run.arm, run.stage) == (arm, stage) for run in self.rows)
+
     def values(self, arm: str, stage: str, metric: str) -> dict[int, float]:
         """A metric of an arm by seed."""
         return {

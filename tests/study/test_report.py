@@ -9,7 +9,8 @@ from qbheat_mm.study.files import load_study
 from qbheat_mm.study.report import Question, to_markdown, to_report
 
 STUDY = Study(
-    (Arm('base', 'random', 'base.py'), Arm('other', 'QB-Heat', 'base.py')),
+    (Arm('base', 'random', 'base.py', seeds=6),
+     Arm('other', 'QB-Heat', 'base.py', seeds=6)),
     (Probe('lin', 'lin.py', {'top-1': ('accuracy/top1', 1)}),
      Probe('features', 'lin.py', {'commutator': ('commutator', 1)},
            tool='x.py')))
@@ -30,9 +31,9 @@ def test_an_answer_says_by_how_much_and_how_sure(tmp_path):
     text = to_markdown(STUDY, results(tmp_path, 6, lambda seed: 2. + seed),
                        QUESTION)
     # all six of one sign: p = 2 / 2**6, the other figure has no p-value
-    assert 'lin, top-1 +4.5 (6 seeds, p = 0.031).' in text
-    assert '**QB-Heat**: commutator not measured yet.' in text
-    assert '| random  | 6     | 22.5 ± 1.9 | not measured |' in text
+    assert '- **QB-Heat** against random: lin, top-1 +4.5 (6 seeds, p = ' \
+        '0.031).' in text
+    assert '| random  | 6 of 6 | 22.5 ± 1.9 | not measured |' in text
 
 
 def test_a_baseline_alone_is_no_picture(tmp_path):
@@ -51,9 +52,42 @@ def test_no_is_an_answer(tmp_path):
         'luck.' in text
 
 
-def test_three_seeds_are_no_proof(tmp_path):
-    text = to_markdown(STUDY, results(tmp_path, 3, lambda seed: 9.), QUESTION)
-    assert 'lin, top-1 +9.0 (3 seeds: too few for a test).' in text
+@pytest.mark.parametrize('seeds, gain, said', [
+    (1, lambda seed: 9., '+9.0 (one seed)'),
+    (3, lambda seed: 9., '+9.0 (3 seeds, more in each)'),
+    (3, lambda seed: -seed - 1., '-2.0 (3 seeds, less in each)'),
+    (3, lambda seed: seed - .5, '+0.5 (3 seeds, now more, now less)'),
+    (3, lambda seed: float(seed), '+1.0 (3 seeds, now more, now less)'),
+])
+def test_few_seeds_are_told_by_their_signs(tmp_path, seeds, gain, said):
+    text = to_markdown(STUDY, results(tmp_path, seeds, gain), QUESTION)
+    assert f'lin, top-1 {said}.' in text
+
+
+def test_a_question_without_rows_is_one_line_each(tmp_path):
+    text = to_markdown(STUDY, results(tmp_path, 0, None), QUESTION)
+    assert '- **QB-Heat** against random: not measured yet.' in text
+    assert '|' not in text
+
+
+def test_a_figure_that_an_encoder_lacks_is_not_open(tmp_path):
+    """A, B of other methods: their stage was run, and has no such figure."""
+    found = results(tmp_path, 1, lambda seed: 1.)
+    found.add(Run('base', 0, 'features'),
+              dict(metrics={'commutator': 1.4}, seconds=1.))
+    found.add(Run('other', 0, 'features'), dict(metrics={}, seconds=1.))
+    text = to_markdown(STUDY, found, QUESTION)
+    assert '| QB-Heat | 1 of 6 | 21.0       | none       |' in text
+    assert '| QB-Heat        | +1.0       | none       |' in text
+
+
+def test_rows_of_other_seeds_are_open_not_lacking(tmp_path):
+    found = results(tmp_path, 1, lambda seed: 1.)
+    for arm, seed in (('base', 0), ('other', 1)):
+        found.add(Run(arm, seed, 'features'),
+                  dict(metrics={'commutator': 1.4}, seconds=1.))
+    text = to_markdown(STUDY, found, QUESTION)
+    assert '| QB-Heat        | +1.0       | not measured |' in text
 
 
 def test_the_page_has_the_same_tables(tmp_path):

@@ -15,7 +15,7 @@ from qbheat_mm.study.report import draw, is_measured, to_markdown, to_report
 from qbheat_mm.study.running import machine
 
 TITLE = 'Evidence'
-HEAD = """# Evidence
+HEAD = """# {title}
 
 What the study has measured, question by question: {rows} runs on: {machine}.
 Written by `python tools/study/report.py` from the rows of
@@ -23,10 +23,13 @@ Written by `python tools/study/report.py` from the rows of
 `python tools/study/run.py` adds to. [study.md](study.md) says what the data,
 the arms and the statistics are, and what none of this can show.
 
-All figures are of drawn images and of an encoder of half a million
-parameters: **nothing here says anything about ImageNet or COCO.** Differences
-are means over seeds with 95 % intervals; p-values are corrected over all
-comparisons of a question.
+"""
+HOW_TO_READ = """All figures are of drawn images and of an encoder of half a
+million parameters: **nothing here says anything about ImageNet or COCO.**
+Differences are means over seeds with 95 % intervals; p-values are corrected
+over all comparisons of a question. Of fewer than six seeds no test can say
+that a difference is more than luck; their signs stand in its place. "None" is
+a figure that an encoder of its kind does not have.
 """
 
 
@@ -46,10 +49,20 @@ def parse_args() -> argparse.Namespace:
     return parser.parse_args()
 
 
+def introduction(results, questions) -> str:
+    """How to read the page, and what is open."""
+    asked = [question.title for question in questions
+             if not is_measured(results, question)]
+    return HOW_TO_READ + (
+        f'\n**Not measured yet:** {" ".join(asked)}\n' if asked else '')
+
+
 def write_markdown(study, results, questions, out: Path) -> None:
     """The document, and a picture for each question."""
     (out / 'evidence').mkdir(parents=True, exist_ok=True)
-    text = [HEAD.format(rows=len(results.rows), machine=results.machine)]
+    text = [HEAD.format(title=TITLE, rows=len(results.rows),
+                        machine=results.machine) +
+            introduction(results, questions)]
     for question in questions:
         text.append(to_markdown(study, results, question))
         if not is_measured(results, question):
@@ -75,12 +88,10 @@ def write_html(study, results, questions, file: Path) -> None:
 
     reports = [to_report(study, results, question).as_json()
                for question in questions]
-    introduction = HEAD.format(rows=len(results.rows),
-                               machine=results.machine)
-    introduction = introduction.partition('All figures')[2].replace('**', '')
     file.parent.mkdir(parents=True, exist_ok=True)
-    file.write_text(tell(TITLE, f'All figures{introduction}', reports,
-                         picture), encoding='utf-8')
+    file.write_text(tell(
+        TITLE, introduction(results, questions).replace('**', ''), reports,
+        picture), encoding='utf-8')
 
 
 def main() -> None:
