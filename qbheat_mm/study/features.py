@@ -1,11 +1,20 @@
 # Copyright (c) QB-Heat MM authors. All rights reserved.
 """What can be said of an encoder without training anything on it."""
+from statistics import mean
+
 from torch import Tensor
 
+from ..analysis.copied_features import copied_loss, masked_loss
 from ..analysis.correlation import spatial_correlation
 from ..analysis.embedding_quality import effective_rank, mean_similarity
-from ..analysis.spectrum import commutator, eigenvalues, energy
+from ..analysis.spectrum import (
+    commutator,
+    describe_predictor,
+    eigenvalues,
+    energy,
+)
 from ..layers.linear_extrapolation import DIRECTIONS, LinearExtrapolation
+from ..models.selfsup import QBHeat
 
 
 def describe_maps(maps: Tensor, tokens: Tensor) -> dict[str, float]:
@@ -52,3 +61,40 @@ def describe_matrices(weights: dict[str, Tensor]) -> dict[str, float]:
             energy(eigenvalues(a)) / energy(eigenvalues(b)))
         report[f'commutator, {scale}'] = commutator(a, b)
     return report
+
+
+def describe_linear_models(model: QBHeat, images: Tensor) -> dict[str, float]:
+    """What was learned by linear models at both scales, and their worth.
+
+    The observations of the paper's section "Interesting Observations in
+    Matrices A, B" in one number each.
+
+    Args:
+        model (QBHeat): With a half and a quarter step.
+        images (Tensor): Normalized, (N, 3, H, W), not trained on.
+
+    Returns:
+        dict[str, float]: Means over A, B and both scales: ``rank`` and
+        ``complex eigenvalues``, shares of all; ``spectral norm``. ``scales,
+        spectra``: how far the spectra of a quarter and a half agree, 1 is the
+        same; ``scales, two quarters``: relative distance of two steps of a
+        quarter to one of a half, 0 if both are one flow. ``diagonals``:
+        relative distance of learned diagonals to those that A and B derive.
+        ``loss if copied``: the loss with A = B = 0 by the loss.
+    """
+    report = describe_predictor(model.predictor)
+    across = report.pop('across_scales').values()
+    matrices = [scale[name] for scale in report.values() for name in 'AB']
+    gaps = [gap for scale in report.values()
+            for name, gap in scale['gap_to_derived'].items() if '_' in name]
+    return {
+        'rank': mean(m['rank'] / m['dims'] for m in matrices),
+        'complex eigenvalues': mean(m['complex_share'] for m in matrices),
+        'spectral norm': mean(m['spectral_norm'] for m in matrices),
+        'scales, spectra': mean(scale['overlap'] for scale in across),
+        'scales, two quarters': mean(
+            scale['gap_of_two_quarters'] for scale in across),
+        **({'diagonals': mean(gaps)} if gaps else {}),
+        'loss if copied': copied_loss(model, images) / masked_loss(
+            model, images),
+    }

@@ -50,13 +50,14 @@ class Cell:
     arm: Arm
     stage: str
     metric: str
+    name: str
     comparison: Comparison | None
     p: float
 
 
 def cells(study: Study, results: Results, question: Question) -> list[Cell]:
     """All comparisons of a question, their p-values corrected together."""
-    found = [(study.arm(name), stage, metric,
+    found = [(study.arm(name), stage, metric, _name(study, stage, metric),
               compare(results.values(name, stage, metric),
                       results.values(question.baseline, stage, metric)))
              for name in question.arms for stage, metric in question.columns]
@@ -126,7 +127,7 @@ def _number(value: float, metric: str, sign: str = '') -> str:
 def _say(cell: Cell) -> str:
     """A difference, and how sure it is: by a test, or by its signs."""
     c, metric = cell.comparison, cell.metric
-    change = f'{_name(cell.stage, metric)} {_number(c.mean, metric, "+")}'
+    change = f'{cell.name} {_number(c.mean, metric, "+")}'
     seeds = len(c.differences)
     if seeds == 1:
         return f'{change} (one seed)'
@@ -139,18 +140,18 @@ def _say(cell: Cell) -> str:
     return f'{change} ({seeds} seeds, p = {cell.p:.3f}){verdict}'
 
 
-def _name(stage: str, metric: str) -> str:
-    """How a figure is called; those of a tool and of a training alone."""
+def _name(study: Study, stage: str, metric: str) -> str:
+    """How a figure is called; those of tools say themselves what they are."""
     if stage == ENCODER:
         return f'trained itself, {metric}'
-    return metric if stage == 'features' else f'{stage}, {metric}'
+    return metric if study.probe(stage).tool else f'{stage}, {metric}'
 
 
 def _figures(study: Study, results: Results,
              question: Question) -> list[list[str]]:
     """Mean and standard deviation over seeds of every figure."""
     head = ['encoder', 'seeds',
-            *(_name(*column) for column in question.columns)]
+            *(_name(study, *column) for column in question.columns)]
     lines = [head]
     for name in (question.baseline, *question.arms):
         arm = study.arm(name)
@@ -184,7 +185,7 @@ def _differences(study: Study, results: Results, question: Question,
                  found: Sequence[Cell]) -> list[list[str]]:
     """Differences with their intervals."""
     lines = [[f'against {study.arm(question.baseline).title}',
-              *(_name(*column) for column in question.columns)]]
+              *(_name(study, *column) for column in question.columns)]]
     for name in question.arms:
         lines.append([study.arm(name).title,
                       *(_difference(cell) if cell.comparison
@@ -229,7 +230,7 @@ def draw(study: Study, results: Results, question: Question):
             if values:
                 panel.plot([sum(values) / len(values)], [row], '|',
                            color=colour, markersize=14)
-        panel.set_title(_name(stage, metric))
+        panel.set_title(_name(study, stage, metric))
     panels[0].set_yticks(range(len(names)),
                          [study.arm(name).title for name in names])
     panels[0].invert_yaxis()

@@ -144,11 +144,12 @@ def _fitting(config: Path, options: Sequence[str]) -> list[str]:
 def _measuring(study: Study, place: Place, run: Run) -> list[str]:
     """The command of a tool that looks at an encoder."""
     probe = study.probe(run.stage)
+    config = place.root / 'configs' / probe.config
+    of_data = [o for o in place.options if o.startswith(_DATA)]
     options = [*study.arm(run.arm).encoder, *probe.options,
-               *(o for o in place.options if o.startswith(_DATA))]
+               *_fitting(config, of_data)]
     return [
-        sys.executable, str(place.root / 'tools' / probe.tool),
-        str(place.root / 'configs' / probe.config),
+        sys.executable, str(place.root / 'tools' / probe.tool), str(config),
         str(_encoder(place, run._replace(stage=ENCODER))),
         '--out', str(place.folder(run)),
         *(['--cfg-options', *options] if options else ())

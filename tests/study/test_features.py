@@ -4,8 +4,36 @@ import math
 
 import pytest
 import torch
+from mmengine.config import Config
+from mmengine.registry import MODELS, DefaultScope, init_default_scope
 
-from qbheat_mm.study.features import describe_maps, describe_matrices
+from qbheat_mm.analysis.matrices import SCALES
+from qbheat_mm.study.features import (
+    describe_linear_models,
+    describe_maps,
+    describe_matrices,
+)
+
+CONFIG = 'configs/demo/qbheat_mf-demo_pretrain.py'
+
+
+@pytest.fixture
+def model():
+    """The demo's model, all matrices of which are 0."""
+    init_default_scope('mmpretrain')
+    torch.manual_seed(0)
+    built = MODELS.build(Config.fromfile(CONFIG).model).eval()
+    DefaultScope._instance_dict.clear()
+    for scale, _ in SCALES.values():
+        getattr(built.predictor, scale).weight.data.zero_()
+    return built
+
+
+def set_matrices(model, scale, **by_direction):
+    linear = getattr(model.predictor, SCALES[scale][0])
+    for name, matrix in by_direction.items():
+        index = linear.explicit.index(name)
+        linear.weight.data[index] = matrix
 
 
 def test_similarity_of_tokens():
@@ -37,3 +65,24 @@ def test_matrices_of_a_checkpoint():
         math.sqrt(32) / math.sqrt(40))
     assert 'energy ratio, quarter' not in found
     assert describe_matrices({}) == {}
+
+
+def test_linear_models_that_are_one_flow(model):
+    """A half is two quarters; diagonals are what A and B derive."""
+    size = model.predictor.half_step.weight.shape[-1]
+    images = torch.randn(2, 3, 128, 128)
+    quarter = torch.block_diag(*[torch.tensor([[0., -.1], [.1, 0.]])]
+                               * (size // 2))  # turns: no real eigenvalue
+    half = 2 * quarter + quarter @ quarter
+    for scale, matrix in (('quarter', quarter), ('half', half)):
+        set_matrices(model, scale, right=matrix, down=matrix)
+    found = describe_linear_models(model, images)
+    assert found['rank'] == found['complex eigenvalues'] == 1
+    assert found['scales, two quarters'] == pytest.approx(0, abs=1e-6)
+    # |quarter| = 0.1 and |half| = |1 + 0.1i|^2 - 1
+    assert found['spectral norm'] == pytest.approx(
+        (0.1 + abs((1 + 0.1j)**2 - 1)) / 2, rel=1e-5)
+    assert found['scales, spectra'] == pytest.approx(1, abs=1e-6)
+    assert found['loss if copied'] != 1
+    # the learned diagonals are 0 still
+    assert found['diagonals'] == pytest.approx(1)

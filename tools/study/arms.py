@@ -23,6 +23,11 @@ FEATURES = ('k-NN', 'token similarity', 'token similarity between images',
             'spatial correlation', 'effective rank')
 MATRICES = tuple(f'{name}, {scale}' for scale in ('half', 'quarter')
                  for name in ('energy ratio', 'commutator'))
+#: The same of all linear models of a study's standard encoder, on images
+#: that they were not trained on.
+LINEAR_MODELS = ('rank', 'complex eigenvalues', 'spectral norm',
+                 'scales, spectra', 'scales, two quarters', 'diagonals',
+                 'loss if copied')
 
 PROBES = (
     Probe('lin', LINEAR, ACCURACY),
@@ -30,6 +35,9 @@ PROBES = (
     Probe('features', LINEAR,
           {name: (name, 1) for name in FEATURES + MATRICES},
           tool='study/features.py'),
+    Probe('matrices', PRETRAIN, {name: (name, 1) for name in LINEAR_MODELS},
+          ('train_dataloader.dataset.split=val', ),
+          tool='study/matrices.py'),
     Probe('RetinaNet', RETINANET, DETECTION),
     # after the 2250 steps of its configuration it finds nothing
     Probe('MF-Dec', 'demo/mf-dec_mf-demo_frozen.py', DETECTION,
@@ -147,7 +155,9 @@ STUDY = Study(ARMS, PROBES)
 _DECISIVE = (('tran-1', 'top-1'), ('RetinaNet', 'AP'))
 _FEW = (('lin', 'top-1'), ('tran-1', 'top-1'), ('features', 'k-NN'),
         ('RetinaNet', 'AP'), ('RetinaNet', 'AP50'))
-_INSIDE = tuple(('features', name) for name in FEATURES[1:] + MATRICES)
+_INSIDE = tuple(('features', name) for name in FEATURES[1:])
+_MATRICES = (*(('features', name) for name in MATRICES),
+             *(('matrices', name) for name in LINEAR_MODELS))
 
 
 def question(name: str, title: str, baseline: str, *arms: str) -> Question:
@@ -187,7 +197,9 @@ QUESTIONS = (
     Question('detr', 'Does a DETR head learn on it?', 'calibrated',
              ('qbheat', ), (('MF-Dec', 'AP50'), ),
              (('MF-Dec', 'AP'), ('MF-Dec', 'AP50'))),
-    Question('inside', 'What do encoders and matrices look like inside?',
+    Question('inside', 'What do features and tokens look like?',
              'calibrated', ('qbheat', 'copied', 'supervised', 'mocov2'),
              _INSIDE),
+    Question('matrices', 'What do A and B look like, and what are they worth?',
+             'calibrated', ('qbheat', ), _MATRICES),
 )
