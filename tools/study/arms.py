@@ -15,6 +15,9 @@ LINEAR = 'demo/mf-demo_linear.py'
 FINETUNE = 'demo/mf-demo_finetune.py'
 RETINANET = 'demo/retinanet_mf-demo_fpn_frozen.py'
 FROM_SCRATCH = 'model.backbone.init_cfg=None'
+#: A tenth of the labels, for as many steps as all of them take.
+FEW_LABELS = ('train_dataloader.dataset.indices=240',
+              'train_cfg.max_epochs=200', 'train_cfg.val_interval=200')
 
 ACCURACY = {'top-1': ('accuracy/top1', 1)}
 DETECTION = {'AP': ('coco/bbox_mAP', 100), 'AP50': ('coco/bbox_mAP_50', 100)}
@@ -144,6 +147,15 @@ ARMS = (
     # Does it gain from size?
     *of_size('smaller', SMALLER),
     *of_size('larger', LARGER),
+    # Does it pay where labels are to be had?
+    Arm('scratch', 'from scratch on the few labels, as many epochs', FINETUNE,
+        (FROM_SCRATCH, ), probes=(), seeds=OTHERS, metrics=ACCURACY),
+    Arm('scratch-240', 'from scratch on a tenth of them', FINETUNE,
+        (FROM_SCRATCH, *FEW_LABELS), probes=(), seeds=OTHERS,
+        metrics=ACCURACY),
+    Arm('fine-tuned-240', 'QB-Heat, then fine-tuned on a tenth of them',
+        FINETUNE, FEW_LABELS, start='qbheat', probes=(), seeds=OTHERS,
+        metrics=ACCURACY),
     # Is an encoder that has learned classes better or worse for detection?
     Arm('fine-tuned', 'QB-Heat, then fine-tuned on the few labels', FINETUNE,
         start='qbheat', probes=WITHOUT_MF_DEC, seeds=OTHERS,
@@ -179,6 +191,10 @@ QUESTIONS = (
     Question('headroom', 'How far is it to supervised training?',
              'supervised', ('fine-tuned', 'all-labels'),
              (('encoder', 'top-1'), )),
+    Question('fine-tuning', 'Does fine-tuning gain from pre-training?',
+             'scratch', ('fine-tuned', ), (('encoder', 'top-1'), )),
+    Question('few-labels', 'Does it with 240 labels?', 'scratch-240',
+             ('fine-tuned-240', ), (('encoder', 'top-1'), )),
     Question('rates', 'Which rates do tokens and convolutions want?',
              'full-rate', ('qbheat', 'low-rate'), _DECISIVE,
              (*_FEW, *(('features', name) for name in FEATURES[1:3]))),
