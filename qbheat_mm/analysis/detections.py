@@ -36,9 +36,12 @@ class Boxes:
     def above(self, score: float) -> 'Boxes':
         """Those of at least some score, the best first."""
         order = np.argsort(-self.scores, kind='stable')
-        order = order[self.scores[order] >= score]
-        return Boxes(self.corners[order], self.labels[order],
-                     self.scores[order])
+        return self.at(order[self.scores[order] >= score])
+
+    def at(self, which: np.ndarray) -> 'Boxes':
+        """Some of them, by a mask or by numbers."""
+        return Boxes(self.corners[which], self.labels[which],
+                     None if self.scores is None else self.scores[which])
 
     def __len__(self) -> int:
         return len(self.labels)
@@ -73,17 +76,43 @@ class Match:
         return int((~self.correct).sum() + (self.of_found < 0).sum())
 
 
-def match_boxes(truth: Boxes, found: Boxes, iou: float = 0.5) -> Match:
+def match_boxes(truth: Boxes, found: Boxes, iou: float = 0.5,
+                crowds: Boxes | None = None) -> Match:
     """Give each found box one object, the best boxes first.
 
     A box takes the object of its own class with the largest overlap; what is
     left over then takes objects of other classes. No object is taken twice.
 
     Args:
-        truth (Boxes): What there is.
+        truth (Boxes): What there is, one object each.
         found (Boxes): What was found, the best first.
         iou (float): Overlap that counts. Defaults to 0.5.
+        crowds (Boxes, optional): Boxes around many objects of a class. What
+            lies on one of its class and on no object is neither right nor
+            wrong, as in COCO's evaluation, and is left out.
     """
+    match = _match(truth, found, iou)
+    if crowds is None or not len(crowds) or not len(found):
+        return match
+    ignored = (match.of_found < 0) & _lie_on(found, crowds, iou)
+    return _match(truth, found.at(~ignored), iou) if ignored.any() else match
+
+
+def _lie_on(found: Boxes, crowds: Boxes, share: float) -> np.ndarray:
+    """Boxes of which at least a share lies on a crowd of their class."""
+    from pycocotools.mask import iou  # comes with mmdet
+
+    def as_coco(boxes: Boxes) -> np.ndarray:
+        corners = boxes.corners
+        return np.hstack([corners[:, :2], corners[:, 2:] - corners[:, :2]])
+
+    shares = np.asarray(iou(as_coco(found), as_coco(crowds),
+                            [1] * len(crowds)))  # of the found box's area
+    same = found.labels[:, None] == crowds.labels
+    return (same & (shares >= share)).any(1)
+
+
+def _match(truth: Boxes, found: Boxes, iou: float) -> Match:
     overlap = box_iou(torch.from_numpy(found.corners),
                       torch.from_numpy(truth.corners)).numpy()
     of_truth = np.full(len(truth), -1)

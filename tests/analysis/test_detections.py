@@ -45,6 +45,28 @@ def test_an_object_is_found_once():
     assert match_boxes(TRUTH, found).of_found.tolist() == [0, -1]
 
 
+def test_what_lies_on_a_crowd_is_neither_right_nor_wrong():
+    """COCO's rule: of its class, by the share of the found box."""
+    crowds = boxes((100, 0, 200, 100, 0))
+    found = boxes((0, 0, 20, 20, 0),  # an object
+                  (110, 10, 130, 30, 0),  # inside the crowd
+                  (90, 40, 110, 60, 0),  # half of it inside
+                  (80, 40, 105, 60, 0),  # a fifth of it
+                  (110, 10, 130, 30, 1),  # inside, of another class
+                  scores=[.9, .8, .7, .6, .5])
+    match = match_boxes(TRUTH, found, crowds=crowds)
+    assert match.found.scores.tolist() == [.9, .6, .5]
+    assert match.of_found.tolist() == [0, -1, -1]
+    assert match.num_errors == 2 + 2  # and two objects that were missed
+
+
+def test_an_object_in_a_crowd_keeps_its_box():
+    crowds = boxes((0, 0, 100, 100, 0))
+    found = boxes((0, 0, 20, 20, 0), (30, 30, 50, 50, 0), scores=[.9, .8])
+    match = match_boxes(TRUTH, found, crowds=crowds)
+    assert match.of_truth.tolist() == [0, -1, -1] and len(match.found) == 1
+
+
 @pytest.mark.parametrize('truth,found', [
     (boxes(), boxes(scores=[])), (TRUTH, boxes(scores=[])),
     (boxes(), boxes((0, 0, 9, 9, 1), scores=[.5]))])

@@ -41,10 +41,12 @@ CAPTION = (
     'Each found box of at least the score takes one object that it overlaps '
     'by at least the IoU, of its own class where there is one. Confusions: '
     'rows are what there is, columns what it was found as; the last column '
-    'was missed, the last row is where nothing is. Sizes are COCO\'s: small '
-    'below 32 x 32 pixels, large from 96 x 96 on; AP is COCO\'s over all '
-    'scores, recall is at the score. Pictures, those with most errors first: '
-    'dashed what is there and was not found as that, solid what was found '
+    'was missed, the last row is where nothing is; what lies on a crowd '
+    '(iscrowd) of its class and on no object is in neither. Sizes are '
+    'COCO\'s: small below 32 x 32 pixels, large from 96 x 96 on; AP is '
+    'COCO\'s over all scores, recall is at the score. Pictures, those with '
+    'most errors first: dashed what is there and was not found as that, '
+    'solid what was found '
     'and is wrong.')
 
 
@@ -109,15 +111,23 @@ def match_all(dataset, found: dict[int, dict],
                 f"'{args.found}' says nothing about '{info['img_path']}': "
                 'the predictions are of other images than the test set of '
                 f"'{args.config}'; run tools/test.py anew")
-        objects = [item for item in info['instances']
-                   if not item.get('ignore_flag')]
+        objects, crowds = ([
+            item for item in info['instances']
+            if bool(item.get('ignore_flag')) == crowd
+        ] for crowd in (False, True))
         boxes = found[info['img_id']]['pred_instances']
         matches[info['img_path']] = match_boxes(
-            Boxes([item['bbox'] for item in objects],
-                  [item['bbox_label'] for item in objects]),
+            as_boxes(objects),
             Boxes(boxes['bboxes'].numpy(), boxes['labels'].numpy(),
-                  boxes['scores'].numpy()).above(args.score), args.iou)
+                  boxes['scores'].numpy()).above(args.score), args.iou,
+            as_boxes(crowds))
     return matches
+
+
+def as_boxes(instances: list[dict]) -> Boxes:
+    """Boxes of mmdet's instances."""
+    return Boxes([item['bbox'] for item in instances],
+                 [item['bbox_label'] for item in instances])
 
 
 def precisions(cfg: Config, dataset, found: dict) -> dict[str, float]:
