@@ -1,0 +1,61 @@
+# Copyright (c) QB-Heat MM authors. All rights reserved.
+"""tools/analysis/detections.py on predictions whose fate is known."""
+import json
+import runpy
+import sys
+from pathlib import Path
+
+import mmengine
+import pytest
+import torch
+
+TOOL = Path(__file__).parents[2] / 'tools' / 'analysis' / 'detections.py'
+OBJECT = [8., 8., 32., 28.]  # in each image of the tiny set but the last
+
+
+def found(image, *boxes):
+    """What tools/test.py writes of an image: boxes, labels, scores."""
+    return dict(img_id=image, ori_shape=(64, 64), pred_instances=dict(
+        bboxes=torch.tensor([box for box, _, _ in boxes]).reshape(-1, 4),
+        labels=torch.tensor([label for _, label, _ in boxes]).long(),
+        scores=torch.tensor([score for _, _, score in boxes])))
+
+
+@pytest.fixture
+def call(tiny_config, tmp_path, monkeypatch):
+    """A function that runs the tool and returns its report."""
+
+    def call_tool(predictions):
+        mmengine.dump(predictions, tmp_path / 'found.pkl')
+        tiny_config.dump(tmp_path / 'config.py')
+        monkeypatch.setattr(sys, 'argv', [
+            str(TOOL), str(tmp_path / 'config.py'),
+            str(tmp_path / 'found.pkl'), '--out', str(tmp_path / 'out')])
+        runpy.run_path(str(TOOL), run_name='__main__')
+        return json.loads(
+            (tmp_path / 'out' / 'detections.json').read_text())['numbers']
+
+    return call_tool
+
+
+def test_found_confused_missed_and_on_a_crowd(call):
+    """The second image has a crowd where its object is."""
+    numbers = call([
+        found(0, (OBJECT, 1, .9)),  # a disc, found as a square
+        found(1, (OBJECT, 1, .9), ([10., 10., 20., 20.], 1, .8)),
+        found(2),
+        found(3, ([50., 10., 70., 30.], 0, .7), (OBJECT, 2, .1))])
+    # rows: disc, square, ring, nothing; the last column: missed
+    assert numbers['confusions'] == [
+        [0, 1, 0, 0], [0, 1, 0, 0], [0, 0, 0, 1], [1, 0, 0, 0]]
+    assert [Path(file).name for file in numbers['errors']] == [
+        '0.png', '2.png', '3.png']
+    assert numbers['sizes']['small'] == [1, 3]
+
+
+def test_all_found(call):
+    numbers = call([
+        *(found(i, (OBJECT, i, .9)) for i in range(3)), found(3)])
+    assert numbers['errors'] == {}
+    assert numbers['metrics']['disc_precision'] == 1
+    assert numbers['metrics']['ring_precision'] == 1
