@@ -30,6 +30,7 @@ class Question:
         decisive: The figures that the answer is about, as
             ``('tran-1', 'top-1')``.
         figures: Those that are shown; the decisive ones if empty.
+        paper: What the paper found, and where it says so.
     """
     name: str
     title: str
@@ -37,6 +38,7 @@ class Question:
     arms: Sequence[str]
     decisive: Sequence[tuple[str, str]]
     figures: Sequence[tuple[str, str]] = ()
+    paper: str = ''
 
     @property
     def columns(self) -> Sequence[tuple[str, str]]:
@@ -73,7 +75,9 @@ def to_markdown(study: Study, results: Results, question: Question) -> str:
     found = cells(study, results, question)
     text = [f'## {question.title}', '',
             *(f'- {sentence}' for sentence in answers(
-                question, study, found)), '']
+                question, study, found)), '',
+            *([f'*The paper, not us:* {question.paper}', '']
+              if question.paper else ())]
     if is_measured(results, question):
         text += [*table(_figures(study, results, question)), '',
                  *table(_differences(study, results, question, found)), '',
@@ -85,6 +89,8 @@ def to_report(study: Study, results: Results, question: Question) -> Report:
     """The same for a page in HTML; its picture is called as the question."""
     found = cells(study, results, question)
     caption = ' '.join(answers(question, study, found)).replace('**', '')
+    if question.paper:
+        caption = f'{caption} The paper, not us: {question.paper}'
     if not is_measured(results, question):
         return Report(question.name, question.title, caption)
     tables = (('Mean and standard deviation', _figures(

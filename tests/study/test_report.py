@@ -1,5 +1,9 @@
 # Copyright (c) QB-Heat MM authors. All rights reserved.
 """From rows to sentences."""
+import dataclasses
+import re
+from pathlib import Path
+
 import pytest
 
 from qbheat_mm.errors import UserError
@@ -8,6 +12,7 @@ from qbheat_mm.study.arms import Run
 from qbheat_mm.study.files import load_study
 from qbheat_mm.study.report import Question, to_markdown, to_report
 
+SHIPPED = Path(__file__).parents[2] / 'tools/study/arms.py'
 STUDY = Study(
     (Arm('base', 'random', 'base.py', seeds=6),
      Arm('other', 'QB-Heat', 'base.py', seeds=6)),
@@ -43,6 +48,15 @@ def test_a_baseline_alone_is_no_picture(tmp_path):
     assert '![' not in to_markdown(STUDY, found, QUESTION)
     found.add(Run('other', 0, 'lin'), row)
     assert '![' in to_markdown(STUDY, found, QUESTION)
+
+
+def test_the_papers_findings_are_marked_as_the_papers(tmp_path):
+    asked = dataclasses.replace(QUESTION, paper='it does, by 5 (Table 1).')
+    found = results(tmp_path, 1, lambda seed: 2.)
+    said = 'The paper, not us:{} it does, by 5 (Table 1).'
+    assert f"\n*{said.format('*')}\n" in to_markdown(STUDY, found, asked)
+    assert said.format('') in to_report(STUDY, found, asked).caption
+    assert 'paper' not in to_markdown(STUDY, found, QUESTION)
 
 
 def test_no_is_an_answer(tmp_path):
@@ -116,9 +130,7 @@ def test_files_that_declare_no_study(tmp_path, text, named):
 
 
 def test_the_shipped_study_is_whole():
-    from pathlib import Path
-    study, questions = load_study(
-        Path(__file__).parents[2] / 'tools/study/arms.py')
+    study, questions = load_study(SHIPPED)
     asked = {name for q in questions for name in (q.baseline, *q.arms)}
     # each arm answers something, but for the bound of the detectors
     assert set(study.arm_names) - asked == {'detector'}
@@ -126,3 +138,34 @@ def test_the_shipped_study_is_whole():
         for stage, metric in question.columns:
             if stage != 'encoder':
                 assert metric in study.probe(stage).metrics
+
+
+#: The paper's figures by question, in the order of the text; its tables
+#: "COCO object detection results" (AP of the frozen encoders, MF-Dec-522 and
+#: -211 on MF-3.7G, -1.0G, -285M), "QB-Heat ablation experiments" (`tran-1`),
+#: "Fine-tuning results" and "Spectrum energy ratio".
+SUPERVISED = (40.5, 38.3, 35.2, 34.1, 31.2, 27.8)
+MOCOV2 = (25.5, 30.3, 31.8, 12.2, 16.9, 22.1)
+QBHEAT = (43.5, 42.6, 39.7, 36.7, 35.7, 33.0)
+FINE_TUNED = (45.5, 44.0, 41.6, 41.0, 39.3, 35.8)
+PAPER = {
+    'alternatives': (
+        *[f(a - b for a, b in zip(QBHEAT, other))
+          for other in (SUPERVISED, MOCOV2) for f in (min, max)], 65.6, 52.9),
+    'position': (77.9, 77.9, 78.6),
+    'models': (78.4, 78.5, 78.6),
+    'fine-tuning': (75.8, 75.7, 80.5, 79.4, 82.5, 80.8),
+    'task-agnostic': [f(a - b for a, b in zip(FINE_TUNED, QBHEAT))
+                      for f in (min, max)],
+    'detr': (33.0, ),
+    'matrices': (0.94, 0.69),
+}
+
+
+def test_the_papers_figures_are_the_papers():
+    _, questions = load_study(SHIPPED)
+    texts = {q.name: re.sub(r'MF-\d\.\dG', '', q.paper) for q in questions}
+    assert {name: pytest.approx(figures) for name, figures in PAPER.items()
+            } == {name: found for name, text in texts.items()
+                  if (found := tuple(map(float, re.findall(
+                      r'\d+\.\d+', text))))}
