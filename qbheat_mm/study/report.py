@@ -76,7 +76,7 @@ def to_markdown(study: Study, results: Results, question: Question) -> str:
     text = [f'## {question.title}', '',
             *(f'- {sentence}' for sentence in answers(
                 question, study, found)), '',
-            *([f'*The paper, not us:* {question.paper}', '']
+            *([f'*In the paper (not ours):* {question.paper}', '']
               if question.paper else ())]
     if is_measured(results, question):
         text += [*table(_figures(study, results, question)), '',
@@ -90,7 +90,7 @@ def to_report(study: Study, results: Results, question: Question) -> Report:
     found = cells(study, results, question)
     caption = ' '.join(answers(question, study, found)).replace('**', '')
     if question.paper:
-        caption = f'{caption} The paper, not us: {question.paper}'
+        caption = f'{caption} In the paper (not ours): {question.paper}'
     if not is_measured(results, question):
         return Report(question.name, question.title, caption)
     tables = (('Mean and standard deviation', _figures(

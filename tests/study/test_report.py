@@ -53,10 +53,10 @@ def test_a_baseline_alone_is_no_picture(tmp_path):
 def test_the_papers_findings_are_marked_as_the_papers(tmp_path):
     asked = dataclasses.replace(QUESTION, paper='it does, by 5 (Table 1).')
     found = results(tmp_path, 1, lambda seed: 2.)
-    said = 'The paper, not us:{} it does, by 5 (Table 1).'
+    said = 'In the paper (not ours):{} it does, by 5 (Table 1).'
     assert f"\n*{said.format('*')}\n" in to_markdown(STUDY, found, asked)
     assert said.format('') in to_report(STUDY, found, asked).caption
-    assert 'paper' not in to_markdown(STUDY, found, QUESTION)
+    assert 'In the paper' not in to_markdown(STUDY, found, QUESTION)
 
 
 def test_no_is_an_answer(tmp_path):

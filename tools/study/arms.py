@@ -191,7 +191,7 @@ QUESTIONS = (
              'pre-training.'),
     question('heat-equation', 'Is it the heat equation?', 'qbheat',
              'copied', 'mask-token', 'random-patches',
-             paper='has no such controls.'),
+             paper='no such controls.'),
     question('position', 'Where should the visible quarter stand?', 'qbheat',
              'corner', 'center',
              paper='`tran-1` of MF-3.7G on ImageNet is 77.9 with the corner, '
