@@ -22,3 +22,4 @@ model = dict(
 
 optim_wrapper = dict(optimizer=dict(lr=7e-4), clip_grad=dict(max_norm=1.))
 train_cfg = dict(max_epochs=6, val_interval=6)
+custom_hooks = [dict(type='FrozenFeaturesHook')]

@@ -27,4 +27,5 @@ test_cfg = dict()
 default_hooks = dict(
     logger=dict(interval=20),
     checkpoint=dict(interval=-1, save_last=True))
+custom_hooks = [dict(type='FrozenFeaturesHook')]
 log_processor = dict(window_size=20)

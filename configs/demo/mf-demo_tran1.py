@@ -24,12 +24,14 @@ param_scheduler = [
         convert_to_iter_based=True),
     dict(type='CosineAnnealingLR', begin=3, convert_to_iter_based=True)
 ]
+# With a quarter of these steps its loss is far from its end still.
 train_cfg = dict(
-    type='EpochBasedTrainLoop', max_epochs=16, val_interval=16)
+    type='EpochBasedTrainLoop', max_epochs=64, val_interval=64)
 val_cfg = dict()
 test_cfg = dict()
 
 default_hooks = dict(
     logger=dict(interval=20),
     checkpoint=dict(interval=-1, save_last=True))
+custom_hooks = [dict(type='FrozenFeaturesHook')]
 log_processor = dict(window_size=20)

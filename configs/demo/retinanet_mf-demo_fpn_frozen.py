@@ -19,3 +19,4 @@ model = dict(
         anchor_generator=dict(strides=[8, 16, 32])))
 
 train_cfg = dict(max_epochs=6, val_interval=6)
+custom_hooks = [dict(type='FrozenFeaturesHook')]

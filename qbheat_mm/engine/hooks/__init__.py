@@ -3,6 +3,7 @@ from .analysis_hook import AnalysisHook
 from .check_folders_hook import CheckFoldersHook
 from .checkpoint_hooks import CheckpointMatchHook, RequireCheckpointHook
 from .export_encoder_hook import ExportEncoderHook
+from .frozen_features_hook import FrozenFeaturesHook
 from .non_finite_loss_hook import StopOnNonFiniteLossHook
 from .random_state_hook import RandomStateHook
 from .resume_hook import ResumeHook
@@ -10,6 +11,7 @@ from .safe_checkpoint_hook import SafeCheckpointHook
 
 __all__ = [
     'AnalysisHook', 'CheckFoldersHook', 'CheckpointMatchHook',
-    'ExportEncoderHook', 'RandomStateHook', 'RequireCheckpointHook',
-    'ResumeHook', 'SafeCheckpointHook', 'StopOnNonFiniteLossHook'
+    'ExportEncoderHook', 'FrozenFeaturesHook', 'RandomStateHook',
+    'RequireCheckpointHook', 'ResumeHook', 'SafeCheckpointHook',
+    'StopOnNonFiniteLossHook'
 ]
