@@ -140,7 +140,7 @@ def recipes():
 
 
 def on_folders(probes):
-    """The probes on folders of one's own: what they change of the paper's.
+    """Probes and fine-tuning on folders of one's own: what they change.
 
     One GPU, and the paper's rule of the learning rate for a batch of 256.
     """
@@ -152,9 +152,16 @@ def on_folders(probes):
            for part in ('train', 'val') for path, value in dict(
                type='NamedImageFolder', split=None, data_root='data/own/',
                data_prefix=part).items()}}
-    for probe, rate in (('linear-coslr-90e', 0.1), ('tran1-coslr-200e',
-                                                    0.0005)):
-        table = probes[f'qbheat/benchmarks/mf-285m_8xb512-{probe}_in1k.py']
+    for size, probe, rate in ((512, 'linear-coslr-90e', 0.1),
+                              (512, 'tran1-coslr-200e', 0.0005),
+                              (64, 'ft-tran1-coslr-200e', 0.0005)):
+        table = dict(probes[
+            f'qbheat/benchmarks/mf-285m_8xb{size}-{probe}_in1k.py'])
+        if 'ft' in probe:  # begins with the encoder, as the probes do
+            table |= {'model.backbone.init_cfg.type': 'PretrainedEncoder',
+                      'custom_hooks': None,
+                      'custom_hooks.RequireCheckpointHook.origin': None}
+            del table['model.backbone.init_cfg']
         yield f'qbheat/benchmarks/mf-285m_1xb256-{probe}_own-folders.py', {
             **table, **own, 'optim_wrapper.optimizer.lr': rate * 256 / 256,
             f'{TRAIN}.LoadImageFromFile.ignore_empty': None,
