@@ -4,5 +4,4 @@ _base_ = './mf-demo_tran1.py'
 
 model = dict(backbone=dict(frozen_stages=-1), neck=dict(drop_rate=0.2))
 
-train_cfg = dict(max_epochs=16, val_interval=16)
 custom_hooks = []
