@@ -214,8 +214,8 @@ QUESTIONS = (
              paper='fine-tuned on ImageNet it reaches 75.8 for 75.7 of '
              'supervised training (MF-285M), 80.5 for 79.4 (MF-1.0G), 82.5 '
              'for 80.8 (MF-3.7G; Table "Fine-tuning results").'),
-    Question('few-labels', 'Does it with 240 labels?', 'scratch-240',
-             ('fine-tuned-240', ), (('encoder', 'top-1'), )),
+    Question('few-labels', 'Does fine-tuning gain with 240 labels?',
+             'scratch-240', ('fine-tuned-240', ), (('encoder', 'top-1'), )),
     Question('rates', 'Which rates do tokens and convolutions want?',
              'full-rate', ('qbheat', 'low-rate'), _DECISIVE,
              (*_FEW, *(('features', name) for name in FEATURES[1:3]))),
