@@ -4,6 +4,7 @@ from .hooks import (
     CheckFoldersHook,
     CheckpointMatchHook,
     ExportEncoderHook,
+    FrozenFeaturesHook,
     RandomStateHook,
     RequireCheckpointHook,
     ResumeHook,
@@ -15,7 +16,7 @@ from .runner import FittingRunner
 
 __all__ = [
     'AnalysisHook', 'CheckFoldersHook', 'CheckpointMatchHook',
-    'ExportEncoderHook', 'FittingRunner', 'PretrainedEncoder',
-    'RandomStateHook', 'RequireCheckpointHook', 'ResumeHook',
-    'SafeCheckpointHook', 'StopOnNonFiniteLossHook'
+    'ExportEncoderHook', 'FittingRunner', 'FrozenFeaturesHook',
+    'PretrainedEncoder', 'RandomStateHook', 'RequireCheckpointHook',
+    'ResumeHook', 'SafeCheckpointHook', 'StopOnNonFiniteLossHook'
 ]

@@ -4,14 +4,36 @@
 # The number of classes is that of the folders, counted when a run starts.
 _base_ = [
     '../../_base_/models/finetune_tran.py',
-    '../../_base_/datasets/own_folders_randaug.py',
+    '../../_base_/datasets/imagenet_randaug.py',
     '../../_base_/schedules/finetune_adamw_coslr.py',
     '../../_base_/runtime_mmpretrain.py'
 ]
 
+count_classes = True
+data_root = 'data/own/'
+# Unlike ImageNet's, own files that are damaged stop the run.
+load_image = dict(type='LoadImageFromFile', _scope_='qbheat_mm')
+# Before the crop is known, which may need but a part of the resolution.
+load_image_later = dict(**load_image, deferred=True)
+
 train_dataloader = dict(
+    batch_size=256,
     dataset=dict(
-        pipeline=[_base_.load_own_later, *_base_.train_pipeline[1:]]))
+        _delete_=True,
+        type='NamedImageFolder',
+        data_root=data_root,
+        data_prefix='train',
+        pipeline=[load_image_later, *_base_.train_pipeline[1:]]))
+val_dataloader = dict(
+    dataset=dict(
+        _delete_=True,
+        type='NamedImageFolder',
+        data_root=data_root,
+        data_prefix='val',
+        pipeline=[load_image, *_base_.test_pipeline[1:]]))
+test_dataloader = val_dataloader
+val_evaluator = dict(topk=(1, ))
+test_evaluator = val_evaluator
 
 model = dict(
     data_preprocessor=dict(num_classes=2), head=dict(num_classes=2))
