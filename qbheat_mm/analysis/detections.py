@@ -92,7 +92,7 @@ def match_boxes(truth: Boxes, found: Boxes, iou: float = 0.5,
             wrong, as in COCO's evaluation, and is left out.
     """
     match = _match(truth, found, iou)
-    if crowds is None or not len(crowds) or not len(found):
+    if crowds is None:
         return match
     ignored = (match.of_found < 0) & _lie_on(found, crowds, iou)
     return _match(truth, found.at(~ignored), iou) if ignored.any() else match
@@ -100,14 +100,9 @@ def match_boxes(truth: Boxes, found: Boxes, iou: float = 0.5,
 
 def _lie_on(found: Boxes, crowds: Boxes, share: float) -> np.ndarray:
     """Boxes of which at least a share lies on a crowd of their class."""
-    from pycocotools.mask import iou  # comes with mmdet
+    from mmdet.evaluation.functional import bbox_overlaps
 
-    def as_coco(boxes: Boxes) -> np.ndarray:
-        corners = boxes.corners
-        return np.hstack([corners[:, :2], corners[:, 2:] - corners[:, :2]])
-
-    shares = np.asarray(iou(as_coco(found), as_coco(crowds),
-                            [1] * len(crowds)))  # of the found box's area
+    shares = bbox_overlaps(found.corners, crowds.corners, mode='iof')
     same = found.labels[:, None] == crowds.labels
     return (same & (shares >= share)).any(1)
 

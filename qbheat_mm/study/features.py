@@ -7,12 +7,14 @@ from torch import Tensor
 from ..analysis.copied_features import copied_loss, masked_loss
 from ..analysis.correlation import spatial_correlation
 from ..analysis.embedding_quality import effective_rank, mean_similarity
+from ..analysis.matrices import SCALES, linear_models
 from ..analysis.spectrum import (
     commutator,
     describe_predictor,
     eigenvalues,
     energy,
 )
+from ..errors import UserError
 from ..layers.linear_extrapolation import DIRECTIONS, LinearExtrapolation
 from ..models.selfsup import QBHeat
 
@@ -81,7 +83,16 @@ def describe_linear_models(model: QBHeat, images: Tensor) -> dict[str, float]:
         quarter to one of a half, 0 if both are one flow. ``diagonals``:
         relative distance of learned diagonals to those that A and B derive.
         ``loss if copied``: the loss with A = B = 0 by the loss.
+
+    Raises:
+        UserError: The model lacks one of the scales, or linear models.
     """
+    scales = list(linear_models(model.predictor))
+    if scales != list(SCALES):
+        raise UserError(
+            f'the predictor has linear models of {scales or "no scale"}, and '
+            f'both of {list(SCALES)} are compared: give a model with '
+            "prediction='linear' and position='mixed'")
     report = describe_predictor(model.predictor)
     across = report.pop('across_scales').values()
     matrices = [scale[name] for scale in report.values() for name in 'AB']

@@ -52,14 +52,13 @@ class Cell:
     arm: Arm
     stage: str
     metric: str
-    name: str
     comparison: Comparison | None
     p: float
 
 
 def cells(study: Study, results: Results, question: Question) -> list[Cell]:
     """All comparisons of a question, their p-values corrected together."""
-    found = [(study.arm(name), stage, metric, _name(study, stage, metric),
+    found = [(study.arm(name), stage, metric,
               compare(results.values(name, stage, metric),
                       results.values(question.baseline, stage, metric)))
              for name in question.arms for stage, metric in question.columns]
@@ -116,7 +115,7 @@ def answers(question: Question, study: Study,
     baseline = study.arm(question.baseline).title
     sentences = []
     for name in question.arms:
-        told = [_say(cell) for cell in found
+        told = [_say(study, cell) for cell in found
                 if cell.arm.name == name and cell.comparison
                 and (cell.stage, cell.metric) in question.decisive]
         said = (f'against {baseline}: {"; ".join(told)}.' if told
@@ -130,10 +129,11 @@ def _number(value: float, metric: str, sign: str = '') -> str:
     return f'{value:{sign}.{1 if metric in PERCENT else 2}f}'
 
 
-def _say(cell: Cell) -> str:
+def _say(study: Study, cell: Cell) -> str:
     """A difference, and how sure it is: by a test, or by its signs."""
     c, metric = cell.comparison, cell.metric
-    change = f'{cell.name} {_number(c.mean, metric, "+")}'
+    change = (f'{_name(study, cell.stage, metric)} '
+              f'{_number(c.mean, metric, "+")}')
     seeds = len(c.differences)
     if seeds == 1:
         return f'{change} (one seed)'

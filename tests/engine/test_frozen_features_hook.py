@@ -1,5 +1,6 @@
 # Copyright (c) QB-Heat MM authors. All rights reserved.
 """What a frozen encoder said of an image is not computed twice."""
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -17,7 +18,7 @@ from qbheat_mm.engine.hooks.frozen_features_hook import (
 )
 from qbheat_mm.errors import UserError
 
-CONFIG = 'configs/demo/mf-demo_tran1.py'
+CONFIG = Path(__file__).parents[2] / 'configs/demo/mf-demo_tran1.py'
 MIB = 2**20
 
 

@@ -1,6 +1,7 @@
 # Copyright (c) QB-Heat MM authors. All rights reserved.
 """Figures of encoders against values worked out by hand."""
 import math
+from pathlib import Path
 
 import pytest
 import torch
@@ -8,22 +9,29 @@ from mmengine.config import Config
 from mmengine.registry import MODELS, DefaultScope, init_default_scope
 
 from qbheat_mm.analysis.matrices import SCALES
+from qbheat_mm.errors import UserError
 from qbheat_mm.study.features import (
     describe_linear_models,
     describe_maps,
     describe_matrices,
 )
 
-CONFIG = 'configs/demo/qbheat_mf-demo_pretrain.py'
+CONFIG = Path(__file__).parents[2] / 'configs/demo/qbheat_mf-demo_pretrain.py'
+
+
+def build(**settings):
+    """The demo's model with other settings."""
+    init_default_scope('mmpretrain')
+    torch.manual_seed(0)
+    built = MODELS.build(dict(Config.fromfile(CONFIG).model, **settings))
+    DefaultScope._instance_dict.clear()
+    return built.eval()
 
 
 @pytest.fixture
 def model():
     """The demo's model, all matrices of which are 0."""
-    init_default_scope('mmpretrain')
-    torch.manual_seed(0)
-    built = MODELS.build(Config.fromfile(CONFIG).model).eval()
-    DefaultScope._instance_dict.clear()
+    built = build()
     for scale, _ in SCALES.values():
         getattr(built.predictor, scale).weight.data.zero_()
     return built
@@ -86,3 +94,9 @@ def test_linear_models_that_are_one_flow(model):
     assert found['loss if copied'] != 1
     # the learned diagonals are 0 still
     assert found['diagonals'] == pytest.approx(1)
+
+
+def test_models_of_one_scale_are_refused():
+    with pytest.raises(UserError, match=r"linear models of \['quarter'\]"):
+        describe_linear_models(build(position='center'),
+                               torch.randn(2, 3, 128, 128))

@@ -4,11 +4,8 @@
 CONFIG is a configuration of `lin`, which names the labelled images, those to
 be measured on, and both outputs of the encoder.
 """
-import argparse
-import json
-from pathlib import Path
-
 import torch
+from measuring import measuring_parser, write_metrics
 from mmengine.runner import Runner
 from torch import Tensor
 from torch.utils.data import DataLoader
@@ -17,20 +14,8 @@ from qbheat_mm.compat import load_checkpoint
 from qbheat_mm.engine.weights import named_weights
 from qbheat_mm.evaluation import knn_accuracy
 from qbheat_mm.launching import read_config, report_user_errors
-from qbheat_mm.launching.command_line import add_cfg_options
 from qbheat_mm.launching.trained_model import TrainedEncoder, load_encoder
 from qbheat_mm.study.features import describe_maps, describe_matrices
-
-
-def parse_args() -> argparse.Namespace:
-    """Read the command line."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument('config')
-    parser.add_argument('checkpoint')
-    parser.add_argument('--out', type=Path, required=True,
-                        help='folder; gets metrics.json')
-    add_cfg_options(parser)
-    return parser.parse_args()
 
 
 @torch.no_grad()
@@ -49,7 +34,7 @@ def extract(encoder: TrainedEncoder,
 
 def main() -> None:
     """Measure."""
-    args = parse_args()
+    args = measuring_parser(__doc__).parse_args()
     cfg = read_config(args.config, args.cfg_options)
     encoder = load_encoder(cfg, args.config, args.checkpoint)
     labelled = cfg.val_dataloader.copy()
@@ -63,8 +48,7 @@ def main() -> None:
     metrics.update(describe_maps(*asked[:2]))
     metrics.update(describe_matrices(
         named_weights(load_checkpoint(args.checkpoint, map_location='cpu'))))
-    args.out.mkdir(parents=True, exist_ok=True)
-    (args.out / 'metrics.json').write_text(json.dumps(metrics, indent=1))
+    write_metrics(args.out, metrics)
 
 
 if __name__ == '__main__':

@@ -5,15 +5,13 @@ CONFIG is a configuration of pre-training; the images are the first of its
 training data set, which should be one that was not trained on.
 """
 import argparse
-import json
-from pathlib import Path
 
 import torch
+from measuring import measuring_parser, write_metrics
 from mmengine.runner import Runner
 
 from qbheat_mm.analysis.pixels import PixelSpace
 from qbheat_mm.launching import count, read_config, report_user_errors
-from qbheat_mm.launching.command_line import add_cfg_options
 from qbheat_mm.launching.trained_model import (
     build_pretraining,
     load_pretraining,
@@ -23,14 +21,9 @@ from qbheat_mm.study.features import describe_linear_models
 
 def parse_args() -> argparse.Namespace:
     """Read the command line."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument('config')
-    parser.add_argument('checkpoint')
-    parser.add_argument('--out', type=Path, required=True,
-                        help='folder; gets metrics.json')
+    parser = measuring_parser(__doc__)
     parser.add_argument('--images', type=count, default=256, metavar='N',
                         help='at most so many, a batch; defaults to 256')
-    add_cfg_options(parser)
     return parser.parse_args()
 
 
@@ -47,9 +40,7 @@ def main() -> None:
     batch = next(iter(Runner.build_dataloader(loader)))
     images = PixelSpace(model.data_preprocessor).normalize(
         torch.stack(tuple(batch['inputs'])))
-    args.out.mkdir(parents=True, exist_ok=True)
-    (args.out / 'metrics.json').write_text(json.dumps(
-        describe_linear_models(model, images), indent=1))
+    write_metrics(args.out, describe_linear_models(model, images))
 
 
 if __name__ == '__main__':

@@ -92,6 +92,7 @@ class _RememberingForward:
         self.compute = backbone.forward
         self.max_bytes = max_bytes
         self.kept: dict[tuple, tuple[Tensor, ...]] = {}
+        self.is_single = False
         self.bytes = self.seen = self.found = 0
         self.is_off = False
 
@@ -117,27 +118,25 @@ class _RememberingForward:
 
     def _collect(self, keys: list, missing: list[int], computed):
         """Put known and computed features together, and keep the latter."""
-        is_single = isinstance(computed, Tensor)
-        parts = (computed, ) if is_single else computed
+        if missing:
+            self.is_single = isinstance(computed, Tensor)
+        parts = (computed, ) if self.is_single else computed
         new = {}
         for row, i in enumerate(missing):
             new[i] = tuple(part[row] for part in parts)
-            self._keep(keys[i], new[i], is_single)
+            self._keep(keys[i], new[i])
         if len(missing) == len(keys):
             return computed
-        rows = [new[i] if i in new else self.kept[key][1]
+        rows = [new[i] if i in new else self.kept[key]
                 for i, key in enumerate(keys)]
-        if computed is None:
-            is_single = self.kept[keys[0]][0]
         stacked = tuple(map(torch.stack, zip(*rows)))
-        return stacked[0] if is_single else stacked
+        return stacked[0] if self.is_single else stacked
 
-    def _keep(self, key: tuple, features: tuple[Tensor, ...],
-              is_single: bool) -> None:
+    def _keep(self, key: tuple, features: tuple[Tensor, ...]) -> None:
         size = sum(part.nbytes for part in features)
         if key not in self.kept and self.bytes + size <= self.max_bytes:
             # a copy: a row would keep its whole batch
-            self.kept[key] = is_single, tuple(
+            self.kept[key] = tuple(
                 part.detach().clone() for part in features)
             self.bytes += size
 
