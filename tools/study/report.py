@@ -29,8 +29,8 @@ million parameters: **nothing here says anything about ImageNet or COCO.**
 Differences are means over seeds with 95 % intervals; p-values are corrected
 over all comparisons of a question. Of fewer than six seeds no test can say
 that a difference is more than luck; their signs stand in its place. "None" is
-a figure that an encoder of its kind does not have. `tran-1` has 16 epochs, too
-few to reach its end, and `tran-1-64` has 64.
+a figure that an encoder of its kind does not have. `tran-1-64` is `tran-1`
+trained for 64 epochs; 16, as in the demo, are too few.
 """
 
 
