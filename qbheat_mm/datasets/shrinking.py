@@ -5,7 +5,7 @@ import os.path as osp
 from collections import Counter
 from collections.abc import Iterator
 from functools import partial
-from multiprocessing.pool import Pool
+from multiprocessing import get_context
 
 import cv2
 import mmcv
@@ -75,7 +75,11 @@ def shrink(source: str, target: str, short_side: int, quality: int = 90,
     if processes == 1:
         yield from map(one, pairs)
         return
-    with Pool(processes) as pool:
+    # not forked: threads of torch or OpenCV in this process would be missing
+    # in the copies, which would wait for them
+    context = get_context('forkserver')
+    context.set_forkserver_preload([__name__])
+    with context.Pool(processes) as pool:
         yield from pool.imap_unordered(one, pairs, chunksize=8)
 
 

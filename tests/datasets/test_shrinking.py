@@ -1,5 +1,7 @@
 # Copyright (c) QB-Heat MM authors. All rights reserved.
 """Image folders made smaller."""
+import subprocess
+import sys
 from collections import Counter
 
 import numpy as np
@@ -58,6 +60,30 @@ def test_shorter_sides_and_folders(folder, processes):
     difference = np.abs(np.asarray(whole, int)
                         - np.asarray(Image.open(out / 'cat/a.jpg'), int))
     assert difference.mean() < 3
+
+
+AFTER_THREADS = """
+import sys
+import cv2, numpy, torch
+from qbheat_mm.datasets.shrinking import shrink
+
+if __name__ == '__main__':
+    weight = torch.ones(500, 500, requires_grad=True)
+    (weight @ weight).sum().backward()
+    cv2.setNumThreads(4)
+    cv2.resize(numpy.zeros((2000, 2000)), (500, 500))
+    print(len(list(shrink(*sys.argv[1:], 64, processes=2))))
+"""
+
+
+def test_a_process_that_has_threads_can_shrink(folder):
+    """Copies of it made by forking would wait for threads they lack."""
+    script = folder.parent / 'after_threads.py'
+    script.write_text(AFTER_THREADS)
+    told = subprocess.run(
+        [sys.executable, str(script), str(folder), str(folder.parent / 'out')],
+        capture_output=True, text=True, timeout=120)
+    assert told.stdout == '5\n', told.stderr
 
 
 def test_what_was_killed_goes_on(folder, monkeypatch):
