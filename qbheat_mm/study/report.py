@@ -1,6 +1,7 @@
 # Copyright (c) QB-Heat MM authors. All rights reserved.
 """From rows to answers: a table, a sentence and a picture for a question."""
 import math
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -124,6 +125,41 @@ def answers(question: Question, study: Study,
     return sentences
 
 
+def summary(study: Study, results: Results,
+            questions: Sequence[Question]) -> list[list[str]]:
+    """Differences in the figures that decide more than one question.
+
+    Returns:
+        list[list[str]]: Lines of a table, the first of them its head.
+    """
+    counts = Counter(column for q in questions for column in q.decisive)
+    columns = [column for column, count in counts.items() if count > 1]
+    lines = [['question', 'encoder', 'against',
+              *(_name(study, *column) for column in columns)]]
+    for question in questions:
+        found = {(cell.arm.name, cell.stage, cell.metric): cell
+                 for cell in cells(study, results, question)}
+        if not set(columns) & set(question.decisive):
+            continue
+        lines += [[question.title, study.arm(name).title,
+                   study.arm(question.baseline).title,
+                   *(_brief(found[(name, *column)])
+                     if column in question.decisive else ''
+                     for column in columns)] for name in question.arms]
+    return lines
+
+
+def _brief(cell: Cell) -> str:
+    """As "+3.0 (2 of 2)", bold where a test says so."""
+    c = cell.comparison
+    if c is None:
+        return 'open'
+    mean = _number(c.mean, cell.metric, '+')
+    same = sum(d * c.mean > 0 for d in c.differences)
+    mean = f'**{mean}**' if cell.p < LEVEL else mean
+    return f'{mean} ({same} of {len(c.differences)})'
+
+
 def _number(value: float, metric: str, sign: str = '') -> str:
     """Percents with one decimal, all else with two."""
     return f'{value:{sign}.{1 if metric in PERCENT else 2}f}'
@@ -138,12 +174,19 @@ def _say(study: Study, cell: Cell) -> str:
     if seeds == 1:
         return f'{change} (one seed)'
     if 2 / 2**seeds > LEVEL:
-        same = all(d * c.mean > 0 for d in c.differences)
-        way = 'more' if c.mean > 0 else 'less'
-        signs = f'{way} in each' if same else 'now more, now less'
+        signs = _signs(c.differences)
         return f'{change} ({seeds} seeds, {signs})'
     verdict = '' if cell.p < LEVEL else ', which is not more than luck'
     return f'{change} ({seeds} seeds, p = {cell.p:.3f}){verdict}'
+
+
+def _signs(differences: Sequence[float]) -> str:
+    """Whether they agree."""
+    for word, same in (('more', lambda d: d > 0), ('less', lambda d: d < 0),
+                       ('the same', lambda d: d == 0)):
+        if all(map(same, differences)):
+            return f'{word} in each'
+    return 'now more, now less'
 
 
 def _name(study: Study, stage: str, metric: str) -> str:

@@ -10,7 +10,12 @@ from qbheat_mm.errors import UserError
 from qbheat_mm.study import Arm, Probe, Results, Study
 from qbheat_mm.study.arms import Run
 from qbheat_mm.study.files import load_study
-from qbheat_mm.study.report import Question, to_markdown, to_report
+from qbheat_mm.study.report import (
+    Question,
+    summary,
+    to_markdown,
+    to_report,
+)
 
 SHIPPED = Path(__file__).parents[2] / 'tools/study/arms.py'
 STUDY = Study(
@@ -72,10 +77,28 @@ def test_no_is_an_answer(tmp_path):
     (3, lambda seed: -seed - 1., '-2.0 (3 seeds, less in each)'),
     (3, lambda seed: seed - .5, '+0.5 (3 seeds, now more, now less)'),
     (3, lambda seed: float(seed), '+1.0 (3 seeds, now more, now less)'),
+    (3, lambda seed: 0., '+0.0 (3 seeds, the same in each)'),
 ])
 def test_few_seeds_are_told_by_their_signs(tmp_path, seeds, gain, said):
     text = to_markdown(STUDY, results(tmp_path, seeds, gain), QUESTION)
     assert f'lin, top-1 {said}.' in text
+
+
+@pytest.mark.parametrize('seeds, gain, said', [
+    (6, lambda seed: 2. + seed, '**+4.5** (6 of 6)'),
+    (6, lambda seed: (-1)**seed * (seed + 1), '-0.5 (3 of 6)'),
+    (2, lambda seed: -3., '-3.0 (2 of 2)'),
+    (0, None, 'open'),
+])
+def test_at_a_glance(tmp_path, seeds, gain, said):
+    """What decides two questions stands in one table, and no more."""
+    again = dataclasses.replace(QUESTION, title='Or not?',
+                                decisive=(('lin', 'top-1'), ))
+    assert summary(STUDY, results(tmp_path, seeds, gain),
+                   (QUESTION, again)) == [
+        ['question', 'encoder', 'against', 'lin, top-1'],
+        ['Does it help?', 'QB-Heat', 'random', said],
+        ['Or not?', 'QB-Heat', 'random', said]]
 
 
 def test_a_question_without_rows_is_one_line_each(tmp_path):

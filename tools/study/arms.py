@@ -175,6 +175,10 @@ _LENGTHS = tuple((name, 'top-1') for name in ('lin', 'tran-1', 'tran-1-64'))
 _INSIDE = tuple(('features', name) for name in FEATURES[1:])
 _MATRICES = (*(('features', name) for name in MATRICES),
              *(('matrices', name) for name in LINEAR_MODELS))
+_MATRICES_DECISIVE = (('features', 'energy ratio, half'),
+                      ('matrices', 'complex eigenvalues'),
+                      ('matrices', 'scales, spectra'),
+                      ('matrices', 'loss if copied'))
 
 
 def question(name: str, title: str, baseline: str, *arms: str,
@@ -249,7 +253,7 @@ QUESTIONS = (
              'in 500 epochs (Table "COCO object detection results").'),
     Question('inside', 'What do features and tokens look like?',
              'calibrated', ('qbheat', 'copied', 'supervised', 'mocov2'),
-             _INSIDE),
+             _INSIDE[:2], _INSIDE),
     Question('matrices', 'What do A and B look like, and what are they worth?',
              'calibrated', ('qbheat', ), _MATRICES,
              paper='they have full rank and complex eigenvalues; spectra and '

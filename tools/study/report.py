@@ -7,14 +7,25 @@ from pathlib import Path
 from run import ARMS, ROOT, ROWS
 
 from qbheat_mm.analysis.figures.style import in_style, require_matplotlib
+from qbheat_mm.analysis.report import Report, Table
 from qbheat_mm.analysis.story import tell
 from qbheat_mm.launching import report_user_errors
 from qbheat_mm.study import Results
 from qbheat_mm.study.files import load_study
-from qbheat_mm.study.report import draw, is_measured, to_markdown, to_report
+from qbheat_mm.study.report import (
+    draw,
+    is_measured,
+    summary,
+    table,
+    to_markdown,
+    to_report,
+)
 from qbheat_mm.study.running import machine
 
 TITLE = 'Evidence'
+SUMMARY = 'At a glance'
+HOW_TO_SUM = """Differences, means over seeds, and in how many of them the sign
+is that of the mean; bold where the test says that it is more than luck."""
 HEAD = """# {title}
 
 What the study has measured, question by question: {rows} runs on: {machine}.
@@ -22,7 +33,6 @@ Written by `python tools/study/report.py` from the rows of
 [evidence/results.jsonl](evidence/results.jsonl), which
 `python tools/study/run.py` adds to. [study.md](study.md) says what the data,
 the arms and the statistics are, and what none of this can show.
-
 """
 HOW_TO_READ = """All figures are of drawn images and of an encoder of half a
 million parameters: **nothing here says anything about ImageNet or COCO.**
@@ -62,8 +72,9 @@ def write_markdown(study, results, questions, out: Path) -> None:
     """The document, and a picture for each question."""
     (out / 'evidence').mkdir(parents=True, exist_ok=True)
     text = [HEAD.format(title=TITLE, rows=len(results.rows),
-                        machine=results.machine) +
-            introduction(results, questions)]
+                        machine=results.machine),
+            introduction(results, questions), f'## {SUMMARY}', '',
+            HOW_TO_SUM, '', *table(summary(study, results, questions)), '']
     for question in questions:
         text.append(to_markdown(study, results, question))
         if not is_measured(results, question):
@@ -87,12 +98,16 @@ def write_html(study, results, questions, file: Path) -> None:
             draw(study, results, named[name]).savefig(content, dpi=150)
         return content.getvalue()
 
-    reports = [to_report(study, results, question).as_json()
-               for question in questions]
+    head, *rows = [[cell.replace('**', '') for cell in line]
+                   for line in summary(study, results, questions)]
+    reports = [
+        Report('summary', SUMMARY, HOW_TO_SUM.split(';')[0] + '.',
+               [Table('', head, rows)]),
+        *(to_report(study, results, question) for question in questions)]
     file.parent.mkdir(parents=True, exist_ok=True)
     file.write_text(tell(
-        TITLE, introduction(results, questions).replace('**', ''), reports,
-        picture), encoding='utf-8')
+        TITLE, introduction(results, questions).replace('**', ''),
+        [report.as_json() for report in reports], picture), encoding='utf-8')
 
 
 def main() -> None:
