@@ -79,11 +79,17 @@ class Run(NamedTuple):
 class Study:
     """Arms in the order of their importance, and their probes.
 
+    Attributes:
+        arms: What is compared.
+        probes: What judges them.
+        about: What the figures are of, in sentences for a report.
+
     Raises:
         UserError: Two of one name, or a name that nothing has.
     """
     arms: Sequence[Arm]
     probes: Sequence[Probe]
+    about: str = ''
 
     def __post_init__(self) -> None:
         for kind, things in (('arm', self.arms), ('probe', self.probes)):

@@ -166,7 +166,12 @@ ARMS = (
         metrics=ACCURACY),
 )
 
-STUDY = Study(ARMS, PROBES)
+ABOUT = """All figures are of drawn images and of an encoder of half a
+million parameters: **nothing here says anything about ImageNet or COCO.**
+[study.md](study.md) says what the data, the arms and the statistics are, and
+what none of this can show. `tran-1-64` is `tran-1` trained for 64 epochs; 16,
+as in the demo, are too few."""
+STUDY = Study(ARMS, PROBES, ABOUT)
 
 _DECISIVE = (('tran-1-64', 'top-1'), ('RetinaNet', 'AP'))
 _FEW = (('lin', 'top-1'), ('tran-1-64', 'top-1'), ('features', 'k-NN'),

@@ -1,6 +1,7 @@
 # Copyright (c) QB-Heat MM authors. All rights reserved.
 """Write what the study has found: docs/evidence.md and its pictures."""
 import argparse
+import os
 from io import BytesIO
 from pathlib import Path
 
@@ -30,17 +31,15 @@ HEAD = """# {title}
 
 What the study has measured, question by question: {rows} runs on: {machine}.
 Written by `python tools/study/report.py` from the rows of
-[evidence/results.jsonl](evidence/results.jsonl), which
-`python tools/study/run.py` adds to. [study.md](study.md) says what the data,
-the arms and the statistics are, and what none of this can show.
+[{file}]({file}), to which
+`python tools/study/run.py` adds.
 """
-HOW_TO_READ = """All figures are of drawn images and of an encoder of half a
-million parameters: **nothing here says anything about ImageNet or COCO.**
+HOW_TO_READ = """{about}
+
 Differences are means over seeds with 95 % intervals; p-values are corrected
 over all comparisons of a question. Of fewer than six seeds no test can say
 that a difference is more than luck; their signs stand in its place. "None" is
-a figure that an encoder of its kind does not have. `tran-1-64` is `tran-1`
-trained for 64 epochs; 16, as in the demo, are too few.
+a figure that an encoder of its kind does not have.
 """
 
 
@@ -60,11 +59,11 @@ def parse_args() -> argparse.Namespace:
     return parser.parse_args()
 
 
-def introduction(results, questions) -> str:
-    """How to read the page, and what is open."""
+def introduction(study, results, questions) -> str:
+    """What the figures are of, how to read them, and what is open."""
     asked = [question.title for question in questions
              if not is_measured(results, question)]
-    return HOW_TO_READ + (
+    return HOW_TO_READ.format(about=study.about) + (
         f'\n**Not measured yet:** {" ".join(asked)}\n' if asked else '')
 
 
@@ -72,8 +71,9 @@ def write_markdown(study, results, questions, out: Path) -> None:
     """The document, and a picture for each question."""
     (out / 'evidence').mkdir(parents=True, exist_ok=True)
     text = [HEAD.format(title=TITLE, rows=len(results.rows),
-                        machine=results.machine),
-            introduction(results, questions), f'## {SUMMARY}', '',
+                        machine=results.machine,
+                        file=os.path.relpath(results.path, out)),
+            introduction(study, results, questions), f'## {SUMMARY}', '',
             HOW_TO_SUM, '', *table(summary(study, results, questions)), '']
     for question in questions:
         text.append(to_markdown(study, results, question))
@@ -106,7 +106,7 @@ def write_html(study, results, questions, file: Path) -> None:
         *(to_report(study, results, question) for question in questions)]
     file.parent.mkdir(parents=True, exist_ok=True)
     file.write_text(tell(
-        TITLE, introduction(results, questions).replace('**', ''),
+        TITLE, introduction(study, results, questions).replace('**', ''),
         [report.as_json() for report in reports], picture), encoding='utf-8')
 
 
