@@ -64,20 +64,34 @@ MOCO = {
 NAMES = {f'mocov2/mocov2_mf-{e}_8xb32-coslr-200e_in1k.py': e
          for e in ENCODERS}
 every = pytest.mark.parametrize('name', NAMES)
+#: One's own images on one GPU, of which a shorter queue holds no two.
+OWN = 'mocov2/mocov2_mf-285m_1xb256-coslr-200e_own-images.py'
+
+
+def table(encoder):
+    width = POOLED[encoder]
+    return {
+        **IMAGENET_TRAIN, **RUNS, **MOCO,
+        **under('model.backbone', type='MobileFormer', arch=f'mf-{encoder}',
+                out_indices=[4, 5], frozen_stages=None, init_cfg=None),
+        # the pooled pixels with the token, as `lin` probes them
+        'model.neck': 'PoolWithToken > MoCoV2Neck',
+        'model.neck.MoCoV2Neck.in_channels': width,
+        'model.neck.MoCoV2Neck.hid_channels': width}
 
 
 @every
 def test_values_that_a_source_names(name):
-    width = POOLED[NAMES[name]]
-    assert not differences(name, {
-        **IMAGENET_TRAIN, **RUNS, **MOCO,
-        **under('model.backbone', type='MobileFormer',
-                arch=f'mf-{NAMES[name]}', out_indices=[4, 5],
-                frozen_stages=None, init_cfg=None),
-        # the pooled pixels with the token, as `lin` probes them
-        'model.neck': 'PoolWithToken > MoCoV2Neck',
-        'model.neck.MoCoV2Neck.in_channels': width,
-        'model.neck.MoCoV2Neck.hid_channels': width})
+    assert not differences(name, table(NAMES[name]))
+
+
+def test_ones_own_images_have_the_same_recipe():
+    assert not differences(OWN, {
+        **table('285m'), 'model.queue_len': 4096,
+        'train_dataloader.batch_size': 256,
+        **under('train_dataloader.dataset', type='NamedImageFolder',
+                split=None, with_label=False),
+        f'{TRAIN}.LoadImageFromFile.ignore_empty': None})
 
 
 @every
@@ -100,4 +114,4 @@ def test_the_parts_are_built_of_these_values():
 
 
 def test_every_moco_has_a_table():
-    assert set(find('mocov2/')) == set(NAMES)
+    assert set(find('mocov2/')) == {*NAMES, OWN}
