@@ -135,14 +135,14 @@ def _draw(root: Path, sizes: DemoSizes) -> None:
     bank = TextureBank(sizes.seed, sizes.tiles)
     for number, (split, count) in enumerate(
             dict(train=sizes.train, val=sizes.val).items()):
-        _draw_classification(root / 'classification' / split, bank,
-                             sizes, number, count)
+        draw_classification(root / 'classification' / split, bank, sizes,
+                            number, count)
     _list_labelled(root / 'classification', sizes)
     for number, (split, count) in enumerate(
             dict(train=sizes.detection_train,
                  val=sizes.detection_val).items()):
-        _draw_detection(root / 'detection', split, bank, sizes,
-                        2 + number, count)
+        draw_detection(root / 'detection', split, bank, sizes, 2 + number,
+                       count)
 
 
 def _generators(sizes: DemoSizes, split_number: int,
@@ -152,10 +152,12 @@ def _generators(sizes: DemoSizes, split_number: int,
         yield np.random.default_rng([sizes.seed, split_number, index])
 
 
-def _draw_classification(folder: Path, bank: TextureBank,
-                         sizes: DemoSizes, split_number: int,
-                         count: int) -> None:
-    """Draw ``count`` images, the categories in turn."""
+def draw_classification(folder: Path, bank: TextureBank, sizes: DemoSizes,
+                        split_number: int, count: int) -> None:
+    """Draw ``count`` images into FOLDER/CLASS, the categories in turn.
+
+    Images of another ``split_number`` are others.
+    """
     for name in CLASSES:
         (folder / name).mkdir(parents=True)
     generators = _generators(sizes, split_number, count)
@@ -176,9 +178,12 @@ def _list_labelled(folder: Path, sizes: DemoSizes) -> None:
         ''.join(lines), encoding='utf-8')
 
 
-def _draw_detection(folder: Path, split: str, bank: TextureBank,
-                    sizes: DemoSizes, split_number: int, count: int) -> None:
-    """Draw ``count`` images and write their annotation file."""
+def draw_detection(folder: Path, split: str, bank: TextureBank,
+                   sizes: DemoSizes, split_number: int, count: int) -> None:
+    """Draw ``count`` images into FOLDER/SPLIT, and their annotation file.
+
+    It is FOLDER/annotations/instances_SPLIT.json, in COCO's format.
+    """
     (folder / split).mkdir(parents=True)
     images, annotations = [], []
     generators = _generators(sizes, split_number, count)
