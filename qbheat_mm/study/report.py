@@ -9,10 +9,8 @@ from ..analysis.figures.style import BLUE, GREY, grid, new_figure
 from ..analysis.report import Report, Table
 from .arms import ENCODER, Arm, Study
 from .results import Results
-from .statistics import Comparison, compare, correct
+from .statistics import LEVEL, Comparison, compare, correct
 
-#: The p-value below which a difference is said to be one.
-LEVEL = 0.05
 #: Figures in percent; others are shares and ratios.
 PERCENT = {'top-1', 'k-NN', 'AP', 'AP50'}
 #: What stands for a figure that an encoder cannot have.
@@ -49,7 +47,10 @@ class Question:
 
 @dataclass(frozen=True)
 class Cell:
-    """One arm against the baseline in one figure; ``p`` is corrected."""
+    """One arm against the baseline in one figure.
+
+    ``p`` is corrected, and NaN where the seeds are too few for a test.
+    """
     arm: Arm
     stage: str
     metric: str
@@ -63,7 +64,8 @@ def cells(study: Study, results: Results, question: Question) -> list[Cell]:
               compare(results.values(name, stage, metric),
                       results.values(question.baseline, stage, metric)))
              for name in question.arms for stage, metric in question.columns]
-    corrected = correct([c.p if c else math.nan for *_, c in found])
+    corrected = correct([c.p if c and c.testable else math.nan
+                         for *_, c in found])
     return [Cell(*cell, p) for cell, p in zip(found, corrected)]
 
 
@@ -173,7 +175,7 @@ def _say(study: Study, cell: Cell) -> str:
     seeds = len(c.differences)
     if seeds == 1:
         return f'{change} (one seed)'
-    if 2 / 2**seeds > LEVEL:
+    if not c.testable:
         signs = _signs(c.differences)
         return f'{change} ({seeds} seeds, {signs})'
     verdict = '' if cell.p < LEVEL else ', which is not more than luck'

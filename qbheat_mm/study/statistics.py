@@ -6,13 +6,18 @@ beginning of the probe, so that differences are taken seed by seed. The
 interval is a BCa bootstrap of their mean, the p-value that of the exact
 sign-flip test; with n seeds it cannot fall below 2 / 2**n, so that six are
 the least that can reach 0.05. Several comparisons are corrected together
-(Benjamini and Hochberg).
+(Benjamini and Hochberg), without those that could not reach it whatever was
+measured, which would only hide the others (Tarone, "A modified Bonferroni
+method for discrete data", Biometrics 1990).
 """
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+
+#: The p-value below which a difference is said to be one.
+LEVEL = 0.05
 
 
 @dataclass(frozen=True)
@@ -31,6 +36,11 @@ class Comparison:
     low: float
     high: float
     p: float
+
+    @property
+    def testable(self) -> bool:
+        """Whether its seeds are enough for any p-value below ``LEVEL``."""
+        return 2 / 2**len(self.differences) < LEVEL
 
 
 def compare(values: Mapping[int, float],

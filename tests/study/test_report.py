@@ -46,6 +46,21 @@ def test_an_answer_says_by_how_much_and_how_sure(tmp_path):
     assert '| random  | 6 of 6 | 22.5 ± 1.9 | not measured |' in text
 
 
+def test_what_cannot_be_tested_hides_nothing(tmp_path):
+    """Two seeds of another arm leave the p-value of six as it was."""
+    study = dataclasses.replace(STUDY, arms=(
+        *STUDY.arms, Arm('third', 'MoCo-v2', 'base.py', seeds=6)))
+    asked = dataclasses.replace(QUESTION, arms=('other', 'third'))
+    found = results(tmp_path, 6, lambda seed: 2. + seed)
+    for seed in range(2):
+        found.add(Run('third', seed, 'lin'),
+                  dict(metrics={'top-1': 50. + seed}, seconds=1.))
+    text = to_markdown(study, found, asked)
+    assert '(6 seeds, p = 0.031).' in text
+    assert re.search(r'QB-Heat +\| \+4\.5 \[.*\], p 0\.031 +\|', text)
+    assert re.search(r'MoCo-v2 +\| \+30\.0 +\|', text)
+
+
 def test_a_baseline_alone_is_no_picture(tmp_path):
     found = Results(tmp_path / 'rows.jsonl', 'cpu')
     row = dict(metrics={'top-1': 20.}, seconds=1.)

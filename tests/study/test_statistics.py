@@ -72,3 +72,11 @@ def test_correction_of_several_comparisons():
     assert correct([.01, .04, math.nan, .03]) == pytest.approx(
         [.03, .04, math.nan, .04], nan_ok=True)
     assert correct([]) == []
+
+
+@pytest.mark.parametrize('seeds, enough', [(1, False), (5, False), (6, True)])
+def test_how_many_seeds_a_test_needs(seeds, enough):
+    """Of 5 the least p-value is 0.0625, of 6 0.03125."""
+    found = compare(dict.fromkeys(range(seeds), 2.),
+                    dict.fromkeys(range(seeds), 1.))
+    assert found.testable is enough
