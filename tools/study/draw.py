@@ -75,15 +75,16 @@ def main() -> None:
     for number, (folder, wanted) in enumerate(
             {images: args.images, own / 'train': args.labelled,
              own / 'val': args.val}.items()):
+        print(f'{wanted} images: {folder}', flush=True)
         draw_classification(folder, bank, sizes, number, wanted)
     for number, (split, wanted) in enumerate(
             dict(train=args.boxes, val=args.val).items(), 3):
+        print(f'{wanted} images: {boxes / split}', flush=True)
         draw_detection(boxes, split, bank, sizes, number, wanted)
     CONFIG.write_text(CONTENT.format(
         base=os.path.relpath(ROOT / RETINANET), classes=CLASSES,
         root=f'{boxes}/'), encoding='utf-8')
-    print(f'{args.images + args.labelled + args.boxes + 2 * args.val} images '
-          f"below '{args.out}', and {CONFIG}")
+    print(f'and a detector for them: {CONFIG}')
 
 
 if __name__ == '__main__':
