@@ -1,7 +1,8 @@
 """The data set on disk."""
 import hashlib
 import json
-import multiprocessing
+import subprocess
+import sys
 from dataclasses import replace
 
 import pytest
@@ -58,10 +59,12 @@ def test_an_interrupted_run_leaves_nothing(cache, monkeypatch):
 
 
 def test_processes_that_want_it_at_once_share_it(cache):
-    context = multiprocessing.get_context('fork')
-    with context.Pool(3) as pool:
-        roots = pool.map(data.ensure_demo_data, ['tiny'] * 3)
-    assert set(roots) == {data.demo_root('tiny')}
+    """Processes of their own: forked ones wait for threads they lack."""
+    command = [sys.executable, '-m', 'qbheat_mm.demo.data', '--sizes', 'tiny']
+    processes = [subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+                 for _ in range(3)]
+    roots = {process.communicate()[0].strip() for process in processes}
+    assert roots == {str(data.demo_root('tiny'))}
     assert not list((cache / 'demo').glob('unfinished-*'))
 
 
