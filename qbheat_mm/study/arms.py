@@ -8,6 +8,9 @@ from ..errors import UserError
 
 #: The stage of an arm that makes its encoder.
 ENCODER = 'encoder'
+#: What classifiers and detectors log, and what it is called in the results.
+ACCURACY = {'top-1': ('accuracy/top1', 1)}
+DETECTION = {'AP': ('coco/bbox_mAP', 100), 'AP50': ('coco/bbox_mAP_50', 100)}
 
 
 @dataclass(frozen=True)

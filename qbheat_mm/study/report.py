@@ -152,14 +152,14 @@ def summary(study: Study, results: Results,
 
 
 def _brief(cell: Cell) -> str:
-    """As "+3.0 (2 of 2)", bold where a test says so."""
+    """As "+3.0 (2 of 2)", with the p-value of a test if there is one."""
     c = cell.comparison
     if c is None:
         return 'open'
-    mean = _number(c.mean, cell.metric, '+')
     same = sum(d * c.mean > 0 for d in c.differences)
-    mean = f'**{mean}**' if cell.p < LEVEL else mean
-    return f'{mean} ({same} of {len(c.differences)})'
+    test = '' if math.isnan(cell.p) else f', p {cell.p:.3f}'
+    return (f'{_number(c.mean, cell.metric, "+")} '
+            f'({same} of {len(c.differences)}{test})')
 
 
 def _number(value: float, metric: str, sign: str = '') -> str:

@@ -223,7 +223,7 @@ def row(study: Study, place: Place, run: Run, seconds: float,
     return dict(
         metrics=measured(study, place.folder(run), run),
         seconds=round(seconds, 1),
-        command=_portable(command, place),
+        command=portable(command, place),
         commit=commit(place.root),
         date=datetime.date.today().isoformat(),
         environment=environment())
@@ -259,11 +259,11 @@ def steady_seconds(folder: Path) -> float:
                  * steps[-1]['step'], 1)
 
 
-def _portable(command: str, place: Place) -> str:
+def portable(command: str, place: Place) -> str:
     """A command without the folders of this machine."""
     for folder, name in ((sys.executable, 'python'),
                          (f'{place.work_dir}', 'work_dirs/study'),
-                         (f'{place.root}/', '')):
+                         (f'{place.root}/', ''), (f'{Path.cwd()}/', '')):
         command = command.replace(folder, name)
     return command
 

@@ -6,9 +6,9 @@ beginning of the probe, so that differences are taken seed by seed. The
 interval is a BCa bootstrap of their mean, the p-value that of the exact
 sign-flip test; with n seeds it cannot fall below 2 / 2**n, so that six are
 the least that can reach 0.05. Several comparisons are corrected together
-(Benjamini and Hochberg), without those that could not reach it whatever was
-measured, which would only hide the others (Tarone, "A modified Bonferroni
-method for discrete data", Biometrics 1990).
+(Benjamini and Hochberg), without those of fewer seeds, which could not reach
+it whatever was measured and would only hide the others; the idea is Tarone's
+("A modified Bonferroni method for discrete data", Biometrics 1990).
 """
 import math
 from collections.abc import Mapping, Sequence

@@ -11,10 +11,9 @@ from mmengine.config import Config
 from mmengine.registry import init_default_scope
 
 from qbheat_mm.errors import UserError
-from qbheat_mm.study import Results
 from qbheat_mm.study.arms import ENCODER
 from qbheat_mm.study.files import load_study
-from qbheat_mm.study.running import Place, command, machine
+from qbheat_mm.study.running import Place, portable
 from qbheat_mm.world import CLASSES
 
 ROOT = Path(__file__).parents[2]
@@ -102,6 +101,7 @@ def test_from_images_to_a_row_and_a_report(home, tmp_path):
          'encoder', '--cfg-options', *FEW)
     row, = map(json.loads, rows.read_text().splitlines())
     assert (row['arm'], row['stage']) == ('mocov2', ENCODER)
+    assert row['command'].startswith('python tools/train.py configs/mocov2/')
     tool('report', '--study', STUDY, '--results', rows, '--out',
          tmp_path / 'docs')
     text = (tmp_path / 'docs/evidence.md').read_text()
@@ -127,9 +127,11 @@ def test_drawing_overwrites_nothing(home):
         tool('draw', '--size', 512, '--out', 'more')
 
 
-def test_commands_name_no_folder_of_this_machine(home, tmp_path):
+def test_rows_name_no_folder_of_this_machine(home):
+    """Nor that of the user's own detector, wherever it lies."""
     study, _ = load_study(STUDY)
-    run = next(study.runs())
-    words = command(study, Results(tmp_path / 'rows.jsonl', machine()),
-                    Place(ROOT, tmp_path), run)
-    assert 'train_dataloader.dataset.data_root=data/images' in words
+    detector = study.probe('RetinaNet').config
+    assert Path(detector).is_absolute()
+    assert portable(f'{sys.executable} {ROOT}/tools/train.py {detector}',
+                    Place(ROOT, home / 'work')
+                    ) == 'python tools/train.py my_boxes.py'

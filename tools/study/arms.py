@@ -4,7 +4,7 @@
 All but those named otherwise have the demo's encoder and data. An arm's seed
 fixes its weights at the start, the order of its data, and its probes.
 """
-from qbheat_mm.study import Arm, Probe, Study
+from qbheat_mm.study import ACCURACY, DETECTION, Arm, Probe, Study
 from qbheat_mm.study.report import Question
 
 HEADLINE = 6  # seeds; with fewer no test can reach 0.05
@@ -19,8 +19,6 @@ FROM_SCRATCH = 'model.backbone.init_cfg=None'
 FEW_LABELS = ('train_dataloader.dataset.indices=240',
               'train_cfg.max_epochs=200', 'train_cfg.val_interval=200')
 
-ACCURACY = {'top-1': ('accuracy/top1', 1)}
-DETECTION = {'AP': ('coco/bbox_mAP', 100), 'AP50': ('coco/bbox_mAP_50', 100)}
 #: What is measured without training, of all encoders and of linear models.
 FEATURES = ('k-NN', 'token similarity', 'token similarity between images',
             'spatial correlation', 'effective rank')

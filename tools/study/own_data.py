@@ -10,7 +10,7 @@ two one may be absent. Copy this file to ask something else.
 from pathlib import Path
 
 from qbheat_mm.errors import UserError
-from qbheat_mm.study import Arm, Probe, Study
+from qbheat_mm.study import ACCURACY, DETECTION, Arm, Probe, Study
 from qbheat_mm.study.report import Question
 
 SEEDS = 3
@@ -23,8 +23,6 @@ TRAN = 'qbheat/benchmarks/mf-285m_1xb256-tran1-coslr-200e_own-folders.py'
 FINETUNE = (
     'qbheat/benchmarks/mf-285m_1xb256-ft-tran1-coslr-200e_own-folders.py')
 
-ACCURACY = {'top-1': ('accuracy/top1', 1)}
-DETECTION = {'AP': ('coco/bbox_mAP', 100), 'AP50': ('coco/bbox_mAP_50', 100)}
 INSIDE = ('token similarity', 'token similarity between images',
           'spatial correlation', 'effective rank')
 

@@ -25,8 +25,8 @@ from qbheat_mm.study.running import machine
 
 TITLE = 'Evidence'
 SUMMARY = 'At a glance'
-HOW_TO_SUM = """Differences, means over seeds, and in how many of them the sign
-is that of the mean; bold where the test says that it is more than luck."""
+HOW_TO_SUM = """Differences, means over seeds, in how many of them the sign is
+that of the mean, and the p-value where there are seeds enough for a test."""
 HEAD = """# {title}
 
 What the study has measured, question by question: {rows} runs on: {machine}.
@@ -98,11 +98,9 @@ def write_html(study, results, questions, file: Path) -> None:
             draw(study, results, named[name]).savefig(content, dpi=150)
         return content.getvalue()
 
-    head, *rows = [[cell.replace('**', '') for cell in line]
-                   for line in summary(study, results, questions)]
+    head, *rows = summary(study, results, questions)
     reports = [
-        Report('summary', SUMMARY, HOW_TO_SUM.split(';')[0] + '.',
-               [Table('', head, rows)]),
+        Report('summary', SUMMARY, HOW_TO_SUM, [Table('', head, rows)]),
         *(to_report(study, results, question) for question in questions)]
     file.parent.mkdir(parents=True, exist_ok=True)
     file.write_text(tell(
