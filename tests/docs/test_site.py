@@ -136,7 +136,8 @@ def test_the_reference_has_every_public_name(site):
     shown = {tag['id'].rpartition('.')[2]
              for name, html in site.items() if name.startswith('api/')
              for tag in html.find_all('dt', id=True)}
-    constants = {'CLASSES'}
     public = {member for _, members in packages() for member in members}
     assert len(public) > 80
-    assert public - shown <= constants
+    missing = public - shown
+    # Constants have no docstring, so that Sphinx leaves them out.
+    assert not {name for name in missing if not name.isupper()}
