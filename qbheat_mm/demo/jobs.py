@@ -75,6 +75,9 @@ class JobRunner:
             well. Defaults to None.
         failures (int): The failure that stops all others. What needs a job
             that failed is never started. Defaults to 1, the first.
+        devices (Sequence[str]): Values of ``CUDA_VISIBLE_DEVICES``; each job
+            gets one of them, that with the fewest jobs. Defaults to (), all
+            jobs see what this process sees.
 
     Attributes:
         seconds (dict[str, float]): How long each job took.
@@ -87,18 +90,21 @@ class JobRunner:
                  say: Callable[[str], None] | None = None,
                  until: float | None = None,
                  finished: Callable[[Job], None] | None = None,
-                 failures: int = 1) -> None:
+                 failures: int = 1,
+                 devices: Sequence[str] = ()) -> None:
         self.log_dir = log_dir
         self.slots = slots
         self.say = say or (lambda line: print(line, flush=True))
         self.until = until
         self.finished = finished
         self.failures = failures
+        self.devices = devices
         self.start = time.monotonic()
         self.seconds: dict[str, float] = {}
         self.commands: dict[str, str] = {}
         self._lines: queue.Queue = queue.Queue()
         self._running: dict[str, subprocess.Popen] = {}
+        self._device_of: dict[str, str] = {}
         self._last_said: dict[str, float] = {}
         self._tails: dict[str, deque] = {}
         self._failed: list[JobFailed] = []
@@ -145,6 +151,10 @@ class JobRunner:
             **KEEP_MEMORY, 'OMP_NUM_THREADS': threads,
             **os.environ, 'PYTHONUNBUFFERED': '1'
         }
+        if self.devices:
+            taken = [self._device_of[name] for name in self._running]
+            self._device_of[job.name] = min(self.devices, key=taken.count)
+            environment['CUDA_VISIBLE_DEVICES'] = self._device_of[job.name]
         process = subprocess.Popen(
             list(command),
             env=environment,

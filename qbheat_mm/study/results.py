@@ -22,6 +22,10 @@ class Results:
         path (Path): The file; need not be there.
         machine (str): Whose rows count.
 
+    Attributes:
+        rows (dict[Run, dict]): Those of the machine.
+        machines (list[str]): Whose rows the file had when it was read.
+
     Raises:
         UserError: A line is no row. The last line may be cut, by a kill.
     """
@@ -30,7 +34,9 @@ class Results:
         self.path = path
         self.machine = machine
         self.rows: dict[Run, dict] = {}
-        for row in self._read():
+        everything = list(self._read())
+        self.machines = sorted({row['machine'] for row in everything})
+        for row in everything:
             if row['machine'] == machine:
                 self.rows[Run(row['arm'], row['seed'], row['stage'])] = row
 

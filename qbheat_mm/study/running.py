@@ -3,8 +3,6 @@
 import datetime
 import json
 import math
-import os
-import platform
 import shutil
 import statistics
 import subprocess
@@ -20,6 +18,7 @@ from ..demo.jobs import Job, JobRunner
 from ..demo.results import read_log, read_metric
 from ..errors import UserError
 from .arms import ENCODER, Run, Study
+from .machine import environment, visible
 from .results import Results
 
 #: Among an encoder's figures, its time by :func:`steady_seconds`.
@@ -190,9 +189,11 @@ def _configured_epochs(study: Study, place: Place, arm: str) -> int:
 
 
 def run_study(study: Study, results: Results, place: Place,
-              runs: Sequence[Run], jobs: int = 2,
-              hours: float = math.inf) -> None:
+              runs: Sequence[Run], jobs: int = 2, hours: float = math.inf,
+              devices: Sequence[str] = ()) -> None:
     """Run what is left; each finished run becomes a row at once.
+
+    Of several ``devices``, as 'cuda:1', each run gets one.
 
     Raises:
         JobFailed: A command failed; what does not need it was run, unless
@@ -209,7 +210,8 @@ def run_study(study: Study, results: Results, place: Place,
 
     runner = JobRunner(place.work_dir / 'logs', jobs,
                        until=time.monotonic() + 3600 * hours,
-                       finished=finished, failures=FAILURES)
+                       finished=finished, failures=FAILURES,
+                       devices=visible(devices))
     runner.run([
         Job(str(run),
             lambda run=run: command(study, results, place, run),
@@ -281,16 +283,3 @@ def commit(root: Path) -> str:
     changed = git('status', '--porcelain', '--untracked-files=no', '--',
                   '.', ':!docs')
     return (name or 'unknown') + ('-dirty' if name and changed else '')
-
-
-def environment() -> str:
-    """Cores, processor and versions, in words."""
-    import torch
-    return (f'{os.cpu_count()} cores {platform.machine()}, torch '
-            f'{torch.__version__}, Python {platform.python_version()}')
-
-
-def machine() -> str:
-    """What rows are marked by: the accelerator, else 'cpu'."""
-    import torch
-    return torch.cuda.get_device_name() if torch.cuda.is_available() else 'cpu'

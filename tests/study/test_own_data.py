@@ -98,12 +98,13 @@ def test_from_images_to_a_row_and_a_report(home, tmp_path):
     rows = tmp_path / 'rows.jsonl'
     tool('run', '--study', STUDY, '--results', rows, '--work-dir',
          tmp_path / 'work', '--seeds', 0, '--only', 'mocov2', '--probes',
-         'encoder', '--cfg-options', *FEW)
+         'encoder', '--device', 'cpu', '--cfg-options', *FEW)
     row, = map(json.loads, rows.read_text().splitlines())
-    assert (row['arm'], row['stage']) == ('mocov2', ENCODER)
+    assert (row['arm'], row['stage'], row['machine']) == ('mocov2', ENCODER,
+                                                          'cpu')
     assert row['command'].startswith('python tools/train.py configs/mocov2/')
     tool('report', '--study', STUDY, '--results', rows, '--out',
-         tmp_path / 'docs')
+         tmp_path / 'docs', '--machine', 'cpu')
     text = (tmp_path / 'docs/evidence.md').read_text()
     assert 'MF-285M' in text and 'drawn images' not in text
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from qbheat_mm.study import compare
-from qbheat_mm.study.running import machine
+from qbheat_mm.study.machine import default_devices, machine
 
 ROOT = Path(__file__).parents[2]
 #: A handful of images and steps.
@@ -42,7 +42,7 @@ def rows(folder):
 def known_rows(folder):
     """Rows of two of the three seeds, as if they had been measured."""
     lines = [dict(arm=arm, seed=seed, stage=stage, seconds=1.,
-                  machine=machine(), metrics=metrics)
+                  machine=machine(default_devices()), metrics=metrics)
              for arm, gain in (('base', 0), ('other', 2)) for seed in (1, 2)
              for stage, metrics in (
                  ('encoder', {}), ('lin', {'top-1': 20. + gain * seed}),

@@ -10,9 +10,11 @@ from run import ARMS, ROOT, ROWS
 from qbheat_mm.analysis.figures.style import in_style, require_matplotlib
 from qbheat_mm.analysis.report import Report, Table
 from qbheat_mm.analysis.story import tell
+from qbheat_mm.errors import UserError
 from qbheat_mm.launching import report_user_errors
 from qbheat_mm.study import Results
 from qbheat_mm.study.files import load_study
+from qbheat_mm.study.machine import default_devices, machine
 from qbheat_mm.study.report import (
     draw,
     is_measured,
@@ -21,7 +23,6 @@ from qbheat_mm.study.report import (
     to_markdown,
     to_report,
 )
-from qbheat_mm.study.running import machine
 
 TITLE = 'Evidence'
 SUMMARY = 'At a glance'
@@ -49,7 +50,7 @@ def parse_args() -> argparse.Namespace:
     parser.add_argument('--study', type=Path, default=ARMS, metavar='FILE',
                         help='the file that declares arms and questions')
     parser.add_argument('--results', type=Path, default=ROWS)
-    parser.add_argument('--machine', default=machine(),
+    parser.add_argument('--machine', metavar='NAME',
                         help="whose rows, as 'cpu'; by default this one's")
     parser.add_argument('--out', type=Path, default=ROOT / 'docs',
                         help='folder of evidence.md; pictures go to '
@@ -57,6 +58,18 @@ def parse_args() -> argparse.Namespace:
     parser.add_argument('--html', type=Path, metavar='FILE',
                         help='write the same as one page, too')
     return parser.parse_args()
+
+
+def check(results: Results) -> None:
+    """Raise UserError if no row is of the machine: all would be open."""
+    if not results.machines:
+        raise UserError(f"'{results.path}' has no rows: run "
+                        'tools/study/run.py first')
+    if not results.rows:
+        raise UserError(
+            f"'{results.path}' has no row of the machine "
+            f"'{results.machine}': give --machine one of " + ', '.join(
+                f"'{name}'" for name in results.machines))
 
 
 def introduction(study, results, questions) -> str:
@@ -112,7 +125,9 @@ def main() -> None:
     """Write the page."""
     args = parse_args()
     study, questions = load_study(args.study)
-    results = Results(args.results, args.machine)
+    results = Results(args.results,
+                      args.machine or machine(default_devices()))
+    check(results)
     write_markdown(study, results, questions, args.out)
     if args.html:
         write_html(study, results, questions, args.html)

@@ -10,14 +10,14 @@ from pathlib import Path
 
 from qbheat_mm.demo.jobs import JobFailed
 from qbheat_mm.errors import UserError
-from qbheat_mm.launching import report_user_errors
+from qbheat_mm.launching import device, report_user_errors
 from qbheat_mm.study import Results, Study
 from qbheat_mm.study.arms import ENCODER
 from qbheat_mm.study.files import load_study
+from qbheat_mm.study.machine import default_devices, machine
 from qbheat_mm.study.running import (
     Place,
     estimate,
-    machine,
     pending,
     run_study,
 )
@@ -38,6 +38,9 @@ def parse_args() -> argparse.Namespace:
                         help='start nothing after N hours')
     parser.add_argument('--jobs', type=int, default=2,
                         help='commands side by side')
+    parser.add_argument('--device', type=device, nargs='+', metavar='DEVICE',
+                        help="as 'cuda:1' or 'cpu'; of several each run gets "
+                        'one; by default all GPUs, else the CPU')
     parser.add_argument('--only', nargs='+', metavar='ARM',
                         help='these arms, and what they need')
     parser.add_argument('--seeds', type=int, nargs='+', metavar='SEED',
@@ -102,7 +105,8 @@ def main() -> None:
     args = parse_args()
     study, _ = load_study(args.study)
     check(args, study)
-    results = Results(args.results, machine())
+    devices = args.device or default_devices()
+    results = Results(args.results, machine(devices))
     place = Place(ROOT, args.work_dir.resolve(), args.cfg_options)
     runs = pending(
         study, results, place, lambda run:
@@ -114,7 +118,7 @@ def main() -> None:
         return
     try:
         run_study(study, results, place, runs, args.jobs,
-                  math.inf if args.hours is None else args.hours)
+                  math.inf if args.hours is None else args.hours, devices)
     except JobFailed as error:
         raise UserError(str(error)) from error
     left = pending(study, results, place)
