@@ -14,8 +14,12 @@ from typing import NamedTuple
 import cv2
 import numpy as np
 
+from ..errors import UserError
 from .objects import CLASSES, Part, draw_clutter, draw_parts
-from .textures import TextureBank
+from .textures import TILE, TextureBank
+
+#: The least side of an image in pixels at which objects have parts.
+MIN_SIZE = 16
 
 #: Radius of an object as a share of the image's side: one object for
 #: classification, several of several sizes for detection.
@@ -53,9 +57,22 @@ class Scene(NamedTuple):
     masks: list[np.ndarray]
 
 
+def check_size(size: int) -> None:
+    """Raise UserError for a side in pixels at which nothing can be drawn."""
+    if not MIN_SIZE <= size <= TILE:
+        raise UserError(
+            f'images of {size} pixels a side cannot be drawn: give '
+            f'{MIN_SIZE} to {TILE}, the side of the textures')
+
+
 def classification_scene(rng: np.random.Generator, bank: TextureBank,
                          label: int, size: int) -> Scene:
-    """One object of the category ``label`` among clutter."""
+    """One object of the category ``label`` among clutter.
+
+    Raises:
+        UserError: See :func:`check_size`.
+    """
+    check_size(size)
     radius = rng.uniform(*SINGLE_RADIUS) * size
     x, y = rng.uniform(radius, size - radius, 2)
     return _draw_scene(rng, bank, size, [(label, x, y, radius)])
@@ -63,7 +80,12 @@ def classification_scene(rng: np.random.Generator, bank: TextureBank,
 
 def detection_scene(rng: np.random.Generator, bank: TextureBank,
                     size: int) -> Scene:
-    """One to ``MAX_OBJECTS`` objects that do not cover each other."""
+    """One to ``MAX_OBJECTS`` objects that do not cover each other.
+
+    Raises:
+        UserError: See :func:`check_size`.
+    """
+    check_size(size)
     placed: list[tuple] = []
     for _ in range(rng.integers(1, MAX_OBJECTS + 1)):
         radius = rng.uniform(*MULTIPLE_RADIUS) * size

@@ -124,7 +124,7 @@ def test_what_is_not_there_is_not_asked(tmp_path, monkeypatch):
 def test_drawing_overwrites_nothing(home):
     with pytest.raises(SystemExit, match="'data/images' is there"):
         tool('draw', '--images', 1)
-    with pytest.raises(SystemExit, match='give at most 256'):
+    with pytest.raises(SystemExit, match='512 pixels .* give 16 to 256'):
         tool('draw', '--size', 512, '--out', 'more')
 
 

@@ -4,6 +4,7 @@ import cv2
 import numpy as np
 import pytest
 
+from qbheat_mm.errors import UserError
 from qbheat_mm.world import (
     CLASSES,
     TextureBank,
@@ -11,14 +12,14 @@ from qbheat_mm.world import (
     detection_scene,
 )
 from qbheat_mm.world.objects import draw_clutter, draw_parts
-from qbheat_mm.world.scenes import Thing
+from qbheat_mm.world.scenes import MIN_SIZE, Thing
 from qbheat_mm.world.statistics import (
     correlation,
     flat_share,
     luminance,
     spectral_slope,
 )
-from qbheat_mm.world.textures import load_photographs
+from qbheat_mm.world.textures import TILE, load_photographs
 
 SIZE = 128
 
@@ -144,3 +145,23 @@ def test_statistics_of_known_images():
     ramp = np.tile(np.arange(64.), (1, 64, 1))
     # along y all pixels are equal: 1; along x neighbours on a line
     assert correlation(ramp, (1, ))[0] > 0.98
+
+
+@pytest.mark.parametrize('size', [MIN_SIZE, TILE])
+def test_the_smallest_and_the_largest_are_drawn(bank, size):
+    for i in range(20):
+        for scene in (
+                detection_scene(np.random.default_rng([5, i]), bank, size),
+                classification_scene(np.random.default_rng([6, i]), bank,
+                                     i % len(CLASSES), size)):
+            assert scene.image.shape == (size, size, 3)
+            assert all(mask.any() for mask in scene.masks)
+
+
+@pytest.mark.parametrize('size', [MIN_SIZE - 1, TILE + 1])
+def test_others_are_refused(bank, size):
+    rng = np.random.default_rng(0)
+    with pytest.raises(UserError, match=f'{size} pixels .* give 16 to 256'):
+        detection_scene(rng, bank, size)
+    with pytest.raises(UserError, match=f'{size} pixels'):
+        classification_scene(rng, bank, 0, size)

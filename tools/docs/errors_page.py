@@ -45,6 +45,7 @@ ROOMS = {
     'analysis': 'Analysis',
     'export': 'Export',
     'study': 'Study',
+    'world': 'Drawn images',
     'demo': 'Demo',
     'utils': 'Files of images',
     '': 'Everywhere',

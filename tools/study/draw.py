@@ -17,7 +17,7 @@ from qbheat_mm.demo.data import (
 from qbheat_mm.errors import UserError
 from qbheat_mm.launching import count, report_user_errors
 from qbheat_mm.world import CLASSES, TextureBank
-from qbheat_mm.world.textures import TILE
+from qbheat_mm.world.scenes import check_size
 
 ROOT = Path(__file__).resolve().parents[2]
 RETINANET = 'configs/qbheat/coco/retinanet_mf-285m_own-data.py'
@@ -45,7 +45,7 @@ def parse_args() -> argparse.Namespace:
         formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument('--out', type=Path, default=Path('data'))
     parser.add_argument('--size', type=count, default=192,
-                        help=f'pixels of a side, at most {TILE}')
+                        help='pixels of a side')
     parser.add_argument('--images', type=count, default=200000,
                         help='without labels')
     parser.add_argument('--labelled', type=count, default=20000,
@@ -60,9 +60,7 @@ def parse_args() -> argparse.Namespace:
 def main() -> None:
     """Draw."""
     args = parse_args()
-    if args.size > TILE:
-        raise UserError(f'--size {args.size}: give at most {TILE}, the side '
-                        'of the textures')
+    check_size(args.size)
     images, own, boxes = (args.out / name for name in ('images', 'own',
                                                        'boxes'))
     for path in (images, own, boxes, CONFIG):
