@@ -104,3 +104,21 @@ def test_the_entries_follow_the_readme(matrix):
     for name in ('newest', 'lite'):
         for step in matrix.ENTRIES[name].steps[:-1]:
             assert step.format(pip='pip install', python='python') in readme
+
+
+def test_a_shim_that_runs_nothing_is_no_interpreter(matrix, monkeypatch,
+                                                    tmp_path):
+    def put(path, status):
+        path.parent.mkdir(parents=True)
+        path.write_text(f'#!/bin/sh\nexit {status}\n')
+        path.chmod(0o755)
+        return str(path)
+
+    shim = put(tmp_path / 'bin/python3.77', 127)
+    monkeypatch.setenv('PATH', str(tmp_path / 'bin'), prepend=':')
+    monkeypatch.setattr(matrix.Path, 'home', lambda: tmp_path)
+    assert matrix.find_python('3.77') == '3.77'
+    kept = put(tmp_path / '.pyenv/versions/3.77.1/bin/python', 0)
+    assert matrix.find_python('3.77') == kept
+    Path(shim).write_text('#!/bin/sh\n')
+    assert matrix.find_python('3.77') == shim

@@ -120,11 +120,18 @@ class Environment:
 
 
 def find_python(version: str) -> str:
-    """An interpreter of version ``X.Y``, or the version for uv to find."""
+    """An interpreter of version ``X.Y``, or the version for uv to find.
+
+    One on the PATH may be a shim of pyenv that stands for none.
+    """
     on_path = shutil.which(f'python{version}')
     pyenv = sorted((Path.home() / '.pyenv' / 'versions').glob(
         f'{version}.*/bin/python'))
-    return on_path or (str(pyenv[-1]) if pyenv else version)
+    for python in filter(None, (on_path, *map(str, reversed(pyenv)))):
+        if not subprocess.run([python, '-c', ''],
+                              capture_output=True).returncode:
+            return python
+    return version
 
 
 def parts() -> list:
