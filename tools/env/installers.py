@@ -80,7 +80,7 @@ def build_environment(python: Path) -> dict:
             had.
     """
     env = dict(os.environ)
-    _prepend(env, 'PATH', python.parent)
+    prepend(env, 'PATH', python.parent)
     try:
         found = subprocess.run([str(python), '-c', FIND_TOOLS], text=True,
                                capture_output=True)
@@ -92,12 +92,13 @@ def build_environment(python: Path) -> dict:
     if found.returncode == 0 and answers(['ninja'], env=env):
         return env
     folder = _tools_folder(python, tag)
-    _prepend(env, 'PATH', folder / 'bin')
-    _prepend(env, 'PYTHONPATH', folder)
+    prepend(env, 'PATH', folder / 'bin')
+    prepend(env, 'PYTHONPATH', folder)
     return env
 
 
-def _prepend(env: dict, name: str, folder: Path) -> None:
+def prepend(env: dict, name: str, folder: Path) -> None:
+    """Put a folder before those of a variable of an environment."""
     env[name] = os.pathsep.join(filter(None, (str(folder), env.get(name))))
 
 

@@ -17,7 +17,7 @@ import time
 import zipfile
 from pathlib import Path
 
-from installers import build_environment
+from installers import build_environment, prepend
 from mmcv_facts import check_compiler, key, query, toolkit, why_not_cuda
 from mmcv_source import (
     MMCV,
@@ -93,6 +93,7 @@ def build(python: Path, name: str, version: str, folder: Path,
                                  dir=folder.parent))
     env = dict(env, TMPDIR=str(work))
     try:
+        keep_locals(env, work)
         if watch(download_command(python, name, version, work / 'source'),
                  log, env) != 0:
             fail(log, f'the source of {name} {version} cannot be fetched')
@@ -152,6 +153,14 @@ def compiler_environment(env: dict, facts: dict, with_cuda: bool) -> dict:
     jobs = max(1, min(os.cpu_count() or 1, int(memory // 2)))
     env.setdefault('MAX_JOBS', str(jobs))  # a compiler takes up to 2 GB
     return env
+
+
+def keep_locals(env: dict, work: Path) -> None:
+    """Let the Pythons of a build begin with ``locals_of_exec.py``."""
+    site = work / 'site'
+    site.mkdir()
+    shutil.copy(HERE / 'locals_of_exec.py', site / 'sitecustomize.py')
+    prepend(env, 'PYTHONPATH', site)
 
 
 def parse_headers_once(env: dict, work: Path) -> dict:
