@@ -178,7 +178,7 @@ def _say(study: Study, cell: Cell) -> str:
     if not c.testable:
         signs = _signs(c.differences)
         return f'{change} ({seeds} seeds, {signs})'
-    verdict = '' if cell.p < LEVEL else ', which is not more than luck'
+    verdict = '' if cell.p < LEVEL else ', which may be luck'
     return f'{change} ({seeds} seeds, p = {cell.p:.3f}){verdict}'
 
 
