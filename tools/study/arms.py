@@ -127,9 +127,9 @@ ARMS = (
         (FROM_SCRATCH, 'train_dataloader.dataset.split=train',
          'train_cfg.max_epochs=12', 'train_cfg.val_interval=12'),
         probes=(), seeds=OTHERS, metrics=ACCURACY),
-    Arm('detector', 'RetinaNet, all of it trained', RETINANET,
-        (FROM_SCRATCH, 'model.backbone.frozen_stages=-1'), probes=(),
-        seeds=OTHERS, metrics=DETECTION),
+    Arm('detector', 'trained with the detector, from random weights', None,
+        encoder=('model.backbone.frozen_stages=-1', ),
+        probes=('RetinaNet', ), seeds=OTHERS),
     # Which rates?
     qbheat('full-rate', 'one rate for all, 2e-3', *_rates(2e-3, 1.),
            probes=JUDGES, seeds=OTHERS),
@@ -217,6 +217,10 @@ QUESTIONS = (
     Question('headroom', 'How far is it to supervised training?',
              'supervised', ('fine-tuned', 'all-labels'),
              (('encoder', 'top-1'), )),
+    Question('boxes', 'How far is it to a detector that is not frozen?',
+             'detector', ('qbheat', 'supervised', 'calibrated'),
+             (('RetinaNet', 'AP'), ),
+             (('RetinaNet', 'AP'), ('RetinaNet', 'AP50'))),
     Question('fine-tuning', 'Does fine-tuning gain from pre-training?',
              'scratch', ('fine-tuned', ), (('encoder', 'top-1'), ),
              paper='fine-tuned on ImageNet it reaches 75.8 for 75.7 of '
