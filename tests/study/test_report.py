@@ -8,7 +8,7 @@ import pytest
 
 from qbheat_mm.errors import UserError
 from qbheat_mm.study import Arm, Probe, Results, Study
-from qbheat_mm.study.arms import Run
+from qbheat_mm.study.arms import ENCODER, Run
 from qbheat_mm.study.files import load_study
 from qbheat_mm.study.report import (
     Question,
@@ -170,8 +170,7 @@ def test_files_that_declare_no_study(tmp_path, text, named):
 def test_the_shipped_study_is_whole():
     study, questions = load_study(SHIPPED)
     asked = {name for q in questions for name in (q.baseline, *q.arms)}
-    # each arm answers something, but for the bound of the detectors
-    assert set(study.arm_names) - asked == {'detector'}
+    assert set(study.arm_names) == asked
     for question in questions:
         for stage, metric in question.columns:
             if stage != 'encoder':
@@ -208,3 +207,14 @@ def test_the_papers_figures_are_the_papers():
             } == {name: found for name, text in texts.items()
                   if (found := tuple(map(float, re.findall(
                       r'\d+\.\d+', text))))}
+
+
+def test_what_is_measured_is_shown():
+    """A run that no question tells of would be hours for nothing."""
+    study, questions = load_study(SHIPPED)
+    shown = {(arm, stage) for q in questions
+             for arm in (q.baseline, *q.arms) for stage, _ in q.columns}
+    measured = {(arm.name, stage) for arm in study.arms
+                for stage in study.stages(arm)
+                if stage != ENCODER or arm.metrics}
+    assert not measured - shown
