@@ -14,14 +14,28 @@ def default_devices() -> list[str]:
     return [f'cuda:{i}' for i in range(torch.cuda.device_count())] or ['cpu']
 
 
+def kind_of(device: str) -> str:
+    """The name of a GPU, as the driver gives it, or 'cpu'.
+
+    Raises:
+        UserError: It is neither; nothing else can be kept to a run.
+    """
+    kind = torch.device(device).type
+    if kind == 'cpu':
+        return kind
+    if kind == 'cuda':
+        return torch.cuda.get_device_name(device)
+    raise UserError(f"--device '{device}': a study runs on GPUs of CUDA or on "
+                    "the CPU, give 'cuda', 'cuda:1' or 'cpu'")
+
+
 def machine(devices: Sequence[str]) -> str:
     """What rows are marked by: the kind of GPU, else 'cpu'.
 
     Raises:
-        UserError: The devices are of several kinds.
+        UserError: The devices are of several kinds, or of other kinds.
     """
-    kinds = {device: 'cpu' if device == 'cpu' else
-             torch.cuda.get_device_name(device) for device in devices}
+    kinds = {device: kind_of(device) for device in devices}
     if len(set(kinds.values())) > 1:
         named = ', '.join(f"'{name}' ({kind})" for name, kind in kinds.items())
         raise UserError(f'--device {named}: rows of a study are of one kind '
@@ -38,9 +52,10 @@ def visible(devices: Sequence[str]) -> list[str]:
     names = listed.split(',') if listed else None
 
     def value(device: str) -> str:
-        if device == 'cpu':
+        wanted = torch.device(device)
+        if wanted.type == 'cpu':
             return '-1'
-        index = torch.device(device).index or 0
+        index = wanted.index or 0
         return names[index] if names else str(index)
 
     return [value(device) for device in devices]

@@ -25,12 +25,18 @@ def gpus(monkeypatch):
 
 
 def test_rows_are_marked_by_the_kind(gpus):
-    assert machine(['cpu']) == 'cpu'
+    assert machine(['cpu']) == machine(['cpu:0']) == 'cpu'
     assert machine(['cuda']) == machine(['cuda:1', 'cuda:0']) == 'A'
     assert machine(['cuda:2']) == 'B'
     for several in (['cuda:0', 'cuda:2'], ['cpu', 'cuda:1']):
         with pytest.raises(UserError, match='one kind'):
             machine(several)
+
+
+@pytest.mark.parametrize('device', ['mps', 'xpu:1', 'meta'])
+def test_other_devices_are_refused(device):
+    with pytest.raises(UserError, match=f"'{device}'.*give 'cuda'"):
+        machine([device])
 
 
 def test_all_gpus_are_taken_or_the_cpu(gpus, monkeypatch):
@@ -42,6 +48,7 @@ def test_all_gpus_are_taken_or_the_cpu(gpus, monkeypatch):
 def test_devices_are_counted_among_those_that_are_seen(monkeypatch):
     monkeypatch.delenv('CUDA_VISIBLE_DEVICES', raising=False)
     assert visible(['cuda:1', 'cuda', 'cpu']) == ['1', '0', '-1']
+    assert visible(['cpu:0']) == ['-1']
     monkeypatch.setenv('CUDA_VISIBLE_DEVICES', '4,GPU-7')
     assert visible(['cuda:1', 'cuda', 'cpu']) == ['GPU-7', '4', '-1']
 
@@ -78,3 +85,13 @@ def test_a_report_of_no_rows_is_not_written(tmp_path):
     assert not (tmp_path / 'docs').exists()
     report(*common, '--machine', 'some GPU')
     assert 'some GPU' in (tmp_path / 'docs/evidence.md').read_text()
+
+
+def test_a_report_is_of_the_first_of_mixed_gpus(gpus, tmp_path):
+    """It has no --device to choose by; --machine names others."""
+    rows = tmp_path / 'rows.jsonl'
+    rows.write_text(json.dumps(dict(
+        arm='qbheat', seed=0, stage='lin', metrics={'top-1': 1.}, seconds=1.,
+        machine='A')))
+    report('--results', rows, '--out', tmp_path / 'docs')
+    assert 'runs on: A.' in (tmp_path / 'docs/evidence.md').read_text()

@@ -126,7 +126,7 @@ def main() -> None:
     args = parse_args()
     study, questions = load_study(args.study)
     results = Results(args.results,
-                      args.machine or machine(default_devices()))
+                      args.machine or machine(default_devices()[:1]))
     check(results)
     write_markdown(study, results, questions, args.out)
     if args.html:
