@@ -133,7 +133,7 @@ def make() -> None:
                        f'above, or remove {VENV} and make it again'
                        ) from error
     write_stamp(VENV, settings, fingerprint(ROOT, VENV, settings))
-    say(f'{VENV} is ready')
+    say(f'{VENV} is ready: source .venv/bin/activate')
 
 
 def main() -> int:
