@@ -2,6 +2,7 @@
 """What a study consists of: encoders to be made, probes to judge them."""
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from graphlib import CycleError, TopologicalSorter
 from typing import NamedTuple
 
 from ..errors import UserError
@@ -43,14 +44,14 @@ class Arm:
         name: As in the results.
         title: As in tables.
         config: Of the training that makes the encoder, below ``configs/``;
-            None: random weights.
+            None: there is none, probes begin with the encoder of ``start``.
         options: ``KEY=VALUE`` settings of that training.
         encoder: ``KEY=VALUE`` settings of the encoder, as of its size, which
             its probes need too.
         probes: Names of the probes; None: all of the study.
         seeds: Numbers of seeds, from 0.
         start: The arm whose encoder (of the same seed) this one begins
-            with; '': from scratch.
+            with; '': from random weights.
         time_of: Two arms (X, Y): train as many epochs as take the time of
             arm Y at the pace of arm X, both measured on seed 0; None: as
             many as the configuration says.
@@ -88,7 +89,9 @@ class Study:
         about: What the figures are of, in sentences for a report.
 
     Raises:
-        UserError: Two of one name, or a name that nothing has.
+        UserError: Two of one name, a name that nothing has, an arm that
+            others begin with and that trains no encoder, or arms that wait
+            for each other.
     """
     arms: Sequence[Arm]
     probes: Sequence[Probe]
@@ -101,21 +104,32 @@ class Study:
             if twice:
                 raise UserError(f'two {kind}s are named {sorted(twice)[0]!r}')
         arms, probes = self.arm_names, {p.name for p in self.probes}
+        refers = {arm.name: [arm.start] * bool(arm.start) +
+                  list(arm.time_of or ()) for arm in self.arms}
         for arm in self.arms:
-            named = [arm.start] * bool(arm.start) + list(arm.time_of or ())
-            for name in named:
+            for name in refers[arm.name]:
                 if name not in arms:
                     raise UserError(f'arm {arm.name!r} refers to the arm '
                                     f'{name!r}, which the study lacks')
+                if not self.arm(name).config:
+                    raise UserError(f'arm {arm.name!r} refers to the arm '
+                                    f'{name!r}, which trains no encoder: '
+                                    'name one that has a config')
             for name in arm.probes or ():
                 if name not in probes:
                     raise UserError(f'arm {arm.name!r} asks for the probe '
                                     f'{name!r}, which the study lacks')
             tools = [name for name in self.stages(arm)
                      if name != ENCODER and self.probe(name).tool]
-            if tools and not arm.config:
+            if tools and not arm.config and not arm.start:
                 raise UserError(f'arm {arm.name!r} has random weights and no '
                                 f'checkpoint, which {tools[0]!r} needs')
+        try:
+            TopologicalSorter(refers).prepare()
+        except CycleError as error:
+            names = ', '.join(map(repr, error.args[1][1:]))
+            raise UserError(f'the arms {names} wait for each other: give one '
+                            'another start or time_of') from error
 
     @property
     def arm_names(self) -> list[str]:
@@ -143,15 +157,20 @@ class Study:
                 for stage in self.stages(arm):
                     yield Run(arm.name, seed, stage)
 
-    def needs(self, run: Run) -> list[Run]:
-        """The runs whose encoder a run begins with.
-
-        An arm that is as long as another was needs both that tell the time.
-        """
+    def start(self, run: Run) -> Run | None:
+        """The encoder whose weights a run begins with; None: random ones."""
         arm = self.arm(run.arm)
-        if run.stage != ENCODER:
-            return [run._replace(stage=ENCODER)] if arm.config else []
-        needed = [Run(name, 0, ENCODER) for name in arm.time_of or ()]
-        if arm.start:
-            needed.append(Run(arm.start, run.seed, ENCODER))
-        return needed
+        if run.stage != ENCODER and arm.config:
+            return run._replace(stage=ENCODER)
+        return Run(arm.start, run.seed, ENCODER) if arm.start else None
+
+    def needs(self, run: Run) -> list[Run]:
+        """The runs that must have ended before a run.
+
+        That is the one whose encoder it begins with; of an arm that is as
+        long as another was both that tell the time, too.
+        """
+        timing = self.arm(run.arm).time_of if run.stage == ENCODER else None
+        start = self.start(run)
+        return [*(Run(name, 0, ENCODER) for name in timing or ()),
+                *([start] if start else [])]

@@ -108,20 +108,22 @@ def command(study: Study, results: Results, place: Place,
     if run.stage != ENCODER and study.probe(run.stage).tool:
         return _measuring(study, place, run)
     options = [f'randomness.seed={run.seed}', *arm.encoder]
+    start = study.start(run)
     if run.stage == ENCODER:
         config = arm.config
         options += arm.options
         if arm.time_of:
             count = epochs(study, results, place, run.arm)
             options.append(f'train_cfg.max_epochs={count}')
-        if arm.start:
-            options.append(_weights(place, Run(arm.start, run.seed, ENCODER)))
     else:
         probe = study.probe(run.stage)
         config = probe.config
         options += probe.options
-        options.append(_weights(place, run._replace(stage=ENCODER))
-                       if arm.config else 'model.backbone.init_cfg=None')
+        if not start:
+            options.append('model.backbone.init_cfg=None')
+    if start:
+        options.append('model.backbone.init_cfg.checkpoint='
+                       f'{_encoder(place, start)}')
     return [
         sys.executable, str(place.root / 'tools' / 'train.py'),
         str(place.root / 'configs' / config), '--work-dir',
@@ -149,14 +151,10 @@ def _measuring(study: Study, place: Place, run: Run) -> list[str]:
                *_fitting(config, of_data)]
     return [
         sys.executable, str(place.root / 'tools' / probe.tool), str(config),
-        str(_encoder(place, run._replace(stage=ENCODER))),
+        str(_encoder(place, study.start(run))),
         '--out', str(place.folder(run)),
         *(['--cfg-options', *options] if options else ())
     ]
-
-
-def _weights(place: Place, encoder: Run) -> str:
-    return f'model.backbone.init_cfg.checkpoint={_encoder(place, encoder)}'
 
 
 def _encoder(place: Place, encoder: Run) -> Path:

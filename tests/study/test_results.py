@@ -10,6 +10,7 @@ from qbheat_mm.study.arms import ENCODER, Run
 from qbheat_mm.study.running import (
     STEADY,
     Place,
+    command,
     epochs,
     estimate,
     pending,
@@ -96,15 +97,43 @@ def test_what_has_a_row_is_not_run_again(tmp_path):
     left = pending(STUDY, results, place, lambda run: run.seed == 0 and
                    run.arm == 'base')
     assert left == [Run('base', 0, ENCODER), Run('base', 0, 'lin')]
-    folder = place.folder(Run('base', 0, ENCODER))
-    folder.mkdir(parents=True)
-    (folder / 'epoch_1.pth').touch()
-    (folder / 'last_checkpoint').write_text(str(folder / 'epoch_1.pth'))
+    leave_checkpoint(place, Run('base', 0, ENCODER))
     assert pending(STUDY, results, place, lambda run: run.seed == 0 and
                    run.arm == 'base') == [Run('base', 0, 'lin')]
     # rows tell the time that another arm may take
     assert pending(STUDY, results, place, lambda run: run.arm == 'timed') == [
         Run('timed', 0, ENCODER), Run('timed', 0, 'lin')]
+
+
+def test_probes_may_begin_with_the_encoder_of_another_arm(tmp_path):
+    """A detector that trains all of it leaves no encoder to be probed."""
+    study = Study(
+        (*STUDY.arms, Arm('whole', 'whole', None, start='base', seeds=2,
+                          encoder=('model.backbone.frozen_stages=-1', ))),
+        STUDY.probes)
+    run = Run('whole', 1, 'lin')
+    results = Results(tmp_path / 'rows.jsonl', 'cpu')
+    place = Place(tmp_path, tmp_path)
+    assert Run('whole', 1, ENCODER) not in set(study.runs())
+    assert pending(study, results, place, lambda r: r == run) == [
+        Run('base', 1, ENCODER), run]
+    with pytest.raises(UserError, match='no checkpoint of base/1/encoder'):
+        command(study, results, place, run)
+    file = leave_checkpoint(place, Run('base', 1, ENCODER))
+    words = command(study, results, place, run)
+    assert words[-2:] == ['model.backbone.frozen_stages=-1',
+                          f'model.backbone.init_cfg.checkpoint={file}']
+    assert command(study, results, place, Run('random', 1, 'lin'))[-1] == (
+        'model.backbone.init_cfg=None')
+
+
+def leave_checkpoint(place, run):
+    folder = place.folder(run)
+    folder.mkdir(parents=True)
+    file = folder / 'epoch_1.pth'
+    file.touch()
+    (folder / 'last_checkpoint').write_text(str(file))
+    return file
 
 
 def test_equal_time_is_counted_in_epochs(tmp_path):
@@ -147,6 +176,10 @@ def test_estimate_from_measured_times(tmp_path):
     ((Arm('a', '', None), Arm('a', '', None)), "two arms are named 'a'"),
     ((Arm('a', '', 'x.py', start='b'), ), "the arm 'b'"),
     ((Arm('a', '', None, probes=('knn', )), ), "the probe 'knn'"),
+    ((Arm('a', '', None, probes=()), Arm('b', '', 'x.py', start='a')),
+     "'b' refers to the arm 'a', which trains no encoder"),
+    ((Arm('a', '', 'x.py', start='b'), Arm('b', '', 'x.py', start='a')),
+     'wait for each other'),
 ])
 def test_a_study_that_cannot_be(arms, named):
     with pytest.raises(UserError, match=named):
