@@ -13,7 +13,18 @@ from .explain import TRACEBACK, explain
 
 
 class KeyValueAction(DictAction):
-    """mmengine's ``KEY=VALUE`` arguments with a message for the rest."""
+    """mmengine's ``KEY=VALUE`` arguments with a message for the rest.
+
+    Blanks of a single value stay, as those of a path; in quotes it may hold
+    commas, too: ``data_root="'my, images'"``.
+    """
+
+    @staticmethod
+    def _parse_iterable(val: str):
+        text = val.strip('\'"')
+        if text.startswith(('(', '[')) or (',' in text and text == val):
+            return DictAction._parse_iterable(val)
+        return DictAction._parse_int_float_bool(text.strip())
 
     def __call__(self, parser, namespace, values, option_string=None):
         for value in values:
@@ -25,6 +36,11 @@ class KeyValueAction(DictAction):
             super().__call__(parser, namespace, values, option_string)
         except AssertionError as error:
             raise ArgumentError(self, str(error)) from error
+
+
+def quoted(text: str) -> str:
+    """A text that :class:`KeyValueAction` takes for one value."""
+    return f"'{text}'" if ',' in text else text
 
 
 def count(text: str) -> int:

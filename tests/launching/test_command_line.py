@@ -5,6 +5,23 @@ from argparse import ArgumentParser
 import pytest
 
 from qbheat_mm.launching import count, device, folder
+from qbheat_mm.launching.command_line import add_cfg_options, quoted
+
+
+@pytest.mark.parametrize('text, value', [
+    ('my images/x y.pth', 'my images/x y.pth'),
+    ("'a, b'", 'a, b'), (quoted('/a,b/c d.pth'), '/a,b/c d.pth'),
+    # as mmengine reads them
+    ('1,2', [1, 2]), ('a, b', ['a', 'b']), ('[(1, 2), [a, b]]',
+                                            [(1, 2), ['a', 'b']]),
+    ('"[8, 16]"', [8, 16]), ('3', 3), ('1e-4', 1e-4), ('True', True),
+    ('None', None), ('"7"', 7), ('', ''),
+])
+def test_values_of_settings(text, value):
+    parser = ArgumentParser()
+    add_cfg_options(parser)
+    assert parser.parse_args(
+        ['--cfg-options', f'key={text}']).cfg_options == {'key': value}
 
 
 def test_counts_are_positive_integers(capsys):
