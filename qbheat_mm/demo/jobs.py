@@ -12,6 +12,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from ..errors import UserError
+
 #: Seconds between two lines of progress of one job.
 PROGRESS_EVERY = 10
 #: Lines that are shown of a command that failed.
@@ -34,7 +36,10 @@ _METRICS = re.compile(r'Epoch\((?:val|test)\).*?\]\s+([a-z]+/\S+: .*?)'
 
 
 class JobFailed(RuntimeError):
-    """A command ended with an error; the message holds its last lines."""
+    """A command ended with an error; the message holds its last lines.
+
+    Or it could not be told, or what it left could not be read.
+    """
 
 
 @dataclass(frozen=True)
@@ -59,6 +64,11 @@ def describe(line: str) -> str | None:
     return None
 
 
+def describe_error(error: Exception) -> str:
+    """Its message; of what is no error of the user its kind, too."""
+    return str(error) if isinstance(error, UserError) else repr(error)
+
+
 class JobRunner:
     """Runs jobs, two at a time by default, and tells how they get on.
 
@@ -72,14 +82,18 @@ class JobRunner:
         until (float, optional): Reading of ``time.monotonic`` after which
             no job starts. Defaults to None.
         finished (Callable, optional): Called with each job that has ended
-            well. Defaults to None.
+            well; what it raises is the job's failure. Defaults to None.
         failures (int): The failure that stops all others. What needs a job
             that failed is never started. Defaults to 1, the first.
         devices (Sequence[str]): Values of ``CUDA_VISIBLE_DEVICES``; each job
             gets one of them, that with the fewest jobs. Defaults to (), all
             jobs see what this process sees.
+        holds (Sequence[int]): File descriptors that stay open as long as
+            any of the jobs lives, as that of a lock. Defaults to ().
 
     Attributes:
+        threads (str): How many each job has: OMP_NUM_THREADS, or its share
+            of the cores.
         seconds (dict[str, float]): How long each job took.
         commands (dict[str, str]): What each job ran.
     """
@@ -91,7 +105,8 @@ class JobRunner:
                  until: float | None = None,
                  finished: Callable[[Job], None] | None = None,
                  failures: int = 1,
-                 devices: Sequence[str] = ()) -> None:
+                 devices: Sequence[str] = (),
+                 holds: Sequence[int] = ()) -> None:
         self.log_dir = log_dir
         self.slots = slots
         self.say = say or (lambda line: print(line, flush=True))
@@ -99,6 +114,9 @@ class JobRunner:
         self.finished = finished
         self.failures = failures
         self.devices = devices
+        self.holds = holds
+        self.threads = os.environ.get('OMP_NUM_THREADS') or str(max(
+            (os.cpu_count() or 1) // slots, 1))
         self.start = time.monotonic()
         self.seconds: dict[str, float] = {}
         self.commands: dict[str, str] = {}
@@ -143,13 +161,16 @@ class JobRunner:
         return self.until is not None and time.monotonic() > self.until
 
     def _start(self, job: Job) -> None:
-        command = job.command() if callable(job.command) else job.command
+        try:
+            command = job.command() if callable(job.command) else job.command
+        except Exception as error:
+            self._fail(job, f'could not start: {describe_error(error)}', error)
+            return
         self.commands[job.name] = shlex.join(command)
         self._tell(job, f'$ {self.commands[job.name]}')
-        threads = str(max((os.cpu_count() or 1) // self.slots, 1))
         environment = {
-            **KEEP_MEMORY, 'OMP_NUM_THREADS': threads,
-            **os.environ, 'PYTHONUNBUFFERED': '1'
+            **KEEP_MEMORY, **os.environ,
+            'OMP_NUM_THREADS': self.threads, 'PYTHONUNBUFFERED': '1'
         }
         if self.devices:
             taken = [self._device_of[name] for name in self._running]
@@ -161,7 +182,8 @@ class JobRunner:
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
-            errors='replace')
+            errors='replace',
+            pass_fds=self.holds)
         self._running[job.name] = process
         self._tails[job.name] = deque(maxlen=TAIL)
         self.seconds[job.name] = -time.monotonic()
@@ -198,20 +220,31 @@ class JobRunner:
         status = process.wait()
         self.seconds[job.name] += time.monotonic()
         if status:
-            error = JobFailed(
-                f'{job.name} failed (status {status}) with the command\n'
+            self._fail(
+                job, f'failed (status {status}) with the command\n'
                 f'{self.commands[job.name]}\nIts last lines, all of them '
                 f'are in {self.log_dir / job.name}.log:\n' +
                 ''.join(self._tails[job.name]))
-            self._failed.append(error)
-            if len(self._failed) == self.failures:
-                raise error
-            self._tell(job, f'failed with status {status}')
+            return False
+        try:
+            if self.finished:
+                self.finished(job)
+        except Exception as error:
+            self._fail(job, 'ended, but what it left cannot be used: '
+                       f'{describe_error(error)}', error)
             return False
         self._tell(job, f'done in {self.seconds[job.name]:.0f} s')
-        if self.finished:
-            self.finished(job)
         return True
+
+    def _fail(self, job: Job, why: str, cause: Exception | None = None
+              ) -> None:
+        """Count a failure; the last that is allowed ends all."""
+        error = JobFailed(f'{job.name} {why}')
+        error.__cause__ = cause
+        self._failed.append(error)
+        if len(self._failed) == self.failures:
+            raise error
+        self._tell(job, why.splitlines()[0])
 
     def _tell(self, job: Job, text: str) -> None:
         now = time.monotonic()

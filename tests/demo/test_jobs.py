@@ -1,4 +1,5 @@
 """Commands side by side."""
+import os
 import sys
 import time
 
@@ -70,6 +71,38 @@ def test_others_go_on_until_too_many_have_failed(tmp_path, said):
     with pytest.raises(JobFailed, match='bad1 failed'):
         runner.run(bad + good)
     assert set(runner.seconds) == {'bad0', 'bad1'}
+
+
+@pytest.mark.parametrize('broken', ['command', 'finished'])
+def test_an_error_around_a_job_is_its_failure(tmp_path, said, broken):
+    """Or one bad run would end all others, whenever they are started."""
+    def fail(job=None):
+        if job is None or job.name == 'bad':
+            raise ValueError('no such figure')
+
+    bad = Job('bad', fail if broken == 'command' else python(''))
+    runner = JobRunner(tmp_path, say=said.append, failures=2, slots=1,
+                       finished=fail if broken == 'finished' else None)
+    with pytest.raises(JobFailed, match='^bad .*no such figure') as error:
+        runner.run([bad, Job('never', python(''), needs=['bad']),
+                    Job('good', python(''))])
+    assert isinstance(error.value.__cause__, ValueError)
+    assert 'good' in runner.seconds and 'never' not in runner.seconds
+    assert any('no such figure' in line for line in said)
+
+
+def test_a_job_holds_what_its_runner_holds(tmp_path, said):
+    """A lock is not free while a job lives that its runner left behind."""
+    read, write = os.pipe()
+    child = ('import os, subprocess, sys; subprocess.Popen([sys.executable, '
+             f'"-S", "-c", "import time; time.sleep(1)"], pass_fds=[{write}], '
+             'stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)')
+    JobRunner(tmp_path, say=said.append, holds=[write]).run(
+        [Job('parent', python(child))])
+    os.close(write)
+    start = time.monotonic()
+    assert os.read(read, 1) == b''  # at the end of the last that holds it
+    assert time.monotonic() - start > 0.2
 
 
 def test_commands_and_progress_are_told(runner, said):
