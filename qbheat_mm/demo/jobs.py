@@ -1,14 +1,17 @@
 # Copyright (c) QB-Heat MM authors. All rights reserved.
 """Commands that wait for each other, run side by side with live progress."""
+import contextlib
 import os
 import queue
 import re
 import shlex
+import signal
 import subprocess
+import sys
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -62,6 +65,31 @@ def describe(line: str) -> str | None:
         return f'epoch {epoch}, step {step} of {steps}, loss {loss}, ' \
                f'{eta} to go'
     return None
+
+
+@contextlib.contextmanager
+def ended_in_order() -> Iterator[None]:
+    """Let SIGTERM, and a terminal that closes, end what runs here, too."""
+    if threading.current_thread() is not threading.main_thread():
+        yield  # others get no signals
+        return
+
+    def end(number, frame):
+        for one in before:
+            signal.signal(one, signal.SIG_IGN)
+        sys.exit(128 + number)
+
+    # nohup lets SIGHUP be ignored: so it stays
+    before = {number: signal.getsignal(number)
+              for number in (signal.SIGTERM, signal.SIGHUP)
+              if signal.getsignal(number) != signal.SIG_IGN}
+    for number in before:
+        signal.signal(number, end)
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 def describe_error(error: Exception) -> str:
@@ -138,24 +166,28 @@ class JobRunner:
             JobFailed: One failed. The others have ended, or been stopped if
                 ``failures`` have failed.
         """
-        waiting, done = list(jobs), set()
-        try:
-            while True:
-                for job in [j for j in waiting if done.issuperset(j.needs)]:
-                    if len(self._running) < self.slots and not self._is_late():
-                        waiting.remove(job)
-                        self._start(job)
-                if not self._running:
-                    break
-                job, line = self._lines.get()
-                if line is not None:
-                    self._follow(job, line)
-                elif self._finish(job):
-                    done.add(job.name)
-        finally:
-            self._stop_all()
+        with ended_in_order():
+            try:
+                self._run(list(jobs))
+            finally:
+                self._stop_all()
         if self._failed:
             raise self._failed[0]
+
+    def _run(self, waiting: list[Job]) -> None:
+        done: set[str] = set()
+        while True:
+            for job in [j for j in waiting if done.issuperset(j.needs)]:
+                if len(self._running) < self.slots and not self._is_late():
+                    waiting.remove(job)
+                    self._start(job)
+            if not self._running:
+                break
+            job, line = self._lines.get()
+            if line is not None:
+                self._follow(job, line)
+            elif self._finish(job):
+                done.add(job.name)
 
     def _is_late(self) -> bool:
         return self.until is not None and time.monotonic() > self.until

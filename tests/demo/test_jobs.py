@@ -1,5 +1,7 @@
 """Commands side by side."""
 import os
+import signal
+import subprocess
 import sys
 import time
 
@@ -103,6 +105,28 @@ def test_a_job_holds_what_its_runner_holds(tmp_path, said):
     start = time.monotonic()
     assert os.read(read, 1) == b''  # at the end of the last that holds it
     assert time.monotonic() - start > 0.2
+
+
+@pytest.mark.parametrize('number', [signal.SIGTERM, signal.SIGHUP,
+                                    signal.SIGINT])
+def test_a_runner_that_is_told_to_end_ends_its_jobs(tmp_path, number):
+    pid = tmp_path / 'pid'
+    child = python(f'import os, time; open({str(pid)!r}, "w").write('
+                   'f"{os.getpid()} "); time.sleep(60)')
+    code = ('from pathlib import Path;'
+            'from qbheat_mm.demo.jobs import Job, JobRunner;'
+            f'JobRunner(Path({str(tmp_path)!r})).run('
+            f'[Job("child", {child!r})])')
+    runner = subprocess.Popen([sys.executable, '-c', code],
+                              stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    while not (pid.exists() and pid.read_text()):
+        assert runner.poll() is None, runner.communicate()
+        time.sleep(0.1)
+    runner.send_signal(number)
+    runner.communicate(timeout=30)
+    assert runner.returncode not in (0, None)
+    with pytest.raises(ProcessLookupError):
+        os.kill(int(pid.read_text()), 0)
 
 
 def test_commands_and_progress_are_told(runner, said):

@@ -226,6 +226,8 @@ def main() -> int:
     except JobFailed as error:
         print(f'error: {error}', file=sys.stderr)
         return 1
+    except KeyboardInterrupt:
+        return 130
 
     draw_pictures(args.out, encoders_of(args))
     table = write_results(args)
