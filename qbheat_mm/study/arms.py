@@ -164,13 +164,12 @@ class Study:
             return run._replace(stage=ENCODER)
         return Run(arm.start, run.seed, ENCODER) if arm.start else None
 
-    def needs(self, run: Run) -> list[Run]:
-        """The runs that must have ended before a run.
+    def timing(self, run: Run) -> list[Run]:
+        """The runs whose measured times tell how long a run is."""
+        arms = self.arm(run.arm).time_of if run.stage == ENCODER else None
+        return [Run(name, 0, ENCODER) for name in arms or ()]
 
-        That is the one whose encoder it begins with; of an arm that is as
-        long as another was both that tell the time, too.
-        """
-        timing = self.arm(run.arm).time_of if run.stage == ENCODER else None
+    def needs(self, run: Run) -> list[Run]:
+        """The runs that must have ended before a run."""
         start = self.start(run)
-        return [*(Run(name, 0, ENCODER) for name in timing or ()),
-                *([start] if start else [])]
+        return [*self.timing(run), *([start] if start else [])]

@@ -61,7 +61,8 @@ def visible(devices: Sequence[str]) -> list[str]:
     return [value(device) for device in devices]
 
 
-def environment() -> str:
-    """Cores, processor and versions, in words."""
-    return (f'{os.cpu_count()} cores {platform.machine()}, torch '
-            f'{torch.__version__}, Python {platform.python_version()}')
+def environment(threads: str) -> str:
+    """Cores, processor, threads of a run and versions, in words."""
+    return (f'{os.cpu_count()} cores {platform.machine()}, threads '
+            f'{threads}, torch {torch.__version__}, Python '
+            f'{platform.python_version()}')

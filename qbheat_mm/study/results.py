@@ -49,9 +49,8 @@ class Results:
                 continue
             try:
                 row = json.loads(line)
-                Run(row['arm'], row['seed'], row['stage'])
-                row['metrics'], row['seconds'], row['machine']
-            except (ValueError, KeyError, TypeError) as error:
+                _check(row)
+            except (ValueError, LookupError, TypeError) as error:
                 if number == len(lines):
                     continue  # cut, by a kill
                 raise UserError(
@@ -65,6 +64,7 @@ class Results:
     def add(self, run: Run, row: dict) -> None:
         """Write a row so that it survives whatever happens afterwards."""
         row = dict(run._asdict(), machine=self.machine, **row)
+        self.path.parent.mkdir(parents=True, exist_ok=True)
         with open(self.path, 'a+b') as file:
             fcntl.flock(file, fcntl.LOCK_EX)
             file.seek(0)
@@ -102,6 +102,18 @@ class Results:
             if (run.arm, run.stage) == (arm, stage)
             and metric in row['metrics']
         }
+
+
+def _check(row: dict) -> None:
+    """Raise for what is not as :meth:`Results.add` writes it."""
+    for key, kind in (('arm', str), ('stage', str), ('machine', str),
+                      ('seed', int), ('seconds', (int, float)),
+                      ('metrics', dict)):
+        if not isinstance(row[key], kind):
+            raise TypeError(f'{key} is {row[key]!r}')
+    for name, value in row['metrics'].items():
+        if not isinstance(value, (int, float)):
+            raise TypeError(f'{name} is {value!r}')
 
 
 def _is_cut(line: bytes) -> bool:

@@ -9,16 +9,16 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from mmengine.config import Config
 
 from ..demo.jobs import Job, JobRunner
 from ..demo.results import read_log, read_metric
-from ..errors import UserError
+from ..launching.command_line import quoted
 from .arms import ENCODER, Run, Study
 from .machine import environment, visible
+from .place import Place, alone_in, checkpoint, encoder_file, mark_ended
 from .results import Results
 
 #: Among an encoder's figures, its time by :func:`steady_seconds`.
@@ -30,48 +30,24 @@ FAILURES = 3
 _DATA = ('train_dataloader.dataset.', 'val_dataloader.')
 
 
-@dataclass(frozen=True)
-class Place:
-    """Where a study runs.
-
-    Attributes:
-        root: The project's folder, with ``tools`` and ``configs``.
-        work_dir: Gets a folder ARM/SEED/STAGE for each run.
-        options: ``KEY=VALUE`` settings of all runs, for tests.
-    """
-    root: Path
-    work_dir: Path
-    options: Sequence[str] = ()
-
-    def folder(self, run: Run) -> Path:
-        """The work folder of a run."""
-        return self.work_dir / run.arm / str(run.seed) / run.stage
-
-    def checkpoint(self, run: Run) -> Path | None:
-        """The last checkpoint of a finished run; None if it is not there."""
-        pointer = self.folder(run) / 'last_checkpoint'
-        file = Path(pointer.read_text().strip()) if pointer.exists() else None
-        return file if file and file.exists() else None
-
-
 def pending(study: Study, results: Results, place: Place,
             wanted: Callable[[Run], bool] = lambda run: True) -> list[Run]:
     """The runs that are left, what they need before them.
 
-    A run that has a row is done, but for an encoder whose checkpoint is not
-    on this machine and that others begin with: it is made again.
+    A run that has a row is done, but for an encoder that others begin with
+    and whose checkpoint is not in the work folder, or was made by other
+    settings: it is made again. Of a run that tells a time the row is enough.
     """
     order: list[Run] = []
 
     def require(run: Run) -> None:
-        for needed in study.needs(run):
-            # of an arm that tells the time a row is enough
-            timing = needed.seed == 0 and needed.arm in (
-                study.arm(run.arm).time_of or ())
-            if needed in order or (timing and needed in results):
-                continue
-            if needed not in results or not place.checkpoint(needed):
-                require(needed)
+        for timing in study.timing(run):
+            if timing not in results:
+                require(timing)
+        start = study.start(run)
+        if start and not (start in results
+                          and checkpoint(study, place, start)):
+            require(start)
         if run not in order:
             order.append(run)
 
@@ -123,7 +99,7 @@ def command(study: Study, results: Results, place: Place,
             options.append('model.backbone.init_cfg=None')
     if start:
         options.append('model.backbone.init_cfg.checkpoint='
-                       f'{_encoder(place, start)}')
+                       + quoted(str(encoder_file(study, place, start))))
     return [
         sys.executable, str(place.root / 'tools' / 'train.py'),
         str(place.root / 'configs' / config), '--work-dir',
@@ -151,19 +127,10 @@ def _measuring(study: Study, place: Place, run: Run) -> list[str]:
                *_fitting(config, of_data)]
     return [
         sys.executable, str(place.root / 'tools' / probe.tool), str(config),
-        str(_encoder(place, study.start(run))),
+        str(encoder_file(study, place, study.start(run))),
         '--out', str(place.folder(run)),
         *(['--cfg-options', *options] if options else ())
     ]
-
-
-def _encoder(place: Place, encoder: Run) -> Path:
-    """The checkpoint of an encoder, which must be there."""
-    file = place.checkpoint(encoder)
-    if file is None:
-        raise UserError(f"'{place.folder(encoder)}' holds no checkpoint of "
-                        f'{encoder}: has its run ended?')
-    return file
 
 
 def epochs(study: Study, results: Results, place: Place, arm: str) -> int:
@@ -196,37 +163,37 @@ def run_study(study: Study, results: Results, place: Place,
     Raises:
         JobFailed: A command failed; what does not need it was run, unless
             ``FAILURES`` failed. The rows of all that ended stay.
+        UserError: Another study runs in the work folder.
     """
     by_name = {str(run): run for run in runs}
+    commits: dict[Run, str] = {}
+
+    def begin(run: Run) -> list[str]:
+        commits[run] = commit(place.root)
+        return command(study, results, place, run)
 
     def finished(job: Job) -> None:
         run = by_name[job.name]
         if run not in results:
-            results.add(run, row(study, place, run,
-                                 runner.seconds[job.name],
-                                 runner.commands[job.name]))
+            results.add(run, dict(
+                metrics=measured(study, place.folder(run), run),
+                seconds=round(runner.seconds[job.name], 1),
+                command=portable(runner.commands[job.name], place),
+                commit=commits[run],
+                date=datetime.date.today().isoformat(),
+                environment=environment(runner.threads)))
+        if run.stage == ENCODER:
+            mark_ended(study, place, run)
 
-    runner = JobRunner(place.work_dir / 'logs', jobs,
-                       until=time.monotonic() + 3600 * hours,
-                       finished=finished, failures=FAILURES,
-                       devices=visible(devices))
-    runner.run([
-        Job(str(run),
-            lambda run=run: command(study, results, place, run),
-            [str(n) for n in study.needs(run) if n in runs]) for run in runs
-    ])
-
-
-def row(study: Study, place: Place, run: Run, seconds: float,
-        command: str) -> dict:
-    """What the results file keeps of a run."""
-    return dict(
-        metrics=measured(study, place.folder(run), run),
-        seconds=round(seconds, 1),
-        command=portable(command, place),
-        commit=commit(place.root),
-        date=datetime.date.today().isoformat(),
-        environment=environment())
+    with alone_in(place.work_dir) as lock:
+        runner = JobRunner(place.work_dir / 'logs', jobs,
+                           until=time.monotonic() + 3600 * hours,
+                           finished=finished, failures=FAILURES,
+                           devices=visible(devices), holds=[lock])
+        runner.run([
+            Job(str(run), lambda run=run: begin(run),
+                [str(n) for n in study.needs(run) if n in runs])
+            for run in runs])
 
 
 def measured(study: Study, folder: Path, run: Run) -> dict[str, float]:

@@ -13,7 +13,8 @@ from mmengine.registry import init_default_scope
 from qbheat_mm.errors import UserError
 from qbheat_mm.study.arms import ENCODER
 from qbheat_mm.study.files import load_study
-from qbheat_mm.study.running import Place, portable
+from qbheat_mm.study.place import Place
+from qbheat_mm.study.running import portable
 from qbheat_mm.world import CLASSES
 
 ROOT = Path(__file__).parents[2]

@@ -7,9 +7,10 @@ import pytest
 from qbheat_mm.errors import UserError
 from qbheat_mm.study import Arm, Probe, Results, Study
 from qbheat_mm.study.arms import ENCODER, Run
+from qbheat_mm.study.files import load_study
+from qbheat_mm.study.place import Place, alone_in, checkpoint, mark_ended
 from qbheat_mm.study.running import (
     STEADY,
-    Place,
     command,
     epochs,
     estimate,
@@ -68,9 +69,21 @@ def test_a_line_that_is_no_row_is_told(tmp_path):
     results = Results(path, 'cpu')
     for seed in (0, 1):
         results.add(Run('base', seed, 'lin'), row())
-    path.write_text(path.read_text().replace('"stage"', '"stge"', 1))
-    with pytest.raises(UserError, match='line 1'):
-        Results(path, 'cpu')
+    good = path.read_text()
+    for old, new in (('"stage"', '"stge"'), ('"seed": 0', '"seed": "0"'),
+                     ('"metrics": {}', '"metrics": null'),
+                     ('"metrics": {}', '"metrics": {"top-1": null}'),
+                     ('"seconds": 10.0', '"seconds": "10"')):
+        assert old in good
+        path.write_text(good.replace(old, new, 1))
+        with pytest.raises(UserError, match='line 1'):
+            Results(path, 'cpu')
+
+
+def test_the_folder_of_the_rows_need_not_be_there(tmp_path):
+    path = tmp_path / 'new/deep/rows.jsonl'
+    Results(path, 'cpu').add(Run('base', 0, 'lin'), row())
+    assert list(Results(path, 'cpu').rows) == [Run('base', 0, 'lin')]
 
 
 def test_pending_runs_come_after_what_they_need(tmp_path):
@@ -97,7 +110,7 @@ def test_what_has_a_row_is_not_run_again(tmp_path):
     left = pending(STUDY, results, place, lambda run: run.seed == 0 and
                    run.arm == 'base')
     assert left == [Run('base', 0, ENCODER), Run('base', 0, 'lin')]
-    leave_checkpoint(place, Run('base', 0, ENCODER))
+    leave_checkpoint(STUDY, place, Run('base', 0, ENCODER))
     assert pending(STUDY, results, place, lambda run: run.seed == 0 and
                    run.arm == 'base') == [Run('base', 0, 'lin')]
     # rows tell the time that another arm may take
@@ -119,7 +132,7 @@ def test_probes_may_begin_with_the_encoder_of_another_arm(tmp_path):
         Run('base', 1, ENCODER), run]
     with pytest.raises(UserError, match='no checkpoint of base/1/encoder'):
         command(study, results, place, run)
-    file = leave_checkpoint(place, Run('base', 1, ENCODER))
+    file = leave_checkpoint(study, place, Run('base', 1, ENCODER))
     words = command(study, results, place, run)
     assert words[-2:] == ['model.backbone.frozen_stages=-1',
                           f'model.backbone.init_cfg.checkpoint={file}']
@@ -127,13 +140,69 @@ def test_probes_may_begin_with_the_encoder_of_another_arm(tmp_path):
         'model.backbone.init_cfg=None')
 
 
-def leave_checkpoint(place, run):
+def leave_checkpoint(study, place, run, ended=True):
     folder = place.folder(run)
-    folder.mkdir(parents=True)
+    folder.mkdir(parents=True, exist_ok=True)
     file = folder / 'epoch_1.pth'
     file.touch()
     (folder / 'last_checkpoint').write_text(str(file))
+    if ended:
+        mark_ended(study, place, run)
     return file
+
+
+def test_an_encoder_that_did_not_train_to_its_end_is_made_again(tmp_path):
+    """It has a checkpoint from the first that it writes."""
+    results = Results(tmp_path / 'rows.jsonl', 'cpu')
+    place, encoder = Place(tmp_path, tmp_path), Run('base', 0, ENCODER)
+    results.add(encoder, row())
+    leave_checkpoint(STUDY, place, encoder, ended=False)
+
+    def left():
+        return pending(STUDY, results, place,
+                       lambda run: run == Run('base', 0, 'lin'))
+
+    assert left() == [encoder, Run('base', 0, 'lin')]
+    leave_checkpoint(STUDY, place, encoder)
+    assert left() == [Run('base', 0, 'lin')]
+
+
+def test_an_encoder_of_other_settings_is_made_again(tmp_path):
+    """As one that was made of few images, to see that all runs."""
+    other = Place(tmp_path, tmp_path, ['train_cfg.max_epochs=1'])
+    place = Place(tmp_path, tmp_path)
+    first, second = Run('base', 0, ENCODER), Run('slow', 0, ENCODER)
+    leave_checkpoint(STUDY, other, first)
+    assert checkpoint(STUDY, other, first)
+    assert not checkpoint(STUDY, place, first)
+    # what it begins with counts, too
+    leave_checkpoint(STUDY, place, second)
+    assert checkpoint(STUDY, place, second)
+    changed = Study((Arm('base', 'base', 'base.py', ('a.b=1', )),
+                     *STUDY.arms[1:]), STUDY.probes)
+    assert not checkpoint(changed, place, second)
+
+
+def test_what_tells_the_time_may_also_give_the_weights(tmp_path):
+    study = Study((Arm('a', '', 'a.py', probes=(), seeds=1),
+                   Arm('b', '', 'b.py', probes=(), seeds=1),
+                   Arm('c', '', 'c.py', start='a', time_of=('a', 'b'),
+                       probes=(), seeds=1)), STUDY.probes)
+    results = Results(tmp_path / 'rows.jsonl', 'cpu')
+    for name in 'ab':
+        results.add(Run(name, 0, ENCODER), row())
+    # a row tells the time, the weights have to be there
+    assert pending(study, results, Place(tmp_path, tmp_path)) == [
+        Run('a', 0, ENCODER), Run('c', 0, ENCODER)]
+
+
+def test_a_folder_is_of_one_study_at_a_time(tmp_path):
+    with (alone_in(tmp_path / 'work'),
+          pytest.raises(UserError, match='in use by another study'),
+          alone_in(tmp_path / 'work')):
+        pass
+    with alone_in(tmp_path / 'work'):
+        pass
 
 
 def test_equal_time_is_counted_in_epochs(tmp_path):
@@ -184,3 +253,28 @@ def test_estimate_from_measured_times(tmp_path):
 def test_a_study_that_cannot_be(arms, named):
     with pytest.raises(UserError, match=named):
         Study(arms, STUDY.probes)
+
+
+@pytest.mark.parametrize('text, named', [
+    ('STUDY = (', r"study\.py', line 1: .*mend it"),
+    ('', 'sets no STUDY'),
+    ("Question('q', '', 'base', ('bse', ), (('lin', 'top-1'), ))",
+     "the arm 'bse'"),
+    ("Question('q', '', 'base', (), (('lin', 'top1'), ))",
+     r"\('lin', 'top1'\), which nothing measures"),
+    ("Question('q', '', 'base', (), (('encoder', 'top-1'), ))",
+     'which nothing measures'),
+    ("Question('q', '', 'base', (), (('lin', 'top-1'), ), (('lin', 'AP'), ))",
+     'which it does not show'),
+])
+def test_a_file_that_declares_no_study(tmp_path, text, named):
+    file = tmp_path / 'study.py'
+    if text.startswith('Question'):
+        text = f"""from qbheat_mm.study import Arm, Probe, Study
+from qbheat_mm.study.report import Question
+STUDY = Study((Arm('base', '', 'base.py'), ), (Probe('lin', 'lin.py', {{
+    'top-1': ('accuracy/top1', 1), 'AP': ('coco/bbox_mAP', 100)}}), ))
+QUESTIONS = ({text}, )"""
+    file.write_text(text)
+    with pytest.raises(UserError, match=named):
+        load_study(file)

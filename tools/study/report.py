@@ -5,13 +5,14 @@ import os
 from io import BytesIO
 from pathlib import Path
 
-from run import ARMS, ROOT, ROWS
+from run import ARMS, ROOT, ROWS, check_rows
 
 from qbheat_mm.analysis.figures.style import in_style, require_matplotlib
 from qbheat_mm.analysis.report import Report, Table
 from qbheat_mm.analysis.story import tell
 from qbheat_mm.errors import UserError
 from qbheat_mm.launching import report_user_errors
+from qbheat_mm.launching.command_line import folder, target
 from qbheat_mm.study import Results
 from qbheat_mm.study.files import load_study
 from qbheat_mm.study.machine import default_devices, machine
@@ -24,6 +25,7 @@ from qbheat_mm.study.report import (
     to_report,
 )
 
+DOCS = ROOT / 'docs'
 TITLE = 'Evidence'
 SUMMARY = 'At a glance'
 HOW_TO_SUM = """Differences, means over seeds, in how many of them the sign is
@@ -37,10 +39,12 @@ Written by `python tools/study/report.py` from the rows of
 """
 HOW_TO_READ = """{about}
 
-Differences are means over seeds with 95 % intervals; p-values are corrected
-over all comparisons of a question. Of fewer than six seeds no test can say
-that a difference is more than luck; their signs stand in its place. "None" is
-a figure that an encoder of its kind does not have.
+Differences are means over seeds with 95 % intervals, which are too narrow for
+so few; what decides is the p-value, corrected over all comparisons of a
+question. Of fewer than six seeds no test can say that a difference is more
+than luck; their signs stand in its place. In tables a number in brackets says
+of how many seeds a figure is where they are fewer than those of its row.
+"None" is a figure that an encoder of its kind does not have.
 """
 
 
@@ -49,19 +53,24 @@ def parse_args() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument('--study', type=Path, default=ARMS, metavar='FILE',
                         help='the file that declares arms and questions')
-    parser.add_argument('--results', type=Path, default=ROWS)
+    parser.add_argument('--results', type=Path, default=ROWS, metavar='FILE',
+                        help='the file of rows')
     parser.add_argument('--machine', metavar='NAME',
                         help="whose rows, as 'cpu'; by default this one's")
-    parser.add_argument('--out', type=Path, default=ROOT / 'docs',
-                        help='folder of evidence.md; pictures go to '
-                        'evidence/ there')
-    parser.add_argument('--html', type=Path, metavar='FILE',
+    parser.add_argument('--out', type=folder, metavar='FOLDER',
+                        help='of evidence.md; pictures go to evidence/ '
+                        "there; by default docs, or other rows' own folder")
+    parser.add_argument('--html', type=target, metavar='FILE',
                         help='write the same as one page, too')
-    return parser.parse_args()
+    args = parser.parse_args()
+    args.out = Path(args.out or (
+        DOCS if args.results.resolve() == ROWS else args.results.parent))
+    return args
 
 
-def check(results: Results) -> None:
-    """Raise UserError if no row is of the machine: all would be open."""
+def check(args: argparse.Namespace, results: Results) -> None:
+    """Raise UserError for rows that are another's, or none at all."""
+    check_rows(args.study, args.results)
     if not results.machines:
         raise UserError(f"'{results.path}' has no rows: run "
                         'tools/study/run.py first')
@@ -127,10 +136,10 @@ def main() -> None:
     study, questions = load_study(args.study)
     results = Results(args.results,
                       args.machine or machine(default_devices()[:1]))
-    check(results)
+    check(args, results)
     write_markdown(study, results, questions, args.out)
     if args.html:
-        write_html(study, results, questions, args.html)
+        write_html(study, results, questions, Path(args.html))
     print(f'{len(questions)} questions, {len(results.rows)} rows: '
           f'{args.out / "evidence.md"}')
 

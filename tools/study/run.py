@@ -5,25 +5,23 @@ Stop it at any time; what was running is lost, the rows stay.
 """
 import argparse
 import math
+import sys
 from collections import Counter
 from pathlib import Path
 
 from qbheat_mm.demo.jobs import JobFailed
 from qbheat_mm.errors import UserError
 from qbheat_mm.launching import device, report_user_errors
+from qbheat_mm.launching.command_line import folder, target
 from qbheat_mm.study import Results, Study
-from qbheat_mm.study.arms import ENCODER
+from qbheat_mm.study.arms import ENCODER, Run
 from qbheat_mm.study.files import load_study
 from qbheat_mm.study.machine import default_devices, machine
-from qbheat_mm.study.running import (
-    Place,
-    estimate,
-    pending,
-    run_study,
-)
+from qbheat_mm.study.place import Place
+from qbheat_mm.study.running import estimate, pending, run_study
 
 ROOT = Path(__file__).resolve().parents[2]
-ARMS = Path(__file__).with_name('arms.py')
+ARMS = ROOT / 'tools' / 'study' / 'arms.py'
 ROWS = ROOT / 'docs' / 'evidence' / 'results.jsonl'
 
 
@@ -48,19 +46,33 @@ def parse_args() -> argparse.Namespace:
     parser.add_argument('--probes', nargs='+', metavar='PROBE',
                         help='these probes and the encoders they need; '
                         "'encoder' is the encoders' own training")
-    parser.add_argument('--results', type=Path, default=ROWS,
-                        help='the file of rows')
-    parser.add_argument('--work-dir', type=Path,
-                        default=Path('work_dirs/study'))
+    parser.add_argument('--results', type=target, default=str(ROWS),
+                        metavar='FILE', help='the file of rows')
+    parser.add_argument('--work-dir', type=folder, metavar='FOLDER',
+                        help='by default work_dirs/study; for the rows of '
+                        'NAME.jsonl a folder NAME_runs beside it')
     parser.add_argument(
         '--cfg-options', nargs='+', default=(), metavar='KEY=VALUE',
         help='settings of all runs, to try the study on a few images; give '
         '--results too')
-    return parser.parse_args()
+    args = parser.parse_args()
+    args.results = Path(args.results).resolve()
+    args.work_dir = Path(args.work_dir or (
+        'work_dirs/study' if args.results == ROWS
+        else args.results.parent / f'{args.results.stem}_runs')).resolve()
+    return args
+
+
+def check_rows(study: Path, results: Path) -> None:
+    """Raise UserError where the rows are those of another study."""
+    if study.resolve() != ARMS and results.resolve() == ROWS:
+        raise UserError(f"--study {study}: the rows of '{ROWS}' are of "
+                        f"'{ARMS}': give --results another file")
 
 
 def check(args: argparse.Namespace, study: Study) -> None:
     """Raise UserError for arguments that make no study."""
+    check_rows(args.study, args.results)
     for arm in args.only or ():
         if arm not in study.arm_names:
             raise UserError(f'--only {arm}: the arms are '
@@ -72,9 +84,20 @@ def check(args: argparse.Namespace, study: Study) -> None:
                             f'{", ".join(stages)}')
     if args.jobs < 1:
         raise UserError(f'--jobs {args.jobs}: at least 1')
-    if (args.cfg_options or args.study != ARMS) and args.results == ROWS:
-        raise UserError('--cfg-options and --study would mix other runs with '
-                        "the study's rows: give --results another file")
+    if args.cfg_options and args.results == ROWS:
+        raise UserError('--cfg-options would mix other runs with the rows of '
+                        f"'{ROWS}': give --results another file")
+    if not any(is_wanted(args, run) for run in study.runs()):
+        raise UserError('no run of the study is of these --only, --seeds and '
+                        '--probes: give others (--plan names the arms and '
+                        'counts their runs)')
+
+
+def is_wanted(args: argparse.Namespace, run: Run) -> bool:
+    """Whether a run is among those that the arguments name."""
+    return ((not args.only or run.arm in args.only) and
+            (not args.seeds or run.seed in args.seeds) and
+            (not args.probes or run.stage in args.probes))
 
 
 def print_plan(study: Study, runs: list, results: Results,
@@ -93,9 +116,10 @@ def print_plan(study: Study, runs: list, results: Results,
               f'done, {len(mine):3} to run, {seconds / 3600:5.1f} h   '
               f'{arm.title}')
     seconds, unknown = estimate(study, results, runs, jobs)
-    timed = (f'about {seconds / 3600:.1f} hours with {jobs} side by side'
-             if unknown < len(runs) else 'none was timed yet')
-    print(f'{len(runs)} to run, {timed}' + (
+    timed = (f', about {seconds / 3600:.1f} hours with {jobs} side by side'
+             if unknown < len(runs) else
+             ', none was timed yet' if runs else '')
+    print(f'{len(runs)} to run{timed}' + (
         f', and {unknown} that were never timed' if 0 < unknown < len(runs)
         else ''))
 
@@ -107,12 +131,9 @@ def main() -> None:
     check(args, study)
     devices = args.device or default_devices()
     results = Results(args.results, machine(devices))
-    place = Place(ROOT, args.work_dir.resolve(), args.cfg_options)
-    runs = pending(
-        study, results, place, lambda run:
-        (not args.only or run.arm in args.only) and
-        (not args.seeds or run.seed in args.seeds) and
-        (not args.probes or run.stage in args.probes))
+    place = Place(ROOT, args.work_dir, args.cfg_options)
+    runs = pending(study, results, place,
+                   lambda run: is_wanted(args, run))
     if args.plan:
         print_plan(study, runs, results, args.jobs)
         return
@@ -121,6 +142,8 @@ def main() -> None:
                   math.inf if args.hours is None else args.hours, devices)
     except JobFailed as error:
         raise UserError(str(error)) from error
+    except KeyboardInterrupt:
+        sys.exit('stopped: what was running is lost, the rows stay')
     left = pending(study, results, place)
     print(f'{len(left)} runs of the study left')
 
