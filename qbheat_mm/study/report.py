@@ -200,7 +200,10 @@ def _name(study: Study, stage: str, metric: str) -> str:
 
 def _figures(study: Study, results: Results,
              question: Question) -> list[list[str]]:
-    """Mean and standard deviation over seeds of every figure."""
+    """Mean and standard deviation over seeds of every figure.
+
+    A figure of fewer seeds than the most of its row says of how many.
+    """
     head = ['encoder', 'seeds',
             *(_name(study, *column) for column in question.columns)]
     lines = [head]
@@ -209,7 +212,8 @@ def _figures(study: Study, results: Results,
         values = [results.values(name, *column) for column in question.columns]
         seeds = max(map(len, values), default=0)
         lines.append([arm.title, f'{seeds} of {arm.seeds}',
-                      *(_mean(list(v.values()), metric) if v
+                      *(_mean(list(v.values()), metric) +
+                        (f' ({len(v)})' if len(v) < seeds else '') if v
                         else _missing(results, name, stage, metric)
                         for v, (stage, metric)
                         in zip(values, question.columns))])

@@ -46,6 +46,15 @@ def test_an_answer_says_by_how_much_and_how_sure(tmp_path):
     assert '| random  | 6 of 6 | 22.5 ± 1.9 | not measured |' in text
 
 
+def test_a_figure_of_fewer_seeds_says_so(tmp_path):
+    found = results(tmp_path, 6, lambda seed: 2. + seed)
+    for seed, value in ((1, 1.), (3, 2.)):
+        found.add(Run('base', seed, 'features'),
+                  dict(metrics={'commutator': value}, seconds=1.))
+    text = to_markdown(STUDY, found, QUESTION)
+    assert '| random  | 6 of 6 | 22.5 ± 1.9 | 1.50 ± 0.71 (2) |' in text
+
+
 def test_what_cannot_be_tested_hides_nothing(tmp_path):
     """Two seeds of another arm leave the p-value of six as it was."""
     study = dataclasses.replace(STUDY, arms=(
