@@ -1,10 +1,12 @@
 # Copyright (c) QB-Heat MM authors. All rights reserved.
 """Which files of a folder are images, and what else lies there."""
+import logging
 import os
 import os.path as osp
 from collections import Counter
 from collections.abc import Sequence
 
+from mmengine.logging import print_log
 from PIL import Image
 
 _ALWAYS = ('.jpg', '.jpeg', '.jpe', '.jfif', '.png', '.bmp', '.dib', '.gif',
@@ -30,6 +32,7 @@ class Folder:
         endings (Sequence[str]): Of the images; upper case counts as lower.
 
     Attributes:
+        path (str): The folder.
         images (list[str]): Relative to the folder, sorted.
         classes (list[str]): The folders in it, sorted.
         others (Counter): Number of the files that are no images, by kind:
@@ -37,6 +40,7 @@ class Folder:
     """
 
     def __init__(self, path: str, endings: Sequence[str]) -> None:
+        self.path = path
         self.images, self.classes, self.others = [], [], Counter()
         self._endings = tuple(ending.lower() for ending in endings)
         self._scan(path, '', {osp.realpath(path)})
@@ -74,6 +78,14 @@ class Folder:
         else:
             ending = osp.splitext(name)[1].lower()
             self.others[ending or 'files without an ending'] += 1
+
+    def warn_of_others(self) -> None:
+        """Log what else lies there, if anything does."""
+        if self.others:
+            print_log(
+                f'image folder {self.path!r}: {len(self.images)} images, '
+                f'left out: {self.describe_others()}', logger='current',
+                level=logging.WARNING)
 
     def describe_others(self) -> str:
         """As "12 .txt, 3 dangling links", the most frequent first."""

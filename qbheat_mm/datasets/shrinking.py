@@ -3,7 +3,7 @@
 import os
 import os.path as osp
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from functools import partial
 from multiprocessing import get_context
 
@@ -17,6 +17,8 @@ from .image_file import ImageProblem, decode, read_file
 #: What can become of a file; whatever else comes back is a problem.
 WRITTEN, COPIED, THERE = 'shrunk', 'small already', 'there already'
 _PART = '.part'
+#: How every JPEG file begins, whatever its name, and its longest side.
+_JPEG, _LARGEST = b'\xff\xd8\xff', 65500
 
 
 def plan(source: str, target: str) -> dict[str, str]:
@@ -37,7 +39,8 @@ def plan(source: str, target: str) -> dict[str, str]:
         raise UserError(f"target '{target}' must lie outside of '{source}', "
                         'and not around it: give another folder')
     names: dict[str, str] = {}
-    for name in Folder(source, image_endings()).images:
+    folder = Folder(source, image_endings())
+    for name in folder.images:
         new = f'{osp.splitext(name)[0]}.jpg'
         if new in names:
             raise UserError(
@@ -45,12 +48,16 @@ def plan(source: str, target: str) -> dict[str, str]:
                 f"become '{new}': rename one")
         names[new] = name
     if not names:
-        raise UserError(f"'{source}' holds no image")
+        raise UserError(
+            f"'{source}' holds no image: found "
+            f'{folder.describe_others() or "nothing"}; give another folder')
+    folder.warn_of_others()
     return {name: new for new, name in names.items()}
 
 
 def shrink(source: str, target: str, short_side: int, quality: int = 90,
-           processes: int = 1) -> Iterator[str]:
+           processes: int = 1, names: Mapping[str, str] | None = None
+           ) -> Iterator[str]:
     """Write every image of a folder as a JPEG file of limited size.
 
     Files that are there already are left, so that what was killed goes on.
@@ -62,6 +69,8 @@ def shrink(source: str, target: str, short_side: int, quality: int = 90,
         short_side (int): Pixels of the shorter side; no image is enlarged.
         quality (int): Of JPEG, 1 to 100. Defaults to 90.
         processes (int): Defaults to 1.
+        names (Mapping[str, str], optional): Of :func:`plan`, where it was
+            called before. Defaults to None.
 
     Yields:
         str: ``WRITTEN``, ``COPIED`` or ``THERE`` of an image, or a line that
@@ -70,7 +79,7 @@ def shrink(source: str, target: str, short_side: int, quality: int = 90,
     Raises:
         UserError: See :func:`plan`.
     """
-    pairs = list(plan(source, target).items())
+    pairs = list((names or plan(source, target)).items())
     one = partial(_one, source, target, short_side, quality)
     if processes == 1:
         yield from map(one, pairs)
@@ -105,7 +114,7 @@ def _one(source: str, target: str, short_side: int, quality: int,
     except ImageProblem as problem:
         return f'image {path!r} {problem}'
     ratio = short_side / min(image.shape[:2])
-    if ratio >= 1 and names[0].lower().endswith(('.jpg', '.jpeg')):
+    if ratio >= 1 and content.startswith(_JPEG):
         _write(new, content)
         return COPIED
     if ratio < 1:
@@ -113,6 +122,10 @@ def _one(source: str, target: str, short_side: int, quality: int,
                          for side in image.shape[:2])
         image = mmcv.imresize(image, (width, height),
                               interpolation='bicubic', backend='pillow')
+    height, width = image.shape[:2]
+    if max(height, width) > _LARGEST:
+        return (f'image {path!r} cannot be written as JPEG: {width} x '
+                f'{height} pixels, at most {_LARGEST} on a side')
     _, content = cv2.imencode('.jpg', image,
                               [cv2.IMWRITE_JPEG_QUALITY, quality])
     _write(new, content.tobytes())

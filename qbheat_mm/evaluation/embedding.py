@@ -3,6 +3,7 @@
 import logging
 import os
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import groupby
 from typing import Any
@@ -11,8 +12,8 @@ import mmcv
 import numpy as np
 import torch
 from mmengine.logging import print_log
-from PIL import Image
-from torch import Tensor
+from PIL import Image, ImageOps
+from torch import Tensor, nn
 from torch.utils.data import DataLoader, Dataset
 
 from ..datasets.image_file import ImageProblem, decode, read_file
@@ -92,7 +93,23 @@ def embed_batches(encoder: Encoder,
 @torch.inference_mode()
 def _encode(encoder: Encoder, images: Tensor, pool: str) -> np.ndarray:
     images = encoder.normalize(images.to(encoder.mean.device))
-    return encoder.pool(encoder(images), pool).float().cpu().numpy()
+    with _evaluating(encoder):
+        return encoder.pool(encoder(images), pool).float().cpu().numpy()
+
+
+@contextmanager
+def _evaluating(module: nn.Module) -> Iterator[None]:
+    """Evaluation mode; what was in training mode is so again afterwards.
+
+    In it batch norm would mix the images of a batch and learn from them.
+    """
+    training = [part for part in module.modules() if part.training]
+    module.eval()
+    try:
+        yield
+    finally:
+        for part in training:
+            part.training = True
 
 
 class _Pictures(Dataset):
@@ -164,14 +181,21 @@ def _as_arrays(image: Any) -> Sequence[np.ndarray]:
 
 
 def _of_pil(image: Image.Image) -> np.ndarray:
-    """An RGB picture (H, W, 3), uint8.
+    """An RGB picture (H, W, 3), uint8, upright by its EXIF orientation.
 
     Of 16 bits the upper eight are taken, as when files are decoded; PIL would
     make white of nearly all.
 
     Raises:
-        UserError: If its values have no range that is known.
+        UserError: If its values have no range that is known, or its file is
+            cut or damaged.
     """
+    try:
+        image = ImageOps.exif_transpose(image)
+    except OSError as error:  # files are read when pixels are wanted
+        name = getattr(image, 'filename', '') or 'a picture of PIL'
+        raise UserError(f"'{name}' cannot be decoded ({error}): remove or "
+                        'replace it') from error
     if image.mode.startswith('I;16'):
         image = Image.fromarray((np.array(image) >> 8).astype(np.uint8))
     if image.mode in ('I', 'F'):

@@ -14,6 +14,7 @@ from types import TracebackType
 import numpy as np
 
 from ..errors import UserError
+from ..utils.whole_file import part_of
 
 
 class EmbeddingFile(ABC):
@@ -25,7 +26,7 @@ class EmbeddingFile(ABC):
 
     def __init__(self, path: str) -> None:
         self.path = path
-        self.part = f'{path}.part'
+        self.part = part_of(path)
         os.makedirs(osp.dirname(osp.abspath(path)), exist_ok=True)
 
     def __enter__(self) -> 'EmbeddingFile':
@@ -56,7 +57,7 @@ class NpzFile(EmbeddingFile):
     def __init__(self, path: str) -> None:
         super().__init__(path)
         self.names, self.width = [], 0
-        self.rows_path = f'{path}.rows'
+        self.rows_path = f'{self.part}.rows'
         self.rows = open(self.rows_path, 'wb')  # noqa: SIM115
 
     def add(self, names: Sequence[str], vectors: np.ndarray) -> None:

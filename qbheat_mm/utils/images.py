@@ -43,6 +43,7 @@ def _images_below(path: str) -> list[str]:
             f'folder {path!r} holds no image ({", ".join(image_endings())}): '
             f'found {folder.describe_others() or "nothing"}; give another '
             'folder, or files by name')
+    folder.warn_of_others()
     return [osp.join(path, name) for name in folder.images]
 
 

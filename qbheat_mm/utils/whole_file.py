@@ -8,6 +8,19 @@ from contextlib import contextmanager
 from ..errors import UserError
 
 
+def part_of(out: str) -> str:
+    """A name beside a file's, of this process alone, to write it under."""
+    folder, name = osp.split(osp.abspath(out))
+    return osp.join(folder, f'.{os.getpid()}.{name}')
+
+
+def require_other(out: str, source: str) -> None:
+    """Raise UserError if a file to be written is the one that is read."""
+    if osp.exists(out) and osp.exists(source) and osp.samefile(out, source):
+        raise UserError(f"'{out}' is what is read, and would be lost: give "
+                        'another file to write')
+
+
 @contextmanager
 def whole_file(out: str) -> Iterator[str]:
     """Write to another name, which is then changed to the one wanted.
@@ -21,12 +34,11 @@ def whole_file(out: str) -> Iterator[str]:
     Raises:
         UserError: If nothing can be written there.
     """
-    folder, name = osp.split(osp.abspath(out))
     if osp.isdir(out):
         raise UserError(f"'{out}' is a folder: give a file in it")
-    part = osp.join(folder, f'.{os.getpid()}.{name}')
+    part = part_of(out)
     try:
-        os.makedirs(folder, exist_ok=True)
+        os.makedirs(osp.dirname(part), exist_ok=True)
         yield part
         os.replace(part, out)
     except OSError as error:

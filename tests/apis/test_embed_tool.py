@@ -98,3 +98,18 @@ def test_bare_weights_and_a_configuration(call, checkpoint, folders, expected,
          tmp_path / 'x.npz')
     np.testing.assert_allclose(
         read(tmp_path / 'x.npz')[1], expected.embeddings, atol=1e-6)
+
+
+def test_two_that_write_one_file_do_not_mix(tmp_path, monkeypatch):
+    """The last that ends has written it whole."""
+    out = tmp_path / 'x.npz'
+    with open_for_embeddings(str(out)) as first:
+        first.add(['a'], np.ones((1, 2), np.float32))
+        monkeypatch.setattr('os.getpid', lambda: 1)  # another process
+        with open_for_embeddings(str(out)) as second:
+            second.add(['b'], np.full((1, 2), 2, np.float32))
+        assert read(out)[0] == ['b']
+        first.add(['c'], np.ones((1, 2), np.float32))
+    files, vectors = read(out)
+    assert files == ['a', 'c'] and (vectors == 1).all()
+    assert [path.name for path in tmp_path.iterdir()] == ['x.npz']

@@ -127,3 +127,56 @@ def test_the_random_state_of_the_caller_stays(encoder, folders):
     state = torch.get_rng_state()
     embed(encoder, folders / 'val')
     assert torch.equal(state, torch.get_rng_state())
+
+
+def test_an_encoder_that_is_being_trained_is_evaluated(checkpoint, folders):
+    """And left as it was, its statistics too."""
+    encoder = load_encoder(checkpoint)
+    expected = embed(encoder, folders / 'train').embeddings
+    before = {name: value.clone()
+              for name, value in encoder.state_dict().items()}
+    encoder.train()
+    frozen = next(m for m in encoder.modules()
+                  if isinstance(m, torch.nn.BatchNorm2d)).eval()
+    found = embed(encoder, folders / 'train').embeddings
+    np.testing.assert_allclose(found, expected, atol=1e-6)
+    assert encoder.training and encoder.backbone.training
+    assert not frozen.training
+    for name, value in encoder.state_dict().items():
+        assert torch.equal(value, before[name]), name
+
+
+def test_a_picture_of_pil_is_upright_as_its_file_is(checkpoint, tmp_path):
+    encoder = load_encoder(checkpoint)
+    pixels = np.random.default_rng(0).integers(0, 255, (3, 4, 3), np.uint8)
+    picture = Image.fromarray(pixels).resize((48, 32))
+    turned = Image.Exif()
+    turned[0x0112] = 6
+    picture.save(tmp_path / 'turned.png', exif=turned)
+    files, pictures = (embed(encoder, image, size=0).embeddings for image in (
+        tmp_path / 'turned.png', Image.open(tmp_path / 'turned.png')))
+    np.testing.assert_allclose(files, pictures, atol=1e-5)
+
+
+def test_a_cut_picture_of_pil_is_told(checkpoint, tmp_path):
+    Image.new('RGB', (64, 64)).save(tmp_path / 'whole.jpg')
+    content = (tmp_path / 'whole.jpg').read_bytes()
+    (tmp_path / 'cut.jpg').write_bytes(content[:-40])
+    with pytest.raises(UserError, match=r"cut\.jpg' cannot be decoded"):
+        embed(checkpoint, Image.open(tmp_path / 'cut.jpg'))
+
+
+def test_what_is_left_out_of_a_folder_is_told(checkpoint, folders, tmp_path,
+                                              monkeypatch):
+    said = []
+    monkeypatch.setattr('qbheat_mm.datasets.endings.print_log',
+                        lambda text, *args, **kwargs: said.append(text))
+    for file in (folders / 'train').rglob('*.png'):
+        (tmp_path / f'{file.parent.name}{file.name}').write_bytes(
+            file.read_bytes())
+    (tmp_path / 'gone.png').symlink_to('nowhere')
+    (tmp_path / 'x.tga').touch()
+    embed(checkpoint, tmp_path)
+    line, = said
+    assert '12 images, left out: ' in line
+    assert '1 dangling links' in line and '1 .tga' in line

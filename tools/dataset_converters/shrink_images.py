@@ -42,9 +42,10 @@ def main() -> None:
     if args.quality > 100:
         raise UserError(f'--quality={args.quality} must be at most 100')
     outcomes = Counter()
-    bar = ProgressBar(len(plan(args.source, args.target)))
+    names = plan(args.source, args.target)
+    bar = ProgressBar(len(names))
     for outcome in shrink(args.source, args.target, args.short_side,
-                          args.quality, args.processes):
+                          args.quality, args.processes, names):
         if outcome.startswith('image '):
             print(f'\n{outcome}: left out', file=sys.stderr)
         outcomes[outcome] += 1
