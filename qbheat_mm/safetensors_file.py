@@ -15,6 +15,7 @@ from .errors import UserError
 
 #: Texts of an encoder's file; lists and dictionaries are JSON.
 BACKBONE, MEAN, STD, ORDER = 'backbone', 'mean', 'std', 'channel_order'
+SIZE = 'training_size'
 _INSTALL = "it needs the package safetensors: pip install 'safetensors'"
 
 
@@ -93,7 +94,12 @@ def _configuration(texts: Mapping[str, str]) -> dict[str, str]:
         model['data_preprocessor'] = dict(
             mean=_parsed(texts, MEAN), std=_parsed(texts, STD),
             to_rgb=texts[ORDER] == 'RGB')
-    return dict(refused_cfg=f'model = {model!r}\n')
+    text = f'model = {model!r}\n'
+    if SIZE in texts:
+        crop = dict(type='RandomResizedCrop', scale=_parsed(texts, SIZE))
+        loader = dict(dataset=dict(pipeline=[crop]))
+        text += f'train_dataloader = {loader!r}\n'
+    return dict(refused_cfg=text)
 
 
 def _parsed(texts: Mapping[str, str], name: str) -> Any:

@@ -16,7 +16,11 @@ from qbheat_mm.errors import UserError
 from qbheat_mm.evaluation import Encoder, knn_of_folders, labelled_folder
 from qbheat_mm.evaluation.knn import TEMPERATURE, K
 from qbheat_mm.launching import count, read_config, report_user_errors
-from qbheat_mm.launching.command_line import add_cfg_options, target
+from qbheat_mm.launching.command_line import (
+    add_cfg_options,
+    positive,
+    target,
+)
 from qbheat_mm.launching.embedding_tool import (
     add_embedding_arguments,
     embedding_options,
@@ -37,12 +41,15 @@ def parse_args() -> argparse.Namespace:
     parser.add_argument(
         '--k', type=count, default=K, help=f'neighbours; defaults to {K}')
     parser.add_argument(
-        '--temperature', type=float, default=TEMPERATURE,
+        '--temperature', type=positive, default=TEMPERATURE,
         help=f'of their weights; defaults to {TEMPERATURE}')
     parser.add_argument(
         '--seed', type=int, default=0,
         help='of an encoder that the configuration leaves random; defaults '
         'to 0')
+    parser.add_argument(
+        '--config', help='configuration, for a checkpoint of bare weights: a '
+        'file or a name of ours')
     parser.add_argument(
         '--out', type=target, metavar='FILE.json',
         help='write the number, too')
@@ -58,13 +65,16 @@ def find_encoder(args: argparse.Namespace) -> Encoder:
         UserError: If it cannot be had.
     """
     if args.encoder.endswith('.py'):
+        if args.config:
+            raise UserError(f"--config is of a checkpoint, and '{args.encoder}"
+                            "' is a configuration: leave one out")
         torch.manual_seed(args.seed)
         cfg = read_config(args.encoder, args.cfg_options)
         return build_encoder(cfg, args.encoder).to(args.device)
     if args.cfg_options:
         raise UserError("--cfg-options change a configuration, and "
                         f"'{args.encoder}' is none")
-    return load_encoder(args.encoder, device=args.device)
+    return load_encoder(args.encoder, args.config, device=args.device)
 
 
 def main() -> None:
@@ -73,20 +83,26 @@ def main() -> None:
     train = labelled_folder(args.train)
     val = args.val and labelled_folder(args.val, train.classes)
     encoder = find_encoder(args)
+    weights = encoder.weights or f'random weights, seed {args.seed}'
     bar = ProgressBar(len(train) + (len(val) if val else 0))
     top1 = knn_of_folders(encoder, train, val or None, args.k,
                           args.temperature, watch=bar.update,
                           **embedding_options(args))
+    left_out = bar.task_num - bar.completed
     print(f'\nk-NN accuracy: {top1:.2f} % (k={args.k}, '
           f'temperature={args.temperature}, pool={args.pool}) of '
           f'{len(val or train)} images by {len(train)} of '
-          f'{len(train.classes)} classes, {encoder.name}')
+          f'{len(train.classes)} classes' +
+          (f', {left_out} of them left out' if left_out else '') +
+          f', {encoder.name}, {weights}')
     if args.out:
         with whole_file(args.out) as part, open(part, 'w') as file:
             json.dump(dict(
                 top1=top1, k=args.k, temperature=args.temperature,
-                pool=args.pool, encoder=args.encoder, train=args.train,
-                val=args.val), file)
+                pool=args.pool, size=args.size, encoder=args.encoder,
+                config=args.config, cfg_options=args.cfg_options or {},
+                weights=weights, train=args.train, val=args.val,
+                left_out=left_out), file)
 
 
 if __name__ == '__main__':

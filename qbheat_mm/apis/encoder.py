@@ -83,7 +83,7 @@ def load_encoder(checkpoint: str,
     require_pixels(backbone.pretrained_pixels, pixels, str(checkpoint),
                    f'give {_WAY_OUT}')
     return Encoder(backbone, pixels, name_backbone(given),
-                   _size_in(settings), given).to(device)
+                   _size_in(settings), given, str(checkpoint)).to(device)
 
 
 def build_encoder(config: str | Config,
@@ -103,7 +103,8 @@ def build_encoder(config: str | Config,
         Encoder: In evaluation mode.
 
     Raises:
-        UserError: If there is no encoder, or its weights are not there.
+        UserError: If there is no encoder, its weights are not there, or
+            were trained with other pixels than the configuration gives.
     """
     settings = _read(config)
     given, pixels = _require_known(settings, source)
@@ -111,8 +112,19 @@ def build_encoder(config: str | Config,
     given = _settings_alone(given, settings)
     backbone = _build(given, out_indices, source, init_cfg=init_cfg)
     backbone.init_weights()
+    weights = _checkpoint_in(init_cfg)
+    require_pixels(getattr(backbone, 'pretrained_pixels', None), pixels,
+                   weights,
+                   'set model.backbone.init_cfg.allow_other_pixels=True')
     return Encoder(backbone, pixels, name_backbone(given),
-                   _size_in(settings), given)
+                   _size_in(settings), given, weights)
+
+
+def _checkpoint_in(init_cfg: Any) -> str:
+    """The file that an ``init_cfg`` of mmengine, or a list of them, names."""
+    parts = init_cfg if isinstance(init_cfg, list) else [init_cfg]
+    return next((str(part['checkpoint']) for part in parts
+                 if isinstance(part, Mapping) and part.get('checkpoint')), '')
 
 
 def _require_known(settings: Mapping, source: str) -> tuple[Mapping, Pixels]:

@@ -7,7 +7,6 @@ from typing import Any
 
 import torch
 from mmengine.registry import RUNNERS
-from mmengine.runner import find_latest_checkpoint
 
 from ..arguments import (
     BOOL,
@@ -21,11 +20,13 @@ from ..arguments import (
     optional,
     several,
 )
+from ..engine.resuming import latest_checkpoint
 from ..errors import UserError
 from ..launching import check_data, read_config
 from ..model_index import find_config
 from ..models.backbones import MobileFormer
 from ..utils.images import find_images
+from ..utils.whole_file import whole_file
 
 CONFIG = 'qbheat_mf-285m_1xb256-amp-coslr-400e_own-images'
 
@@ -81,7 +82,7 @@ def pretrain(images: str | Sequence[str],
                      size=size, workers=workers, resume=resume, seed=seed,
                      options=options)
     out = os.fspath(out)
-    before = find_latest_checkpoint(out) if osp.isdir(out) else None
+    before = latest_checkpoint(out)
     if before is not None and not resume:
         raise UserError(f'out={out!r} holds a run already ({before}): go on '
                         'with it by resume=True, or give another folder')
@@ -100,7 +101,7 @@ def pretrain(images: str | Sequence[str],
     cfg.launcher = 'none'
     check_data(cfg, ('train', ))
     RUNNERS.build(cfg).train()
-    return find_latest_checkpoint(out)
+    return latest_checkpoint(out)
 
 
 #: What the arguments of :func:`pretrain` may be.
@@ -155,7 +156,23 @@ def _data_settings(images: str | Sequence[str], out: str) -> dict[str, Any]:
     files = find_images([str(image) for image in images])
     os.makedirs(out, exist_ok=True)
     listed = osp.join(osp.abspath(out), 'images.txt')
-    with open(listed, 'w', encoding='utf-8') as file:
-        file.writelines(f'{osp.abspath(name)}\n' for name in files)
+    files = [osp.abspath(name) for name in files]
+    for name in files:
+        if not _is_one_line(name):
+            raise UserError(
+                f'the name of image {name!r} cannot be written into a list: '
+                'rename it, or give its folder alone')
+    with whole_file(listed) as part, open(part, 'w', encoding='utf-8',
+                                          newline='\n') as file:
+        file.writelines(f'{name}\n' for name in files)
     return {'train_dataloader.dataset.data_root': '',
             'train_dataloader.dataset.ann_file': listed}
+
+
+def _is_one_line(name: str) -> bool:
+    """Whether a list of files in UTF-8 gives back a name as it is."""
+    try:
+        name.encode()
+    except UnicodeEncodeError:
+        return False
+    return name.splitlines() == [name]

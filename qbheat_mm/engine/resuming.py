@@ -69,6 +69,22 @@ def find_checkpoint_to_resume(work_dir: str) -> str | None:
     return None
 
 
+def latest_checkpoint(work_dir: str) -> str | None:
+    """The checkpoint that a run has written last, unread.
+
+    It is looked for in this folder first, which may have been moved or
+    copied, so that ``last_checkpoint`` names another place.
+
+    Args:
+        work_dir (str): Folder with ``last_checkpoint`` and checkpoints.
+
+    Returns:
+        str | None: None if there is no checkpoint at all.
+    """
+    candidates = _candidates(work_dir, _named_checkpoint(work_dir))
+    return next(filter(os.path.isfile, candidates), None)
+
+
 def require_resumable(runner: Runner, path: str, checkpoint: Mapping) -> None:
     """Raise unless a run can go on from a checkpoint as if never stopped.
 

@@ -23,9 +23,11 @@ class Encoder(nn.Module):
             it was trained on, where that is known.
         settings (Mapping, optional): What ``MODELS.build`` makes the
             backbone of, where that is known.
+        weights (str): The file that its weights come from; '' for random
+            ones.
 
     Attributes:
-        backbone, pixels, name, size, settings: As given.
+        backbone, pixels, name, size, settings, weights: As given.
     """
 
     def __init__(self,
@@ -33,13 +35,15 @@ class Encoder(nn.Module):
                  pixels: Pixels,
                  name: str = '',
                  size: tuple[int, int] | None = None,
-                 settings: Mapping | None = None) -> None:
+                 settings: Mapping | None = None,
+                 weights: str = '') -> None:
         super().__init__()
         self.backbone = backbone
         self.pixels = pixels
         self.name = name or type(backbone).__name__
         self.size = size
         self.settings = dict(settings or {})
+        self.weights = weights
         for key, values in (('mean', pixels.mean or [0.]),
                             ('std', pixels.std or [1.])):
             self.register_buffer(key, torch.tensor(values).view(-1, 1, 1),

@@ -2,6 +2,7 @@
 """The accuracy of nearest neighbours as a metric of mmengine."""
 import os.path as osp
 from collections.abc import Sequence
+from functools import lru_cache
 
 import torch
 from mmengine.evaluator import BaseMetric
@@ -89,7 +90,18 @@ class KNNAccuracy(BaseMetric):
 
 
 def _lies_below(path: str | None, folder: str) -> bool:
-    """Whether a file lies in a folder or in one inside it."""
-    folder = osp.realpath(folder)
-    return path is not None and osp.commonpath(
-        [osp.realpath(path), folder]) == folder
+    """Whether a file lies in a folder or in one inside it.
+
+    Where it is a link its own place counts, not that of what it points to.
+    """
+    return path is not None and _holds(osp.dirname(osp.abspath(path)), folder)
+
+
+@lru_cache(maxsize=4096)
+def _holds(inner: str, folder: str) -> bool:
+    """Whether a folder is another, by whatever name, or lies in it."""
+    outer = osp.dirname(inner)
+    if osp.exists(inner) and osp.exists(folder) and osp.samefile(
+            inner, folder):
+        return True
+    return outer != inner and _holds(outer, folder)

@@ -93,7 +93,15 @@ def knn_of_folders(encoder: Encoder,
     Returns:
         float: Per cent of images whose class was found. Images that cannot
         be decoded are left out, with a warning each.
+
+    Raises:
+        UserError: If there is one image, which has no neighbour, or an
+            argument is impossible.
     """
+    if val is None and len(train) < 2:
+        raise UserError(f'folder {train.folder!r} holds one image, which has '
+                        'no neighbour: give more, or another folder to '
+                        'classify')
     bank = _embed(encoder, train, **options)
     if val is None:
         return knn_accuracy(*bank, k=k, temperature=temperature)

@@ -5,8 +5,8 @@ import json
 from mmengine.config import Config
 
 from ..errors import UserError
-from ..safetensors_file import BACKBONE, write_safetensors
-from ..utils.whole_file import whole_file
+from ..safetensors_file import BACKBONE, SIZE, write_safetensors
+from ..utils.whole_file import require_other, whole_file
 from .source import Source, read_encoder
 
 
@@ -18,8 +18,9 @@ def export_encoder(checkpoint: str,
     The names are those of the bare encoder, as ``stem.0.0.weight``. Texts
     beside them: ``backbone`` (JSON, what it is built from), ``mean`` and
     ``std`` (JSON, of pixels from 0 to 255), ``channel_order`` (``'RGB'`` or
-    ``'BGR'``), ``qbheat_mm`` (the version), ``source`` and ``source_sha256``
-    (of the checkpoint).
+    ``'BGR'``), ``training_size`` (JSON, height and width of the images, if
+    known), ``qbheat_mm`` (the version), ``source`` and ``source_sha256`` (of
+    the checkpoint).
 
     Args:
         checkpoint (str): Any checkpoint that holds an encoder, file or URL.
@@ -35,6 +36,7 @@ def export_encoder(checkpoint: str,
         UserError: If the checkpoint does not say what it holds, does not
             fit, is refused or damaged; if the file cannot be written.
     """
+    require_other(out, checkpoint)
     source = read_encoder(checkpoint, cfg)
     facts = encoder_facts(source)
     with whole_file(out) as part:
@@ -55,4 +57,5 @@ def encoder_facts(source: Source) -> dict[str, str]:
             f"the encoder of checkpoint '{source.checkpoint}' cannot be "
             f'written down: model.backbone holds more than plain values '
             f'({error})') from error
-    return {'format': 'pt', BACKBONE: backbone, **source.facts()}
+    size = {SIZE: json.dumps(source.size)} if source.size else {}
+    return {'format': 'pt', BACKBONE: backbone, **size, **source.facts()}

@@ -71,7 +71,9 @@ class Exported:
         Raises:
             UserError: If the inputs are not such as the export was made for.
         """
-        inputs = {IMAGES: np.asarray(images)}
+        if isinstance(images, Tensor):
+            images = images.detach().cpu()
+        inputs = {IMAGES: np.ascontiguousarray(images)}
         height, width = self._check_images(inputs[IMAGES])
         if SIZES in self.facts['inputs']:
             if image_sizes is None:

@@ -31,6 +31,8 @@ class Source:
         checkpoint (str): The file that the weights come from.
         classes (tuple[str, ...]): Their names, if known. Defaults to ().
         digest (str): sha256 of the file; '' for an address.
+        size (tuple[int, int], optional): Height and width of the images that
+            an encoder was trained on, where that is known.
     """
     model: nn.Module
     settings: dict
@@ -38,6 +40,7 @@ class Source:
     checkpoint: str
     classes: tuple[str, ...] = field(default=())
     digest: str = ''
+    size: tuple[int, int] | None = None
 
     def facts(self) -> dict[str, str]:
         """What every exported file says about itself, in texts."""
@@ -77,7 +80,7 @@ def read_encoder(checkpoint: str,
     """
     encoder = load_encoder(checkpoint, cfg, out_indices)
     return Source(encoder.backbone, _plain(encoder.settings), encoder.pixels,
-                  checkpoint, digest=_digest(checkpoint))
+                  checkpoint, digest=_digest(checkpoint), size=encoder.size)
 
 
 def read_model(cfg: Config, checkpoint: str) -> Source:

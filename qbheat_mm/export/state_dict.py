@@ -6,7 +6,7 @@ import torch
 from mmengine.config import Config
 
 from ..safetensors_file import write_safetensors
-from ..utils.whole_file import whole_file
+from ..utils.whole_file import require_other, whole_file
 from .library_models import compare_with_library
 from .library_names import rename
 from .source import read_encoder
@@ -48,6 +48,7 @@ def export_state_dict(checkpoint: str,
         UserError: If the library has no such network, or computes something
             else with these weights; see :func:`read_encoder`.
     """
+    require_other(out, checkpoint)
     source = read_encoder(checkpoint, cfg)
     state = {name: tensor.detach().clone()
              for name, tensor in rename(source.model, library).items()}

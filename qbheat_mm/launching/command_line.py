@@ -1,5 +1,6 @@
 # Copyright (c) QB-Heat MM authors. All rights reserved.
 """Arguments that all tools know, and errors in one line."""
+import math
 import os
 import os.path as osp
 import sys
@@ -63,6 +64,21 @@ def whole(text: str) -> int:
     if not text.isascii() or not text.isdigit():
         raise ArgumentTypeError(f"'{text}' is not a whole number from 0 on")
     return int(text)
+
+
+def positive(text: str) -> float:
+    """The type of arguments that are finite numbers above 0.
+
+    Raises:
+        ArgumentTypeError: For another text.
+    """
+    try:
+        number = float(text)
+    except ValueError:
+        number = math.nan
+    if not 0 < number < math.inf:
+        raise ArgumentTypeError(f"'{text}' is not a number above 0")
+    return number
 
 
 def device(text: str) -> str:

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from ..engine.resuming import latest_checkpoint
 from ..errors import UserError
 from .arms import Run, Study
 
@@ -65,12 +66,12 @@ def checkpoint(study: Study, place: Place, encoder: Run) -> Path | None:
     None where its run has not ended, or was by others.
     """
     folder = place.folder(encoder)
-    ended, pointer = folder / ENDED, folder / 'last_checkpoint'
-    if not ended.exists() or not pointer.exists() or (
-            ended.read_text() != recipe(study, place, encoder)):
+    ended = folder / ENDED
+    if not ended.exists() or ended.read_text() != recipe(
+            study, place, encoder):
         return None
-    file = Path(pointer.read_text().strip())
-    return file if file.exists() else None
+    file = latest_checkpoint(str(folder))
+    return Path(file) if file else None
 
 
 def mark_ended(study: Study, place: Place, encoder: Run) -> None:

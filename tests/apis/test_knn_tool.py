@@ -3,6 +3,7 @@
 import json
 
 import pytest
+import torch
 from mmengine.config import Config
 
 from qbheat_mm.apis import embed
@@ -56,3 +57,70 @@ def test_classes_go_by_their_names(folders, tmp_path):
 def test_options_without_a_configuration(call, checkpoint, folders):
     with pytest.raises(UserError, match='--cfg-options'):
         call('knn', checkpoint, folders / 'train', '--cfg-options', 'a=1')
+
+
+def test_weights_are_named(call, checkpoint, folders, tmp_path, capsys):
+    cfg, out = tmp_path / 'config.py', tmp_path / 'knn.json'
+    Config(settings_of()).dump(cfg)
+    call('knn', cfg, folders / 'train', '--seed', 3, '--out', out)
+    assert 'random weights, seed 3' in capsys.readouterr().out
+    settings = settings_of()
+    settings['model']['backbone']['init_cfg'] = dict(
+        type='PretrainedEncoder', checkpoint=None)
+    Config(settings).dump(cfg)
+    call('knn', cfg, folders / 'train', '--out', out, '--cfg-options',
+         f'model.backbone.init_cfg.checkpoint={checkpoint}')
+    assert str(checkpoint) in capsys.readouterr().out
+    found = json.loads(out.read_text())
+    assert found['weights'] == str(checkpoint) and found['left_out'] == 0
+
+
+def test_weights_of_other_pixels_are_refused(call, checkpoint, folders,
+                                             tmp_path):
+    settings = settings_of()
+    settings['model']['backbone']['init_cfg'] = dict(
+        type='PretrainedEncoder', checkpoint=str(checkpoint))
+    settings['model']['data_preprocessor']['mean'] = [1., 2., 3.]
+    Config(settings).dump(tmp_path / 'config.py')
+    with pytest.raises(UserError, match='trained with other pixels'):
+        call('knn', tmp_path / 'config.py', folders / 'train')
+    settings['model']['backbone']['init_cfg']['allow_other_pixels'] = True
+    Config(settings).dump(tmp_path / 'config.py')
+    call('knn', tmp_path / 'config.py', folders / 'train')
+
+
+def test_bare_weights_take_a_configuration(call, checkpoint, folders,
+                                           tmp_path, capsys):
+    weights = torch.load(checkpoint, weights_only=False)['state_dict']
+    torch.save(weights, tmp_path / 'bare.pth')
+    Config(settings_of()).dump(tmp_path / 'config.py')
+    call('knn', tmp_path / 'bare.pth', folders / 'train', '--config',
+         tmp_path / 'config.py')
+    assert 'bare.pth' in capsys.readouterr().out
+    with pytest.raises(UserError, match='leave one out'):
+        call('knn', tmp_path / 'config.py', folders / 'train', '--config',
+             tmp_path / 'config.py')
+
+
+def test_what_cannot_be_is_told_before_anything_is_embedded(
+        call, checkpoint, folders, tmp_path, capsys):
+    for value in ('0', '-1', 'nan', 'inf', 'warm'):
+        with pytest.raises(SystemExit):
+            call('knn', checkpoint, folders / 'train', '--temperature', value)
+        assert f"'{value}' is not a number above 0" in capsys.readouterr().err
+    (tmp_path / 'red').mkdir()
+    one = next((folders / 'train' / 'red').iterdir())
+    (tmp_path / 'red/a.png').write_bytes(one.read_bytes())
+    with pytest.raises(UserError, match='holds one image'):
+        call('knn', checkpoint, tmp_path)
+
+
+def test_images_that_were_left_out_do_not_count(call, checkpoint, folders,
+                                                tmp_path, capsys):
+    for file in (folders / 'train').rglob('*.png'):
+        path = tmp_path / file.parent.name / file.name
+        path.parent.mkdir(exist_ok=True)
+        path.write_bytes(file.read_bytes())
+    (tmp_path / 'red/cut.png').write_bytes(b'no image')
+    call('knn', checkpoint, tmp_path)
+    assert '2 classes, 1 of them left out' in capsys.readouterr().out

@@ -1,5 +1,7 @@
 # Copyright (c) QB-Heat MM authors. All rights reserved.
 """Pre-training by one call, in the real runner."""
+import os
+import shutil
 import uuid
 
 import pytest
@@ -79,3 +81,25 @@ def test_no_images_are_named(tmp_path):
         run(tmp_path / 'empty', tmp_path / 'run')
     with pytest.raises(UserError, match='does not exist'):
         run(tmp_path / 'nowhere', tmp_path / 'run')
+
+
+def test_a_run_that_was_moved_is_found_where_it_is(folders, tmp_path):
+    first, second = tmp_path / 'first', tmp_path / 'second'
+    run(folders / 'train', first)
+    shutil.copytree(first, second)
+    assert run(folders / 'train', second, resume=True) == str(
+        second / 'epoch_1.pth')
+    # a run is one without the note which checkpoint is the last, too
+    (second / 'last_checkpoint').unlink()
+    with pytest.raises(UserError, match='holds a run already'):
+        run(folders / 'train', second)
+
+
+@pytest.mark.parametrize('name', ['a\nb.png', os.fsdecode(b'caf\xe9.png'),
+                                  'a\u2028b.png'])
+def test_a_name_that_no_list_can_hold_is_told(folders, tmp_path, name):
+    file = next((folders / 'train').rglob('*.png'))
+    (tmp_path / 'in').mkdir()
+    (tmp_path / 'in' / name).write_bytes(file.read_bytes())
+    with pytest.raises(UserError, match='cannot be written into a list'):
+        run([tmp_path / 'in', file], tmp_path / 'out')

@@ -12,6 +12,7 @@ from PIL import Image
 
 from qbheat_mm.errors import UserError
 from qbheat_mm.evaluation import KNNAccuracy, knn_accuracy
+from qbheat_mm.evaluation.knn_metric import _lies_below
 
 PIPELINE = [dict(type='LoadNamedImageFromFile'),
             dict(type='Resize', scale=(16, 16)), dict(type='PackInputs')]
@@ -105,3 +106,23 @@ def test_the_head_wants_pooled_features(data, tmp_path):
         runner.test()
     with pytest.raises(UserError, match='nothing to train'):
         runner.model.head.loss(None, None)
+
+
+def test_links_count_where_they_lie(data, tmp_path):
+    """Splits are often made of links into one pool."""
+    pool = tmp_path / 'pool'
+    pool.mkdir()
+    for split in ('bank', 'val'):
+        (tmp_path / split / 'dark').mkdir(parents=True)
+        for i in range(2):
+            (tmp_path / split / 'dark' / f'{i}.png').symlink_to(
+                pool / f'{split}{i}.png')
+    (tmp_path / 'val' / 'light').symlink_to(tmp_path / 'bank')
+    bank = str(tmp_path / 'bank')
+    assert _lies_below(f'{bank}/dark/0.png', bank)
+    assert not _lies_below(str(tmp_path / 'val/dark/0.png'), bank)
+    assert not _lies_below(f'{bank}2/dark/0.png', bank)
+    # the folder itself may have several names
+    (tmp_path / 'other').symlink_to(bank)
+    assert _lies_below(str(tmp_path / 'other/dark/0.png'), bank)
+    assert _lies_below(f'{bank}/dark/0.png', str(tmp_path / 'other'))

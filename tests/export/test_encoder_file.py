@@ -14,7 +14,7 @@ from qbheat_mm.apis import load_encoder
 from qbheat_mm.engine import PretrainedEncoder
 from qbheat_mm.engine.origin import describe_backbone, trained_pixels
 from qbheat_mm.errors import UserError
-from qbheat_mm.export import export_encoder
+from qbheat_mm.export import export_encoder, export_state_dict
 from qbheat_mm.version import __version__
 
 from .conftest import MOBILE_FORMER
@@ -157,3 +157,27 @@ def test_without_the_package_the_way_out_is_named(file, pretrained, tmp_path,
         compat.load_checkpoint(file)
     with pytest.raises(UserError, match='pip install'):
         export_encoder(pretrained[2], str(tmp_path / 'a.safetensors'))
+
+
+def test_images_get_the_size_that_the_checkpoint_gives_them(pretrained,
+                                                            tmp_path):
+    content = torch.load(pretrained[2], weights_only=False)
+    content['meta']['cfg'] += """
+train_dataloader = dict(dataset=dict(pipeline=[
+    dict(type='RandomResizedCrop', scale=(48, 32))]))"""
+    torch.save(content, tmp_path / 'epoch_1.pth')
+    file = export_encoder(str(tmp_path / 'epoch_1.pth'),
+                          str(tmp_path / 'encoder.safetensors'))
+    assert load_encoder(tmp_path / 'epoch_1.pth').size == (48, 32)
+    assert load_encoder(file).size == (48, 32)
+    assert json.loads(texts_of(file)['training_size']) == [48, 32]
+
+
+def test_a_checkpoint_is_not_written_over(pretrained, tmp_path):
+    checkpoint = tmp_path / 'epoch_1.safetensors'
+    checkpoint.write_bytes(Path(pretrained[2]).read_bytes())
+    for export in (export_encoder, lambda *names: export_state_dict(
+            *names, 'torchvision')):
+        with pytest.raises(UserError, match='would be lost'):
+            export(str(checkpoint), str(tmp_path / '.' / checkpoint.name))
+    assert checkpoint.read_bytes() == Path(pretrained[2]).read_bytes()

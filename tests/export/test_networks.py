@@ -329,6 +329,13 @@ def test_a_fixed_size_is_the_only_one(pretrained, tmp_path):
     run = Exported(write_network(traced, str(tmp_path / 'a.pt2')).out)
     image = torch.randn(2, 3, 48, 33)
     assert run(image)['features'].shape == (2, 32, 3, 3)
+    # a view of an array, and a tensor of a network that learns
+    array = image.numpy()[..., ::-1]
+    np.testing.assert_allclose(run(array)['features'],
+                               run(array.copy())['features'])
+    np.testing.assert_allclose(
+        run(image.clone().requires_grad_())['features'],
+        run(image)['features'])
     with pytest.raises(UserError, match='exported for 48x33 alone'):
         run(torch.randn(1, 3, 64, 64))
     with pytest.raises(UserError, match='--size 16 33.*more than 16 pixels'):

@@ -23,6 +23,8 @@ from qbheat_mm.engine.matching import Mismatch, compare
 from qbheat_mm.engine.weights import require_possible
 from qbheat_mm.errors import UserError
 from qbheat_mm.launching import report_user_errors, require_file
+from qbheat_mm.launching.command_line import target
+from qbheat_mm.utils.whole_file import require_other
 
 CONFIGS = Path(__file__).resolve().parents[2] / 'configs/mobile_former'
 VARIANTS = ('26m', '52m', '96m', '151m', '214m', '294m', '508m')
@@ -196,12 +198,10 @@ def main() -> None:
     """Convert."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument('src', metavar='SRC', help='published checkpoint')
-    parser.add_argument('dst', metavar='DST', help='checkpoint to write')
+    parser.add_argument('dst', metavar='DST', type=target,
+                        help='checkpoint to write, as FOLDER/mf-26m.pth')
     args = parser.parse_args()
-    target = Path(args.dst)
-    if target.is_dir():
-        raise UserError(f"'{args.dst}' (DST) is a folder: give the name of "
-                        'the file to write, as FOLDER/mf-26m.pth')
+    require_other(args.dst, args.src)
     init_default_scope('mmpretrain')
     tensors = read_published(args.src)
     name, cfg, model = find_variant(args.src, tensors)
@@ -210,7 +210,7 @@ def main() -> None:
     text = Config(dict(model=cfg.model)).pretty_text
     content = io.BytesIO()
     torch.save(dict(state_dict=state, meta=dict(cfg=text)), content)
-    WholeFileBackend().put(content.getvalue(), target)
+    WholeFileBackend().put(content.getvalue(), args.dst)
     print(f'mf-{name}: {len(tensors)} tensors of {args.src} became '
           f'{len(state)} of {args.dst}, for {Path(cfg.filename).name}')
 

@@ -8,10 +8,11 @@ from mmengine.hooks import Hook
 from mmengine.logging import print_log
 from mmengine.model import is_model_wrapper
 from mmengine.registry import HOOKS
-from mmengine.runner import Runner, find_latest_checkpoint
+from mmengine.runner import Runner
 from torch import nn
 
 from ...errors import UserError
+from ..resuming import latest_checkpoint
 
 
 @HOOKS.register_module()
@@ -41,8 +42,8 @@ class ExportEncoderHook(Hook):
             model = model.module
         if not _trains_encoder(model):
             return
-        checkpoint = find_latest_checkpoint(runner.work_dir)
-        if checkpoint is None or not osp.isfile(checkpoint):
+        checkpoint = latest_checkpoint(runner.work_dir)
+        if checkpoint is None:
             return  # none was written, or not to this machine
         out = osp.join(osp.dirname(checkpoint), self.filename)
         # It imports this package.

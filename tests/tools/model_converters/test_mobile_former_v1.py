@@ -189,20 +189,31 @@ def test_a_cut_file_is_told_in_one_line(tmp_path, tool):
     assert not (tmp_path / 'ours.pth').exists()
 
 
-def test_a_target_that_cannot_be_written_is_told_in_one_line(tmp_path,
-                                                            monkeypatch):
+def test_a_target_that_cannot_be_written_is_told_in_one_line(
+        tmp_path, monkeypatch, capsys):
     torch.save(weights(listed_shapes('26m')), tmp_path / 'published.pth')
     (tmp_path / 'file').touch()
-    for target, words in (('.', 'is a folder'), ('', 'is a folder'),
+    for target, words in (('.', 'is a folder'), ('', 'is empty'),
                           ('file/a.pth', 'file')):
         path = f'{tmp_path}/{target}' if target else ''
         monkeypatch.setattr(sys, 'argv', [
             'convert', f'{tmp_path}/published.pth', path])
-        with pytest.raises(SystemExit) as end:
+        with pytest.raises(SystemExit):
             report_user_errors(converter.main)
-        assert str(end.value).startswith('error: ')
-        assert words in str(end.value) and '\n' not in str(end.value)
+        last = capsys.readouterr().err.strip().splitlines()[-1]
+        assert 'argument DST' in last and words in last
     assert not list(tmp_path.glob('*.part'))
+
+
+def test_the_published_file_is_not_written_over(tmp_path, monkeypatch):
+    published = tmp_path / 'published.pth'
+    torch.save(weights(listed_shapes('26m')), published)
+    before = published.read_bytes()
+    monkeypatch.setattr(sys, 'argv', [
+        'convert', str(published), f'{tmp_path}/./published.pth'])
+    with pytest.raises(SystemExit, match='would be lost'):
+        report_user_errors(converter.main)
+    assert published.read_bytes() == before
 
 
 @pytest.mark.parametrize('frozen_stages', [-1, 6])
