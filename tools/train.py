@@ -6,6 +6,7 @@ from mmengine.config import Config
 from mmengine.device import get_device
 from mmengine.registry import RUNNERS
 
+from qbheat_mm.engine.resuming import latest_checkpoint
 from qbheat_mm.engine.runner.fitting_runner import type_name, use_float32
 from qbheat_mm.errors import UserError
 from qbheat_mm.launching import (
@@ -67,8 +68,12 @@ def apply_arguments(cfg: Config, args: argparse.Namespace) -> None:
     if args.gpu_decode:
         cfg.gpu_decode = True
     if args.resume is not None:
-        cfg.resume = True
-        cfg.load_from = None if args.resume == 'auto' else args.resume
+        # weights to begin with count as long as there is nothing to resume
+        begins = (args.resume == 'auto' and cfg.get('load_from')
+                  and latest_checkpoint(cfg.work_dir) is None)
+        cfg.resume = not begins
+        if not begins:
+            cfg.load_from = None if args.resume == 'auto' else args.resume
     if cfg.get('load_from'):
         require_file(cfg.load_from, 'load_from or --resume')
     if args.auto_scale_lr:

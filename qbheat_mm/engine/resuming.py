@@ -22,6 +22,10 @@ from .weights import impossible, named_weights, require_possible, unlike
 _WAY_OUT = ('give a checkpoint that training has written, as epoch_N.pth, or '
             'start from its weights alone with load_from=FILE and without '
             '--resume')
+# Where schedules begin and change. Those that need their end have it in
+# total_iters or T_max, for others it is that of the run.
+_PLACES = ('begin', 'total_iters', 'total_steps', 'T_max', 'milestones',
+           'step_size', 'periods')
 # What mmengine's hooks read from the log of a run that is resumed.
 _LOGGED = dict(best_score=0., best_ckpt='', last_ckpt='', keep_ckpt_ids=[0])
 
@@ -118,6 +122,7 @@ def require_resumable(runner: Runner, path: str, checkpoint: Mapping) -> None:
     _require_schedulers(runner.param_schedulers, path, checkpoint)
     if isinstance(runner.optim_wrapper, OptimWrapper):
         _require_optimizer(runner.optim_wrapper, path, checkpoint['optimizer'])
+        _tell_kept(runner.optim_wrapper, path, checkpoint['optimizer'])
 
 
 def _named_checkpoint(work_dir: str) -> str | None:
@@ -186,6 +191,48 @@ def _require_schedulers(schedulers: Any, path: str,
                     path, f'its schedule {i} is no state of a '
                     f'{type(part).__name__}, as this configuration has there')
             _require_alike(path, f'schedule {i}', state, ours)
+            _require_same_places(type(part).__name__, path, state, ours)
+            if 'end' in ours:
+                state['end'] = ours['end']
+
+
+def _require_same_places(name: str, path: str, found: Mapping,
+                         needed: Mapping) -> None:
+    """Raise where a schedule was laid out for a run of another length.
+
+    mmengine takes its places from the checkpoint: where steps have become
+    fewer or more, as with another number of processes, the rate would stay
+    high or be at its end long before the run is.
+    """
+    other = [f'{place}={found[place]} and not {needed[place]}'
+             for place in _PLACES if place in found and place in needed
+             and found[place] != needed[place]]
+    if other:
+        raise UserError(
+            f"checkpoint '{path}' is of a run whose schedule, {name}, has "
+            f'{", ".join(other)}, in steps or epochs: go on with as many '
+            'epochs (train_cfg.max_epochs) and images a step (processes x '
+            'train_dataloader.batch_size) as there, or begin a new run with '
+            'its weights, by load_from=FILE and without --resume')
+
+
+def _tell_kept(wrapper: OptimWrapper, path: str, found: Mapping) -> None:
+    """Warn of settings of the optimizer that the checkpoint replaces."""
+    kept = {}
+    for theirs, ours in zip(found['param_groups'],
+                            wrapper.optimizer.param_groups):
+        for name in (set(theirs) & set(ours)) - {'params', 'lr'}:
+            # each schedule keeps the value that it began with
+            setting = name.removeprefix('initial_')
+            if theirs[name] != ours[name]:
+                kept.setdefault(setting, (theirs[name], ours[name]))
+    if kept:
+        told = ', '.join(f'{name}={theirs} and not {ours}'
+                         for name, (theirs, ours) in sorted(kept.items()))
+        print_log(f"the optimizer goes on as in '{path}', with {told} of this "
+                  'configuration; for others begin a new run with its '
+                  'weights, by load_from=FILE and without --resume',
+                  'current', logging.WARNING)
 
 
 def _require_optimizer(wrapper: OptimWrapper, path: str,

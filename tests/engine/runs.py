@@ -88,7 +88,8 @@ class QuickRunner(Runner):
 
 
 def build(work_dir, epochs=3, scores=(1, 2, 3), hooks=(), init_cfg=None,
-          checkpoint=(), val_interval=1, **settings):
+          checkpoint=(), val_interval=1, schedule=None, batch_size=2,
+          optimizer=(), **settings):
     """A runner with the hooks of the shipped configurations.
 
     Args:
@@ -99,10 +100,13 @@ def build(work_dir, epochs=3, scores=(1, 2, 3), hooks=(), init_cfg=None,
         init_cfg (dict, optional): Of the encoder.
         checkpoint (dict): Settings of the hook that writes checkpoints.
         val_interval (int): Epochs from one evaluation to the next.
+        schedule (dict, optional): By default a step after two epochs.
+        batch_size (int): Of four numbers.
+        optimizer (dict): Settings of SGD.
         settings (Any): Of the runner, as ``resume``.
     """
     torch.manual_seed(0)
-    loader = dict(dataset=Numbers(), batch_size=2, num_workers=0,
+    loader = dict(dataset=Numbers(), batch_size=batch_size, num_workers=0,
                   sampler=dict(type='DefaultSampler', shuffle=False))
     runner = QuickRunner(
         model=Network(init_cfg=init_cfg), work_dir=str(work_dir),
@@ -113,8 +117,9 @@ def build(work_dir, epochs=3, scores=(1, 2, 3), hooks=(), init_cfg=None,
         train_cfg=dict(by_epoch=True, max_epochs=epochs,
                        val_interval=val_interval),
         optim_wrapper=dict(
-            optimizer=dict(type='SGD', lr=0.01, momentum=0.9)),
-        param_scheduler=dict(type='MultiStepLR', milestones=[2]),
+            optimizer={'type': 'SGD', 'lr': 0.01, 'momentum': 0.9,
+                       **dict(optimizer)}),
+        param_scheduler=schedule or dict(type='MultiStepLR', milestones=[2]),
         default_hooks=dict(
             checkpoint={
                 'type': 'SafeCheckpointHook', 'interval': 1,

@@ -8,7 +8,15 @@ import torch
 from qbheat_mm.compat import load_checkpoint
 from qbheat_mm.errors import UserError
 
-from .runs import Encoder, build, names, refusal, resumed_epoch, train
+from .runs import (
+    Encoder,
+    StopHook,
+    build,
+    names,
+    refusal,
+    resumed_epoch,
+    train,
+)
 
 
 @pytest.fixture(scope='module')
@@ -198,3 +206,48 @@ def test_the_encoder_must_be_in_what_is_resumed(work):
     hook.allow_missing = ('', )
     with pytest.raises(UserError, match='1 missing .backbone.fc.weight'):
         runner.train()
+
+
+# Of another length
+
+
+COSINE = dict(type='CosineAnnealingLR', by_epoch=True,
+              convert_to_iter_based=True)
+
+
+@pytest.mark.parametrize('schedule', [
+    COSINE, dict(type='PolyLR', by_epoch=True, convert_to_iter_based=True),
+    dict(type='LinearLR', start_factor=.1, by_epoch=True,
+         convert_to_iter_based=True)])
+def test_a_schedule_of_another_length_is_refused(tmp_path, schedule):
+    """mmengine would keep its old places: the rate would be wrong."""
+    train(tmp_path, stop=StopHook('before_train_epoch', 3), epochs=4,
+          schedule=schedule)
+    common = dict(schedule=schedule, resume=True, scores=range(9))
+    for changes in (dict(epochs=8), dict(epochs=4, batch_size=1)):
+        said = refusal(tmp_path, **common, **changes)
+        assert '_iters=' in said or 'T_max=' in said
+        assert 'processes x train_dataloader.batch_size' in said
+    runner = train(tmp_path, epochs=4, **common)
+    assert runner.epoch == 4
+
+
+def test_milestones_behind_the_old_end_count(work):
+    """A schedule of steps has no length of its own."""
+    schedule = dict(type='MultiStepLR', milestones=[2])
+    runner = train(work, epochs=5, scores=range(9), resume=True,
+                   schedule=schedule)
+    assert runner.param_schedulers[0].end == 5
+
+
+def test_settings_of_the_optimizer_that_are_not_taken_are_named(
+        work, monkeypatch):
+    said = []
+    monkeypatch.setattr('qbheat_mm.engine.resuming.print_log',
+                        lambda text, *args: said.append(text))
+    resumed_epoch(work)
+    assert not said
+    resumed_epoch(work, optimizer=dict(lr=0.02, weight_decay=0.1))
+    line, = said
+    assert 'lr=0.01 and not 0.02' in line
+    assert 'weight_decay=0 and not 0.1' in line

@@ -1,9 +1,15 @@
 # Copyright (c) QB-Heat MM authors. All rights reserved.
 """A run that is killed and resumed, by the real tool."""
+import runpy
+import shutil
+import sys
+from pathlib import Path
+
 import torch
 
 from qbheat_mm.compat import load_checkpoint
 
+ROOT = Path(__file__).parents[2]
 # Kills the process in the middle of the third epoch, as a crash would.
 KILL_HOOK = """
 import os
@@ -52,3 +58,26 @@ def test_kill_and_resume_ends_like_a_run_never_stopped(
     for a, b in zip(whole['optimizer']['state'].values(),
                     ours['optimizer']['state'].values()):
         assert torch.equal(a['momentum_buffer'], b['momentum_buffer'])
+
+
+def test_weights_to_begin_with_count_until_there_is_something_to_resume(
+        tmp_path, monkeypatch, classifier_config, trained_classifier):
+    """So that one command can be submitted again, as it is."""
+    tool = runpy.run_path(str(ROOT / 'tools/train.py'), run_name='tool')
+    weights = str(trained_classifier / 'epoch_4.pth')
+
+    def settings(*resume):
+        monkeypatch.setattr(sys, 'argv', [
+            'train.py', str(classifier_config), '--work-dir',
+            str(tmp_path / 'work'), *resume, '--cfg-options',
+            f'load_from={weights}'])
+        args = tool['parse_args']()
+        cfg = tool['read_config'](args.config, args.cfg_options)
+        tool['apply_arguments'](cfg, args)
+        return bool(cfg.resume), cfg.load_from
+
+    assert settings() == settings('--resume') == (False, weights)
+    assert settings('--resume', weights) == (True, weights)
+    shutil.copytree(trained_classifier, tmp_path / 'work')
+    assert settings('--resume') == (True, None)
+    assert settings() == (False, weights)
