@@ -4,8 +4,7 @@ import argparse
 
 import mmengine
 from mmengine.dist import is_main_process
-from mmengine.evaluator import DumpResults
-from mmengine.registry import RUNNERS
+from mmengine.registry import METRICS, RUNNERS
 
 from qbheat_mm.errors import UserError
 from qbheat_mm.launching import (
@@ -21,6 +20,8 @@ from qbheat_mm.launching import (
     require_file,
     require_parts,
 )
+from qbheat_mm.launching.command_line import target
+from qbheat_mm.launching.toolbox import toolbox
 
 
 def parse_args() -> argparse.Namespace:
@@ -29,9 +30,11 @@ def parse_args() -> argparse.Namespace:
     add_common_arguments(parser)
     parser.add_argument('checkpoint', help='checkpoint file or URL')
     parser.add_argument(
-        '--out', metavar='FILE.pkl', help='write the predictions')
+        '--out', type=target, metavar='FILE.pkl',
+        help='write the predictions')
     parser.add_argument(
         '--out-metrics',
+        type=target,
         metavar='FILE.json',
         help='write the metrics that are printed')
     parser.add_argument(
@@ -77,8 +80,11 @@ def main() -> None:
     cfg.setdefault('runner_type', 'FittingRunner')
     runner = RUNNERS.build(cfg)
     if args.out:
+        # of detection it holds masks as run lengths; whole they fill memory
+        kind = ('mmdet.DumpDetResults' if toolbox(cfg) == 'mmdet'
+                else 'DumpResults')
         runner.test_evaluator.metrics.append(
-            DumpResults(out_file_path=args.out))
+            METRICS.build(dict(type=kind, out_file_path=args.out)))
     metrics = runner.test()
     if args.out_metrics and is_main_process():
         mmengine.dump(metrics, args.out_metrics)

@@ -91,10 +91,25 @@ class DecodingDataPreprocessor(ImgDataPreprocessor):
         Returns:
             dict: ``inputs``, (B, 3, h, w), float32, and ``data_samples``.
         """
+        return super().forward(dict(data, inputs=self.pictures(data)),
+                               training)
+
+    def pictures(self, data: dict, number: int | None = None) -> Tensor:
+        """The images of a batch before they are normalized.
+
+        Args:
+            data (dict): As of :meth:`forward`.
+            number (int, optional): How many, the first ones. Defaults to
+                None, all.
+
+        Returns:
+            Tensor: (B, 3, h, w), BGR, uint8; what ``data`` holds if that is
+            images.
+        """
         inputs, samples = data['inputs'], data.get('data_samples')
-        if not isinstance(inputs, Tensor) and samples is not None:
-            data = dict(data, inputs=torch.stack(self._crops(inputs, samples)))
-        return super().forward(data, training)
+        if isinstance(inputs, Tensor) or samples is None:
+            return inputs[:number]
+        return torch.stack(self._crops(inputs[:number], samples[:number]))
 
     def _crops(self, inputs: Sequence[Tensor],
                samples: Sequence) -> list[Tensor]:

@@ -9,10 +9,13 @@ from qbheat_mm.errors import UserError
 
 from .check_evaluator import check_evaluator
 
+#: Parts of a detector that tell classes of things apart.
+_HEADS = ('bbox_head', 'mask_head')
+
 
 @HOOKS.register_module()
 class CheckClassesHook(Hook):
-    """Compare ``num_classes`` of the box heads with the data set's classes.
+    """Compare ``num_classes`` of box and mask heads with the data set's.
 
     mmdet's ``NumClassCheckHook`` does so with an assertion, and not when
     testing. That the annotation file holds these classes is checked earlier,
@@ -49,13 +52,19 @@ class CheckClassesHook(Hook):
         meta = dataloader.dataset.metainfo
         # Of panoptic data, boxes are of things alone.
         classes = meta.get('thing_classes', meta['classes'])
-        for name, module in runner.model.named_modules():
-            num_classes = getattr(module, 'num_classes', len(classes))
-            if 'bbox_head' in name.split('.') and num_classes != len(classes):
-                raise UserError(
-                    f'num_classes={num_classes} of {name}, and the data set '
-                    f'has {len(classes)} classes, {list(classes)}: set '
-                    f'--cfg-options model.{name}.num_classes={len(classes)}')
+        heads = {
+            name: module.num_classes
+            for name, module in runner.model.named_modules()
+            if name.split('.')[-1] in _HEADS and hasattr(module, 'num_classes')
+            and module.num_classes != len(classes)}
+        if heads:
+            found = ', '.join(f'num_classes={number} of {name}'
+                              for name, number in heads.items())
+            options = ' '.join(f'model.{name}.num_classes={len(classes)}'
+                               for name in heads)
+            raise UserError(
+                f'{found}, and the data set has {len(classes)} classes, '
+                f'{list(classes)}: set --cfg-options {options}')
 
 
 def _has_masks(model: nn.Module) -> bool:

@@ -106,12 +106,17 @@ class MobileFormerDETR(DetectionTransformer):
                 f'and model.bbox_head.embed_dims={width} must be the same')
 
     def _limit_detections(self) -> None:
-        """Ask a softmax head for no more detections than there are queries."""
+        """Ask for no more detections than there are.
+
+        A softmax head gives one for each query, a sigmoid head one for each
+        query and class.
+        """
         test_cfg = dict(self.bbox_head.test_cfg or {})
-        if not self.bbox_head.loss_cls.use_sigmoid:
-            test_cfg['max_per_img'] = min(
-                test_cfg.get('max_per_img', self.num_queries),
-                self.num_queries)
+        most = self.num_queries
+        if self.bbox_head.loss_cls.use_sigmoid:
+            most *= self.bbox_head.num_classes
+        test_cfg['max_per_img'] = min(
+            test_cfg.get('max_per_img', self.num_queries), most)
         self.bbox_head.test_cfg = test_cfg
 
     def _init_layers(self) -> None:

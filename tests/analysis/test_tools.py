@@ -16,8 +16,12 @@ from mmengine.config import Config
 from mmengine.registry import MODELS
 from PIL import Image
 
+from qbheat_mm.analysis.attention import default_blocks
 from qbheat_mm.analysis.story import tell
 from qbheat_mm.errors import UserError
+from qbheat_mm.models.backbones import MobileFormer
+
+from .conftest import ARCH
 
 TOOLS = Path(__file__).parents[2] / 'tools' / 'analysis'
 
@@ -386,3 +390,27 @@ def test_an_error_is_one_line_and_a_status(monkeypatch, run, tmp_path, name):
     assert str(ended.value).startswith('error: ')
     assert str(tmp_path) in str(ended.value)
     assert '\n' not in str(ended.value)
+
+
+def test_each_encoder_shows_the_blocks_of_its_own(call, run, run_folder,
+                                                  image_folder, tmp_path):
+    """By default the last of each resolution, which differ."""
+    other = MobileFormer(dict(ARCH, stages=[
+        [('lite', 8, 8)], [('mf-down', 16, 12), ('mf', 24, 12),
+                           ('mf', 24, 12), ('mf', 24, 12)]]))
+    cfg = Config.fromfile(run_folder / 'config.py')
+    cfg.model.backbone.arch.stages = other.arch['stages']
+    cfg.dump(tmp_path / 'other.py')
+    torch.save(dict(state_dict={
+        f'backbone.{name}': tensor for name, tensor
+        in other.state_dict().items()}), tmp_path / 'other.pth')
+    call('attention', *run, image_folder / 'inside', '--out', tmp_path,
+         '--also', tmp_path / 'other.py', tmp_path / 'other.pth')
+    blocks = {name.split('_')[-2]: set() for name
+              in np.load(tmp_path / 'attention.npz')}
+    for name in np.load(tmp_path / 'attention.npz'):
+        blocks[name.split('_')[-2]].add(name.split('_')[-1])
+    assert blocks['config'] == {f'block{i}' for i in default_blocks(
+        MobileFormer(ARCH))}
+    assert blocks['other'] == {f'block{i}' for i in default_blocks(other)}
+    assert blocks['config'] != blocks['other']

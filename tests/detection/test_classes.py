@@ -1,8 +1,12 @@
 """Annotation files, classes and heads that do not fit stop at once."""
+from types import SimpleNamespace
+
 import pytest
+import torch
 from mmdet.registry import DATASETS
 from mmengine.runner import Runner
 
+from qbheat_mm.detection.check_classes_hook import CheckClassesHook
 from qbheat_mm.errors import UserError
 
 from .conftest import CLASSES, write_coco
@@ -67,3 +71,25 @@ def test_runner_stops_before_training(tiny_config, tmp_path):
     tiny_config.val_dataloader.dataset.data_root = str(tmp_path)
     with pytest.raises(UserError, match="'cat', 'dog', 'cow'.*'disc'"):
         Runner.from_cfg(tiny_config).train()
+
+
+def test_each_head_that_tells_classes_is_named():
+    """The boxes' alone would leave the masks', which breaks in training."""
+    model = torch.nn.Module()
+    model.roi_head = torch.nn.Module()
+    for name, number in (('bbox_head', 2), ('mask_head', 2)):
+        head = torch.nn.Module()
+        head.num_classes = number
+        model.roi_head.add_module(name, head)
+    dataset = SimpleNamespace(metainfo=dict(classes=CLASSES))
+    runner, loader = SimpleNamespace(model=model), SimpleNamespace(
+        dataset=dataset)
+    with pytest.raises(
+            UserError, match='model.roi_head.bbox_head.num_classes=3 '
+            'model.roi_head.mask_head.num_classes=3'):
+        CheckClassesHook._check(runner, loader)
+    model.roi_head.bbox_head.num_classes = 3
+    with pytest.raises(UserError, match='num_classes=2 of roi_head.mask_head'):
+        CheckClassesHook._check(runner, loader)
+    model.roi_head.mask_head.num_classes = 3
+    CheckClassesHook._check(runner, loader)

@@ -59,3 +59,11 @@ def test_all_found(call):
     assert numbers['errors'] == {}
     assert numbers['metrics']['disc_precision'] == 1
     assert numbers['metrics']['ring_precision'] == 1
+
+
+def test_nothing_found_at_all(call, capsys):
+    """mmdet has no metrics then; what was missed is asked all the more."""
+    numbers = call([found(i) for i in range(4)])
+    assert numbers['metrics'] == {}
+    assert [row[-1] for row in numbers['confusions'][:3]] == [1, 1, 1]
+    assert 'nothing was found in any image' in capsys.readouterr().out

@@ -202,6 +202,7 @@ def test_head_works_in_full_precision(build_head):
     (None, dict(max_per_img=50), 7),
     (None, None, 7),
     ('FocalLoss', dict(max_per_img=15), 15),
+    ('FocalLoss', dict(max_per_img=100), 21),
 ])
 def test_number_of_detections(build_head, head_config, loss, test_cfg,
                               expected):

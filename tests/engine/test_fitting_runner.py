@@ -13,7 +13,7 @@ from mmengine.registry import RUNNERS
 from mmengine.runner import Runner
 
 import qbheat_mm  # noqa: F401
-from qbheat_mm.engine import FittingRunner
+from qbheat_mm.engine import AnalysisHook, FittingRunner
 from qbheat_mm.engine.runner.gpu_decoding import fit_decoding
 from qbheat_mm.errors import UserError
 
@@ -160,6 +160,17 @@ def test_the_learning_rate_is_scaled_once(config):
 
 
 @needs_no_gpu
+def test_accumulated_batches_count_for_the_learning_rate(config):
+    cfg = config(8, **{'auto_scale_lr.enable': True,
+                       'auto_scale_lr.base_batch_size': 16,
+                       'optim_wrapper.accumulative_counts': 2,
+                       'param_scheduler': []})
+    runner, rates = train(cfg)
+    assert rates == pytest.approx([0.256] * 2)
+    assert 'a step takes 2 batches' in log_of(runner)
+
+
+@needs_no_gpu
 def test_iterations_instead_of_epochs(config):
     cfg = config(5, train_cfg=dict(
         _delete_=True, type='IterBasedTrainLoop', max_iters=8))
@@ -298,6 +309,12 @@ def test_where_the_device_decodes_the_same_is_learned(config, tmp_path,
     written.update(experiment_name='again', work_dir=str(tmp_path / 'again'))
     again, images_again = train_and_watch(written)
     assert 'decoded on the CPU, by the training process' in log_of(again)
+    # who looks at pictures in training sees those, and not their files
+    hook = AnalysisHook(num_images=2, num_embeddings=3)
+    batch = next(iter(again.train_dataloader))
+    hook.before_train_iter(again, 0, batch)
+    assert hook.inputs.shape == (2, 3, *images.shape[2:])
+    assert hook.inputs.dtype == torch.uint8 and len(hook.embedded) == 3
     # two grey levels; the crops are those of the same random numbers
     torch.testing.assert_close(images, expected, rtol=0, atol=2.1 / 64)
     assert images.std() > 0.1

@@ -85,6 +85,22 @@ def test_trained_parameters_are_those_with_a_gradient(indices):
         assert (parameter.grad is not None) == parameter.requires_grad, name
 
 
+@pytest.mark.parametrize('indices', [(0, ), (2, ), (3, ), (0, 4), (1, 4),
+                                     (2, 4), (4, )])
+@pytest.mark.parametrize('last', [0, 1, 2])
+def test_an_encoder_may_end_without_tokens(indices, last):
+    """The maps of what follows the last block that has them are not asked."""
+    stages = [[('mf-down', 16, 8)], [('mf', 16, 8)], [('mf', 16, 8)]]
+    for stage in stages[last:]:
+        stage[:] = [('lite', 16, 8)]
+    stages[0] = [('mf-down', 16, 8)]
+    model = MobileFormer(dict(stem=8, tokens=(3, 16), conv=32, stages=stages),
+                         out_indices=indices).train()
+    sum(out.sum() for out in model(torch.randn(2, 3, 32, 32))).backward()
+    for name, parameter in model.named_parameters():
+        assert (parameter.grad is not None) == parameter.requires_grad, name
+
+
 @pytest.mark.parametrize('final_bridge', [False, True])
 @pytest.mark.parametrize('frozen_stages', [-1, 0, 2, 4, 5])
 def test_exactly_what_is_trained_gets_a_gradient(frozen_stages, final_bridge):

@@ -6,6 +6,7 @@ import runpy
 import sys
 
 import mmcv
+import mmengine
 import numpy as np
 import pytest
 import torch
@@ -92,6 +93,17 @@ def test_data_of_ones_own(folder, monkeypatch):
     runpy.run_path(str(ROOT / 'tools/train.py'), run_name='__main__')
     found = require_trained(folder / 'runs', folder / 'encoder.pth')
     assert 'coco/first_precision' in found
+    monkeypatch.setattr(sys, 'argv', [
+        'test.py', 'masks.py', 'runs/epoch_1.pth', '--work-dir', 'tested',
+        '--out', 'out/found.pkl', '--cfg-options',
+        'test_dataloader.dataset.pipeline.1.scale=(96,64)'])
+    runpy.run_path(str(ROOT / 'tools/test.py'), run_name='__main__')
+    # masks as run lengths; a large set of whole ones would not fit in memory
+    predictions = mmengine.load('out/found.pkl')
+    masks = [mask for sample in predictions
+             for mask in sample['pred_instances']['masks']]
+    assert len(predictions) == 4 and masks
+    assert all(set(mask) == {'size', 'counts'} for mask in masks)
 
 
 def test_mim_trains_on_the_demos_data_from_an_empty_folder(tmp_path):

@@ -68,9 +68,10 @@ def choose(wanted: list | None, known: list, option: str) -> list:
     return list(wanted or known)
 
 
-def pick(found: list[BlockMaps], args) -> tuple[list[BlockMaps], list, list]:
+def pick(found: list[BlockMaps], args,
+         blocks: list[int]) -> tuple[list[BlockMaps], list, list]:
     """The blocks, heads and tokens that were asked for."""
-    numbers = choose(args.blocks, [block.block for block in found],
+    numbers = choose(blocks, [block.block for block in found],
                      '--blocks')
     heads, tokens = next(iter(found[0].maps.values())).shape[1:3]
     return ([block for block in found if block.block in numbers],
@@ -111,10 +112,10 @@ def look(models: dict, images: list, args) -> tuple[dict, dict, dict]:
     for number, image in enumerate(images, start=1):
         panels = {bridge: {} for bridge in BRIDGES}
         for name, encoder in models.items():
-            args.blocks = args.blocks or default_blocks(encoder.backbone)
             blocks, heads, tokens = pick(
                 attention_maps(encoder.backbone, encoder.pixels.normalize(
-                    as_batch([image]))), args)
+                    as_batch([image]))), args,
+                args.blocks or default_blocks(encoder.backbone))
             for bridge in BRIDGES:
                 panels[bridge][name] = panels_of(blocks, bridge, heads, tokens)
                 for block in blocks:

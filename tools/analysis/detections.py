@@ -4,6 +4,7 @@
 Reads what `tools/test.py CONFIG CHECKPOINT --out FILE.pkl` has written.
 """
 import argparse
+import math
 
 import mmengine
 import numpy as np
@@ -138,6 +139,8 @@ def precisions(cfg: Config, dataset, found: dict) -> dict[str, float]:
                                outfile_prefix=None))
     evaluator.dataset_meta = dataset.metainfo
     metrics = evaluator.offline_evaluate(list(found.values()))
+    if not metrics:  # as mmdet says that nothing was found at all
+        print('nothing was found in any image: no AP')
     return {name.split('/')[-1]: value if value != -1 else float('nan')
             for name, value in metrics.items()}
 
@@ -148,7 +151,7 @@ def tables_of(table: np.ndarray, sizes: dict, metrics: dict,
     by_size = Table('By size', ['size', 'objects', 'recall', 'AP'])
     for size, (hit, total) in sizes.items():
         by_size.rows.append([size, total, hit / total if total else '-',
-                             metrics[f'bbox_mAP_{size[0]}']])
+                             metrics.get(f'bbox_mAP_{size[0]}', math.nan)])
     by_class = Table('By class', [
         'class', 'objects', 'found', 'as others', 'missed', 'on nothing',
         'AP'])
@@ -197,7 +200,8 @@ def main() -> None:
     figures = dict(
         confusions=draw_confusions(table, names),
         sizes=draw_sizes(sizes, {
-            size: metrics[f'bbox_mAP_{size[0]}'] for size in sizes}))
+            size: metrics.get(f'bbox_mAP_{size[0]}', math.nan)
+            for size in sizes}))
     if pictures:
         figures['errors'] = draw_errors(
             [picture[..., ::-1] for picture in pictures],

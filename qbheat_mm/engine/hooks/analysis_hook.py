@@ -8,6 +8,7 @@ from mmengine.hooks import Hook
 from mmengine.model import is_model_wrapper
 from mmengine.registry import HOOKS
 from mmengine.runner import Runner
+from torch import nn
 
 from ...analysis.copied_features import copied_loss, masked_loss
 from ...analysis.direction_loss import direction_losses
@@ -25,6 +26,7 @@ from ...arguments import (
     checked,
     optional,
 )
+from ...datasets.decoding import DecodingDataPreprocessor
 from ...errors import UserError
 from ...evaluation import (
     Encoder,
@@ -155,7 +157,11 @@ class AnalysisHook(Hook):
         """Take the images: the first ones, or files of their size."""
         if not is_main_process():
             return
-        batch = data_batch['inputs']
+        left = self.num_embeddings - len(self.embedded)
+        if self.inputs is not None and (self.files is not None or left <= 0):
+            return
+        batch = _pictures(_unwrap(runner).data_preprocessor, data_batch,
+                          max(self.num_images, left))
         if self.inputs is None:
             inputs = batch[:self.num_images]
             if self.files is not None:
@@ -164,9 +170,6 @@ class AnalysisHook(Hook):
                 batch = _read(spread(self.files, self.num_embeddings), size
                               ) if self.num_embeddings else []
             self.inputs = torch.stack([image.cpu() for image in inputs])
-        elif self.files is not None:
-            return
-        left = self.num_embeddings - len(self.embedded)
         self.embedded += [image.cpu() for image in batch[:left]
                           if image.shape == self.inputs[0].shape]
 
@@ -223,6 +226,14 @@ class AnalysisHook(Hook):
                 found['knn_top1'] = knn_of_folders(
                     encoder, *self.knn_data, size=self.inputs.shape[2:])
         return found
+
+
+def _pictures(preprocessor: nn.Module, batch: dict,
+              number: int) -> Sequence[torch.Tensor]:
+    """The first images of a batch, (3, H, W), BGR, uint8."""
+    if isinstance(preprocessor, DecodingDataPreprocessor):
+        return preprocessor.pictures(batch, number)
+    return batch['inputs'][:number]
 
 
 def _read(files: Sequence[str], size: tuple[int, int]) -> list[torch.Tensor]:

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 
 from mmengine.config import Config
 from mmengine.device import get_device
+from mmengine.optim import OptimWrapper
 from mmengine.registry import RUNNERS
 from mmengine.runner import EpochBasedTrainLoop, Runner
 from torch import nn
@@ -31,6 +32,7 @@ class FittingRunner(Runner):
       with it by the linear rule;
     - shortens warm-ups and milestones that lie behind the end of the run;
     - counts the folders of classes, where ``count_classes=True`` asks for it;
+    - counts accumulated batches where it scales the learning rate;
     - decodes images of pre-training on the GPU, where ``gpu_decode=True``
       asks for it and the GPU can;
 
@@ -72,6 +74,19 @@ class FittingRunner(Runner):
             self._require_steps()
             self._fit_schedule()
         return super().train()
+
+    def scale_lr(self, optim_wrapper: OptimWrapper,
+                 auto_scale_lr: dict | None = None) -> None:
+        """As mmengine's, by the images of a step and not of a batch."""
+        counts = getattr(optim_wrapper, '_accumulative_counts', 1)
+        if (auto_scale_lr or {}).get('enable') and counts > 1:
+            base = auto_scale_lr['base_batch_size']
+            self.logger.info(
+                f'a step takes {counts} batches (accumulative_counts): the '
+                f'learning rate of {base} images a step is that of '
+                f'{base / counts:g} a batch')
+            auto_scale_lr = dict(auto_scale_lr, base_batch_size=base / counts)
+        super().scale_lr(optim_wrapper, auto_scale_lr)
 
     def _maybe_compile(self, target: str) -> None:
         """Compile the model where the configuration says ``compile``.

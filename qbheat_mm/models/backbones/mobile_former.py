@@ -259,12 +259,24 @@ class MobileFormer(BaseModule):
         if tokens_asked and self.final_bridge is None and not asked & {
                 self.num_stages - 1, self.num_stages
         }:
-            last = self.stages[-1][-1]
-            unused += [last.mobile, last.slopes, last.former_to_mobile]
+            unused += self._behind_the_tokens()
         if not tokens_asked and not any(
                 isinstance(block, MobileFormerBlock) for stage in used_stages
                 for block in stage):
             unused.append(self.tokens)
+        return unused
+
+    def _behind_the_tokens(self) -> list[nn.Module]:
+        """What makes maps of which neither tokens nor outputs know."""
+        first = max((i for i in self.out_indices if i < self.num_stages),
+                    default=-1) + 1
+        blocks = [block for stage in self.stages[first:] for block in stage]
+        unused = []
+        while blocks and not isinstance(blocks[-1], MobileFormerBlock):
+            unused.append(blocks.pop())
+        if blocks:
+            last = blocks[-1]
+            unused += [last.mobile, last.slopes, last.former_to_mobile]
         return unused
 
     def train(self, mode: bool = True) -> 'MobileFormer':
