@@ -3,7 +3,6 @@
 import logging
 import os
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import groupby
 from typing import Any
@@ -13,9 +12,10 @@ import numpy as np
 import torch
 from mmengine.logging import print_log
 from PIL import Image, ImageOps
-from torch import Tensor, nn
+from torch import Tensor
 from torch.utils.data import DataLoader, Dataset
 
+from ..analysis.matrices import evaluating
 from ..datasets.image_file import ImageProblem, decode, read_file
 from ..errors import UserError
 from ..utils.images import find_images, fit, fitting_size
@@ -93,23 +93,9 @@ def embed_batches(encoder: Encoder,
 @torch.inference_mode()
 def _encode(encoder: Encoder, images: Tensor, pool: str) -> np.ndarray:
     images = encoder.normalize(images.to(encoder.mean.device))
-    with _evaluating(encoder):
+    # else batch norm would mix the images of a batch and learn from them
+    with evaluating(encoder):
         return encoder.pool(encoder(images), pool).float().cpu().numpy()
-
-
-@contextmanager
-def _evaluating(module: nn.Module) -> Iterator[None]:
-    """Evaluation mode; what was in training mode is so again afterwards.
-
-    In it batch norm would mix the images of a batch and learn from them.
-    """
-    training = [part for part in module.modules() if part.training]
-    module.eval()
-    try:
-        yield
-    finally:
-        for part in training:
-            part.training = True
 
 
 class _Pictures(Dataset):

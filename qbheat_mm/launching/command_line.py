@@ -77,7 +77,7 @@ def positive(text: str) -> float:
     except ValueError:
         number = math.nan
     if not 0 < number < math.inf:
-        raise ArgumentTypeError(f"'{text}' is not a number above 0")
+        raise ArgumentTypeError(f"'{text}' is not a number above 0: give one")
     return number
 
 

@@ -21,8 +21,8 @@ def sample_places(batch_size: int, position: str) -> list[tuple[str, int]]:
     """Give each image of a batch the place of its unmasked quarter.
 
     Corners are spread evenly over the batch, starting at a random one; in
-    ``'mixed'`` half of the batch is corner, half center (Section "Linear
-    Prediction based on Quarter Masking").
+    ``'mixed'`` half of the batch is corner, half center (Figure "Spectrum of
+    matrices A and B"). How the corners share their half is not said.
 
     Args:
         batch_size (int): Number of images.
