@@ -21,6 +21,7 @@ from qbheat_mm.launching import (
     require_parts,
 )
 from qbheat_mm.launching.command_line import target
+from qbheat_mm.launching.test_time import warn_of_equal_names
 from qbheat_mm.launching.toolbox import toolbox
 
 
@@ -85,6 +86,9 @@ def main() -> None:
                 else 'DumpResults')
         runner.test_evaluator.metrics.append(
             METRICS.build(dict(type=kind, out_file_path=args.out)))
+    if args.show_dir and toolbox(cfg) == 'mmdet':
+        warn_of_equal_names(runner.test_loop.dataloader.dataset,
+                            args.show_dir)
     metrics = runner.test()
     if args.out_metrics and is_main_process():
         mmengine.dump(metrics, args.out_metrics)

@@ -245,6 +245,28 @@ def check_areas(rows: Annotations, trained: np.ndarray,
                    f'{rows.records[row]["bbox"]}')
 
 
+def check_turns(rows: Annotations, trained: np.ndarray,
+                report: Report) -> None:
+    """Rectangles that were turned: ``bbox`` is that before the turn.
+
+    So CVAT writes them, the angle in ``attributes.rotation``.
+    """
+    turned = [row for row in np.flatnonzero(trained)
+              if _turn(rows.records[row].get('attributes'))]
+    if turned:
+        report.add(KEPT, 'boxes were turned, and bbox is that before the '
+                   'turn; write the box around the object, or export '
+                   'polygons', len(turned), int(trained.sum()),
+                   rows.example(turned[0], 'attributes'))
+
+
+def _turn(attributes: object) -> float:
+    """The angle in the attributes of an annotation, 0 without one."""
+    angle = attributes.get('rotation') if isinstance(
+        attributes, dict) else None
+    return angle % 360 if is_number(angle) else 0
+
+
 def check_what_is_left(rows: Annotations, usable: Usable, wanted: np.ndarray,
                        report: Report) -> None:
     """Stop where most boxes are lost, or nothing is left to learn."""

@@ -5,7 +5,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from .boxes import check_areas, check_boxes, check_what_is_left, mend_boxes
+from .boxes import (
+    check_areas,
+    check_boxes,
+    check_turns,
+    check_what_is_left,
+    mend_boxes,
+)
 from .columns import no_collection
 from .patterns import check_patterns, check_places
 from .report import KEPT, STOPS, Report
@@ -18,6 +24,9 @@ from .structure import (
     check_images,
     check_lists,
 )
+
+#: Share of crowds that is told; in COCO it is one in a hundred.
+_MANY_CROWDS = 0.2
 
 
 @dataclass
@@ -87,8 +96,9 @@ def _check_rows(checked: Checked, classes: Sequence[str] | None,
     check_what_is_left(rows, usable, wanted, report)
     check_places(rows, usable.trained, report)
     check_areas(rows, usable.trained, report)
+    check_turns(rows, usable.trained, report)
     mend_boxes(content, rows, usable.readable, report)
-    _summarise(rows, checked, wanted, usable.trained)
+    _summarise(rows, checked, wanted, usable.trained, classes)
 
 
 def _wanted(rows: Annotations, categories: Categories,
@@ -101,23 +111,26 @@ def _wanted(rows: Annotations, categories: Categories,
 
 
 def _summarise(rows: Annotations, checked: Checked, wanted: np.ndarray,
-               trained: np.ndarray) -> None:
+               trained: np.ndarray, classes: Sequence[str] | None) -> None:
     """Count what the set holds."""
     report, categories = checked.report, checked.categories
     report.boxes, report.kept = int(wanted.sum()), int(trained.sum())
-    each = np.bincount(rows.category[trained],
+    crowd = trained & (rows.crowd == 1)
+    each = np.bincount(rows.category[trained & ~crowd],
                        minlength=len(categories.names))
-    chosen = set(categories.names)
-    if not wanted.all():
-        chosen = {categories.names[i] for i in rows.category[wanted]}
+    chosen = set(categories.names if classes is None else classes)
     report.per_class = {name: int(number) for name, number
                         in zip(categories.names, each) if name in chosen}
     images = len(checked.images.records)
     empty = images - np.count_nonzero(np.bincount(rows.image[trained]))
-    crowds = int((rows.crowd[trained] == 1).sum())
+    crowds = int(crowd.sum())
     report.summary = (f'{images} images, {empty} of them without boxes; '
                       f'{report.kept} of {report.boxes} boxes, {crowds} of '
                       f'them crowds; {len(report.per_class)} classes')
+    if crowds > _MANY_CROWDS * report.kept:
+        report.add(KEPT, 'boxes are crowds, which are not learned; single '
+                   'objects are to have iscrowd=0', crowds, report.kept,
+                   rows.example(int(np.flatnonzero(crowd)[0]), 'iscrowd'))
     absent = [name for name, number in report.per_class.items() if not number]
     if absent and report.kept:
         report.add(KEPT, 'classes have no box that can be used', len(absent),

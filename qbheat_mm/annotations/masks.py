@@ -55,10 +55,41 @@ def check_masks(content: dict, images: Images, report: Report) -> None:
 def _is_mask(value: Any, size: tuple | None) -> bool:
     """Whether mmdet and COCO's evaluation can read a mask."""
     if isinstance(value, dict):
-        return (isinstance(value.get('counts'), list | str)
-                and isinstance(value.get('size'), list | tuple)
-                and tuple(value['size']) == size)
+        if not isinstance(value.get('size'), list | tuple) or tuple(
+                value['size']) != size or None in size:
+            return False
+        # pycocotools takes what is in memory where runs are too short
+        runs = value.get('counts')
+        runs = _runs(runs) if isinstance(runs, str) else runs
+        return (isinstance(runs, list) and all(map(_is_run, runs))
+                and sum(runs) == size[0] * size[1])
     return isinstance(value, list) and bool(value)
+
+
+def _is_run(value: Any) -> bool:
+    return isinstance(value, int) and value >= 0
+
+
+def _runs(text: str) -> list[int] | None:
+    """Run lengths from the text that COCO writes of them; None if it is none.
+
+    Six bits a character from '0' on: five of the number, the lowest first,
+    and one that says that more follow. From the fourth on a number is the
+    difference from that before the last.
+    """
+    runs, value, shift = [], 0, 0
+    for character in text:
+        bits = ord(character) - ord('0')
+        if not 0 <= bits < 64:
+            return None
+        value |= (bits & 31) << shift
+        shift += 5
+        if not bits & 32:
+            if bits & 16:  # it is negative
+                value -= 1 << shift
+            runs.append(value + (runs[-2] if len(runs) > 2 else 0))
+            value = shift = 0
+    return None if shift else runs
 
 
 def _is_polygon(points: Sequence) -> bool:

@@ -81,6 +81,12 @@ def check_images(content: dict, report: Report) -> Images | None:
     records = _without_repetitions(records, report)
     wrong = _Wrong('images', records, report)
     wrong.repeated('id', 'give each image an id of its own, and its boxes')
+    texts = [isinstance(record['id'], str) for record in records]
+    if any(texts) and not all(texts):
+        report.add(STOPS, 'images have an id that is text, and others a '
+                   'number, which COCO cannot sort', sum(texts), len(records),
+                   f'as {records[texts.index(True)]["id"]!r}',
+                   'write numbers, also in the annotations')
     if report.stops:
         return None
     _check_file_names(records, report)

@@ -10,7 +10,7 @@ from qbheat_mm.errors import UserError
 from .check_evaluator import check_evaluator
 
 #: Parts of a detector that tell classes of things apart.
-_HEADS = ('bbox_head', 'mask_head')
+_HEADS = {'bbox_head', 'mask_head'}
 
 
 @HOOKS.register_module()
@@ -55,8 +55,8 @@ class CheckClassesHook(Hook):
         heads = {
             name: module.num_classes
             for name, module in runner.model.named_modules()
-            if name.split('.')[-1] in _HEADS and hasattr(module, 'num_classes')
-            and module.num_classes != len(classes)}
+            if _HEADS & set(name.split('.')) and 'loss' not in name
+            and getattr(module, 'num_classes', len(classes)) != len(classes)}
         if heads:
             found = ', '.join(f'num_classes={number} of {name}'
                               for name, number in heads.items())

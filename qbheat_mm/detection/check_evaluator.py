@@ -1,8 +1,10 @@
 # Copyright (c) QB-Heat MM authors. All rights reserved.
 """The evaluator compares with the boxes that the data set reads."""
 import logging
+import os.path as osp
 from collections.abc import Iterable
 
+from mmdet.datasets.api_wrappers import COCO
 from mmdet.evaluation import CocoMetric
 from mmengine.evaluator import BaseMetric
 from mmengine.logging import print_log
@@ -18,7 +20,8 @@ def check_evaluator(dataset, metrics: Iterable[BaseMetric],
     """Compare annotation files before time is spent.
 
     mmdet finds after the first epoch that the evaluator's file holds other
-    images; it never finds that the file holds more, which count as missed.
+    images; it never finds that the file holds more, which count as missed,
+    or others under the same ids, or the categories in another order.
 
     Args:
         dataset (Dataset): Of validation or test.
@@ -46,18 +49,37 @@ def check_evaluator(dataset, metrics: Iterable[BaseMetric],
                 f"annotation file '{dataset.ann_file}': {dataset.mended}; "
                 f'mmdet\'s evaluator reads the file as it is: set '
                 f"--cfg-options {part}_evaluator.type=MatchedCocoMetric")
-        _check_images(dataset, set(coco.imgs), part)
+        _check_images(dataset, coco, part)
 
 
-def _check_images(dataset: MatchedCocoDataset, known: set, part: str) -> None:
-    images = {dataset.get_data_info(i)['img_id'] for i in range(len(dataset))}
+def _check_images(dataset: MatchedCocoDataset, coco: COCO, part: str) -> None:
+    images = {info['img_id']: osp.basename(info['img_path']) for info in map(
+        dataset.get_data_info, range(len(dataset)))}
     setting = f'{part}_evaluator.ann_file'
-    if images - known:
+    way_out = f'set --cfg-options {setting}={dataset.ann_file}'
+    strange = set(images) - set(coco.imgs)
+    if strange:
         raise UserError(
-            f'{len(images - known)} of {len(images)} images of '
+            f'{len(strange)} of {len(images)} images of '
             f"'{dataset.ann_file}' are not in the annotation file of the "
-            f'evaluator: set --cfg-options {setting}={dataset.ann_file}')
-    if known - images:
-        print_log(f'{len(known - images)} of {len(known)} images of '
+            f'evaluator: {way_out}')
+    others = [(name, found) for name, found in (
+        (name, osp.basename(coco.imgs[number]['file_name']))
+        for number, name in images.items()) if name != found]
+    if others:
+        raise UserError(
+            f'{len(others)} of {len(images)} images of '
+            f"'{dataset.ann_file}' are others under the same ids in the "
+            'annotation file of the evaluator (as {!r} and {!r}): {}'.format(
+                *others[0], way_out))
+    ids = coco.get_cat_ids(cat_names=dataset.metainfo['classes'])
+    if list(ids) != list(dataset.cat_ids):
+        raise UserError(
+            f"the classes of '{dataset.ann_file}' have the ids "
+            f'{list(dataset.cat_ids)}, and in the annotation file of the '
+            f'evaluator {list(ids)}: {way_out}')
+    more = set(coco.imgs) - set(images)
+    if more:
+        print_log(f'{len(more)} of {len(coco.imgs)} images of '
                   f'{setting} are not in the data set: their boxes count as '
                   'missed', logger='current', level=logging.WARNING)

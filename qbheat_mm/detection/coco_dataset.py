@@ -17,7 +17,7 @@ from qbheat_mm.annotations import (
 )
 from qbheat_mm.arguments import BOOL, checked
 from qbheat_mm.errors import UserError
-from qbheat_mm.utils.places import is_local
+from qbheat_mm.utils.places import folders_of, is_local
 
 from .coco_api import index
 
@@ -53,7 +53,12 @@ class MatchedCocoDataset(CocoDataset):
         self.allow_subset = allow_subset
         self.unlabelled = unlabelled
         self.mended = ''  # what was mended in the file, for the evaluator
+        folders_of(kwargs.get('data_prefix'))
         super().__init__(*args, **kwargs)
+        # the parent's colours are those of COCO's 80 classes
+        if 'palette' not in (kwargs.get('metainfo') or {}) and len(
+                self.metainfo['classes']) > len(self.metainfo['palette']):
+            self._metainfo['palette'] = 'random'
 
     def COCOAPI(self, annotation_file: str) -> COCO:
         """Read the file and check it, where the parent only reads it.

@@ -17,7 +17,7 @@ from ..annotations import (
 )
 from ..annotations.report import MENDED, STOPS
 from ..datasets import LoadNamedImageFromFile
-from ..utils.places import is_local
+from ..utils.places import folders_of, is_local
 from .data_check import datasets
 
 # Ours checks its file when it is built; that of the demo is drawn.
@@ -93,7 +93,7 @@ def coco_report(dataset: dict,
     result = DatasetReport(report)
     if checked.images is None:
         return result
-    prefix = (dataset.get('data_prefix') or {}).get('img') or ''
+    prefix = folders_of(dataset.get('data_prefix')).get('img') or ''
     folder = osp.join(dataset.get('data_root') or '', prefix)
     result.files = [osp.join(folder, record['file_name'])
                     for record in checked.images.records]

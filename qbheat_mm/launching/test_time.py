@@ -1,8 +1,13 @@
 # Copyright (c) QB-Heat MM authors. All rights reserved.
 """What mmdet's and mmpretrain's test tools change in a configuration."""
 import copy
+import logging
+import os.path as osp
+from collections import Counter
 
 from mmengine.config import Config, ConfigDict
+from mmengine.logging import print_log
+from torch.utils.data import Dataset
 
 from ..errors import UserError
 from .toolbox import toolbox
@@ -35,6 +40,26 @@ def draw_predictions(cfg: Config, folder: str | None, show: bool,
         hook.update(enable=True, out_dir=folder, interval=1)
     if show:
         hook.update(show=True, wait_time=wait_time)
+
+
+def warn_of_equal_names(dataset: Dataset, folder: str) -> None:
+    """Say how many pictures mmdet writes over, which names them by the file.
+
+    Args:
+        dataset (Dataset): Whose images are drawn.
+        folder (str): For pictures.
+    """
+    names = Counter(
+        osp.basename(str(dataset.get_data_info(i).get('img_path')))
+        for i in range(len(dataset))) if hasattr(
+            dataset, 'get_data_info') else Counter()
+    lost = names.total() - len(names)
+    if lost:
+        print_log(
+            f'--show-dir {folder}: {lost} of {names.total()} images bear a '
+            f'name that another has (as {names.most_common(1)[0][0]!r}), and '
+            'pictures are called by it: the last of each stays',
+            'current', logging.WARNING)
 
 
 def augment_at_test_time(cfg: Config) -> None:

@@ -1,6 +1,9 @@
 # Copyright (c) QB-Heat MM authors. All rights reserved.
 """Where data are: on this machine's disks, or where a backend knows."""
 from collections.abc import Mapping
+from typing import Any
+
+from ..errors import UserError
 
 
 def is_local(path: str, backend_args: Mapping | None = None) -> bool:
@@ -13,3 +16,15 @@ def is_local(path: str, backend_args: Mapping | None = None) -> bool:
     """
     backend = (backend_args or {}).get('backend', 'local')
     return '://' not in path and backend == 'local'
+
+
+def folders_of(data_prefix: Any) -> Mapping[str, str]:
+    """``data_prefix`` of a data set of mmdet, which is no text.
+
+    Raises:
+        UserError: If it is one, as data sets of mmpretrain have it.
+    """
+    if data_prefix is None or isinstance(data_prefix, Mapping):
+        return data_prefix or {}
+    raise UserError(f'data_prefix={data_prefix!r}: detection has folders by '
+                    f'their use, set data_prefix=dict(img={data_prefix!r})')

@@ -314,3 +314,58 @@ def test_texts_of_a_file_stay_in_one_line(content):
     line, = lines(check(content).report)
     assert '\n' not in line
     line.encode()
+
+
+def test_crowds_are_no_boxes_to_learn_from(content):
+    for each in content['annotations'][:11]:
+        each['iscrowd'] = 1
+    report = check(content).report
+    last = content['annotations'][11]['category_id'] - 1
+    assert sorted(report.per_class.values()) == [0, 0, 1]
+    assert list(report.per_class.values())[last] == 1
+    told = '; '.join(lines(report))
+    assert '11 of 12 boxes are crowds, which are not learned' in told
+    assert '2 of 3 classes have no box that can be used' in told
+
+
+def test_a_few_crowds_are_as_in_coco(content):
+    content['annotations'][0]['iscrowd'] = 1
+    assert not check(content).report.findings
+
+
+@pytest.mark.parametrize('attributes, told', [
+    (dict(rotation=45.), True), (dict(rotation=-90), True),
+    (dict(rotation=0.), False), (dict(rotation=360), False),
+    (dict(rotation='much'), False), (dict(occluded=True), False),
+    (None, False), ([1], False)])
+def test_boxes_that_were_turned_are_told(content, attributes, told):
+    """Their bbox is that before the turn, as CVAT exports it."""
+    content['annotations'][3]['attributes'] = attributes
+    found = '; '.join(lines(check(content).report))
+    assert ('1 of 12 boxes were turned' in found) == told
+
+
+def test_a_subset_is_counted_by_its_own_classes(content):
+    """Whatever has boxes, and whatever the boxes name."""
+    def per_class(classes):
+        report = check(copy.deepcopy(content), classes=classes,
+                       allow_subset=True).report
+        return report.per_class, '; '.join(lines(report))
+
+    content['categories'].append(dict(id=4, name='thing'))  # has none
+    assert per_class(['cup', 'key'])[0] == dict(cup=4, key=4)
+    content['annotations'] = [
+        each for each in content['annotations'] if each['category_id'] != 3]
+    found, told = per_class(['cup', 'key'])
+    assert found == dict(cup=4, key=0)
+    assert "1 of 2 classes have no box that can be used (as 'key')" in told
+    content['annotations'][0]['category_id'] = 77
+    assert set(per_class(['cup', 'pen'])[0]) == {'cup', 'pen'}
+
+
+def test_ids_of_images_are_of_one_kind(content):
+    content['images'][2]['id'] = 'c'
+    for each in content['annotations']:
+        if each['image_id'] == 3:
+            each['image_id'] = 'c'
+    assert '1 of 6 images have an id that is text' in stop(content)

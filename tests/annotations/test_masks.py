@@ -2,6 +2,7 @@
 """Objects without a mask that can be read."""
 import copy
 
+import numpy as np
 import pytest
 from pycocotools import mask as mask_api
 
@@ -24,6 +25,14 @@ def content():
         categories=[dict(id=1, name='cup')])
 
 
+def as_text(seed):
+    """A mask as pycocotools writes it, of few runs or of many."""
+    random = np.random.default_rng(seed)
+    mask = random.random((80, 100)) < (0., .02, .5)[seed]
+    found = mask_api.encode(np.asfortranarray(mask.astype(np.uint8)))
+    return dict(size=found['size'], counts=found['counts'].decode())
+
+
 def check(content):
     checked = check_annotations(copy.deepcopy(content), 'a.json')
     check_masks(checked.content, checked.images, checked.report)
@@ -32,9 +41,8 @@ def check(content):
 
 def test_good_ones_stay(content):
     content['annotations'][0].update(segmentation=RLE, iscrowd=1)
-    content['annotations'][1]['segmentation'] = mask_api.encode(
-        mask_api.decode(mask_api.frPyObjects(RLE, 80, 100)))
-    content['annotations'][1]['segmentation']['counts'] = 'PPn2'
+    for annotation, seed in zip(content['annotations'][1:], range(3)):
+        annotation['segmentation'] = as_text(seed)
     checked = check(content)
     assert len(checked.content['annotations']) == 4
     assert not [f for f in checked.report.findings if 'mask' in f.what]
@@ -44,7 +52,10 @@ def test_good_ones_stay(content):
     None, [], '', 'abc', 3, [[1, 2, 3, 4]], [[1, 1, 20, 1, 1]], [[]],
     [TRIANGLE[:-1] + ['20']], [TRIANGLE[:-1] + [float('nan')]], {},
     dict(RLE, counts=None), dict(RLE, size=[100, 80]), dict(RLE, size=80),
-    [{}], TRIANGLE])
+    [{}], TRIANGLE, dict(RLE, counts=[100, 50, 100]),
+    dict(RLE, counts=[100, 50, 900000]), dict(RLE, counts=[8100, -100]),
+    dict(RLE, counts=''), dict(RLE, counts='eJxxx'), dict(RLE, counts='P'),
+    dict(RLE, counts='\u00e9'), dict(RLE, counts=as_text(2)['counts'][:-9])])
 def test_bad_ones_are_left_out_and_counted(content, value):
     content['annotations'][1]['segmentation'] = value
     if value is None:

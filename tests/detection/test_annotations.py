@@ -125,6 +125,27 @@ def test_an_evaluator_that_reads_another_way_or_file(tiny_config, coco_root,
         Runner.from_cfg(tiny_config).train()
 
 
+def test_an_evaluator_that_reads_others_under_the_same_ids(
+        tiny_config, coco_root, tmp_path):
+    """Exporters number the images of each file from the start."""
+    content = json.loads((coco_root / 'ann.json').read_text())
+    file = tmp_path / 'other.json'
+    tiny_config.val_evaluator.ann_file = str(file)
+
+    def refusal():
+        file.write_text(json.dumps(content))
+        with pytest.raises(UserError, match='val_evaluator.ann_file=.*ann'
+                           ) as error:
+            Runner.from_cfg(tiny_config).train()
+        return str(error.value)
+
+    content['categories'].reverse()
+    assert 'have the ids [1, 2, 3], and in the' in refusal()
+    content['categories'].reverse()
+    content['images'][1]['file_name'] = 'another.png'
+    assert '1 of 4 images of' in refusal() and 'another.png' in refusal()
+
+
 def test_an_evaluator_of_masks_that_nothing_predicts(tiny_config):
     tiny_config.val_evaluator.metric = ['bbox', 'segm']
     with pytest.raises(UserError, match='val_evaluator.metric=bbox'):

@@ -1,10 +1,14 @@
 """Annotation files, classes and heads that do not fit stop at once."""
 from types import SimpleNamespace
 
+import numpy as np
 import pytest
 import torch
 from mmdet.registry import DATASETS
+from mmdet.structures import DetDataSample
+from mmdet.visualization import DetLocalVisualizer
 from mmengine.runner import Runner
+from mmengine.structures import InstanceData
 
 from qbheat_mm.detection.check_classes_hook import CheckClassesHook
 from qbheat_mm.errors import UserError
@@ -93,3 +97,39 @@ def test_each_head_that_tells_classes_is_named():
         CheckClassesHook._check(runner, loader)
     model.roi_head.mask_head.num_classes = 3
     CheckClassesHook._check(runner, loader)
+
+
+def test_heads_in_a_list_are_heads(monkeypatch):
+    """As those of Cascade R-CNN."""
+    head, loss = torch.nn.Module(), torch.nn.Module()
+    head.num_classes, loss.num_classes = 80, 3
+    model = torch.nn.Module()
+    model.bbox_head = torch.nn.ModuleList([torch.nn.Module(), head])
+    model.bbox_head[0].num_classes = 3
+    head.loss_cls = loss
+    loss.num_classes = 80  # as one that counts by itself
+    runner, loader = SimpleNamespace(model=model), SimpleNamespace(
+        dataset=SimpleNamespace(metainfo=dict(classes=CLASSES)))
+    with pytest.raises(UserError, match=r'model\.bbox_head\.1\.num_classes=3$'
+                       ):
+        CheckClassesHook._check(runner, loader)
+
+
+def test_more_classes_than_colours_can_be_drawn(tmp_path):
+    classes = tuple(f'class {i}' for i in range(100))
+    write_coco(tmp_path, classes=classes)
+    dataset = build(tmp_path, classes)
+    visualizer = DetLocalVisualizer()
+    visualizer.dataset_meta = dataset.metainfo
+    sample = DetDataSample(pred_instances=InstanceData(
+        bboxes=torch.tensor([[1., 1., 9., 9.]]), labels=torch.tensor([90]),
+        scores=torch.tensor([.9])))
+    visualizer.add_datasample('a', np.zeros((16, 16, 3), np.uint8), sample,
+                              draw_gt=False)
+    assert build(tmp_path, classes, ).metainfo['palette'] == 'random'
+
+
+def test_a_folder_as_text_is_told(coco_root):
+    with pytest.raises(UserError, match=r"data_prefix=dict\(img='images/'\)"):
+        DATASETS.build(dict(type='MatchedCocoDataset', ann_file='a.json',
+                            data_root=str(coco_root), data_prefix='images/'))
