@@ -128,8 +128,8 @@ def _summarise(rows: Annotations, checked: Checked, wanted: np.ndarray,
                       f'{report.kept} of {report.boxes} boxes, {crowds} of '
                       f'them crowds; {len(report.per_class)} classes')
     if crowds > _MANY_CROWDS * report.kept:
-        report.add(KEPT, 'boxes are crowds, which are not learned; single '
-                   'objects are to have iscrowd=0', crowds, report.kept,
+        report.add(KEPT, 'boxes are crowds, which are not learned: write '
+                   'iscrowd=0 for single objects', crowds, report.kept,
                    rows.example(int(np.flatnonzero(crowd)[0]), 'iscrowd'))
     absent = [name for name, number in report.per_class.items() if not number]
     if absent and report.kept:

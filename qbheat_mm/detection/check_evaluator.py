@@ -67,11 +67,12 @@ def _check_images(dataset: MatchedCocoDataset, coco: COCO, part: str) -> None:
         (name, osp.basename(coco.imgs[number]['file_name']))
         for number, name in images.items()) if name != found]
     if others:
+        ours, theirs = others[0]
         raise UserError(
             f'{len(others)} of {len(images)} images of '
             f"'{dataset.ann_file}' are others under the same ids in the "
-            'annotation file of the evaluator (as {!r} and {!r}): {}'.format(
-                *others[0], way_out))
+            f'annotation file of the evaluator (as {ours!r} and {theirs!r}): '
+            f'{way_out}')
     ids = coco.get_cat_ids(cat_names=dataset.metainfo['classes'])
     if list(ids) != list(dataset.cat_ids):
         raise UserError(

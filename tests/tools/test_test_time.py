@@ -12,6 +12,7 @@ from mmengine.config import Config
 
 from qbheat_mm.errors import UserError
 from qbheat_mm.launching import augment_at_test_time, draw_predictions
+from qbheat_mm.launching.test_time import warn_of_equal_names
 
 from .conftest import ROOT
 
@@ -130,3 +131,19 @@ def test_compiling_keeps_the_configurations_settings(monkeypatch):
         cfg.work_dir = 'runs'
         tool['apply_arguments'](cfg, tool['parse_args']())
         assert cfg.get('compile') == expected
+
+
+def test_pictures_of_one_name_are_counted(monkeypatch):
+    """mmdet calls them by the file, whatever its folder."""
+    said = []
+    monkeypatch.setattr('qbheat_mm.launching.test_time.print_log',
+                        lambda text, *args: said.append(text))
+
+    class Images(list):
+        def get_data_info(self, i):
+            return dict(img_path=self[i])
+
+    warn_of_equal_names(Images(['a/1.png', 'a/2.png']), 'out')
+    assert not said
+    warn_of_equal_names(Images(['a/1.png', 'b/1.png', 'b/2.png']), 'out')
+    assert "1 of 3 images bear a name that another has (as '1.png')" in said[0]
