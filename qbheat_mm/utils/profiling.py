@@ -49,7 +49,7 @@ def time_by_kind(step: Callable[[], object], device: str,
     with profile(activities=activities) as profiler:
         for _ in range(repeats):
             step()
-    spent: Counter[str] = Counter({REST: 0.})
+    spent: Counter[str] = Counter(dict.fromkeys((*KINDS, REST), 0.))
     for event in profiler.key_averages():
         spent[kind_of(event.key)] += (
             event.self_device_time_total if cuda and 'aten' in event.key

@@ -75,7 +75,8 @@ CALLS = [
     ('knn.py good.pth classes folder', 'correct the folder, which is to'),
     ('knn.py good.pth classes --out folder', "'folder' is a folder"),
     ('knn.py good.pth classes --k 0', "'0' is not a positive integer"),
-    ('knn.py good.pth classes --temperature 0', 'temperature=0.0'),
+    ('knn.py good.pth classes --temperature 0',
+     "'0' is not a number above 0"),
     ('export.py config.py good.pth --format tflite --out x', "'tflite'"),
     ('export.py config.py good.pth --format pt2 --out x.onnx', 'must end in'),
     ('export.py config.py good.pth --format safetensors --out '

@@ -46,8 +46,10 @@ def test_a_folder_becomes_an_encoder(folders, tmp_path):
     # Another run does not overwrite it, and it can go on.
     with pytest.raises(UserError, match='holds a run already.*resume=True'):
         run(folders / 'train', out)
-    longer = run(folders / 'train', out, epochs=3, resume=True)
-    assert longer == str(out / 'epoch_3.pth')
+    with pytest.raises(UserError, match='T_max=6 and not 9'):
+        run(folders / 'train', out, epochs=3, resume=True)
+    (out / 'epoch_2.pth').unlink()
+    assert run(folders / 'train', out, epochs=2, resume=True) == checkpoint
 
 
 def test_files_and_folders(folders, tmp_path):

@@ -169,8 +169,10 @@ def test_many_processes(home, monkeypatch, forget):
     # Two processes are started once; one goes on, in this process.
     blocks = code_of('many_processes')
     page = Page(home, monkeypatch, forget, shorter={
-        'tools/dist_train.sh $CONFIG 2 --auto-scale-lr --resume':
-        'python tools/train.py $CONFIG --resume'})
+        'tools/dist_train.sh $CONFIG 2 --auto-scale-lr --resume '
+        '--cfg-options':
+        'python tools/train.py $CONFIG --resume --cfg-options '
+        'train_dataloader.batch_size=16'})
     page.run(blocks[:1], whole=False)
     run = home / 'work_dirs' / ENCODER
     assert 'GPU number: 2' in max(run.glob('*/*.log')).read_text()

@@ -1,9 +1,7 @@
 # Fine-tuning of a pre-trained encoder on folders of classes of your own, on
-# one GPU:
-#   data/own/train/CLASS/..., data/own/val/CLASS/...
-# Its `tran-1` decoder begins at random. The paper begins with the one that was
-# probed: load_from=work_dirs/mf-285m_1xb256-tran1-coslr-200e_own-folders/
-# epoch_200.pth instead of an encoder's checkpoint.
+# one GPU: data/own/train/CLASS/..., data/own/val/CLASS/...
+# Its `tran-1` decoder begins at random; the paper's with the probed one, which
+# load_from=PROBE instead of an encoder's checkpoint would do.
 # The number of classes is that of the folders, counted when a run starts.
 _base_ = [
     '../../_base_/models/finetune_tran.py',
