@@ -79,12 +79,17 @@ class Folder:
             ending = osp.splitext(name)[1].lower()
             self.others[ending or 'files without an ending'] += 1
 
-    def warn_of_others(self) -> None:
-        """Log what else lies there, if anything does."""
+    def warn_of_others(self, taken: int | None = None) -> None:
+        """Log what else lies there, if anything does.
+
+        Args:
+            taken (int, optional): How many images are taken; by default all.
+        """
         if self.others:
+            number = len(self.images) if taken is None else taken
             print_log(
-                f'image folder {self.path!r}: {len(self.images)} images, '
-                f'left out: {self.describe_others()}', logger='current',
+                f'image folder {self.path!r}: {number} images, left out: '
+                f'{self.describe_others()}', logger='current',
                 level=logging.WARNING)
 
     def describe_others(self) -> str:

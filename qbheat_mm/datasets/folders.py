@@ -1,9 +1,7 @@
 # Copyright (c) QB-Heat MM authors. All rights reserved.
 """Image folders of which no file is left out without a word."""
-import logging
 import os.path as osp
 
-from mmengine.logging import print_log
 from mmpretrain.datasets import CustomDataset, ImageNet
 from mmpretrain.registry import DATASETS
 
@@ -66,11 +64,8 @@ class _NamedFolder:
                             f'folder: correct {self.given_by}')
         folder = Folder(root, self.extensions)
         found = self._label(folder) if self.with_label else folder.images
-        if folder.others and found:
-            print_log(
-                f'image folder {root!r}: {len(found)} images, left out: '
-                f'{folder.describe_others()}', logger='current',
-                level=logging.WARNING)
+        if found:
+            folder.warn_of_others(len(found))
         if not found:
             there = folder.describe_others() or 'nothing'
             raise UserError(
