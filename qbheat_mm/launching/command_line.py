@@ -1,8 +1,10 @@
 # Copyright (c) QB-Heat MM authors. All rights reserved.
 """Arguments that all tools know, and errors in one line."""
+import ast
 import math
 import os
 import os.path as osp
+import re
 import sys
 from argparse import ArgumentError, ArgumentParser, ArgumentTypeError
 from collections.abc import Callable
@@ -17,12 +19,15 @@ class KeyValueAction(DictAction):
     """mmengine's ``KEY=VALUE`` arguments with a message for the rest.
 
     Blanks of a single value stay, as those of a path; in quotes it may hold
-    commas, too: ``data_root="'my, images'"``.
+    commas, too: ``data_root="'my, images'"``. Dicts are written as in Python:
+    ``clip_grad="{'max_norm': 3.0}"``.
     """
 
     @staticmethod
     def _parse_iterable(val: str):
         text = val.strip('\'"')
+        if re.match(r'[\[(\s]*\{.*[\])}]\s*$', text, re.DOTALL):
+            return _literal(text)
         if text.startswith(('(', '[')) or (',' in text and text == val):
             return DictAction._parse_iterable(val)
         return DictAction._parse_int_float_bool(text.strip())
@@ -37,6 +42,16 @@ class KeyValueAction(DictAction):
             super().__call__(parser, namespace, values, option_string)
         except AssertionError as error:
             raise ArgumentError(self, str(error)) from error
+
+
+def _literal(text: str) -> dict | list | tuple:
+    try:
+        return ast.literal_eval(text)
+    except (ValueError, SyntaxError) as error:
+        raise AssertionError(
+            f'{text} cannot be read: write dicts as in Python, names and '
+            'texts in quotes, and all of it in others: '
+            '"{\'type\': \'NAME\'}"') from error
 
 
 def quoted(text: str) -> str:

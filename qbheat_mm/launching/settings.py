@@ -48,6 +48,7 @@ def read_config(path: str,
         _set_loader_defaults(cfg)
     if options:
         _check_names(path, cfg, options, origin)
+        _make_room(cfg, options)
         try:
             cfg.merge_from_dict(options)
         except (KeyError, TypeError, ValueError, IndexError,
@@ -183,6 +184,22 @@ def _set_loader_defaults(cfg: Config) -> None:
                 collate_fn=dict(type='default_collate'))
             defaults.update(cfg[name])
             cfg[name] = defaults
+
+
+def _make_room(cfg: Config, options: dict) -> None:
+    """Let a setting below one that is None be set, as below one unset.
+
+    A whole section, as ``test_dataloader``, stays None.
+    """
+    for option, value in options.items():
+        section, *names = option.split('.')
+        node = cfg.get(section)
+        for name in names if isinstance(value, dict) else names[:-1]:
+            if not isinstance(node, Mapping):
+                break
+            if name in node and node[name] is None:
+                node.pop(name)
+            node = node.get(name)
 
 
 def _mend_loaders(cfg: Config) -> None:

@@ -1,9 +1,14 @@
 # Copyright (c) QB-Heat MM authors. All rights reserved.
 """Each block of code on a page is run by a test, or says what it needs."""
+import argparse
 import re
+import shlex
 from pathlib import Path
 
 import pytest
+from mmengine.config import Config, DictAction
+
+from qbheat_mm.launching.setting_values import find_wrong
 
 from .reading import GENERATED, NEEDS, ROOT, RUN, pages, read_blocks
 
@@ -111,3 +116,28 @@ def test_blocks_and_what_is_said_of_them():
     assert not last.is_code
     with pytest.raises(AssertionError, match='not closed'):
         read_blocks('page.md', '```bash\nnever ends\n')
+
+
+def inline_settings():
+    """``KEY=VALUE`` of the running text, but placeholders."""
+    for page in pages():
+        if page in GENERATED | {'docs/errors.md', 'CHANGELOG.md'}:
+            continue
+        text = (ROOT / page).read_text(encoding='utf-8')
+        for span in re.findall(r'`([^`\n]+)`', text):
+            if re.match(r'[a-z_]+(\.\w+)+=\S', span):
+                for word in shlex.split(span):
+                    if not re.search(r'=(.*/)?[A-Z_]+$', word):
+                        yield pytest.param(word, id=f'{page}: {word}')
+
+
+@pytest.mark.parametrize('word', list(inline_settings()))
+def test_settings_in_the_text_can_be_given_to_mmengine(word):
+    """They are for mim and the toolboxes' own tools as well as for ours."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument('--cfg-options', nargs='+', action=DictAction)
+    options = parser.parse_args(['--cfg-options', word]).cfg_options
+    cfg = Config.fromfile(ROOT / 'configs/qbheat/qbheat_mf-285m_1xb256-amp'
+                          '-coslr-400e_own-images.py')
+    cfg.merge_from_dict(options)
+    assert not find_wrong(cfg)

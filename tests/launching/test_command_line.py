@@ -16,12 +16,25 @@ from qbheat_mm.launching.command_line import add_cfg_options, quoted
                                             [(1, 2), ['a', 'b']]),
     ('"[8, 16]"', [8, 16]), ('3', 3), ('1e-4', 1e-4), ('True', True),
     ('None', None), ('"7"', 7), ('', ''),
+    # which mmengine does not read
+    ("{'max_norm': 3.0}", dict(max_norm=3.)), ('{}', {}),
+    ("[{'type': 'A b'}, {'x': [1, 2]}]", [dict(type='A b'), dict(x=[1, 2])]),
 ])
 def test_values_of_settings(text, value):
     parser = ArgumentParser()
     add_cfg_options(parser)
     assert parser.parse_args(
         ['--cfg-options', f'key={text}']).cfg_options == {'key': value}
+
+
+def test_dicts_that_no_python_reads(capsys):
+    parser = ArgumentParser()
+    add_cfg_options(parser)
+    for text in ('{max_norm:3}', "[{'type': A}]", "{'a': 1}, {]"):
+        with pytest.raises(SystemExit):
+            parser.parse_args(['--cfg-options', f'key={text}'])
+        last = capsys.readouterr().err.strip().split('\n')[-1]
+        assert f'{text} cannot be read: write dicts' in last
 
 
 def test_counts_are_positive_integers(capsys):

@@ -59,6 +59,19 @@ def test_settings_of_the_runner_are_known_though_unset(config):
         read_config(config, dict(lr=1))
 
 
+@pytest.mark.parametrize('option', [
+    {'optim_wrapper.clip_grad.max_norm': 3.},
+    {'optim_wrapper.clip_grad': {'max_norm': 3.}}])
+@pytest.mark.parametrize('base', ['', 'clip_grad=None', 'clip_grad=dict()'])
+def test_what_is_none_is_unset(tmp_path, base, option):
+    file = tmp_path / 'a.py'
+    file.write_text(f'optim_wrapper = dict({base})\ntest_cfg = None\n')
+    cfg = read_config(str(file), dict(option))
+    assert cfg.optim_wrapper.clip_grad == dict(max_norm=3.)
+    with pytest.raises(UserError, match='does not fit'):
+        read_config(str(file), {'test_cfg.fp16': True})
+
+
 @pytest.mark.parametrize('name, text, reason', [
     ('a.py', 'model = dict(', 'SyntaxError'),
     ('a.py', "_base_ = 'nowhere.py'\n", 'nowhere.py'),
