@@ -1,5 +1,6 @@
 # Copyright (c) QB-Heat MM authors. All rights reserved.
 """A trained network as torch.export's program or as ONNX, checked."""
+import copy
 import dataclasses
 from collections.abc import Mapping
 from typing import NamedTuple
@@ -157,7 +158,11 @@ def make_graph(cfg: Config, checkpoint: str, part: str,
     Raises:
         UserError: If there is no way to export it.
     """
-    kind = str(cfg.get('model', {}).get('type')).split('.')[-1]
+    model = cfg.get('model') or {}
+    if 'module' in model:  # as `--tta` tests it
+        cfg = copy.deepcopy(cfg)
+        model = cfg.model = model['module']
+    kind = str(model.get('type')).split('.')[-1]
     detector = toolbox(cfg) == 'mmdet'
     if part == 'encoder' or not detector and kind != 'ImageClassifier':
         source = read_encoder(checkpoint, cfg, out_indices)

@@ -1,5 +1,6 @@
 # Copyright (c) QB-Heat MM authors. All rights reserved.
 """What is exported: a trained network, and what is known about it."""
+import copy
 import hashlib
 import json
 import os
@@ -14,6 +15,7 @@ from torch import nn
 from ..apis import load_encoder
 from ..compat import load_checkpoint
 from ..engine.filling import fill
+from ..engine.head_classes import set_classes
 from ..engine.origin import Pixels, pixels_of
 from ..launching.toolbox import toolbox
 from ..version import __version__
@@ -95,6 +97,10 @@ def read_model(cfg: Config, checkpoint: str) -> Source:
         UserError: If the checkpoint does not fit, is refused or damaged.
     """
     content = load_checkpoint(checkpoint, map_location='cpu')
+    classes = _classes(content)
+    if cfg.get('count_classes') and classes:  # as a run does by its folders
+        cfg = copy.deepcopy(cfg)
+        set_classes(cfg, len(classes))
     settings = _plain(cfg.model)
     if cfg.get('data_preprocessor'):  # as mmengine's runner does
         settings.setdefault('data_preprocessor', _plain(cfg.data_preprocessor))
@@ -104,7 +110,7 @@ def read_model(cfg: Config, checkpoint: str) -> Source:
     fill(model, content, checkpoint)
     pixels = pixels_of(getattr(model, 'data_preprocessor', None))
     model.eval()
-    return Source(model, settings, pixels, checkpoint, _classes(content),
+    return Source(model, settings, pixels, checkpoint, classes,
                   _digest(checkpoint))
 
 

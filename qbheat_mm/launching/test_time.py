@@ -72,8 +72,10 @@ def augment_at_test_time(cfg: Config) -> None:
         cfg (Config): Of mmdet or mmpretrain, changed in place.
 
     Raises:
-        UserError: If there is no pipeline to augment.
+        UserError: If there is no pipeline to augment, or the toolbox cannot
+            merge masks or draw several views.
     """
+    _require_mergeable(cfg)
     dataset = cfg.test_dataloader.dataset
     while 'dataset' in dataset:
         dataset = dataset.dataset
@@ -101,3 +103,23 @@ def augment_at_test_time(cfg: Config) -> None:
                         [pack]]))
     cfg.model = ConfigDict(**model, module=cfg.model)
     dataset.pipeline = pipeline
+
+
+def _require_mergeable(cfg: Config) -> None:
+    """Refuse what mmdet and mmpretrain break at in the first image.
+
+    Raises:
+        UserError: Naming it.
+    """
+    if toolbox(cfg) == 'mmdet':
+        heads = cfg.model.get('roi_head') or cfg.model
+        if not cfg.get('tta_model') and heads.get('mask_head'):
+            raise UserError('--tta: mmdet merges the boxes of several views, '
+                            f'and no masks, which {cfg.model.type} finds: '
+                            'leave it out')
+        return
+    hook = (cfg.get('default_hooks') or {}).get('visualization') or {}
+    if hook.get('enable'):
+        raise UserError('--tta: mmpretrain draws no image of which there are '
+                        'several views: leave out --tta, or --show and '
+                        '--show-dir (default_hooks.visualization.enable)')

@@ -1,11 +1,17 @@
 # Copyright (c) QB-Heat MM authors. All rights reserved.
 """tools/export.py: what it writes and prints, and what it refuses."""
+import copy
 import runpy
 import sys
 from pathlib import Path
 
 import pytest
 import torch
+from mmengine.config import Config
+
+from qbheat_mm.errors import UserError
+from qbheat_mm.export.network import make_graph
+from qbheat_mm.export.source import read_model
 
 from .conftest import TINY_RESNET, any_size, pretraining, write_run
 
@@ -139,3 +145,30 @@ def test_a_network_that_cannot_be_traced_says_why(error_of, tmp_path):
         tmp_path, pretraining(dict(type='ReadsValues'), 32, patch=32))
     line = error_of(config, checkpoint, '--format', 'pt2', '--out', 'a.pt2')
     assert 'this encoder cannot be exported' in line
+
+
+def test_a_classifier_of_folders_whose_classes_a_run_counts(classifier):
+    cfg, _, checkpoint, network = classifier
+    given = Config(dict(default_scope='mmpretrain', count_classes=True,
+                        model=copy.deepcopy(cfg.model)))
+    given.model.head.num_classes = 2  # of the file
+    source = read_model(given, checkpoint)
+    weights = source.model.state_dict()
+    assert all(torch.equal(tensor, weights[name])
+               for name, tensor in network.state_dict().items())
+    assert given.model.head.num_classes == 2
+    given.count_classes = False
+    with pytest.raises(UserError, match='of another shape'):
+        read_model(given, checkpoint)
+
+
+def test_a_network_as_it_was_tested_with_views(classifier, mf_dec):
+    for cfg, _, checkpoint, _ in (classifier, mf_dec):
+        for part in ('model', 'encoder'):
+            given = copy.deepcopy(cfg)
+            given.model = dict(type='AnyTTA', module=cfg.model)
+            graph, _ = make_graph(given, checkpoint, part, None)
+            assert graph.kind == make_graph(cfg, checkpoint, part,
+                                            None)[0].kind
+            assert part == 'model' or graph.kind == 'encoder'
+            assert given.model.type == 'AnyTTA'

@@ -2,6 +2,7 @@
 """Testing with augmentation and with windows, as the toolboxes' tools do."""
 import json
 import runpy
+import shutil
 import sys
 
 import mmcv
@@ -67,6 +68,44 @@ def test_boxes_of_an_image_and_its_mirror_image_are_merged(
     assert 'coco/bbox_mAP' in json.loads(
         (tmp_path / 'metrics.json').read_text())
     assert len(mmengine.load(tmp_path / 'boxes.pkl')) == 4
+
+
+def test_a_test_leaves_the_configuration_of_the_training(
+        call, tmp_path, classifier_config, trained_classifier, monkeypatch):
+    weights = trained_classifier / 'epoch_4.pth'
+    written = tmp_path / 'run' / classifier_config.name
+    shutil.copytree(trained_classifier, written.parent)
+    before = written.read_text()
+    call(classifier_config, weights, '--tta', '--work-dir', written.parent,
+         '--cfg-options', 'train_cfg.max_epochs=9')
+    assert written.read_text() == before
+    # A folder without one gets that of the test, until a training comes.
+    written.unlink()
+    call(classifier_config, weights, '--work-dir', written.parent,
+         '--cfg-options', 'train_cfg.max_epochs=9')
+    assert 'max_epochs=9' in written.read_text()
+    monkeypatch.setattr(sys, 'argv', [
+        'train.py', str(classifier_config), '--work-dir', str(written.parent),
+        '--cfg-options', 'train_cfg.max_epochs=1'])
+    runpy.run_path(str(ROOT / 'tools/train.py'), run_name='__main__')
+    assert 'max_epochs=1,' in written.read_text()
+
+
+def test_views_that_cannot_be_merged_or_drawn():
+    cfg = Config(dict(
+        default_scope='mmdet', model=dict(
+            type='MaskRCNN', roi_head=dict(mask_head=dict(type='A')))))
+    with pytest.raises(UserError, match='no masks, which MaskRCNN finds'):
+        augment_at_test_time(cfg)
+    for number in ('own-data', 'frozen_8xb2-1x_coco'):
+        with pytest.raises(UserError, match='no masks'):
+            augment_at_test_time(Config.fromfile(next(
+                ROOT.glob(f'configs/qbheat/coco/mask-rcnn_*{number}.py'))))
+    cfg = Config(dict(default_scope='mmpretrain', model=dict(type='A'),
+                      default_hooks=dict(visualization=dict())))
+    draw_predictions(cfg, 'pictures', show=False, wait_time=0)
+    with pytest.raises(UserError, match='draws no image'):
+        augment_at_test_time(cfg)
 
 
 @pytest.mark.parametrize('scope', ['mmdet', 'mmpretrain'])

@@ -7,6 +7,7 @@ from mmpretrain.datasets.custom import find_folders
 from mmpretrain.registry import DATASETS
 
 from ...errors import UserError
+from ..head_classes import set_classes
 
 _LOADERS = ('train_dataloader', 'val_dataloader', 'test_dataloader')
 
@@ -34,11 +35,7 @@ def count_classes(cfg: Config) -> str:
             f'{"" if len(classes) == 1 else "s"}, and each class of images '
             'needs one: put the images of each class into a folder of its '
             'own there, two at least')
-    model = cfg.model.get('module', cfg.model)  # test-time augmentation
-    for part in (model.head, model.get('data_preprocessor'),
-                 cfg.get('data_preprocessor')):
-        if part and 'num_classes' in part:
-            part.num_classes = len(classes)
+    set_classes(cfg, len(classes))
     return (f"{len(classes)} classes in '{folder}': "
             f'model.head.num_classes={len(classes)}')
 

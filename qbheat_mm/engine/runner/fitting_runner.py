@@ -1,10 +1,12 @@
 # Copyright (c) QB-Heat MM authors. All rights reserved.
 """mmengine's runner, on machines and data sets of any size."""
 import copy
+import os.path as osp
 from collections.abc import Mapping
 
 from mmengine.config import Config
 from mmengine.device import get_device
+from mmengine.dist import master_only
 from mmengine.optim import OptimWrapper
 from mmengine.registry import RUNNERS
 from mmengine.runner import EpochBasedTrainLoop, Runner
@@ -68,12 +70,25 @@ class FittingRunner(Runner):
             UserError: If there are too few images, or a scheduler begins
                 after the end of the run.
         """
+        super().dump_config()
         if isinstance(self._train_loop, dict):
             self._fit_precision()
             self._fit_batch()
             self._require_steps()
             self._fit_schedule()
         return super().train()
+
+    @master_only
+    def dump_config(self) -> None:
+        """Write the configuration, unless a run has written its own there.
+
+        mmengine's tests, too, write theirs into the work folder, over that
+        of the training which exports and inferencers read; ours is replaced
+        by a training only.
+        """
+        name = osp.basename(self.cfg.filename or f'{self.timestamp}.py')
+        if not osp.exists(osp.join(self.work_dir, name)):
+            super().dump_config()
 
     def scale_lr(self, optim_wrapper: OptimWrapper,
                  auto_scale_lr: dict | None = None) -> None:
