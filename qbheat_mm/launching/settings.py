@@ -13,6 +13,7 @@ from mmengine.config import Config, ConfigDict
 from mmengine.runner import Runner
 
 from ..errors import UserError
+from ..utils.loaders import loader_settings
 from .explain import describe
 from .setting_names import find_unread
 from .setting_values import find_wrong
@@ -57,7 +58,9 @@ def read_config(path: str,
                             f"'{path}': {error}") from error
     if os.environ.get(UNCHECKED) != '1':
         check_settings(cfg, path, options or {}, origin)
-    _mend_loaders(cfg)
+    for name in LOADERS:
+        if isinstance(cfg.get(name), Mapping):
+            cfg[name] = loader_settings(cfg[name])
     return cfg
 
 
@@ -200,12 +203,3 @@ def _make_room(cfg: Config, options: dict) -> None:
             if name in node and node[name] is None:
                 node.pop(name)
             node = node.get(name)
-
-
-def _mend_loaders(cfg: Config) -> None:
-    """Let ``num_workers=0`` be enough to load data without workers."""
-    for name in LOADERS:
-        loader = cfg.get(name)
-        if isinstance(loader, Mapping) and loader.get('num_workers') == 0:
-            loader['persistent_workers'] = False
-            loader.pop('prefetch_factor', None)

@@ -151,6 +151,14 @@ def test_a_batch_that_is_filled_is_left_alone(config):
 
 
 @needs_no_gpu
+def test_no_workers_is_one_setting(config):
+    cfg = config(4, **{'train_dataloader.persistent_workers': True,
+                       'train_dataloader.prefetch_factor': 2})
+    runner, _ = train(cfg)
+    assert runner.iter == 2
+
+
+@needs_no_gpu
 def test_the_learning_rate_is_scaled_once(config):
     cfg = config(8, **{'auto_scale_lr.enable': True,
                        'auto_scale_lr.base_batch_size': 16,

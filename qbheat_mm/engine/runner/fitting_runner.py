@@ -11,8 +11,10 @@ from mmengine.optim import OptimWrapper
 from mmengine.registry import RUNNERS
 from mmengine.runner import EpochBasedTrainLoop, Runner
 from torch import nn
+from torch.utils.data import DataLoader
 
 from ...errors import UserError
+from ...utils.loaders import loader_settings
 from .classes import count_classes
 from .gpu_decoding import fit_decoding
 from .loaders import fitting_batch
@@ -33,6 +35,7 @@ class FittingRunner(Runner):
     - lowers a batch that the data set does not fill, and the learning rate
       with it by the linear rule;
     - shortens warm-ups and milestones that lie behind the end of the run;
+    - loads without workers where ``num_workers=0`` says so;
     - counts the folders of classes, where ``count_classes=True`` asks for it;
     - counts accumulated batches where it scales the learning rate;
     - decodes images of pre-training on the GPU, where ``gpu_decode=True``
@@ -89,6 +92,15 @@ class FittingRunner(Runner):
         name = osp.basename(self.cfg.filename or f'{self.timestamp}.py')
         if not osp.exists(osp.join(self.work_dir, name)):
             super().dump_config()
+
+    @staticmethod
+    def build_dataloader(dataloader: DataLoader | dict,
+                         seed: int | None = None,
+                         diff_rank_seed: bool = False) -> DataLoader:
+        """As mmengine's, also of settings that keep workers and have none."""
+        if isinstance(dataloader, Mapping):
+            dataloader = loader_settings(dataloader)
+        return Runner.build_dataloader(dataloader, seed, diff_rank_seed)
 
     def scale_lr(self, optim_wrapper: OptimWrapper,
                  auto_scale_lr: dict | None = None) -> None:
