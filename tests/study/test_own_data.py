@@ -10,6 +10,7 @@ from mmdet.registry import DATASETS
 from mmengine.config import Config
 from mmengine.registry import init_default_scope
 
+from qbheat_mm.datasets.endings import Folder
 from qbheat_mm.errors import UserError
 from qbheat_mm.study.arms import ENCODER
 from qbheat_mm.study.files import load_study
@@ -108,6 +109,22 @@ def test_from_images_to_a_row_and_a_report(home, tmp_path):
          tmp_path / 'docs', '--machine', 'cpu')
     text = (tmp_path / 'docs/evidence.md').read_text()
     assert 'MF-285M' in text and 'drawn images' not in text
+
+
+@pytest.mark.parametrize('count', [0, 2, 3, 64, 255, 256, 700, 9000, 10**6])
+def test_controls_fit_few_images_and_many(count, home, monkeypatch):
+    monkeypatch.setattr(Folder, 'images', property(
+        lambda self: range(count), lambda self, value: None), raising=False)
+    monkeypatch.setattr(Folder, '__init__', lambda *_: None)
+    study, _ = load_study(STUDY)
+    settings = dict(option.split('=') for name in ('calibrated', 'mocov2')
+                    for option in study.arm(name).options)
+    batch = min(count, 256)
+    steps = int(settings['train_cfg.max_epochs']) * max(1, count // 256)
+    assert 64 <= steps <= 64 + max(64, count // 100)
+    queue = int(settings['model.queue_len'])
+    assert queue <= max(count, 2) and (count < 256 or queue % batch == 0)
+    assert queue >= min(4096, count // 4)
 
 
 def test_what_is_not_there_is_not_asked(tmp_path, monkeypatch):

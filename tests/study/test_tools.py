@@ -3,8 +3,11 @@
 import runpy
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
+import torch
+from torch.utils.data import DataLoader
 
 ROOT = Path(__file__).parents[2]
 TOOLS = ROOT / 'tools/study'
@@ -78,3 +81,25 @@ def test_a_report_does_not_replace_that_of_another_study(tmp_path):
     tool('report', '--study', TWO_ARMS, '--results', rows, '--machine', 'cpu')
     assert (tmp_path / 'evidence.md').exists()
     assert (ROOT / 'docs/evidence.md').read_bytes() == page
+
+
+@pytest.mark.parametrize('kept, images', [
+    (99, range(10)), (4, range(0, 10, 3)), (1, [0])])
+def test_maps_of_some_images_and_pooled_features_of_all(kept, images):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(TOOLS)
+        extract = runpy.run_path(str(TOOLS / 'features.py'))['extract']
+    extract.__globals__['MAPS'] = kept
+    pictures = torch.randn(10, 3, 4, 4)
+    loader = DataLoader(
+        list(range(10)), 3, collate_fn=lambda numbers: dict(
+            inputs=[pictures[i] for i in numbers],
+            data_samples=[SimpleNamespace(gt_label=i) for i in numbers]))
+    encoder = SimpleNamespace(
+        pixels=SimpleNamespace(normalize=lambda batch: batch),
+        backbone=lambda batch: (batch, batch.flatten(2)))
+    pooled, labels, maps, tokens = extract(encoder, loader)
+    assert torch.equal(pooled, pictures.mean(dim=(2, 3)))
+    assert labels.tolist() == list(range(10))
+    assert torch.equal(maps, pictures[list(images)])
+    assert torch.equal(tokens, maps.flatten(2))

@@ -7,8 +7,10 @@ reads what docs/own_data.md tells of: data/images without labels, folders of
 classes data/own/train and data/own/val, and boxes by my_boxes.py; of the last
 two one may be absent. Copy this file to ask something else.
 """
+from math import ceil, log2
 from pathlib import Path
 
+from qbheat_mm.datasets.endings import Folder, image_endings
 from qbheat_mm.errors import UserError
 from qbheat_mm.study import ACCURACY, DETECTION, Arm, Probe, Study
 from qbheat_mm.study.report import Question
@@ -22,6 +24,15 @@ LINEAR = 'qbheat/benchmarks/mf-285m_1xb256-linear-coslr-90e_own-folders.py'
 TRAN = 'qbheat/benchmarks/mf-285m_1xb256-tran1-coslr-200e_own-folders.py'
 FINETUNE = (
     'qbheat/benchmarks/mf-285m_1xb256-ft-tran1-coslr-200e_own-folders.py')
+
+COUNT = len(Folder(str(IMAGES), image_endings()).images)
+BATCH = 256
+#: Batch statistics of random weights: 0.9^64 is left of their first values.
+CALIBRATION = max(2, ceil(64 / max(1, COUNT // BATCH)))
+#: Half of the images at most, or an image meets itself in it; a step's images
+#: divide it.
+QUEUE = min(4096, max(BATCH if COUNT >= BATCH else 2,
+                      2**int(log2(max(2, COUNT // 2)))))
 
 INSIDE = ('token similarity', 'token similarity between images',
           'spatial correlation', 'effective rank')
@@ -59,9 +70,10 @@ ARMS = (
     qbheat('calibrated', 'random, with batch statistics of the images',
            'optim_wrapper.optimizer.lr=0.',
            'optim_wrapper.optimizer.weight_decay=0.',
-           'train_cfg.max_epochs=2'),
+           f'train_cfg.max_epochs={CALIBRATION}'),
     Arm('mocov2', 'MoCo-v2', MOCOV2,
-        (f'train_dataloader.dataset.data_root={IMAGES}', ), seeds=SEEDS),
+        (f'train_dataloader.dataset.data_root={IMAGES}',
+         f'model.queue_len={QUEUE}'), seeds=SEEDS),
     *FROM_CLASSES,
     qbheat('copied', 'A = B = 0, features copied',
            'model.predictor.prediction=copy'),
