@@ -89,7 +89,7 @@ def test_maps_of_some_images_and_pooled_features_of_all(kept, images):
     with pytest.MonkeyPatch.context() as patch:
         patch.syspath_prepend(TOOLS)
         extract = runpy.run_path(str(TOOLS / 'features.py'))['extract']
-    extract.__globals__['MAPS'] = kept
+    extract.__wrapped__.__globals__['MAPS'] = kept
     pictures = torch.randn(10, 3, 4, 4)
     loader = DataLoader(
         list(range(10)), 3, collate_fn=lambda numbers: dict(
