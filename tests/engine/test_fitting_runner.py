@@ -230,6 +230,16 @@ def test_a_queue_is_filled_by_whole_batches():
     assert fitting_batch(loader(20, 1), 32, 1, 2, divides=65536) == 16
 
 
+@needs_no_gpu
+@pytest.mark.parametrize('queue, told', [(4, 1), (2, 0)])
+def test_a_queue_that_holds_all_images_is_told(config, queue, told):
+    runner = RUNNERS.build(config(4))
+    runner.model.queue_len = queue
+    runner.train()
+    assert log_of(runner).count(
+        f'queue_len={queue} is no less than the 4 images') == told
+
+
 def test_mmengines_own_runner_can_be_had(config):
     cfg = config(2, runner_type='Runner')
     assert type(RUNNERS.build(cfg)) is Runner

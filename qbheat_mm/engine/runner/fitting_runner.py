@@ -157,6 +157,12 @@ class FittingRunner(Runner):
                 f'no batch of {given} for {self.world_size} process(es): '
                 f'train_dataloader.batch_size={batch}'
                 + self._scale_lr_settings(batch / given))
+        queue = getattr(model, 'queue_len', 0)
+        if queue >= len(loader.dataset):
+            self.logger.warning(
+                f'model.queue_len={queue} is no less than the '
+                f'{len(loader.dataset)} images of the training set, so that '
+                'an image is among its own negatives: set it lower')
         # The loop gets the loader, and mmengine's scale_lr the settings.
         self._train_dataloader = loader
         self._train_loop = self.build_train_loop(self._train_loop)
