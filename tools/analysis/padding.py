@@ -20,6 +20,7 @@ import qbheat_mm.detection  # noqa: F401
 from qbheat_mm.errors import UserError
 from qbheat_mm.launching import count, read_config, report_user_errors
 from qbheat_mm.launching.command_line import whole
+from qbheat_mm.launching.toolbox import toolbox
 from qbheat_mm.utils.images import find_images, load_images, spread
 
 
@@ -100,6 +101,9 @@ def main() -> None:
     register_all_modules()
     torch.manual_seed(0)
     cfg = read_config(args.config)
+    if toolbox(cfg) != 'mmdet':
+        raise UserError(f"configuration '{args.config}' is not of a detector, "
+                        'whose batches are padded: give one of mmdet')
     size = tuple(args.size)
     _, images = load_images(
         spread(find_images(args.images), args.num_images), size)
