@@ -24,14 +24,20 @@ class Boxes:
         corners (ndarray): x1, y1, x2, y2 in pixels, (N, 4).
         labels (ndarray): Classes, (N, ).
         scores (ndarray, optional): (N, ).
+        areas (ndarray, optional): Of what is inside, as that of a mask, in
+            square pixels, (N, ). Defaults to that of the boxes.
     """
     corners: np.ndarray
     labels: np.ndarray
     scores: np.ndarray | None = None
+    areas: np.ndarray | None = None
 
     def __post_init__(self) -> None:
         self.corners = np.asarray(self.corners, float).reshape(-1, 4)
         self.labels = np.asarray(self.labels, int).reshape(-1)
+        if self.areas is None:
+            self.areas = (self.corners[:, 2:] - self.corners[:, :2]).prod(1)
+        self.areas = np.asarray(self.areas, float).reshape(-1)
 
     def above(self, score: float) -> 'Boxes':
         """Those of at least some score, the best first."""
@@ -41,7 +47,8 @@ class Boxes:
     def at(self, which: np.ndarray) -> 'Boxes':
         """Some of them, by a mask or by numbers."""
         return Boxes(self.corners[which], self.labels[which],
-                     None if self.scores is None else self.scores[which])
+                     None if self.scores is None else self.scores[which],
+                     self.areas[which])
 
     def __len__(self) -> int:
         return len(self.labels)
@@ -141,13 +148,15 @@ def confusions(matches: Iterable[Match], num_classes: int) -> np.ndarray:
 
 def recall_by_size(matches: Sequence[Match]
                    ) -> dict[str, tuple[int, int]]:
-    """Objects that were found as what they are, and all, by COCO's sizes."""
-    areas, correct = [np.zeros(0)], [np.zeros(0, bool)]
-    for match in matches:
-        sides = match.truth.corners[:, 2:] - match.truth.corners[:, :2]
-        areas.append(sides.prod(1))
-        correct.append(match.correct)
-    size = np.digitize(np.concatenate(areas), list(SIZES.values())[1:])
-    hit = np.concatenate(correct)
+    """Objects that were found as what they are, and all, by COCO's sizes.
+
+    They are those of ``Boxes.areas``, as COCO sorts by the annotation's area
+    where it has one.
+    """
+    areas = np.concatenate([
+        np.zeros(0), *(match.truth.areas for match in matches)])
+    hit = np.concatenate([
+        np.zeros(0, bool), *(match.correct for match in matches)])
+    size = np.digitize(areas, list(SIZES.values())[1:])
     return {name: (int(hit[size == i].sum()), int((size == i).sum()))
             for i, name in enumerate(SIZES)}

@@ -33,6 +33,15 @@ def test_found_confused_missed_and_invented():
         small=(1, 1), medium=(0, 1), large=(0, 1))
 
 
+def test_sizes_are_those_of_the_areas_where_there_are_any():
+    """A thin diagonal in a large box is a small object to COCO."""
+    thin = Boxes(TRUTH.corners, TRUTH.labels, areas=[400, 900, 5000])
+    found = boxes((0, 100, 120, 220, 1), scores=[.9])
+    assert recall_by_size([match_boxes(thin, found)]) == dict(
+        small=(0, 2), medium=(1, 1), large=(0, 0))
+    assert thin.at(np.array([False, True, True])).areas.tolist() == [900, 5000]
+
+
 def test_a_box_of_the_right_class_goes_before_a_better_one_of_another():
     found = boxes((40, 0, 80, 40, 0), (42, 0, 80, 40, 1), scores=[.9, .4])
     match = match_boxes(TRUTH, found)

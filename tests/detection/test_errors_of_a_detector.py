@@ -61,6 +61,35 @@ def test_all_found(call):
     assert numbers['metrics']['ring_precision'] == 1
 
 
+def test_recall_and_ap_of_a_size_are_of_the_same_objects(call, coco_root):
+    """COCO sorts by the annotation's area, as that of a mask."""
+    file = coco_root / 'ann.json'
+    content = json.loads(file.read_text())
+    for item in content['annotations']:
+        if item['id'] == 3:  # large in a small box, for want of large pictures
+            item['area'] = 10000
+    file.write_text(json.dumps(content))
+    numbers = call([
+        found(0, (OBJECT, 0, .9)), found(1), found(2), found(3)])
+    assert numbers['sizes'] == dict(small=[1, 2], medium=[0, 0], large=[0, 1])
+    assert numbers['metrics']['bbox_mAP_s'] == pytest.approx(.5)
+    assert numbers['metrics']['bbox_mAP_l'] == 0
+
+
+def test_a_class_has_its_own_ap_whatever_its_name(call, coco_root,
+                                                  tiny_config):
+    file, names = coco_root / 'ann.json', ('truck', 'car/truck', 'ring')
+    content = json.loads(file.read_text())
+    for item, name in zip(content['categories'], names):
+        item['name'] = name
+    file.write_text(json.dumps(content))
+    tiny_config.test_dataloader.dataset.metainfo.classes = names
+    metrics = call([
+        found(0, (OBJECT, 0, .9)), found(1), found(2), found(3)])['metrics']
+    assert metrics['truck_precision'] == 1
+    assert metrics['car/truck_precision'] == 0
+
+
 def test_nothing_found_at_all(call, capsys):
     """mmdet has no metrics then; what was missed is asked all the more."""
     numbers = call([found(i) for i in range(4)])

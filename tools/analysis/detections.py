@@ -5,11 +5,12 @@ Reads what `tools/test.py CONFIG CHECKPOINT --out FILE.pkl` has written.
 """
 import argparse
 import math
+from collections import defaultdict
 
 import mmengine
 import numpy as np
 from mmengine.config import Config
-from mmengine.evaluator import Evaluator
+from mmengine.evaluator import BaseMetric, Evaluator
 from mmengine.registry import DATASETS, init_default_scope
 
 from qbheat_mm.analysis.detections import (
@@ -44,11 +45,11 @@ CAPTION = (
     'rows are what there is, columns what it was found as; the last column '
     'was missed, the last row is where nothing is; what lies on a crowd '
     '(iscrowd) of its class and on no object is in neither. Sizes are '
-    'COCO\'s: small below 32 x 32 pixels, large from 96 x 96 on; AP is '
-    'COCO\'s over all scores, recall is at the score. Pictures, those with '
-    'most errors first: dashed what is there and was not found as that, '
-    'solid what was found '
-    'and is wrong.')
+    'COCO\'s, by the area of the annotation, which is that of the mask '
+    'where it has one: small below 32 x 32 pixels, large from 96 x 96 on; '
+    'AP is COCO\'s over all scores, recall is at the score. Pictures, those '
+    'with most errors first: dashed what is there and was not found as that, '
+    'solid what was found and is wrong.')
 
 
 def parse_args() -> argparse.Namespace:
@@ -97,9 +98,15 @@ def read_predictions(file: str) -> dict[int, dict]:
     return found
 
 
-def match_all(dataset, found: dict[int, dict],
+def match_all(dataset, found: dict[int, dict], areas: dict,
               args: argparse.Namespace) -> dict[str, Match]:
     """Objects and found boxes of each image, by its file.
+
+    Args:
+        dataset (Dataset): Of the test.
+        found (dict): Of :func:`read_predictions`.
+        areas (dict): Of :func:`areas_of`.
+        args (Namespace): Of the command line.
 
     Raises:
         UserError: If the predictions are not of these images.
@@ -118,20 +125,42 @@ def match_all(dataset, found: dict[int, dict],
         ] for crowd in (False, True))
         boxes = found[info['img_id']]['pred_instances']
         matches[info['img_path']] = match_boxes(
-            as_boxes(objects),
+            as_boxes(objects, areas[info['img_id']]),
             Boxes(boxes['bboxes'].numpy(), boxes['labels'].numpy(),
                   boxes['scores'].numpy()).above(args.score), args.iou,
             as_boxes(crowds))
     return matches
 
 
-def as_boxes(instances: list[dict]) -> Boxes:
+def as_boxes(instances: list[dict], areas: dict | None = None) -> Boxes:
     """Boxes of mmdet's instances."""
-    return Boxes([item['bbox'] for item in instances],
-                 [item['bbox_label'] for item in instances])
+    boxes = Boxes([item['bbox'] for item in instances],
+                  [item['bbox_label'] for item in instances])
+    for i, item in enumerate(instances):
+        same = (areas or {}).get((item['bbox_label'], *item['bbox']))
+        if same:
+            boxes.areas[i] = same.pop(0)
+    return boxes
 
 
-def precisions(cfg: Config, dataset, found: dict) -> dict[str, float]:
+def areas_of(metric: BaseMetric) -> dict[int, dict[tuple, list[float]]]:
+    """Areas that COCO sorts objects by: by image, then label and corners.
+
+    mmdet's instances have none; several may share their label and corners.
+    """
+    areas = defaultdict(lambda: defaultdict(list))
+    label = {number: i for i, number in enumerate(metric.cat_ids)}
+    for item in metric._coco_api.anns.values():
+        if item['category_id'] in label and not item.get('iscrowd'):
+            x, y, width, height = item['bbox']
+            areas[item['image_id']][
+                label[item['category_id']], x, y, x + width,
+                y + height].append(item['area'])
+    return areas
+
+
+def evaluate(cfg: Config, dataset, found: dict
+             ) -> tuple[dict[str, float], BaseMetric]:
     """COCO's figures, of all, by size, and by class where it tells."""
     settings = cfg.test_evaluator
     settings = settings[0] if isinstance(settings, list) else settings
@@ -141,8 +170,10 @@ def precisions(cfg: Config, dataset, found: dict) -> dict[str, float]:
     metrics = evaluator.offline_evaluate(list(found.values()))
     if not metrics:  # as mmdet says that nothing was found at all
         print('nothing was found in any image: no AP')
-    return {name.split('/')[-1]: value if value != -1 else float('nan')
-            for name, value in metrics.items()}
+    metric, = evaluator.metrics
+    prefix = f'{metric.prefix}/'  # names of classes may have slashes, too
+    return {name.removeprefix(prefix): value if value != -1 else float('nan')
+            for name, value in metrics.items()}, metric
 
 
 def tables_of(table: np.ndarray, sizes: dict, metrics: dict,
@@ -180,8 +211,8 @@ def main() -> None:
     require_parts(cfg, 'test_dataloader', 'test_evaluator')
     init_default_scope(cfg.get('default_scope', 'mmdet'))
     dataset = DATASETS.build(cfg.test_dataloader.dataset)
-    matches = match_all(dataset, found, args)
-    metrics = precisions(cfg, dataset, found)
+    metrics, metric = evaluate(cfg, dataset, found)
+    matches = match_all(dataset, found, areas_of(metric), args)
     names = list(dataset.metainfo['classes'])
     table = confusions(matches.values(), len(names))
     sizes = recall_by_size(list(matches.values()))
