@@ -153,6 +153,7 @@ class JobRunner:
         self._device_of: dict[str, str] = {}
         self._last_said: dict[str, float] = {}
         self._tails: dict[str, deque] = {}
+        self._unwritten: dict[str, tuple[Path, OSError]] = {}
         self._failed: list[JobFailed] = []
 
     def run(self, jobs: Sequence[Job]) -> None:
@@ -231,6 +232,12 @@ class JobRunner:
                 for line in process.stdout:
                     log.write(line)
                     self._lines.put((job, line))
+        except OSError as error:
+            # it would wait for ever for somebody to read what it says
+            self._unwritten[job.name] = file, error
+            process.terminate()
+            for line in process.stdout:
+                self._lines.put((job, line))
         finally:
             self._lines.put((job, None))
 
@@ -251,6 +258,13 @@ class JobRunner:
         process = self._running.pop(job.name)
         status = process.wait()
         self.seconds[job.name] += time.monotonic()
+        if job.name in self._unwritten:
+            file, error = self._unwritten[job.name]
+            self._fail(
+                job, f"was stopped: its log '{file}' cannot be written "
+                f'({error.strerror or error}): make room, or correct the '
+                'place', error)
+            return False
         if status:
             self._fail(
                 job, f'failed (status {status}) with the command\n'

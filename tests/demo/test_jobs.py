@@ -93,6 +93,27 @@ def test_an_error_around_a_job_is_its_failure(tmp_path, said, broken):
     assert any('no such figure' in line for line in said)
 
 
+@pytest.mark.parametrize('broken', ['full', 'folder', 'file above'])
+def test_a_log_that_cannot_be_written_ends_its_job(tmp_path, said, broken):
+    """Nobody would read what the job says, and it would wait for that."""
+    log = tmp_path / 'logs' / 'a' / 'job.log'
+    if broken == 'file above':
+        (tmp_path / 'logs').write_text('')
+    else:
+        log.parent.mkdir(parents=True)
+    if broken == 'full':
+        log.symlink_to('/dev/full')
+    elif broken == 'folder':
+        log.mkdir()
+    chatty = python('import signal; signal.alarm(10)\n'  # if nobody stops it
+                    'while True: print("said " * 1000)')
+    runner = JobRunner(tmp_path / 'logs', slots=1, say=said.append,
+                       failures=2)
+    with pytest.raises(JobFailed, match=f"a/job was stopped.*'{log}'") as told:
+        runner.run([Job('a/job', chatty)])
+    assert isinstance(told.value.__cause__, OSError)
+
+
 def test_a_job_holds_what_its_runner_holds(tmp_path, said):
     """A lock is not free while a job lives that its runner left behind."""
     read, write = os.pipe()
