@@ -1,6 +1,8 @@
 # Copyright (c) QB-Heat MM authors. All rights reserved.
 """Image folders of which no file is left out without a word."""
 import os.path as osp
+from collections import Counter
+from collections.abc import Sequence
 
 from mmpretrain.datasets import CustomDataset, ImageNet
 from mmpretrain.registry import DATASETS
@@ -10,10 +12,17 @@ from ..errors import UserError
 from .endings import Folder, image_endings
 
 
+def _listed(names: Sequence[str]) -> str:
+    return ', '.join(map(repr, names[:8])) + (
+        f', ... ({len(names)})' if len(names) > 8 else '')
+
+
 class _NamedFolder:
     """What :class:`NamedImageFolder` and :class:`NamedImageNet` share."""
     #: What names the folder, for messages.
     given_by = 'data_root and data_prefix of the data set'
+    #: Whether a folder is called as its class, and not by a code for it.
+    named_by_class = True
 
     @checked(extensions=optional(TEXT_OR_TEXTS))
     def __init__(self, *args, extensions=None, **kwargs) -> None:
@@ -81,6 +90,15 @@ class _NamedFolder:
         classes = folder.classes
         if self.CLASSES is None:
             self._metainfo['classes'] = tuple(classes)
+        elif Counter(self.CLASSES) == Counter(classes):
+            classes = list(self.CLASSES)
+        elif self.named_by_class:
+            raise UserError(
+                f'image folder {root!r} holds the folders of classes '
+                f'{_listed(classes)}, but the classes of the data set are '
+                f'{_listed(self.CLASSES)}: correct the folder (an empty one '
+                'for a class without images), or metainfo=dict(classes=...), '
+                'whose names are those of the folders')
         elif len(self.CLASSES) != len(classes):
             raise UserError(
                 f'image folder {root!r} holds {len(classes)} folders of '
@@ -107,6 +125,8 @@ class NamedImageFolder(_NamedFolder, CustomDataset):
     """mmpretrain's ``CustomDataset`` that tells which files it leaves out.
 
     It also reads webp, tiff, gif and, where there is a decoder, avif and heic.
+    Classes that are given must be those of the folders; labels then follow
+    their order, and without them that of the alphabet.
 
     Args:
         *args: Of ``CustomDataset``.
@@ -119,3 +139,4 @@ class NamedImageFolder(_NamedFolder, CustomDataset):
 @DATASETS.register_module()
 class NamedImageNet(_NamedFolder, ImageNet):
     """mmpretrain's ``ImageNet``, likewise."""
+    named_by_class = False  # n01440764 is 'tench'

@@ -1,6 +1,7 @@
 # Copyright (c) QB-Heat MM authors. All rights reserved.
 """Every file of an image folder is read, or counted and named."""
 import os
+from itertools import permutations
 
 import pytest
 from mmpretrain.registry import DATASETS
@@ -86,7 +87,7 @@ def test_nothing_but_other_files_is_one_line(tmp_path):
 def test_folders_of_classes(tmp_path, told, kind):
     fill(tmp_path, 'b/1.jpg', 'a/2.webp', 'a/x/3.gif', '4.jpg')
     (tmp_path / 'c').mkdir()
-    classes = ('one', 'two', 'three')
+    classes = ('a', 'b', 'c')
     dataset = build(
         tmp_path, type=kind, with_label=True, metainfo=dict(classes=classes))
     labels = [dataset.get_data_info(i)['gt_label'] for i in range(3)]
@@ -94,9 +95,38 @@ def test_folders_of_classes(tmp_path, told, kind):
     assert labels == [0, 0, 1] and classes == dataset.CLASSES
     assert '1 images outside of the folders' in told[0]
     assert '1 empty folders of classes (c' in told[0]
-    with pytest.raises(UserError, match='holds 3 folders.*has 2 classes'):
-        build(tmp_path, type=kind, with_label=True,
-              metainfo=dict(classes=('one', 'two')))
+
+
+@pytest.mark.parametrize('kind', ['NamedImageFolder', 'NamedImageNet'])
+@pytest.mark.parametrize('order', list(permutations(['a b', 'c', 'ü'])))
+def test_labels_follow_the_order_of_the_classes_that_are_given(
+        tmp_path, kind, order):
+    fill(tmp_path, 'a b/1.jpg', 'c/1.jpg', 'ü/1.jpg')
+    dataset = build(tmp_path, type=kind, with_label=True,
+                    metainfo=dict(classes=order))
+    assert {dataset.CLASSES[info['gt_label']]: info['img_path'].split('/')[-2]
+            for info in map(dataset.get_data_info, range(3))
+            } == {name: name for name in order}
+
+
+@pytest.mark.parametrize('classes', [
+    ('x', 'y'), ('a', 'y'), ('a', ), ('a', 'b', 'b')])
+def test_classes_that_are_not_the_folders(tmp_path, classes):
+    fill(tmp_path, 'a/1.jpg', 'b/1.jpg')
+    settings = dict(with_label=True, metainfo=dict(classes=classes))
+    with pytest.raises(UserError, match=f"folders of classes 'a', 'b', .*"
+                       f"are {', '.join(map(repr, classes))}: correct"):
+        build(tmp_path, **settings)
+
+
+def test_imagenet_has_words_for_the_names_of_its_folders(tmp_path):
+    fill(tmp_path, 'n01/1.jpg', 'n02/1.jpg')
+    dataset = build(tmp_path, type='NamedImageNet', with_label=True,
+                    metainfo=dict(classes=('tench', 'goldfish')))
+    assert [dataset.get_data_info(i)['gt_label'] for i in range(2)] == [0, 1]
+    with pytest.raises(UserError, match='holds 2 folders.*has 1 classes'):
+        build(tmp_path, type='NamedImageNet', with_label=True,
+              metainfo=dict(classes=('tench', )))
 
 
 @pytest.mark.parametrize('text,problem', [

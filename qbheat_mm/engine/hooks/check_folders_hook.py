@@ -14,9 +14,9 @@ from ...errors import UserError
 class CheckFoldersHook(Hook):
     """Compare the classes of the data sets, the head and the checkpoint.
 
-    mmpretrain numbers the folders of each data set in alphabetical order. A
-    class that is absent from one of them shifts the labels of all behind it,
-    without a word.
+    The folders of each data set are numbered in the order of its
+    ``metainfo.classes``, or in alphabetical order. A class that is absent
+    from one of them shifts the labels of all behind it, without a word.
     """
 
     def __init__(self) -> None:
@@ -70,7 +70,8 @@ def _check(name: str, found: Sequence[str], other: str,
     raise UserError(
         f'the {name} has {len(found)} classes and the {other} '
         f'{len(classes)}: {" and ".join(differences)}; give both the same '
-        'folders, an empty one where a class has no images')
+        'folders, an empty one where a class has no images, and the same '
+        'metainfo.classes, if any')
 
 
 def _check_head(runner: Runner, classes: Sequence[str]) -> None:
