@@ -3,7 +3,14 @@
 import os
 import os.path as osp
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import (
+    FIRST_COMPLETED,
+    ProcessPoolExecutor,
+    as_completed,
+    wait,
+)
+from concurrent.futures.process import BrokenProcessPool
 from functools import partial
 from multiprocessing import get_context
 
@@ -19,6 +26,9 @@ WRITTEN, COPIED, THERE = 'shrunk', 'small already', 'there already'
 _PART = '.part'
 #: How every JPEG file begins, whatever its name, and its longest side.
 _JPEG, _LARGEST = b'\xff\xd8\xff', 65500
+#: Files that a process gets at a time, and how often that for each process
+#: lies ready.
+_CHUNK, _READY = 8, 4
 
 
 def plan(source: str, target: str) -> dict[str, str]:
@@ -77,19 +87,46 @@ def shrink(source: str, target: str, short_side: int, quality: int = 90,
         names it and what is wrong with it; in no order.
 
     Raises:
-        UserError: See :func:`plan`.
+        UserError: See :func:`plan`; or a process was killed.
     """
     pairs = list((names or plan(source, target)).items())
     one = partial(_one, source, target, short_side, quality)
     if processes == 1:
         yield from map(one, pairs)
-        return
+    else:
+        yield from _side_by_side(one, pairs, processes)
+
+
+def _side_by_side(one: Callable, pairs: Sequence[tuple[str, str]],
+                  processes: int) -> Iterator[str]:
+    """Outcomes of all files as they come, from several processes."""
     # not forked: threads of torch or OpenCV in this process would be missing
     # in the copies, which would wait for them
     context = get_context('forkserver')
     context.set_forkserver_preload([__name__])
-    with context.Pool(processes) as pool:
-        yield from pool.imap_unordered(one, pairs, chunksize=8)
+    pool = ProcessPoolExecutor(processes, context)
+    waiting = set()
+    try:
+        for start in range(0, len(pairs), _CHUNK):
+            if len(waiting) >= processes * _READY:
+                done, waiting = wait(waiting, return_when=FIRST_COMPLETED)
+                for future in done:
+                    yield from future.result()
+            waiting.add(pool.submit(
+                _several, one, pairs[start:start + _CHUNK]))
+        for future in as_completed(waiting):
+            yield from future.result()
+    except BrokenProcessPool as error:
+        raise UserError(
+            'a process that shrinks images was killed, by want of memory '
+            'perhaps: run again with fewer --processes; what is written '
+            'stays') from error
+    finally:
+        pool.shutdown(cancel_futures=True)
+
+
+def _several(one: Callable, pairs: Sequence[tuple[str, str]]) -> list[str]:
+    return [one(pair) for pair in pairs]
 
 
 def summary(outcomes: Counter) -> str:

@@ -86,6 +86,46 @@ def test_a_process_that_has_threads_can_shrink(folder):
     assert told.stdout.endswith('\n5\n'), told.stderr
 
 
+def many(number):
+    """Other names of one image, in number."""
+    return {'./' * i + 'cat/a.jpg': f'{i}.jpg' for i in range(number)}
+
+
+KILLED = """
+import multiprocessing, sys
+from qbheat_mm.datasets.shrinking import shrink
+from qbheat_mm.launching import report_user_errors
+
+def main():
+    names = {'./' * i + 'cat/a.jpg': f'{i}.jpg' for i in range(300)}
+    for i, _ in enumerate(shrink(*sys.argv[1:], 64, 90, 2, names)):
+        if i == 0:
+            multiprocessing.active_children()[0].kill()
+
+if __name__ == '__main__':
+    report_user_errors(main)
+"""
+
+
+def test_a_process_that_is_killed_ends_all(folder):
+    """What it had taken would be waited for, for ever."""
+    script = folder.parent / 'killed.py'
+    script.write_text(KILLED)
+    told = subprocess.run(
+        [sys.executable, str(script), str(folder), str(folder.parent / 'out')],
+        capture_output=True, text=True, timeout=60)
+    assert told.returncode and 'fewer --processes' in told.stderr
+    assert 'Traceback' not in told.stderr
+
+
+def test_no_more_is_begun_than_is_soon_asked_for(folder):
+    out = folder.parent / 'out'
+    outcomes = shrink(str(folder), str(out), 64, 90, 2, many(300))
+    assert next(outcomes) == WRITTEN
+    outcomes.close()
+    assert 0 < len(list(out.iterdir())) < 150
+
+
 def test_what_was_killed_goes_on(folder, monkeypatch):
     """Nothing is done twice, and no file is left in part."""
     outcomes, sizes = run(folder)
