@@ -4,6 +4,7 @@ import logging
 import os
 import os.path as osp
 from collections.abc import Sequence
+from pathlib import Path
 
 import mmcv
 import numpy as np
@@ -57,11 +58,17 @@ def spread(items: Sequence, number: int) -> list:
 
 
 def short_names(files: Sequence[str]) -> list[str]:
-    """File names, with their folder's where names repeat."""
-    names = [osp.basename(file) for file in files]
-    if len(set(names)) == len(names):
-        return names
-    return [osp.join(*file.split(os.sep)[-2:]) for file in files]
+    """File names, with as many folders as tell the files apart.
+
+    Returns:
+        list[str]: One for each file; equal ones are of one and the same path.
+    """
+    parts = [Path(file).parts for file in files]
+    for length in range(1, max(map(len, parts), default=0)):
+        names = [osp.join(*some[-length:]) for some in parts]
+        if len(set(names)) == len(set(files)):
+            return names
+    return list(files)
 
 
 def load_images(files: Sequence[str],

@@ -76,6 +76,20 @@ def test_reconstruct(call, run, image_folder, tmp_path):
     assert arrays['mask_1_center'].mean() == 0.75
 
 
+def test_images_of_one_name_have_a_row_each(call, run, image_folder, tmp_path):
+    files = [tmp_path / split / 'cat/1.png' for split in ('train', 'val')]
+    for file, name in zip(files, ('a_rgb.png', 'b_grey.png')):
+        file.parent.mkdir(parents=True)
+        file.symlink_to(image_folder / name)
+    call('reconstruct', *run, *files, files[0], '--places', 'center', '--out',
+         tmp_path)
+    report = report_of(tmp_path, 'reconstruction')
+    names = ['train/cat/1.png', 'val/cat/1.png']
+    assert list(report['numbers']['errors']) == names
+    assert [row[0] for row in report['tables'][0]['rows']] == [
+        *names, names[0]]
+
+
 def test_true_statistics_must_be_asked_for_and_are_labelled(
         call, run, image_folder, tmp_path):
     image = image_folder / 'a_rgb.png'

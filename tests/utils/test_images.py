@@ -4,7 +4,12 @@ import pytest
 from PIL import Image
 
 from qbheat_mm.errors import UserError
-from qbheat_mm.utils.images import find_images, fit, load_images
+from qbheat_mm.utils.images import (
+    find_images,
+    fit,
+    load_images,
+    short_names,
+)
 
 
 @pytest.fixture
@@ -50,6 +55,18 @@ def test_folders_are_searched_and_sorted(tmp_path, picture):
     found = find_images([str(tmp_path), str(tmp_path / 'b.png')])
     assert [file[len(str(tmp_path)) + 1:] for file in found] == [
         'a.PNG', 'b.png', 'z/c.jpeg', 'b.png']
+
+
+@pytest.mark.parametrize('files, names', [
+    (['a/1.png', 'a/2.png'], ['1.png', '2.png']),
+    (['a/1.png', 'b/1.png', 'b/2.png'], ['a/1.png', 'b/1.png', 'b/2.png']),
+    (['in/train/a/1.png', 'in/val/a/1.png'], ['train/a/1.png', 'val/a/1.png']),
+    (['a/1.png', '/a/1.png', '/1.png'], ['a/1.png', '/a/1.png', '/1.png']),
+    (['./1.png', '1.png'], ['./1.png', '1.png']),
+    (['a/1.png', 'a/1.png', 'a/2.png'], ['1.png', '1.png', '2.png']),
+    ([], [])])
+def test_short_names_tell_files_apart(files, names):
+    assert short_names(files) == names
 
 
 def test_an_empty_folder_is_an_error(tmp_path):

@@ -121,19 +121,19 @@ def main() -> None:
     places = args.places or trained_places(model)
     columns = columns_of(model.head.norm_pix, args)
 
-    rows, arrays, errors = [], {}, {}
-    for number, (name, image) in enumerate(
-            zip(short_names(files), images), start=1):
+    rows, arrays, errors = [], {}, []
+    names = short_names(files)
+    for number, (name, image) in enumerate(zip(names, images), start=1):
         new_rows, paintings = paint_image(name, image, model, places, columns)
         rows += new_rows
-        errors[name] = [row.error for row in new_rows]
+        errors.append([row.error for row in new_rows])
         for place, painting in zip(places, paintings):
             arrays[f'pred_{number}_{place}'] = painting.pred[0].cpu().numpy()
             arrays[f'mask_{number}_{place}'] = painting.mask[
                 0, 0].cpu().numpy().astype(np.uint8)
     table = Table('Error over the masked patches',
                   ['image', *(place.replace('_', ' ') for place in places)],
-                  [[name, *row] for name, row in errors.items()])
+                  [[name, *row] for name, row in zip(names, errors)])
     report = Report(
         'reconstruction', 'Reconstruction from one quarter',
         caption_of(columns), tables=[table],
@@ -141,7 +141,7 @@ def main() -> None:
             norm_pix=model.head.norm_pix,
             statistics=list(columns.values()),
             errors={name: dict(zip(places, row))
-                    for name, row in errors.items()}),
+                    for name, row in zip(names, errors)}),
         source=dict(config=args.config, checkpoint=args.checkpoint,
                     images=files, **epoch))
     pages = range(0, len(rows), args.rows)
