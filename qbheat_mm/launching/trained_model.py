@@ -8,6 +8,7 @@ from mmengine.registry import MODELS, init_default_scope
 from mmpretrain.registry import MODELS as MMPRETRAIN_MODELS
 from torch import nn
 
+from ..analysis.matrices import linear_models
 from ..analysis.pixels import PixelSpace
 from ..compat import load_checkpoint
 from ..engine.filling import fill
@@ -54,6 +55,20 @@ def build_pretraining(cfg: Config, path: str) -> QBHeat:
             "pre-training (model.type='QBHeat')")
     model = MODELS.build(cfg.model)
     return model.eval()
+
+
+def require_matrices(model: QBHeat, path: str) -> None:
+    """Raise UserError if the predictor has no matrices A and B.
+
+    Args:
+        model (QBHeat): Of :func:`build_pretraining`.
+        path (str): The file of its configuration, for the message.
+    """
+    if not linear_models(model.predictor):
+        raise UserError(
+            f"configuration '{path}' is that of a control, whose predictor "
+            'learns no matrices A and B: give a pre-training of '
+            "model.predictor.prediction='linear'")
 
 
 def load_pretraining(model: QBHeat, checkpoint: str) -> dict:

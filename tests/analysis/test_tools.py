@@ -21,7 +21,7 @@ from qbheat_mm.analysis.story import tell
 from qbheat_mm.errors import UserError
 from qbheat_mm.models.backbones import MobileFormer
 
-from .conftest import ARCH
+from .conftest import ARCH, MODEL
 
 TOOLS = Path(__file__).parents[2] / 'tools' / 'analysis'
 
@@ -228,6 +228,24 @@ def test_run_all_ends_in_one_page_without_other_files(
     assert page.count('<img ') == len(list(tmp_path.glob('*.png'))) == 8
     assert page.count('src="data:image/png;base64,') == 8
     assert 'http' not in page
+
+
+@pytest.mark.parametrize('prediction', ['copy', 'mask_token'])
+def test_a_control_has_no_matrices_to_look_at(
+        call, build, run_folder, image_folder, tmp_path, capsys, prediction):
+    config, file = run_folder / 'config.py', tmp_path / 'control.pth'
+    model = build(predictor=dict(MODEL['predictor'], prediction=prediction))
+    torch.save(dict(state_dict=model.state_dict()), file)
+    options = ['--out', tmp_path / 'out', '--cfg-options',
+               f'model.predictor.prediction={prediction}']
+    for name, arguments in (('heat_flow', [image_folder]), ('spectrum', [])):
+        with pytest.raises(UserError, match=f"'{config}' is that of a contr"):
+            call(name, config, file, *arguments, *options)
+    call('run_all', config, file, '--images', image_folder, '--num-pictures',
+         1, *options)
+    assert {path.stem for path in (tmp_path / 'out').glob('*.json')} == {
+        'reconstruction', 'correlation', 'attention'}
+    assert 'left out: heat_flow.py and spectrum.py' in capsys.readouterr().out
 
 
 def test_story_takes_reports_of_others_and_no_other_file(call, tmp_path):

@@ -37,6 +37,7 @@ from qbheat_mm.launching.analysis_tool import (
 from qbheat_mm.launching.trained_model import (
     build_pretraining,
     load_pretraining,
+    require_matrices,
 )
 from qbheat_mm.utils.images import spread
 
@@ -138,6 +139,7 @@ def main() -> None:
     args = parse_args()
     cfg = read_settings(args)
     model = build_pretraining(cfg, args.config)
+    require_matrices(model, args.config)
     epoch = load_pretraining(model, args.checkpoint)
     matrices = learned_matrices(model.predictor)
     scale = choose_scale(matrices, args.scale)

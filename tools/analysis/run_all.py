@@ -14,8 +14,15 @@ import reconstruct
 import spectrum
 import story
 
-from qbheat_mm.launching import count, folder, report_user_errors
-from qbheat_mm.launching.command_line import add_device
+from qbheat_mm.analysis.matrices import linear_models
+from qbheat_mm.launching import (
+    count,
+    folder,
+    read_config,
+    report_user_errors,
+)
+from qbheat_mm.launching.command_line import add_cfg_options, add_device
+from qbheat_mm.launching.trained_model import build_pretraining
 
 
 def parse_args() -> argparse.Namespace:
@@ -62,6 +69,16 @@ def call(tool, *arguments) -> None:
         sys.argv = before
 
 
+def has_matrices(args: argparse.Namespace) -> bool:
+    """Whether the predictor learns A and B, which a control does not."""
+    parser = argparse.ArgumentParser()
+    add_cfg_options(parser)  # as the other tools read them
+    options = parser.parse_args(
+        ['--cfg-options', *args.cfg_options] if args.cfg_options else [])
+    cfg = read_config(args.config, options.cfg_options)
+    return bool(linear_models(build_pretraining(cfg, args.config).predictor))
+
+
 def main() -> None:
     """Run all analyses."""
     args = parse_args()
@@ -77,9 +94,13 @@ def main() -> None:
 
     call(reconstruct, args.config, last, *few,
          '--use-visible-patch-statistics', *common)
-    call(heat_flow, args.config, last, *many, '--rows', args.num_pictures,
-         *common)
-    call(spectrum, args.config, *args.checkpoint, *common)
+    if has_matrices(args):
+        call(heat_flow, args.config, last, *many, '--rows', args.num_pictures,
+             *common)
+        call(spectrum, args.config, *args.checkpoint, *common)
+    else:
+        print('left out: heat_flow.py and spectrum.py, as the predictor '
+              f"learns no matrices A and B ('{args.config}')")
     call(correlation, args.config, last, *many, *further, *common)
     # Two pictures for each image, of many maps each.
     call(attention, args.config, last, *args.images, '--max-images',

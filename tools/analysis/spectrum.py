@@ -24,6 +24,7 @@ from qbheat_mm.launching.analysis_tool import (
 from qbheat_mm.launching.trained_model import (
     build_pretraining,
     load_pretraining,
+    require_matrices,
 )
 
 CAPTION = (
@@ -93,6 +94,7 @@ def main() -> None:
     """Analyse the spectra."""
     args = parse_args()
     model = build_pretraining(read_settings(args), args.config)
+    require_matrices(model, args.config)
     found, matrices = [], {}
     for checkpoint in args.checkpoint:
         meta = load_pretraining(model, checkpoint)
