@@ -137,6 +137,45 @@ def test_spectrum_of_several_checkpoints(call, run_folder, tmp_path):
     assert np.abs(values).sum() == pytest.approx(float(energies[2]), rel=1e-5)
 
 
+def write_as(run_folder, folder, **times):
+    """Checkpoints of other names and times: name=(weights, epoch, iter)."""
+    for name, (weights, epoch, iteration) in times.items():
+        content = torch.load(run_folder / f'epoch_{weights}.pth')
+        content['meta'].update(epoch=epoch, iter=iteration)
+        torch.save(content, folder / f'{name}.pth')
+    return [folder / f'{name}.pth' for name in times]
+
+
+@pytest.mark.parametrize('times, unit, points', [
+    (dict(b=(2, 0, 200), a=(1, 0, 100)), 'iteration', [100, 200]),
+    (dict(epoch_1=(1, 1, 10), epoch_2=(2, 2, 20), best=(2, 2, 20)), 'epoch',
+     [1, 2]),
+    (dict(one=(1, 2, 20), other=(2, 2, 20)), None, [])])
+def test_spectrum_of_checkpoints_of_one_epoch(
+        call, run_folder, tmp_path, monkeypatch, times, unit, points):
+    drawn = []
+    monkeypatch.setattr(
+        'qbheat_mm.analysis.figures.spectrum.draw_energy_ratios',
+        lambda *args: drawn.append(args) or Figure())
+    files = write_as(run_folder, tmp_path, **times)
+    call('spectrum', run_folder / 'config.py', *files, '--out', tmp_path)
+    rows = report_of(tmp_path, 'spectrum')['tables'][0]['rows']
+    assert [row[0] for row in rows] == [file.name for file in files]
+    assert [(list(x), name) for x, _, name in drawn] == (
+        [(points, unit)] if unit else [])
+
+
+def test_spectrum_of_checkpoints_of_one_name(call, run_folder, tmp_path):
+    files = []
+    for run in ('first', 'second'):
+        (tmp_path / run).mkdir()
+        files += write_as(run_folder, tmp_path / run, epoch_1=(1, 1, 10))
+    call('spectrum', run_folder / 'config.py', *files, '--out', tmp_path)
+    rows = report_of(tmp_path, 'spectrum')['tables'][0]['rows']
+    assert [row[0] for row in rows] == ['first/epoch_1.pth',
+                                        'second/epoch_1.pth']
+
+
 def test_heat_flow(call, run, image_folder, tmp_path):
     call('heat_flow', *run, image_folder, '--out', tmp_path, '--scale',
          'half', '--start', 1, 2)

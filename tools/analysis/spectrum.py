@@ -5,7 +5,6 @@ Given several checkpoints of a run it tells the energy ratio of each, as in
 the paper's table, and draws the spectra of the last.
 """
 import argparse
-import os.path as osp
 
 from qbheat_mm.analysis.figures.spectrum import (
     draw_energy_ratios,
@@ -26,6 +25,7 @@ from qbheat_mm.launching.trained_model import (
     load_pretraining,
     require_matrices,
 )
+from qbheat_mm.utils.images import short_names
 
 CAPTION = (
     'Left: magnitudes of the eigenvalues of the learned matrices, sorted; the '
@@ -90,15 +90,39 @@ def gap_table(numbers: dict) -> Table:
     return table
 
 
+def in_time(metas: list[dict], numbers: list[dict]
+            ) -> tuple[str, dict[int, dict]]:
+    """When the checkpoints were written, as far as they know.
+
+    Args:
+        metas (list[dict]): Their ``epoch`` and ``iter``.
+        numbers (list[dict]): What was found in them.
+
+    Returns:
+        tuple[str, dict[int, dict]]: What is counted, and from its count to
+        what was found, rising. Iterations where several checkpoints are of
+        one epoch, as in a run by iterations; nothing where these do not tell
+        them apart either. Copies, as the best checkpoint is one, are one.
+    """
+    for key, unit in (('epoch', 'epoch'), ('iter', 'iteration')):
+        known = [(meta[key], found) for meta, found in zip(metas, numbers)
+                 if isinstance(meta.get(key), int)]
+        first = dict(reversed(known))
+        if known and all(first[time] == found for time, found in known):
+            return unit, {time: first[time] for time in sorted(first)}
+    return '', {}
+
+
 def main() -> None:
     """Analyse the spectra."""
     args = parse_args()
     model = build_pretraining(read_settings(args), args.config)
     require_matrices(model, args.config)
-    found, matrices = [], {}
-    for checkpoint in args.checkpoint:
-        meta = load_pretraining(model, checkpoint)
-        found.append((osp.basename(checkpoint), meta.get('epoch', '-'),
+    found, metas, matrices = [], [], {}
+    for checkpoint, name in zip(args.checkpoint,
+                                short_names(args.checkpoint)):
+        metas.append(load_pretraining(model, checkpoint))
+        found.append((name, metas[-1].get('epoch', '-'),
                       describe_predictor(model.predictor)))
         matrices = learned_matrices(model.predictor)
     spectra = {
@@ -120,13 +144,12 @@ def main() -> None:
                              args.checkpoint, found)]),
         source=dict(config=args.config, checkpoint=args.checkpoint))
     figures = dict(spectrum=draw_spectra(spectra, frobenius))
-    known = sorted((epoch, numbers) for epoch, numbers in (
-        (row[1], row[2]) for row in found) if isinstance(epoch, int))
+    unit, known = in_time(metas, [numbers for _, _, numbers in found])
     if len(known) > 1:
-        figures['energy_ratio'] = draw_energy_ratios(
-            [epoch for epoch, _ in known],
-            {scale: [numbers[scale]['energy_ratio'] for _, numbers in known]
-             for scale in matrices})
+        figures['energy_ratio'] = draw_energy_ratios(list(known), {
+            scale: [numbers[scale]['energy_ratio']
+                    for numbers in known.values()] for scale in matrices},
+            unit)
     arrays = {f'eigenvalues_{name}_{scale}': values.numpy()
               for scale, pair in spectra.items()
               for name, values in pair.items()}

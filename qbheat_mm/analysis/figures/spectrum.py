@@ -88,13 +88,15 @@ def _draw_plane(axis, name: str, values: dict) -> None:
     axis.legend(loc='upper right', ncols=2, handletextpad=0.1)
 
 
-def draw_energy_ratios(epochs: Sequence[int],
-                       ratios: dict[str, Sequence[float]]):
+def draw_energy_ratios(times: Sequence[int],
+                       ratios: dict[str, Sequence[float]],
+                       unit: str = 'epoch'):
     """E(A) / E(B) of many checkpoints (Table "energy-ratio").
 
     Args:
-        epochs (Sequence[int]): Epochs of the checkpoints, rising.
+        times (Sequence[int]): Epochs of the checkpoints, rising.
         ratios (dict[str, Sequence[float]]): By scale.
+        unit (str): What ``times`` counts. Defaults to ``'epoch'``.
 
     Returns:
         matplotlib.figure.Figure: One line for each scale.
@@ -104,11 +106,11 @@ def draw_energy_ratios(epochs: Sequence[int],
         axis = figure.subplots()
         for marker, (scale, values) in zip('o^', ratios.items()):
             step, colour, dashes = _SCALES[scale]
-            axis.plot(epochs, values, dashes, marker=marker, color=colour,
+            axis.plot(times, values, dashes, marker=marker, color=colour,
                       label=rf'$\Delta$ = {step}')
         axis.axhline(1, color=GREY, linewidth=0.8, linestyle=':',
                      label='equal energy')
-        axis.set(xlabel='epoch', ylabel='spectrum energy ratio E(A) / E(B)',
+        axis.set(xlabel=unit, ylabel='spectrum energy ratio E(A) / E(B)',
                  title='Horizontal over vertical energy')
         # Not so close that noise would look like a trend.
         low, high = axis.get_ylim()
