@@ -4,7 +4,7 @@ import logging
 import os
 import os.path as osp
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from mmengine.logging import print_log
 from PIL import Image
@@ -21,11 +21,20 @@ def image_endings() -> tuple[str, ...]:
     return (*_ALWAYS, *(end for end in _WITH_A_DECODER if end in known))
 
 
+def _holds(question: Callable[[], bool]) -> bool:
+    """Its answer; no for a link that leads to itself or to closed doors."""
+    try:
+        return question()
+    except OSError:
+        return False
+
+
 class Folder:
     """The files of a folder and of the folders inside it.
 
     Hidden files and folders do not count. Links are followed, except to a
-    folder that holds the link.
+    folder that is read anyway: each is read once, under its own name if it
+    has one in here.
 
     Args:
         path (str): The folder.
@@ -43,33 +52,49 @@ class Folder:
         self.path = path
         self.images, self.classes, self.others = [], [], Counter()
         self._endings = tuple(ending.lower() for ending in endings)
-        self._scan(path, '', {osp.realpath(path)})
+        folders, links, seen = [''], [], set()
+        while folders or links:  # links last, when all others are known
+            below = folders.pop() if folders else links.pop()
+            real = osp.realpath(osp.join(path, below))
+            if real in seen:
+                self.others['links to folders that are read anyway'] += 1
+                continue
+            seen.add(real)
+            inside = self._scan(osp.join(path, below), below)
+            folders += [name for name, is_link in inside if not is_link]
+            links += [name for name, is_link in inside if is_link]
+            links.sort(reverse=True)
         self.images.sort()
         self.classes.sort()
 
-    def _scan(self, path: str, below: str, parents: set[str]) -> None:
-        """Sort in what lies in one folder; ``below`` is its relative path."""
+    def _scan(self, path: str, below: str) -> list[tuple[str, bool]]:
+        """Sort in what lies in one folder; ``below`` is its relative path.
+
+        Returns:
+            list[tuple[str, bool]]: Relative paths of the folders in it, and
+            whether they are links.
+        """
         try:
             entries = list(os.scandir(path))
         except OSError:
             self.others['folders that cannot be read'] += 1
-            return
+            return []
+        inside = []
         for entry in entries:
             if entry.name.startswith('.'):
                 continue
             name = osp.join(below, entry.name)
-            if not entry.is_dir():
+            if not _holds(entry.is_dir):
                 self._sort_in(entry, name)
                 continue
             if not below:
                 self.classes.append(entry.name)
-            real = osp.realpath(entry.path)
-            if real not in parents:
-                self._scan(entry.path, name, parents | {real})
+            inside.append((name, entry.is_symlink()))
+        return inside
 
     def _sort_in(self, entry: os.DirEntry, name: str) -> None:
         """Put one file where it belongs."""
-        if not entry.is_file():
+        if not _holds(entry.is_file):
             is_link = entry.is_symlink()
             self.others['dangling links' if is_link
                         else 'pipes or devices'] += 1

@@ -72,6 +72,40 @@ def test_the_rest_is_counted(tmp_path, told):
         assert kind in line
 
 
+def test_a_link_to_itself_is_a_dangling_one(tmp_path, told):
+    fill(tmp_path, 'a.jpg', 'c/b.jpg')
+    (tmp_path / 'self').symlink_to('self')
+    (tmp_path / 'c/one.jpg').symlink_to('other.jpg')
+    (tmp_path / 'c/other.jpg').symlink_to('one.jpg')
+    assert names(build(tmp_path), tmp_path) == ['a.jpg', 'c/b.jpg']
+    assert '3 dangling links' in told[0]
+
+
+def test_a_folder_is_read_once_however_many_links_lead_to_it(tmp_path, told):
+    folders = [tmp_path / 'in' / name for name in 'abcdefgh']
+    fill(tmp_path / 'in', *(f'{name}/1.jpg' for name in 'abcdefgh'))
+    for folder in folders:
+        for other in folders:
+            if other != folder:
+                (folder / f'to_{other.name}').symlink_to(other)
+    assert names(build(tmp_path / 'in'), tmp_path / 'in') == [
+        f'{name}/1.jpg' for name in 'abcdefgh']
+    assert '56 links to folders that are read anyway' in told[0]
+
+
+def test_links_to_folders_elsewhere_are_followed(tmp_path, told):
+    """Also from one to the next; the first name counts, on every disk."""
+    fill(tmp_path, 'in/z/1.jpg', 'else/2.jpg', 'more/3.jpg')
+    (tmp_path / 'in/b').symlink_to('../else')
+    (tmp_path / 'in/c').symlink_to('../else')
+    (tmp_path / 'else/deep').symlink_to('../more')
+    dataset = build(tmp_path / 'in', with_label=True)
+    assert names(dataset, tmp_path / 'in') == [
+        'b/2.jpg', 'b/deep/3.jpg', 'z/1.jpg']
+    assert dataset.CLASSES == ('b', 'c', 'z')
+    assert '1 links to folders that are read anyway' in told[0]
+
+
 def test_nothing_but_other_files_is_one_line(tmp_path):
     fill(tmp_path, 'a.txt', 'b.txt', 'c.raw')
     with pytest.raises(UserError, match='no image: found 2 .txt, 1 .raw'):
