@@ -78,6 +78,36 @@ def test_what_is_not_bytes_takes_mmpretrains_path():
     assert (got == expected).all() and got.dtype == np.float32
 
 
+@pytest.mark.parametrize('interpolation', ['bilinear', 'bicubic'])
+@pytest.mark.parametrize('kind, levels', [
+    (np.float32, 1), (np.float64, 1), (np.float32, 1 / 255), (np.uint16, 257),
+    (np.int16, 1)])
+@pytest.mark.parametrize('grey', [False, True])
+def test_images_of_other_numbers_are_cropped_as_bytes_are(
+        interpolation, kind, levels, grey):
+    """As of ``LoadImageFromFile`` with ``to_float32=True``."""
+    image = photograph(120, 90) // 2 + 64  # no weights lead beyond the range
+    image = image[..., 0] if grey else image
+    transform = TRANSFORMS.build(
+        dict(CROP, scale=48, interpolation=interpolation))
+    given = (image.astype(float) * levels).astype(kind)
+    for seed in range(4):
+        expected = crop(transform, image, seed)['img']
+        got = crop(transform, given, seed)
+        assert got['img'].dtype == kind and got['img'].shape == expected.shape
+        assert got['img_shape'] == expected.shape
+        assert np.abs(got['img'] / levels - expected).max() <= 1.1
+
+
+def test_no_weights_lead_beyond_what_a_number_can_hold():
+    transform = TRANSFORMS.build(dict(CROP, scale=150))
+    image = photograph(60, 40).astype(np.uint16) * 257
+    resized = crop(transform, image, 0)['img'].astype(float)
+    small = crop(transform, photograph(60, 40), 0)['img']
+    # bytes are cut after each of two steps; what wraps is 200 off
+    assert np.abs(resized / 257 - small).max() <= 20
+
+
 @pytest.mark.parametrize('settings, message', [
     (dict(backend='opencv'), "backend='opencv' must be"),
     (dict(interpolation='lanczos'), "interpolation='lanczos' must be"),

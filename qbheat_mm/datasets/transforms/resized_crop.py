@@ -67,8 +67,8 @@ class TorchvisionRandomResizedCrop(RandomResizedCrop):
         """Crop and resize.
 
         Args:
-            results (dict): With ``img``, (H, W, 3) or (H, W), uint8, or
-                ``undecoded``, an ``UndecodedImage``.
+            results (dict): With ``img``, (H, W, 3) or (H, W), uint8 or
+                another number, or ``undecoded``, an ``UndecodedImage``.
 
         Returns:
             dict | None: With the resized crop as ``img``, and its
@@ -83,7 +83,7 @@ class TorchvisionRandomResizedCrop(RandomResizedCrop):
             if results['img'] is None:
                 return None
         image = results['img']
-        if self.backend != 'torchvision' or image.dtype != np.uint8:
+        if self.backend != 'torchvision':
             return super().transform(results)
         return self._with(
             results, self._resize(image, *self.rand_crop_params(image)))
@@ -118,8 +118,15 @@ class TorchvisionRandomResizedCrop(RandomResizedCrop):
         # The kernel is quick where the channels of a pixel lie side by side.
         crop = np.ascontiguousarray(
             image[top:top + height, left:left + width])
+        if image.dtype != np.uint8:  # it knows bytes and fractions
+            crop = crop.astype(np.result_type(image.dtype, np.float32))
         resized = F.resize(
             torch.from_numpy(crop.reshape(height, width, -1)).permute(2, 0, 1),
             list(self.scale), F.InterpolationMode(self.interpolation),
             antialias=True).permute(1, 2, 0).numpy()
+        if resized.dtype != image.dtype:
+            if image.dtype.kind in 'iu':  # as for bytes
+                limits = np.iinfo(image.dtype)
+                resized = np.rint(resized).clip(limits.min, limits.max)
+            resized = resized.astype(image.dtype)
         return resized if image.ndim == 3 else resized[..., 0]
