@@ -49,10 +49,17 @@ def check_declared_size(results: Mapping, image: np.ndarray,
         return None
     shape = image.shape[:2]
     turned = turned_by(content)
+    # of a quarter turn, and stored as it is shown
+    ignored = turned and turned > 4 and _stored_shape(content) == shape
     if declared != shape:
         message = (f'has {shape[1]} x {shape[0]} pixels, but the annotation '
                    f'file declares {declared[1]} x {declared[0]}')
-        if turned and declared == shape[::-1]:
+        if ignored and declared == shape[::-1]:
+            raise OtherPicture(
+                f'{message}, as with its EXIF orientation {turned}',
+                "leave out color_type='color_ignore_orientation' in the "
+                'loading transform of all pipelines')
+        if turned and turned > 4 and declared == shape[::-1]:
             raise OtherPicture(
                 f'{message}, as without its EXIF orientation {turned}',
                 _WAY_OUT)
@@ -67,6 +74,14 @@ def check_declared_size(results: Mapping, image: np.ndarray,
                     'size does not tell whether the boxes are: they must be '
                     f'drawn on the picture as it is shown; {_WAY_OUT}')
     return None
+
+
+def _stored_shape(content: bytes) -> tuple[int, int]:
+    """Height and width without the orientation in the EXIF data."""
+    with warnings.catch_warnings(), Image.open(
+            io.BytesIO(content), formats=pillow_formats()) as image:
+        warnings.simplefilter('ignore')
+        return image.height, image.width
 
 
 def turned_by(content: bytes) -> int | None:

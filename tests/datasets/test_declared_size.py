@@ -43,6 +43,11 @@ def test_the_declared_size_tells(load, orientation, form):
         load(orientation, STORED, form=form)
     stored = load(orientation, STORED, form=form,
                   color_type='color_ignore_orientation')
+    with pytest.raises(UserError, match=(
+            f'64 x 48 pixels.*as with its EXIF orientation {orientation}: '
+            'leave out color_type')):
+        load(orientation, TURNED, form=form,
+             color_type='color_ignore_orientation')
     upright = load(1, STORED, form=form)
     np.testing.assert_array_equal(stored, upright)
 
@@ -67,6 +72,12 @@ def test_where_the_size_does_not_tell_a_warning_does(
     np.testing.assert_array_equal(shown, load(orientation, None, picture))
     assert not told  # where a setting says which
     assert (shown != stored).any()
+
+
+@pytest.mark.parametrize('orientation', [2, 3, 4])
+def test_a_half_turn_explains_no_other_size(load, orientation):
+    with pytest.raises(UserError, match='boxes of another size do not fit'):
+        load(orientation, TURNED)
 
 
 @pytest.mark.parametrize('declared', [
