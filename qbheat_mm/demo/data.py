@@ -20,6 +20,7 @@ import hashlib
 import json
 import os
 import shutil
+import sys
 import tempfile
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
@@ -28,6 +29,7 @@ from pathlib import Path
 import cv2
 import numpy as np
 
+from ..errors import UserError
 from ..world import (
     CLASSES,
     TextureBank,
@@ -115,7 +117,14 @@ def ensure_demo_data(sizes: str = 'full') -> Path:
     root = demo_root(sizes)
     if root.is_dir():
         return root
-    root.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        root.parent.mkdir(parents=True, exist_ok=True)
+        tempfile.TemporaryFile(dir=root.parent).close()
+    except OSError as error:
+        raise UserError(
+            f"the folder '{root.parent}' for drawings cannot be written "
+            f'({error.strerror or error}): set QBHEAT_CACHE to another'
+        ) from error
     with FileLock(f'{root}.lock'):
         if root.is_dir():
             return root
@@ -241,7 +250,10 @@ def main() -> None:
         description='Make the demo\'s data set unless it is there, and print '
         'its folder. QBHEAT_CACHE changes where it goes.')
     parser.add_argument('--sizes', choices=list(SIZES), default='full')
-    print(ensure_demo_data(parser.parse_args().sizes))
+    try:
+        print(ensure_demo_data(parser.parse_args().sizes))
+    except UserError as error:
+        sys.exit(f'error: {error}')
 
 
 if __name__ == '__main__':

@@ -2,6 +2,7 @@
 """Numbers of the demo, from the logs that its runs wrote."""
 import json
 from collections.abc import Mapping, Sequence
+from itertools import zip_longest
 from pathlib import Path
 
 from ..analysis.report import Table
@@ -91,7 +92,18 @@ def compare_seeds(results: Sequence[Mapping]) -> Table:
     Returns:
         Table: In each cell the values of the runs in their order; the gain
         is that of the means.
+
+    Raises:
+        UserError: If a run has others.
     """
+    for result in results[1:]:
+        for row, first in zip_longest(result['rows'], results[0]['rows'],
+                                      fillvalue={}):
+            if row.keys() != first.keys():
+                raise UserError(
+                    f"seeds {results[0]['seed']} and {result['seed']} have "
+                    f'other columns, {_names(first)} and {_names(row)}: give '
+                    'runs of the same encoders, --calibrated for all or none')
     values = [n for n in results[0]['rows'][0] if n not in ('title', 'gain')]
     seeds = ', '.join(str(result['seed']) for result in results)
     table = Table(f'Seeds {seeds}', ['frozen encoder', *values, 'mean gain'])
@@ -100,6 +112,10 @@ def compare_seeds(results: Sequence[Mapping]) -> Table:
         gain = sum(row['gain'] for row in same) / len(same)
         table.rows.append([same[0]['title'], *cells, f'{gain:+.1f}'])
     return table
+
+
+def _names(row: Mapping) -> str:
+    return ' '.join(name for name in row if name not in ('title', 'gain'))
 
 
 def to_markdown(table: Table) -> str:

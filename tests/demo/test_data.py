@@ -8,6 +8,7 @@ from dataclasses import replace
 import pytest
 
 from qbheat_mm.demo import data
+from qbheat_mm.errors import UserError
 from qbheat_mm.world import CLASSES
 
 
@@ -113,3 +114,12 @@ def test_masks_lie_in_their_boxes():
         rows, columns = mask.any(1).nonzero()[0], mask.any(0).nonzero()[0]
         assert (columns[0], columns[-1]) == (left, left + width - 1)
         assert (rows[0], rows[-1]) == (top, top + height - 1)
+
+
+def test_a_cache_that_cannot_be_written(monkeypatch, capsys):
+    monkeypatch.setenv('QBHEAT_CACHE', '/proc/nowhere')
+    with pytest.raises(UserError, match="'/proc/nowhere.*set QBHEAT_CACHE"):
+        data.ensure_demo_data('tiny')
+    monkeypatch.setattr('sys.argv', ['data.py', '--sizes', 'tiny'])
+    with pytest.raises(SystemExit, match='^error: the folder .*QBHEAT_CACHE'):
+        data.main()

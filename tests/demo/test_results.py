@@ -57,6 +57,16 @@ def test_the_table(tmp_path):
     assert '+25.0' in lines[-1]
 
 
+@pytest.mark.parametrize('more, rows', [(dict(calibrated=2.), 1), ({}, 2)])
+def test_runs_of_other_encoders_are_not_compared(more, rows):
+    row = dict(title='lin', random=10., pretrained=13., gain=3.)
+    results = [dict(seed=0, rows=[row]),
+               dict(seed=1, rows=[dict(row, **more)] * rows)]
+    for pair in (results, results[::-1]):
+        with pytest.raises(UserError, match='--calibrated for all or none'):
+            compare_seeds(pair)
+
+
 def test_seeds_are_compared_value_by_value():
     results = [
         dict(seed=seed, rows=[

@@ -18,7 +18,8 @@ from qbheat_mm.demo.data import ensure_demo_data
 from qbheat_mm.demo.jobs import Job, JobFailed, JobRunner
 from qbheat_mm.demo.pictures import draw_detections, draw_loss_curves
 from qbheat_mm.demo.results import collect, to_markdown, to_table
-from qbheat_mm.launching import count
+from qbheat_mm.launching import count, report_user_errors
+from qbheat_mm.launching.command_line import quoted
 
 ROOT = Path(__file__).resolve().parents[2]
 CONFIGS = ROOT / 'configs' / 'demo'
@@ -123,7 +124,7 @@ def probing_job(encoder: str, probe: str, args: argparse.Namespace) -> Job:
     weights = 'model.backbone.init_cfg=None'
     if ENCODERS[encoder]:
         weights = ('model.backbone.init_cfg.checkpoint='
-                   f'{encoder_file(encoder, args)}')
+                   + quoted(str(encoder_file(encoder, args))))
     options = [weights, f'randomness.seed={args.seed}']
     if args.fast:
         options += FAST_PROBE + FAST_WARMUP.get(probe, [])
@@ -240,4 +241,4 @@ def main() -> int:
 
 
 if __name__ == '__main__':
-    sys.exit(main())
+    report_user_errors(lambda: sys.exit(main()))
