@@ -10,6 +10,7 @@ import mmcv
 import numpy as np
 import pytest
 
+from qbheat_mm.analysis.report import Report
 from qbheat_mm.analysis.run_log import curves, panels
 from qbheat_mm.launching.run_report import report_run
 
@@ -114,6 +115,20 @@ def test_any_other_run(story, tmp_path):
     assert '<h1>my_[run]</h1>' in page and 'QB-Heat' not in page
     report, = report_run(str(folder.parents[1]))
     assert report['tables'][0]['rows'][0] == ['loss', 1, 'nan', 'nan']
+
+
+def test_what_a_copy_has_lost_is_left_out(story, work_dir, capsys):
+    mmcv.imwrite(np.zeros((8, 8, 3), np.uint8), str(work_dir / 'there.png'))
+    report = Report('looks', 'Title', 'Words.',
+                    pictures=['gone.png', 'there.png'])
+    (work_dir / 'looks.json').write_text(json.dumps(report.as_json()))
+    (work_dir / 'link.json').symlink_to('nowhere.json')
+    story(work_dir)
+    page = (work_dir / 'index.html').read_text()
+    assert 'there.png' in page and 'gone.png' not in page
+    told = capsys.readouterr().err
+    assert "link.json' leads nowhere" in told
+    assert "gone.png' of " in told and 'is not there' in told
 
 
 def test_a_run_that_has_logged_nothing_yet(tmp_path):

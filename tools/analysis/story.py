@@ -9,6 +9,7 @@ import argparse
 import json
 import os
 import os.path as osp
+import sys
 import time
 
 from qbheat_mm.analysis.report import is_report, require_report
@@ -49,15 +50,34 @@ def parse_args() -> argparse.Namespace:
 
 
 def find_reports(folder: str) -> list[dict]:
-    """Reports below a folder, with their own folder under ``'folder'``."""
+    """Reports below a folder, with their own folder under ``'folder'``.
+
+    What a copy has lost is left out with a word.
+    """
     reports = []
     for root, _, names in sorted(os.walk(folder)):
         for name in sorted(names):
-            if name.endswith('.json'):
-                report = read_report(osp.join(root, name))
-                if report is not None:
-                    reports.append(dict(report, folder=root))
+            file = osp.join(root, name)
+            if not name.endswith('.json'):
+                continue
+            if not osp.isfile(file):
+                print(f"warning: '{file}' leads nowhere and is left out",
+                      file=sys.stderr)
+                continue
+            report = read_report(file)
+            if report is not None:
+                reports.append(dict(report, folder=root, pictures=[
+                    picture for picture in report.get('pictures', ())
+                    if _is_there(osp.join(root, picture), file)]))
     return reports
+
+
+def _is_there(picture: str, report: str) -> bool:
+    if osp.isfile(picture):
+        return True
+    print(f"warning: picture '{picture}' of '{report}' is not there and is "
+          'left out', file=sys.stderr)
+    return False
 
 
 def read_report(file: str) -> dict | None:
