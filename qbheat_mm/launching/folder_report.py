@@ -43,7 +43,8 @@ def folder_report(dataset: dict,
         reason = str(error).split('\n')[0]
         raise UserError(f"data of '{name}' cannot be listed: {reason}"
                         ) from error
-    result = DatasetReport(report, [item['img_path'] for item in items])
+    result = DatasetReport(report, [
+        item['img_path'] for item in items if 'img_path' in item])
     labels = Counter(item['gt_label'] for item in items
                      if isinstance(item.get('gt_label'), int))
     classes = built.metainfo.get('classes')
@@ -57,6 +58,8 @@ def folder_report(dataset: dict,
                  if not number]
         report.add(KEPT, 'classes have no image', len(empty),
                    len(result.classes), f'as {written(empty[:1])}')
+    if items and not result.files:  # in memory, as of CIFAR
+        return result
     if not dataset.get('ann_file') and is_local(name) and osp.isdir(name):
         _check_unread(name, result.files, report)
     load = loader_of(dataset) or LoadNamedImageFromFile()

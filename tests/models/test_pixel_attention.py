@@ -88,6 +88,7 @@ def test_attention_among_pixels_is_refused_whatever_its_name(fused):
     dict(type='SEResNet', depth=50),
     dict(type='MobileNetV3'),
     dict(type='ResNeSt', depth=50),
+    dict(type='InceptionV3'),  # whose convolutions do not pad
 ])
 def test_convolutional_networks_are_taken(settings):
     backbone = MODELS.build(settings)

@@ -5,7 +5,10 @@ import runpy
 import shutil
 import sys
 
+import numpy as np
 import pytest
+from mmpretrain.datasets import BaseDataset
+from mmpretrain.registry import DATASETS
 from PIL import Image
 
 from .conftest import ROOT
@@ -162,3 +165,24 @@ def test_an_empty_folder_and_a_missing_one(use, own, classifier_config):
     (own / 'images/a').mkdir(parents=True)
     status = use(classifier_config)[1]
     assert status.startswith('error: ') and str(own) in status
+
+
+def test_images_that_lie_in_no_files(use, own, classifier_config, tmp_path):
+    config = tmp_path / 'classifier.py'
+    config.write_text(classifier_config.read_text() + """
+train_dataloader['dataset'] = dict(
+    type='InMemory', data_root=dataset['data_root'], ann_file='', pipeline=[])
+""")
+    printed, status = use(config, '--deep')
+    assert status == 0 and '3 images in 2 classes' in printed
+    assert 'are not read' not in printed.split('val')[0]
+
+
+@DATASETS.register_module()
+class InMemory(BaseDataset):
+    """As mmpretrain's CIFAR and MNIST, without a download."""
+    METAINFO = dict(classes=('a', 'b'))
+
+    def load_data_list(self):
+        return [dict(img=np.zeros((4, 4, 3), np.uint8), gt_label=label)
+                for label in (0, 1, 1)]

@@ -20,7 +20,7 @@ _KNOWN = {
 }
 _PACKAGES = ('mmpretrain', 'mmcv', 'torch')
 #: Sides of the images of which the computation is compared.
-_SIDES = (128, 256)
+_SIDES = (512, 1024)
 
 
 def refuse_pixel_attention(backbone: nn.Module) -> None:
