@@ -70,10 +70,10 @@ def parse_args() -> argparse.Namespace:
         help='images that are drawn; defaults to 12')
     add_cfg_options(parser)
     args = parser.parse_args()
-    for name in ('score', 'iou'):
-        if not 0 <= getattr(args, name) <= 1:
-            raise UserError(f'--{name} {getattr(args, name)} must be from 0 '
-                            'to 1')
+    if not 0 <= args.score <= 1:
+        raise UserError(f'--score {args.score} must be from 0 to 1')
+    if not 0 < args.iou <= 1:
+        raise UserError(f'--iou {args.iou} must be above 0 and up to 1')
     return args
 
 

@@ -174,10 +174,10 @@ ARMS = (
 
 ABOUT = """All figures are of drawn images and of an encoder of half a
 million parameters: **nothing here says anything about ImageNet or COCO.**
-[study.md](study.md) says what the data, the arms and the statistics are, what is
-unequal between arms (with seed 0, the only one of many, QB-Heat was near its best),
-and what none of this can show. `tran-1-64` is `tran-1` trained for 64 epochs; 16,
-as in the demo, are too few."""
+[study.md](study.md) says what the data, the arms and the statistics are, what
+is unequal between arms (with seed 0, the only one of many, QB-Heat was near
+its best), and what none of this can show. `tran-1-64` is `tran-1` trained for
+64 epochs; 16, as in the demo, are too few."""
 STUDY = Study(ARMS, PROBES, ABOUT)
 
 _DECISIVE = (('tran-1-64', 'top-1'), ('RetinaNet', 'AP'))
