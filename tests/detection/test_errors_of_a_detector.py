@@ -96,3 +96,15 @@ def test_nothing_found_at_all(call, capsys):
     assert numbers['metrics'] == {}
     assert [row[-1] for row in numbers['confusions'][:3]] == [1, 1, 1]
     assert 'nothing was found in any image' in capsys.readouterr().out
+
+
+@pytest.mark.parametrize('option, message', [
+    (('--iou', '0'), '--iou 0.0 must be above 0'),
+    (('--iou', '1.5'), '--iou 1.5 must be above 0'),
+    (('--score', '-1'), '--score -1.0 must be from 0 to 1'),
+    (('--score', 'nan'), '--score nan must be from 0 to 1')])
+def test_thresholds_that_mean_nothing(option, message, monkeypatch):
+    monkeypatch.setattr(sys, 'argv', [
+        'detections.py', 'a.py', 'b.pkl', '--out', 'c', *option])
+    with pytest.raises(SystemExit, match=message):
+        runpy.run_path(str(TOOL), run_name='__main__')
