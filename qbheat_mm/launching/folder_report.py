@@ -5,6 +5,7 @@ import os.path as osp
 from collections import Counter
 from collections.abc import Callable, Iterable
 
+import numpy as np
 from mmengine.registry import DATASETS
 from PIL import Image
 
@@ -45,8 +46,10 @@ def folder_report(dataset: dict,
                         ) from error
     result = DatasetReport(report, [
         item['img_path'] for item in items if 'img_path' in item])
-    labels = Counter(item['gt_label'] for item in items
-                     if isinstance(item.get('gt_label'), int))
+    # those of MNIST are arrays
+    labels = Counter(int(item['gt_label']) for item in items
+                     if isinstance(item.get('gt_label'), int | np.ndarray)
+                     and np.ndim(item['gt_label']) == 0)
     classes = built.metainfo.get('classes')
     report.summary = f'{len(items)} images'
     if labels:

@@ -86,7 +86,6 @@ CALLS = [
     ('analysis/story.py nowhere', "'nowhere' is no folder"),
     ('analysis/story.py folder', 'holds no report'),
     ('analysis/story.py good.pth', "'good.pth' is no folder"),
-    ('analysis/story.py report', 'gone.png'),
     ('analysis/story.py report --out folder', "'folder' is a folder"),
 ]
 

@@ -2,11 +2,27 @@
 import json
 import os
 import re
+import runpy
 import subprocess
 import sys
+from argparse import ArgumentParser, Namespace
 from pathlib import Path
 
+from qbheat_mm.launching.command_line import add_cfg_options
+
 ROOT = Path(__file__).parents[2]
+
+
+def test_a_place_with_a_comma_is_one_value():
+    demo = runpy.run_path(str(ROOT / 'tools/demo/run_demo.py'))
+    out = Path('/a,b/work dirs')
+    job = demo['probing_job']('pretrained', 'linear', Namespace(
+        out=out, seed=0, fast=True))
+    parser = ArgumentParser()
+    add_cfg_options(parser)
+    options = parser.parse_known_args(job.command)[0].cfg_options
+    assert options['model.backbone.init_cfg.checkpoint'] == str(
+        out / 'pretrained/encoder/epoch_2.pth')
 
 
 def test_the_demo_runs_from_end_to_end(tmp_path):
