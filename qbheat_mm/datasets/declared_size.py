@@ -49,17 +49,15 @@ def check_declared_size(results: Mapping, image: np.ndarray,
         return None
     shape = image.shape[:2]
     turned = turned_by(content)
-    # of a quarter turn, and stored as it is shown
-    ignored = turned and turned > 4 and _stored_shape(content) == shape
     if declared != shape:
         message = (f'has {shape[1]} x {shape[0]} pixels, but the annotation '
                    f'file declares {declared[1]} x {declared[0]}')
-        if ignored and declared == shape[::-1]:
-            raise OtherPicture(
-                f'{message}, as with its EXIF orientation {turned}',
-                "leave out color_type='color_ignore_orientation' in the "
-                'loading transform of all pipelines')
         if turned and turned > 4 and declared == shape[::-1]:
+            if _stored_shape(content) == shape:  # the orientation is ignored
+                raise OtherPicture(
+                    f'{message}, as with its EXIF orientation {turned}',
+                    "leave out color_type='color_ignore_orientation' in the "
+                    'loading transform of all pipelines')
             raise OtherPicture(
                 f'{message}, as without its EXIF orientation {turned}',
                 _WAY_OUT)

@@ -62,6 +62,15 @@ def test_shorter_sides_and_folders(folder, processes):
     assert difference.mean() < 3
 
 
+def run_script(text, folder):
+    """Run a program of its own on the folder and one to write into."""
+    script = folder.parent / 'script.py'
+    script.write_text(text)
+    return subprocess.run(
+        [sys.executable, str(script), str(folder), str(folder.parent / 'out')],
+        capture_output=True, text=True, timeout=120)
+
+
 AFTER_THREADS = """
 import sys
 import cv2, numpy, torch
@@ -78,11 +87,7 @@ if __name__ == '__main__':
 
 def test_a_process_that_has_threads_can_shrink(folder):
     """Copies of it made by forking would wait for threads they lack."""
-    script = folder.parent / 'after_threads.py'
-    script.write_text(AFTER_THREADS)
-    told = subprocess.run(
-        [sys.executable, str(script), str(folder), str(folder.parent / 'out')],
-        capture_output=True, text=True, timeout=120)
+    told = run_script(AFTER_THREADS, folder)
     assert told.stdout.endswith('\n5\n'), told.stderr
 
 
@@ -109,11 +114,7 @@ if __name__ == '__main__':
 
 def test_a_process_that_is_killed_ends_all(folder):
     """What it had taken would be waited for, for ever."""
-    script = folder.parent / 'killed.py'
-    script.write_text(KILLED)
-    told = subprocess.run(
-        [sys.executable, str(script), str(folder), str(folder.parent / 'out')],
-        capture_output=True, text=True, timeout=60)
+    told = run_script(KILLED, folder)
     assert told.returncode and 'fewer --processes' in told.stderr
     assert 'Traceback' not in told.stderr
 
