@@ -1,6 +1,8 @@
 # Copyright (c) QB-Heat MM authors. All rights reserved.
 """A tiny pre-training model, its checkpoint and images of all kinds."""
 import copy
+import importlib
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -13,6 +15,7 @@ from PIL import Image
 import qbheat_mm  # noqa: F401
 
 ROOT = Path(__file__).parents[2]
+TOOLS = ROOT / 'tools' / 'analysis'
 
 #: Patches of 4 pixels: two stages of stride 2, an image of 32 has 8 x 8.
 ARCH = dict(stem=8, tokens=(3, 16),
@@ -107,3 +110,27 @@ def run_folder(tmp_path_factory):
                         state_dict=model.state_dict()),
                    folder / f'epoch_{epoch}.pth')
     return folder
+
+
+@pytest.fixture
+def call(monkeypatch):
+    """A function that calls a tool as its command does."""
+
+    # Coarse pictures are quicker.
+    monkeypatch.setattr('qbheat_mm.launching.analysis_tool.DPI', 40)
+
+    def call_tool(name, *arguments):
+        monkeypatch.syspath_prepend(str(TOOLS))
+        module = importlib.import_module(name)
+        assert Path(module.__file__).parent == TOOLS
+        monkeypatch.setattr(sys, 'argv', [f'{name}.py', *map(str, arguments)])
+        module.main()
+
+    yield call_tool
+    for path in TOOLS.glob('*.py'):
+        sys.modules.pop(path.stem, None)
+
+
+@pytest.fixture
+def run(run_folder):
+    return run_folder / 'config.py', run_folder / 'epoch_2.pth'
