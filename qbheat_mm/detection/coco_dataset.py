@@ -2,6 +2,7 @@
 import copy
 import logging
 
+from mmcv.transforms import LoadImageFromFile
 from mmdet.datasets import CocoDataset
 from mmdet.datasets.api_wrappers import COCO
 from mmdet.registry import DATASETS
@@ -89,7 +90,7 @@ class MatchedCocoDataset(CocoDataset):
                 f"data set of annotation file '{self.ann_file}': data_prefix "
                 f'has no img: set data_prefix=dict(img=FOLDER)')
         load = next((copy.copy(step) for step in self.pipeline.transforms
-                     if hasattr(step, 'imdecode_backend')), None)
+                     if isinstance(step, LoadImageFromFile)), None)
         if load is None or checked.images is None or not is_local(
                 folder, load.backend_args):
             return

@@ -118,9 +118,12 @@ def write_onnx(graph: Graph, program: ExportedProgram, facts: Mapping,
                 output_names=list(graph.outputs), opset_version=OPSET,
                 dynamic_shapes=_side_names(graph, facts['size']),
                 dynamo=True, external_data=False, verbose=False)
-        # As in `trace`.
+        # As in `trace`. Around the operator that is missing, the exporter
+        # puts pages of advice to its own developers.
         except Exception as error:
-            raise UserError(_refusal(graph, None, error)) from error
+            raise UserError(_refusal(
+                graph, facts['size'], _first_cause(error),
+                'a program of torch (--format pt2)')) from error
         written.model.metadata_props[FACTS] = json.dumps(facts)
         written.save(path, external_data=False)
     onnx.checker.check_model(path, full_check=True)
@@ -130,11 +133,18 @@ def write_onnx(graph: Graph, program: ExportedProgram, facts: Mapping,
 WRITERS = dict(pt2=write_pt2, onnx=write_onnx)
 
 
+def _first_cause(error: BaseException) -> BaseException:
+    """What all later errors of a chain come from."""
+    while error.__cause__ or error.__context__:
+        error = error.__cause__ or error.__context__
+    return error
+
+
 def _refusal(graph: Graph, size: tuple[int, int] | None,
-             error: Exception) -> str:
-    """One line for a network that cannot be exported."""
+             error: BaseException, *ways: str) -> str:
+    """One line for a network that cannot be exported, and what may go."""
     reason = ' '.join(str(error).split())[:300]
-    ways = []
+    ways = list(ways)
     if graph.kind != 'encoder':
         ways.append('its encoder alone (--part encoder)')
     if size is None:

@@ -137,6 +137,9 @@ def test_the_parts_are_built_of_these_sizes():
     assert len(model.neck.blocks) == 6
     assert {block.embed_dims for block in model.neck.blocks} == {512}
     assert {block.attn.num_heads for block in model.neck.blocks} == {16}
+    # MAE's blocks, an MLP of four times the width and all biases
+    assert {sum(p.numel() for p in block.parameters())
+            for block in model.neck.blocks} == {12 * 512**2 + 13 * 512}
     assert model.head.norm_pix and model.head.patch_size == 16
     assert all(p.requires_grad for p in model.parameters())
 

@@ -152,6 +152,23 @@ def test_an_evaluator_of_masks_that_nothing_predicts(tiny_config):
         Runner.from_cfg(tiny_config).train()
 
 
+def test_masks_are_looked_at_where_they_are_used(coco_root, tmp_path):
+    """By the data set that loads them and by the evaluator of them."""
+    content = json.loads((coco_root / 'ann.json').read_text())
+    for each in content['annotations']:
+        each['segmentation'] = []
+    file = tmp_path / 'ann.json'
+    file.write_text(json.dumps(content))
+    boxes = dict(type='LoadAnnotations', with_bbox=True)
+    build(file, pipeline=[boxes])
+    with pytest.raises(UserError, match='of .* objects have no mask'):
+        build(file, pipeline=[dict(boxes, with_mask=True)])
+    metric = dict(type='MatchedCocoMetric', ann_file=str(file))
+    METRICS.build(dict(metric, metric='bbox'))
+    with pytest.raises(UserError, match='of .* objects have no mask'):
+        METRICS.build(dict(metric, metric=['bbox', 'segm']))
+
+
 def test_validation_data_are_checked_before_training(tiny_config, tmp_path):
     root = tmp_path / 'val'
     root.mkdir()

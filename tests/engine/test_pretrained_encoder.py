@@ -69,6 +69,17 @@ def test_init_weights_leaves_the_weights_of_the_file(tmp_path, backbone,
     assert 0 < model.head.fc.weight.std() < 0.03
 
 
+def test_a_bare_classifier_gives_its_body(tmp_path):
+    state = random_weights(RESNET)
+    file = save(tmp_path / 'a.pth', state, '', None,
+                **{'fc.weight': torch.ones(1000, 32),
+                   'fc.bias': torch.ones(1000)})
+    model = classifier(RESNET, file)
+    model.init_weights()
+    for name, tensor in model.backbone.state_dict().items():
+        assert torch.equal(tensor, state[name]), name
+
+
 def test_parts_with_an_initialisation_of_their_own_keep_the_weights(tmp_path):
 
     class Backbone(BaseModule):

@@ -147,6 +147,33 @@ def test_a_network_that_cannot_be_traced_says_why(error_of, tmp_path):
     assert 'this encoder cannot be exported' in line
 
 
+def test_what_onnx_has_no_operator_for(error_of, tmp_path):
+    pytest.importorskip('onnxscript')
+    from mmengine.registry import MODELS
+
+    @MODELS.register_module(force=True)
+    class Waves(torch.nn.Module):
+
+        def __init__(self):
+            super().__init__()
+            self.conv = torch.nn.Sequential(
+                torch.nn.Conv2d(3, 32, 3, 2, 1),
+                *(torch.nn.Conv2d(32, 32, 3, 2, 1) for _ in range(4)))
+
+        def forward(self, x):
+            return (torch.special.bessel_j0(self.conv(x)), )
+
+    _, config, checkpoint, _ = write_run(
+        tmp_path, pretraining(dict(type='Waves'), 32, patch=32))
+    arguments = config, checkpoint, '--format', 'onnx', '--out', 'a.onnx'
+    line = error_of(*arguments, '--size', 64, 64)
+    assert 'this encoder cannot be exported' in line and 'bessel' in line
+    assert line.isprintable() and len(line) < 500
+    assert line.endswith('what may go: a program of torch (--format pt2)')
+    assert '--format pt2), or a fixed size' in error_of(*arguments)
+    assert not (tmp_path / 'a.onnx').exists()
+
+
 def test_a_classifier_of_folders_whose_classes_a_run_counts(classifier):
     cfg, _, checkpoint, network = classifier
     given = Config(dict(default_scope='mmpretrain', count_classes=True,
