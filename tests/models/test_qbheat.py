@@ -8,7 +8,7 @@ from mmpretrain.registry import MODELS
 from qbheat_mm.errors import UserError
 from qbheat_mm.models.heads import QBHeatPretrainHead
 from qbheat_mm.models.selfsup.qbheat_predictor import QBHeatPredictor
-from qbheat_mm.models.selfsup.quarters import CORNERS, sample_places
+from qbheat_mm.models.selfsup.quarters import sample_places
 
 TINY = dict(
     stem=8,
@@ -16,6 +16,9 @@ TINY = dict(
     stages=[[('lite', 16, 8)], [('mf-down', 16, 8)], [('mf-down', 16, 8)],
             [('mf-down', 16, 8), ('mf', 16, 8)]],
     conv=24)
+# Halves of the image to the left of a corner and above it.
+CORNERS = dict(
+    top_left=(0, 0), top_right=(1, 0), bottom_left=(0, 1), bottom_right=(1, 1))
 PLACES = (*CORNERS, 'center')
 
 
