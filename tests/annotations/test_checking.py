@@ -152,8 +152,9 @@ def test_a_box_past_the_border_and_an_odd_area_are_kept(content):
     assert report.kept == 12
 
 
-def test_the_area_of_a_mask_may_be_small(content):
-    content['annotations'][3].update(area=30, segmentation=[[1, 2, 3, 4]])
+@pytest.mark.parametrize('area', [30, .5])
+def test_the_area_of_a_mask_may_be_small(content, area):
+    content['annotations'][3].update(area=area, segmentation=[[1, 2, 3, 4]])
     assert not check(content).report.findings
 
 
