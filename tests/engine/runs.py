@@ -89,7 +89,7 @@ class QuickRunner(Runner):
 
 def build(work_dir, epochs=3, scores=(1, 2, 3), hooks=(), init_cfg=None,
           checkpoint=(), val_interval=1, schedule=None, batch_size=2,
-          optimizer=(), **settings):
+          optimizer=(), iterations=None, **settings):
     """A runner with the hooks of the shipped configurations.
 
     Args:
@@ -103,9 +103,14 @@ def build(work_dir, epochs=3, scores=(1, 2, 3), hooks=(), init_cfg=None,
         schedule (dict, optional): By default a step after two epochs.
         batch_size (int): Of four numbers.
         optimizer (dict): Settings of SGD.
+        iterations (int, optional): The length of a run that counts no epochs;
+            intervals are of iterations then.
         settings (Any): Of the runner, as ``resume``.
     """
     torch.manual_seed(0)
+    by_epoch = iterations is None
+    length = (dict(max_epochs=epochs) if by_epoch
+              else dict(max_iters=iterations))
     loader = dict(dataset=Numbers(), batch_size=batch_size, num_workers=0,
                   sampler=dict(type='DefaultSampler', shuffle=False))
     runner = QuickRunner(
@@ -114,16 +119,18 @@ def build(work_dir, epochs=3, scores=(1, 2, 3), hooks=(), init_cfg=None,
         experiment_name=uuid.uuid4().hex,
         train_dataloader=loader, val_dataloader=loader, val_cfg=dict(),
         val_evaluator=Evaluator(Score(scores)),
-        train_cfg=dict(by_epoch=True, max_epochs=epochs,
-                       val_interval=val_interval),
+        train_cfg=dict(by_epoch=by_epoch, val_interval=val_interval,
+                       **length),
         optim_wrapper=dict(
             optimizer={'type': 'SGD', 'lr': 0.01, 'momentum': 0.9,
                        **dict(optimizer)}),
-        param_scheduler=schedule or dict(type='MultiStepLR', milestones=[2]),
+        param_scheduler=schedule or dict(type='MultiStepLR', milestones=[2],
+                                         by_epoch=by_epoch),
         default_hooks=dict(
             checkpoint={
                 'type': 'SafeCheckpointHook', 'interval': 1,
-                'max_keep_ckpts': 1, 'save_best': 'acc', **dict(checkpoint)
+                'max_keep_ckpts': 1, 'save_best': 'acc', 'by_epoch': by_epoch,
+                **dict(checkpoint)
             },
             checkpoint_match=dict(type='CheckpointMatchHook'),
             resume=dict(type='ResumeHook'),

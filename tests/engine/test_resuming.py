@@ -251,3 +251,22 @@ def test_settings_of_the_optimizer_that_are_not_taken_are_named(
     line, = said
     assert 'lr=0.01 and not 0.02' in line
     assert 'weight_decay=0 and not 0.1' in line
+
+
+# Runs that count no epochs
+
+
+def test_a_run_of_iterations_goes_on_from_its_last(tmp_path):
+    whole = train(tmp_path / 'whole', iterations=6, scores=range(6))
+    work = tmp_path / 'work'
+    how = dict(iterations=6, checkpoint=dict(max_keep_ckpts=2))
+    train(work, stop=StopHook('before_train_iter', 5), scores=range(6), **how)
+    assert names(work) == ['best_acc_iter_4.pth', 'iter_3.pth', 'iter_4.pth']
+    cut(work / 'iter_4.pth')
+    runner = train(work, scores=range(3, 9), resume=True, **how)
+    assert runner.iter == 6
+    assert names(work) == ['best_acc_iter_6.pth', 'iter_5.pth', 'iter_6.pth']
+    for name, tensor in runner.model.state_dict().items():
+        assert torch.equal(tensor, whole.model.state_dict()[name]), name
+    assert 'max_iters to more than its 5' in refusal(
+        work, iterations=5, resume=True)
