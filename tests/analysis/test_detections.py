@@ -49,6 +49,13 @@ def test_a_box_of_the_right_class_goes_before_a_better_one_of_another():
     assert match.of_found.tolist() == [-1, 1]
 
 
+def test_a_box_finds_one_object():
+    truth = boxes((0, 0, 40, 40, 0), (0, 0, 40, 30, 1))
+    match = match_boxes(truth, boxes((0, 0, 40, 38, 0), scores=[.9]))
+    assert match.of_truth.tolist() == [0, -1]
+    assert match.of_found.tolist() == [0]
+
+
 def test_an_object_is_found_once():
     found = boxes((0, 0, 20, 20, 0), (0, 0, 20, 20, 0), scores=[.9, .8])
     assert match_boxes(TRUTH, found).of_found.tolist() == [0, -1]

@@ -203,6 +203,31 @@ def test_pictures_of_another_size_stop(coco_root, tiny_config):
         DATASETS.build(settings)
 
 
+@pytest.mark.parametrize('loader', ['LoadNamedImageFromFile',
+                                    'LoadImageFromFile'])
+def test_pictures_that_training_skips_are_told_before_it(coco_root, reports,
+                                                         loader):
+    def told():
+        build(coco_root / 'ann.json', data_prefix=dict(img=str(coco_root)),
+              pipeline=[dict(type=loader, ignore_empty=True)])
+        return [line for line in reports[-1].warnings() if ' of 4 images ' in line]
+
+    assert not told()
+    (coco_root / '3.png').write_bytes(b'no image')
+    line, = told()
+    assert line.startswith('1 of 4 images cannot be used')
+    assert 'damaged or no image' not in line, 'the reason is known'
+    content = json.loads((coco_root / 'ann.json').read_text())
+    content['images'][1].update(width=40, height=48)
+    (coco_root / 'ann.json').write_text(json.dumps(content))
+    assert any("40x48 in the file and 48x80 when loaded" in line
+               for line in told())
+    for i in range(4):
+        (coco_root / f'{i}.png').write_bytes(b'no image')
+    with pytest.raises(UserError, match='4 of 4 images cannot be used'):
+        told()
+
+
 def test_images_that_are_filtered_out_are_told(coco_root):
     with pytest.raises(UserError, match='4 of 4 images .*filter_empty_gt'):
         build(coco_root / 'ann.json', filter_cfg=dict(min_size=100))

@@ -50,7 +50,8 @@ def fit(schedulers, epochs, epoch_length):
 @pytest.mark.parametrize('schedulers,epochs,epoch_length', [
     (PRETRAINING, 100, 1251), (PRETRAINING, 21, 1), (DETECTION, 24, 50),
     ([], 1, 1), ([dict(COSINE, begin=0)], 1, 1),
-    ([WARM_UP_IN_STEPS], 5, 100), ([WARM_UP], 10, 7)])
+    ([WARM_UP_IN_STEPS], 5, 100), ([WARM_UP], 10, 7),
+    ([dict(WARM_UP_IN_STEPS, end=2), STEPS], 24, 50)])
 def test_what_fits_is_left_alone(schedulers, epochs, epoch_length):
     fitted, changes = fit_schedulers(schedulers, epochs * epoch_length,
                                      epoch_length)
