@@ -220,7 +220,7 @@ def test_pictures_that_training_skips_are_told_before_it(coco_root, reports,
     content = json.loads((coco_root / 'ann.json').read_text())
     content['images'][1].update(width=40, height=48)
     (coco_root / 'ann.json').write_text(json.dumps(content))
-    assert any("40x48 in the file and 48x80 when loaded" in line
+    assert any('40x48 in the file and 48x80 when loaded' in line
                for line in told())
     for i in range(4):
         (coco_root / f'{i}.png').write_bytes(b'no image')
