@@ -210,7 +210,8 @@ def test_pictures_that_training_skips_are_told_before_it(coco_root, reports,
     def told():
         build(coco_root / 'ann.json', data_prefix=dict(img=str(coco_root)),
               pipeline=[dict(type=loader, ignore_empty=True)])
-        return [line for line in reports[-1].warnings() if ' of 4 images ' in line]
+        return [line for line in reports[-1].warnings()
+                if ' of 4 images ' in line]
 
     assert not told()
     (coco_root / '3.png').write_bytes(b'no image')
