@@ -15,6 +15,7 @@ from qbheat_mm.study.running import (
     epochs,
     estimate,
     pending,
+    run_study,
     steady_seconds,
 )
 
@@ -203,6 +204,26 @@ def test_a_folder_is_of_one_study_at_a_time(tmp_path):
         pass
     with alone_in(tmp_path / 'work'):
         pass
+
+
+def test_runs_are_spread_over_the_devices_that_were_named(tmp_path,
+                                                          monkeypatch):
+    asked = []
+
+    class Runner:
+
+        def __init__(self, *args, devices, **kwargs):
+            asked.append(devices)
+
+        def run(self, jobs):
+            asked.append([job.name for job in jobs])
+
+    monkeypatch.setattr('qbheat_mm.study.running.JobRunner', Runner)
+    monkeypatch.delenv('CUDA_VISIBLE_DEVICES', raising=False)
+    run_study(STUDY, Results(tmp_path / 'rows.jsonl', 'this'),
+              Place(tmp_path, tmp_path / 'work'), [Run('base', 1, ENCODER)],
+              devices=['cuda:1', 'cpu'])
+    assert asked == [['1', '-1'], ['base/1/encoder']]
 
 
 def test_equal_time_is_counted_in_epochs(tmp_path):
