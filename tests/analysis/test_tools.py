@@ -90,7 +90,7 @@ def test_labels_of_statistics_are_in_the_picture():
     assert 'mid-grey' in titles[2] and 'TRUE PATCH STATISTICS' in titles[3]
 
 
-def test_spectrum_of_several_checkpoints(call, run_folder, tmp_path):
+def test_spectrum_of_several_checkpoints(call, run_folder, tmp_path, capsys):
     call('spectrum', run_folder / 'config.py', run_folder / 'epoch_1.pth',
          run_folder / 'epoch_2.pth', '--out', tmp_path)
     report = report_of(tmp_path, 'spectrum')
@@ -104,6 +104,10 @@ def test_spectrum_of_several_checkpoints(call, run_folder, tmp_path):
     energies = torch.linalg.eigvals(weight).abs().sum(-1)
     assert table['rows'][1][3] == pytest.approx(
         float(energies[0] / energies[2]), rel=1e-5)
+    told = [line.split() for line in capsys.readouterr().out.splitlines()]
+    for row in table['rows']:  # to the eye as to the file
+        assert [f'{cell:.4g}' if isinstance(cell, float) else str(cell)
+                for cell in row] in told
     values = np.load(tmp_path / 'spectrum.npz')['eigenvalues_B_half']
     assert np.abs(values).sum() == pytest.approx(float(energies[2]), rel=1e-5)
 
