@@ -85,6 +85,19 @@ def test_what_makes_the_set_useless_stops(use, own, detector):
     assert 'is cut: it ends in the middle' in use(detector)[1]
 
 
+def test_names_of_classes_are_compared(use, own, detector, tmp_path):
+    change(own, lambda content: content['categories'][0].update(name='tea'))
+    assert "['tea', 'b']; the classes are 2, ['a', 'b']" in use(detector)[1]
+    names, named = tmp_path / 'names.txt', tmp_path / 'named.py'
+    names.write_text('tea\nb\n')
+    named.write_text(detector.read_text() + f"""
+for _loader in (train_dataloader, val_dataloader, test_dataloader):
+    _loader['dataset']['metainfo'] = dict(classes={str(names)!r})
+""")
+    printed, status = use(named)
+    assert status == 0 and 'tea: 2\n' in printed and 'b: 2\n' in printed
+
+
 def test_pictures_are_opened(use, own, detector):
     Image.new('RGB', (48, 32)).save(own / 'images/a/1.jpg')
     _, status = use(detector)
