@@ -15,6 +15,8 @@ from .structure import Images
 
 #: Pictures that are opened at the start of a training.
 SAMPLE = 200
+#: What ``ignore_empty=True`` of the loading transform does with bad ones.
+SKIPPED = ' and are skipped (ignore_empty=True)'
 
 _ORIENTATION = 0x0112  # the tag of EXIF
 UPRIGHT = (None, 0, 1)
@@ -119,9 +121,10 @@ def _report(images: Images, paths: list[str],
     """Tell what was found in the pictures of some rows."""
     unreadable = [text for text in found.values() if isinstance(text, str)]
     if unreadable:
-        effect = KEPT if skips and len(unreadable) < len(found) else STOPS
-        report.add(effect, 'images cannot be used', len(unreadable),
-                   len(found), unreadable[0])
+        some = skips and len(unreadable) < len(found)
+        report.add(KEPT if some else STOPS, 'images cannot be used'
+                   f'{SKIPPED if some else ""}', len(unreadable), len(found),
+                   unreadable[0])
     sizes = {row: size for row, size in found.items()
              if isinstance(size, tuple)}
     other = [row for row, size in sizes.items()

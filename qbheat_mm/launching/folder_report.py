@@ -11,7 +11,7 @@ from PIL import Image
 
 from ..annotations import Report
 from ..annotations.columns import written
-from ..annotations.pictures import size_loader
+from ..annotations.pictures import SKIPPED, size_loader
 from ..annotations.report import KEPT, STOPS
 from ..datasets import LoadNamedImageFromFile
 from ..errors import UserError
@@ -113,6 +113,7 @@ def _check_all(files: list[str], load: LoadNamedImageFromFile,
 
     failures = [each for each in deep(failure, range(len(files))) if each]
     if failures:
-        effect = KEPT if skips and len(failures) < len(files) else STOPS
-        report.add(effect, 'images cannot be read', len(failures), len(files),
+        some = skips and len(failures) < len(files)
+        report.add(KEPT if some else STOPS, 'images cannot be read'
+                   f'{SKIPPED if some else ""}', len(failures), len(files),
                    failures[0])

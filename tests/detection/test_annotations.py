@@ -216,7 +216,7 @@ def test_pictures_that_training_skips_are_told_before_it(coco_root, reports,
     assert not told()
     (coco_root / '3.png').write_bytes(b'no image')
     line, = told()
-    assert line.startswith('1 of 4 images cannot be used')
+    assert line.startswith('1 of 4 images cannot be used and are skipped')
     assert 'damaged or no image' not in line, 'the reason is known'
     content = json.loads((coco_root / 'ann.json').read_text())
     content['images'][1].update(width=40, height=48)

@@ -188,7 +188,7 @@ train_dataloader['dataset'] = dict(dataset, pipeline=[
 """)
     printed, status = use(config, '--deep')
     # It is skipped in training, not in validation.
-    assert 'warning: 1 of 8 images cannot be read' in printed
+    assert 'warning: 1 of 8 images cannot be read and are skip' in printed
     assert 'stops: 1 of 8 images cannot be read' in printed and status
 
 
