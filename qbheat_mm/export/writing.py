@@ -134,9 +134,9 @@ WRITERS = dict(pt2=write_pt2, onnx=write_onnx)
 
 
 def _first_cause(error: BaseException) -> BaseException:
-    """What all later errors of a chain come from."""
-    while error.__cause__ or error.__context__:
-        error = error.__cause__ or error.__context__
+    """What all later errors of a chain were raised from."""
+    while error.__cause__:
+        error = error.__cause__
     return error
 
 

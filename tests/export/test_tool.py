@@ -147,6 +147,7 @@ def test_a_network_that_cannot_be_traced_says_why(error_of, tmp_path):
     assert 'this encoder cannot be exported' in line
 
 
+@any_size
 def test_what_onnx_has_no_operator_for(error_of, tmp_path):
     pytest.importorskip('onnxscript')
     from mmengine.registry import MODELS
