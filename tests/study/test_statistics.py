@@ -17,9 +17,23 @@ from qbheat_mm.study.statistics import compare, correct, interval, sign_flip
     # sums of all flips: 6 4 2 0 0 -2 -4 -6, the observed is 4
     ((-1, 2, 3), 4 / 8),
     ((0, 0, 0), 1),
+    # a sum of 0: every flip is as extreme, though floats say 3e-17
+    ((.1, .2, .3, -.1, -.2, -.3), 1),
+    # in twelfths -45 20 -14 5 63 39, a sum of 68: 32 of 64 flips reach it,
+    # one of them in floats of four decimals not quite
+    ((-3.75, 1.6667, -1.1666, .4167, 5.25, 3.25), 32 / 64),
 ])
 def test_sign_flips_are_counted(differences, p):
     assert sign_flip(np.array(differences, float)) == pytest.approx(p)
+
+
+def test_many_seeds_give_the_same_p_value_again():
+    values = np.random.default_rng(1).normal(.5, 1, 17)
+    found = {sign_flip(values) for _ in range(3)}
+    assert len(found) == 1
+    # about normal, as a sum of so many is
+    z = values.sum() / np.sqrt((values**2).sum())
+    assert found.pop() == pytest.approx(2 * norm.sf(z), abs=.01)
 
 
 def bca(values, level=0.95):
