@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from graphlib import CycleError, TopologicalSorter
+from pathlib import Path
 from typing import NamedTuple
 
 from ..errors import UserError
@@ -163,6 +164,25 @@ class Study:
         if run.stage != ENCODER and arm.config:
             return run._replace(stage=ENCODER)
         return Run(arm.start, run.seed, ENCODER) if arm.start else None
+
+    def settings(self, run: Run) -> list:
+        """What a run is made by, but for its seed, and the run before it.
+
+        Of two runs that differ in it the figures are not those of one arm. A
+        configuration outside of the project has no folder here.
+        """
+        arm, start = self.arm(run.arm), self.start(run)
+        if run.stage == ENCODER:
+            config, options = arm.config, arm.options
+            more = [f'as long as {name}' for name in arm.time_of or ()]
+        else:
+            probe = self.probe(run.stage)
+            config, options = probe.config, probe.options
+            more = [f'tools/{probe.tool}'] if probe.tool else []
+        if Path(config).is_absolute():
+            config = Path(config).name
+        return [config, *arm.encoder, *options, *more,
+                *([self.settings(start)] if start else [])]
 
     def timing(self, run: Run) -> list[Run]:
         """The runs whose measured times tell how long a run is."""

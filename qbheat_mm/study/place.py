@@ -23,10 +23,12 @@ class Place:
         root: The project's folder, with ``tools`` and ``configs``.
         work_dir: Gets a folder ARM/SEED/STAGE for each run.
         options: ``KEY=VALUE`` settings of all runs, for tests.
+        machine: Whose encoders are there, as in the rows.
     """
     root: Path
     work_dir: Path
     options: Sequence[str] = ()
+    machine: str = ''
 
     def folder(self, run: Run) -> Path:
         """The work folder of a run."""
@@ -48,16 +50,17 @@ def alone_in(folder: Path) -> Iterator[int]:
             raise UserError(
                 f"'{folder}' is in use by another study, or by a training "
                 'that one left behind when it was killed: wait for its end, '
-                'or give --work-dir another folder') from error
+                'or give --results and --work-dir others') from error
         yield file.fileno()
 
 
 def recipe(study: Study, place: Place, encoder: Run) -> str:
-    """The settings that an encoder is made by, and what it begins with."""
-    arm, start = study.arm(encoder.arm), study.start(encoder)
-    return json.dumps([arm.config, *arm.encoder, *arm.options, arm.time_of,
-                       *place.options,
-                       recipe(study, place, start) if start else None])
+    """The settings that an encoder is made by, and the machine.
+
+    How many epochs take as long as another arm does is a machine's, too.
+    """
+    return json.dumps([study.settings(encoder), list(place.options),
+                       place.machine])
 
 
 def checkpoint(study: Study, place: Place, encoder: Run) -> Path | None:

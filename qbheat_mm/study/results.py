@@ -1,7 +1,9 @@
 # Copyright (c) QB-Heat MM authors. All rights reserved.
 """The results file of a study: one JSON object a line, only added to."""
+import contextlib
 import fcntl
 import json
+import math
 import os
 from collections import defaultdict
 from collections.abc import Iterator
@@ -15,8 +17,10 @@ class Results:
     """Rows of finished runs.
 
     Each row holds ``arm``, ``seed``, ``stage``, ``metrics`` (a dict),
-    ``seconds``, ``command``, ``commit``, ``machine`` and ``date``. Rows of
-    several machines may stand in one file; those of one machine are taken.
+    ``seconds``, ``command``, ``commit``, ``machine`` and ``date``; later ones
+    ``settings`` (see :meth:`Study.settings`) and ``cfg_options``, those of
+    all runs, too. Rows of several machines may stand in one file; those of
+    one machine are taken.
 
     Args:
         path (Path): The file; need not be there.
@@ -27,7 +31,8 @@ class Results:
         machines (list[str]): Whose rows the file had when it was read.
 
     Raises:
-        UserError: A line is no row. The last line may be cut, by a kill.
+        UserError: A line is no row, or two are of one run. The last line may
+            be cut, by a kill.
     """
 
     def __init__(self, path: Path, machine: str) -> None:
@@ -38,7 +43,14 @@ class Results:
         self.machines = sorted({row['machine'] for row in everything})
         for row in everything:
             if row['machine'] == machine:
-                self.rows[Run(row['arm'], row['seed'], row['stage'])] = row
+                self._take(Run(row['arm'], row['seed'], row['stage']), row)
+
+    def _take(self, run: Run, row: dict) -> None:
+        if run in self.rows:
+            raise UserError(
+                f"'{self.path}' has two rows of {run} on '{self.machine}', as "
+                'of files that were joined: remove one of them')
+        self.rows[run] = row
 
     def _read(self) -> Iterator[dict]:
         if not self.path.exists():
@@ -58,6 +70,23 @@ class Results:
                     f'({error!r}): mend or remove it') from error
             yield row
 
+    @contextlib.contextmanager
+    def alone(self) -> Iterator[None]:
+        """Keep other studies from adding to the file.
+
+        Raises:
+            UserError: One does.
+        """
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        with open(self.path, 'ab') as file:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError as error:
+                raise UserError(
+                    f"another study adds to '{self.path}': wait for its end, "
+                    'or give --results another file') from error
+            yield
+
     def __contains__(self, run: Run) -> bool:
         return run in self.rows
 
@@ -66,7 +95,6 @@ class Results:
         row = dict(run._asdict(), machine=self.machine, **row)
         self.path.parent.mkdir(parents=True, exist_ok=True)
         with open(self.path, 'a+b') as file:
-            fcntl.flock(file, fcntl.LOCK_EX)
             file.seek(0)
             whole, _, last = file.read().rpartition(b'\n')
             if _is_cut(last):  # by a kill
@@ -112,7 +140,7 @@ def _check(row: dict) -> None:
         if not isinstance(row[key], kind):
             raise TypeError(f'{key} is {row[key]!r}')
     for name, value in row['metrics'].items():
-        if not isinstance(value, (int, float)):
+        if not (isinstance(value, (int, float)) and math.isfinite(value)):
             raise TypeError(f'{name} is {value!r}')
 
 

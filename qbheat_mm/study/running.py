@@ -15,6 +15,7 @@ from mmengine.config import Config
 
 from ..demo.jobs import Job, JobRunner
 from ..demo.results import read_log, read_metric
+from ..errors import UserError
 from ..launching.command_line import quoted
 from .arms import ENCODER, Run, Study
 from .machine import environment, visible
@@ -55,6 +56,45 @@ def pending(study: Study, results: Results, place: Place,
         if run not in results and wanted(run):
             require(run)
     return order
+
+
+def check_settings(study: Study, results: Results,
+                   options: Sequence[str] | None = None) -> None:
+    """Raise for rows that were measured by other settings than the study's.
+
+    Args:
+        study (Study): Whose runs they should be.
+        results (Results): The rows; those that do not tell their settings
+            pass.
+        options (Sequence[str], optional): Of all runs. None: as in the first
+            row that tells them, since all must agree.
+
+    Raises:
+        UserError: A row is of other settings.
+    """
+    for run in study.runs():
+        row = results.rows.get(run, {})
+        if 'settings' not in row:
+            continue
+        options = row['cfg_options'] if options is None else list(options)
+        was = [row['settings'], row['cfg_options']]
+        now = [study.settings(run), options]
+        if was != now:
+            raise UserError(
+                f"'{results.path}': {run} was measured with "
+                f'{_only_in(was, now)}, and would now be with '
+                f'{_only_in(now, was)}: give --results another file, or the '
+                'arm another name')
+
+
+def _only_in(settings: list, others: list) -> str:
+    """Those of nested settings that others lack, for a message."""
+    def flat(items: list) -> list[str]:
+        return [word for item in items for word in (
+            flat(item) if isinstance(item, list) else [item])]
+
+    left = [word for word in flat(settings) if word not in flat(others)]
+    return ' '.join(left) or 'nothing of the kind'
 
 
 def estimate(study: Study, results: Results, runs: Sequence[Run],
@@ -163,7 +203,8 @@ def run_study(study: Study, results: Results, place: Place,
     Raises:
         JobFailed: A command failed; what does not need it was run, unless
             ``FAILURES`` failed. The rows of all that ended stay.
-        UserError: Another study runs in the work folder.
+        UserError: Another study runs in the work folder, or adds to the
+            rows.
     """
     by_name = {str(run): run for run in runs}
     commits: dict[Run, str] = {}
@@ -181,11 +222,13 @@ def run_study(study: Study, results: Results, place: Place,
                 command=portable(runner.commands[job.name], place),
                 commit=commits[run],
                 date=datetime.date.today().isoformat(),
-                environment=environment(runner.threads)))
+                environment=environment(runner.threads),
+                settings=study.settings(run),
+                cfg_options=list(place.options)))
         if run.stage == ENCODER:
             mark_ended(study, place, run)
 
-    with alone_in(place.work_dir) as lock:
+    with results.alone(), alone_in(place.work_dir) as lock:
         runner = JobRunner(place.work_dir / 'logs', jobs,
                            until=time.monotonic() + 3600 * hours,
                            finished=finished, failures=FAILURES,
@@ -200,8 +243,18 @@ def measured(study: Study, folder: Path, run: Run) -> dict[str, float]:
     """The figures that a run has left in its folder.
 
     Raises:
-        UserError: It has not been evaluated.
+        UserError: It has not been evaluated, or a figure is no number.
     """
+    figures = _figures(study, folder, run)
+    for name, value in figures.items():
+        if not math.isfinite(value):
+            raise UserError(f"'{folder}': {name} is {value}, as of a run that "
+                            'diverged: give its arm a lower rate')
+    return figures
+
+
+def _figures(study: Study, folder: Path, run: Run) -> dict[str, float]:
+    """They, as they were logged."""
     probe = None if run.stage == ENCODER else study.probe(run.stage)
     wanted = (probe or study.arm(run.arm)).metrics
     more = {} if probe else {STEADY: steady_seconds(folder)}

@@ -12,7 +12,7 @@ from mmengine.registry import init_default_scope
 
 from qbheat_mm.datasets.endings import Folder
 from qbheat_mm.errors import UserError
-from qbheat_mm.study.arms import ENCODER
+from qbheat_mm.study.arms import ENCODER, Run
 from qbheat_mm.study.files import load_study
 from qbheat_mm.study.place import Place
 from qbheat_mm.study.running import portable
@@ -154,3 +154,4 @@ def test_rows_name_no_folder_of_this_machine(home):
     assert portable(f'{sys.executable} {ROOT}/tools/train.py {detector}',
                     Place(ROOT, home / 'work')
                     ) == 'python tools/train.py my_boxes.py'
+    assert study.settings(Run('qbheat', 0, 'RetinaNet'))[0] == 'my_boxes.py'

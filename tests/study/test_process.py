@@ -83,6 +83,9 @@ def test_a_killed_study_goes_on(tmp_path):
     said, _ = process.communicate()
     assert process.returncode == 0, said
     assert '\n0 runs of the study left' in said
+    # few images are not to be mixed with many
+    said, _ = start(tmp_path, '--plan').communicate()
+    assert 'measured with train_dataloader.dataset.sizes=tiny' in said
     found = rows(tmp_path)
     assert found[:len(kept)] == kept, 'rows are only added'
     names = [(row['arm'], row['seed'], row['stage']) for row in found]
@@ -97,7 +100,8 @@ def test_a_killed_study_goes_on(tmp_path):
 def _check_row(row):
     assert set(row) == {'arm', 'seed', 'stage', 'metrics', 'seconds',
                         'command', 'commit', 'machine', 'date',
-                        'environment'}
+                        'environment', 'settings', 'cfg_options'}
+    assert row['cfg_options'] == FEW and row['settings']
     assert row['command'].startswith('python tools/')
     assert str(ROOT) not in json.dumps(row)
 

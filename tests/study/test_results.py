@@ -1,6 +1,7 @@
 # Copyright (c) QB-Heat MM authors. All rights reserved.
 """Rows of finished runs survive, and are never run twice."""
 import json
+from dataclasses import replace
 
 import pytest
 
@@ -11,9 +12,11 @@ from qbheat_mm.study.files import load_study
 from qbheat_mm.study.place import Place, alone_in, checkpoint, mark_ended
 from qbheat_mm.study.running import (
     STEADY,
+    check_settings,
     command,
     epochs,
     estimate,
+    measured,
     pending,
     run_study,
     steady_seconds,
@@ -74,11 +77,98 @@ def test_a_line_that_is_no_row_is_told(tmp_path):
     for old, new in (('"stage"', '"stge"'), ('"seed": 0', '"seed": "0"'),
                      ('"metrics": {}', '"metrics": null'),
                      ('"metrics": {}', '"metrics": {"top-1": null}'),
+                     ('"metrics": {}', '"metrics": {"top-1": NaN}'),
                      ('"seconds": 10.0', '"seconds": "10"')):
         assert old in good
         path.write_text(good.replace(old, new, 1))
         with pytest.raises(UserError, match='line 1'):
             Results(path, 'cpu')
+
+
+def test_two_rows_of_one_run_are_told(tmp_path):
+    """As of the files of two machines of one kind that were joined."""
+    path = tmp_path / 'rows.jsonl'
+    Results(path, 'cpu').add(Run('base', 0, 'lin'), row())
+    path.write_text(2 * path.read_text())
+    with pytest.raises(UserError, match=r"two rows of base/0/lin on 'cpu'"):
+        Results(path, 'cpu')
+    assert not Results(path, 'gpu').rows
+
+
+def test_a_file_of_rows_grows_by_one_study_at_a_time(tmp_path):
+    """Two of them, in work folders of their own, would run all twice."""
+    path = tmp_path / 'new/rows.jsonl'
+    first, second = Results(path, 'cpu'), Results(path, 'cpu')
+    with second.alone():
+        second.add(Run('base', 0, 'lin'), row())
+        with pytest.raises(UserError, match='another study adds to'):
+            run_study(STUDY, first, Place(tmp_path, tmp_path / 'work'), [])
+    with first.alone():
+        assert Run('base', 0, 'lin') in Results(path, 'cpu')
+
+
+def row_of(study, run, *options):
+    """A row as a study writes it."""
+    return row() | dict(settings=study.settings(run),
+                        cfg_options=list(options))
+
+
+@pytest.mark.parametrize('run', [Run('base', 0, ENCODER),
+                                 Run('base', 0, 'lin'),
+                                 Run('slow', 0, ENCODER)], ids=str)
+def test_rows_of_other_settings_are_not_mixed_with(tmp_path, run):
+    """Those of the encoder before a run count, too."""
+    Results(tmp_path / 'rows.jsonl', 'cpu').add(run, row_of(STUDY, run))
+    results = Results(tmp_path / 'rows.jsonl', 'cpu')
+    check_settings(STUDY, results, [])
+    check_settings(STUDY, results)
+    base, *others = STUDY.arms
+    changed = Study((replace(base, options=('a.b=1', )), *others),
+                    STUDY.probes)
+    with pytest.raises(UserError, match=f'{run} was measured with nothing of '
+                       'the kind, and would now be with a.b=1'):
+        check_settings(changed, results)
+    with pytest.raises(UserError, match='would now be with c=2'):
+        check_settings(STUDY, results, ['c=2'])
+
+
+@pytest.mark.parametrize('change', [dict(options=('a=1', )),
+                                    dict(config='other.py'),
+                                    dict(tool='look.py')])
+def test_a_probe_that_was_changed_has_other_rows(tmp_path, change):
+    study = Study(STUDY.arms[:1], STUDY.probes)
+    results, run = Results(tmp_path / 'rows.jsonl', 'cpu'), Run(
+        'base', 1, 'lin')
+    results.add(run, row_of(study, run))
+    changed = Study(study.arms, (replace(STUDY.probes[0], **change), ))
+    with pytest.raises(UserError, match='would now be with'):
+        check_settings(changed, results)
+
+
+def test_rows_of_a_trial_are_not_reported_with_others(tmp_path):
+    results = Results(tmp_path / 'rows.jsonl', 'cpu')
+    runs = [Run('base', seed, ENCODER) for seed in (0, 1)]
+    results.add(runs[0], row_of(STUDY, runs[0], 'c=2'))
+    check_settings(STUDY, results)
+    results.add(runs[1], row_of(STUDY, runs[1]))
+    with pytest.raises(UserError, match='base/1/encoder was measured with '
+                       'nothing of the kind, and would now be with c=2'):
+        check_settings(STUDY, results)
+
+
+def test_rows_that_tell_no_settings_pass(tmp_path):
+    results = Results(tmp_path / 'rows.jsonl', 'cpu')
+    results.add(Run('base', 0, ENCODER), row())
+    check_settings(STUDY, results, ['c=2'])
+
+
+@pytest.mark.parametrize('value', ['NaN', 'Infinity'])
+def test_a_figure_that_is_no_number_makes_no_row(tmp_path, value):
+    study = Study(STUDY.arms[:1], (
+        Probe('look', 'lin.py', {'rank': ('rank', 1)}, tool='look.py'), ))
+    (tmp_path / 'metrics.json').write_text(f'{{"rank": {value}}}')
+    with pytest.raises(UserError, match='rank is (nan|inf)'):
+        measured(study, tmp_path, Run('base', 0, 'look'))
 
 
 def test_the_folder_of_the_rows_need_not_be_there(tmp_path):
@@ -176,6 +266,8 @@ def test_an_encoder_of_other_settings_is_made_again(tmp_path):
     leave_checkpoint(STUDY, other, first)
     assert checkpoint(STUDY, other, first)
     assert not checkpoint(STUDY, place, first)
+    # of a machine of another kind it is another one
+    assert not checkpoint(STUDY, replace(other, machine='GPU'), first)
     # what it begins with counts, too
     leave_checkpoint(STUDY, place, second)
     assert checkpoint(STUDY, place, second)

@@ -13,7 +13,7 @@ from qbheat_mm.analysis.story import tell
 from qbheat_mm.errors import UserError
 from qbheat_mm.launching import report_user_errors
 from qbheat_mm.launching.command_line import folder, target
-from qbheat_mm.study import Results
+from qbheat_mm.study import Results, Study
 from qbheat_mm.study.files import load_study
 from qbheat_mm.study.machine import default_devices, machine
 from qbheat_mm.study.report import (
@@ -24,6 +24,7 @@ from qbheat_mm.study.report import (
     to_markdown,
     to_report,
 )
+from qbheat_mm.study.running import check_settings
 
 DOCS = ROOT / 'docs'
 TITLE = 'Evidence'
@@ -68,7 +69,7 @@ def parse_args() -> argparse.Namespace:
     return args
 
 
-def check(args: argparse.Namespace, results: Results) -> None:
+def check(args: argparse.Namespace, study: Study, results: Results) -> None:
     """Raise UserError for rows that are another's, or none at all."""
     check_rows(args.study, args.results)
     if not results.machines:
@@ -79,6 +80,7 @@ def check(args: argparse.Namespace, results: Results) -> None:
             f"'{results.path}' has no row of the machine "
             f"'{results.machine}': give --machine one of " + ', '.join(
                 f"'{name}'" for name in results.machines))
+    check_settings(study, results)
 
 
 def introduction(study, results, questions) -> str:
@@ -136,7 +138,7 @@ def main() -> None:
     study, questions = load_study(args.study)
     results = Results(args.results,
                       args.machine or machine(default_devices()[:1]))
-    check(args, results)
+    check(args, study, results)
     write_markdown(study, results, questions, args.out)
     if args.html:
         write_html(study, results, questions, Path(args.html))

@@ -18,7 +18,12 @@ from qbheat_mm.study.arms import ENCODER, Run
 from qbheat_mm.study.files import load_study
 from qbheat_mm.study.machine import default_devices, machine
 from qbheat_mm.study.place import Place
-from qbheat_mm.study.running import estimate, pending, run_study
+from qbheat_mm.study.running import (
+    check_settings,
+    estimate,
+    pending,
+    run_study,
+)
 
 ROOT = Path(__file__).resolve().parents[2]
 ARMS = ROOT / 'tools' / 'study' / 'arms.py'
@@ -131,7 +136,8 @@ def main() -> None:
     check(args, study)
     devices = args.device or default_devices()
     results = Results(args.results, machine(devices))
-    place = Place(ROOT, args.work_dir, args.cfg_options)
+    check_settings(study, results, args.cfg_options)
+    place = Place(ROOT, args.work_dir, args.cfg_options, results.machine)
     runs = pending(study, results, place,
                    lambda run: is_wanted(args, run))
     if args.plan:
