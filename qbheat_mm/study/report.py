@@ -1,6 +1,7 @@
 # Copyright (c) QB-Heat MM authors. All rights reserved.
 """From rows to answers: a table, a sentence and a picture for a question."""
 import math
+import re
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -13,8 +14,9 @@ from .statistics import LEVEL, Comparison, compare, correct
 
 #: Figures in percent; others are shares and ratios.
 PERCENT = {'top-1', 'k-NN', 'AP', 'AP50'}
-#: What stands for a figure that an encoder cannot have.
-NONE = 'none'
+#: What stands for a figure that an encoder cannot have, one that the study
+#: does not ask for of an arm, and one that it has not measured yet.
+NONE, NOT_ASKED, OPEN = 'none', 'not asked', 'not measured'
 
 
 @dataclass(frozen=True)
@@ -77,7 +79,7 @@ def to_markdown(study: Study, results: Results, question: Question) -> str:
     found = cells(study, results, question)
     text = [f'## {question.title}', '',
             *(f'- {sentence}' for sentence in answers(
-                question, study, found)), '',
+                study, results, question, found)), '',
             *([f'*In the paper (not ours):* {question.paper}', '']
               if question.paper else ())]
     if is_measured(results, question):
@@ -90,9 +92,10 @@ def to_markdown(study: Study, results: Results, question: Question) -> str:
 def to_report(study: Study, results: Results, question: Question) -> Report:
     """The same for a page in HTML; its picture is called as the question."""
     found = cells(study, results, question)
-    caption = ' '.join(answers(question, study, found)).replace('**', '')
+    caption = ' '.join(answers(study, results, question, found))
     if question.paper:
         caption = f'{caption} In the paper (not ours): {question.paper}'
+    caption = plain(caption)
     if not is_measured(results, question):
         return Report(question.name, question.title, caption)
     tables = (('Mean and standard deviation', _figures(
@@ -105,6 +108,12 @@ def to_report(study: Study, results: Results, question: Question) -> Report:
         pictures=[question.name])
 
 
+def plain(markdown: str) -> str:
+    """Text without Markdown's marks; of a link its words."""
+    text = re.sub(r'\[([^\]]*)\]\([^)]*\)', r'\1', markdown)
+    return text.replace('**', '').replace('`', '')
+
+
 def is_measured(results: Results, question: Question) -> bool:
     """Whether there is anything to compare the baseline with."""
     return any(results.values(name, *column)
@@ -112,18 +121,24 @@ def is_measured(results: Results, question: Question) -> bool:
                for column in question.columns)
 
 
-def answers(question: Question, study: Study,
+def answers(study: Study, results: Results, question: Question,
             found: Sequence[Cell]) -> list[str]:
-    """The answer in sentences, one for each arm."""
+    """The answer in sentences, one for each arm; what is open says so."""
     baseline = study.arm(question.baseline).title
     sentences = []
     for name in question.arms:
-        told = [_say(study, cell) for cell in found
-                if cell.arm.name == name and cell.comparison
+        mine = [cell for cell in found if cell.arm.name == name
                 and (cell.stage, cell.metric) in question.decisive]
-        said = (f'against {baseline}: {"; ".join(told)}.' if told
-                else f'against {baseline}: not measured yet.')
-        sentences.append(f'**{study.arm(name).title}** {said}')
+        told = [_say(study, cell) for cell in mine if cell.comparison]
+        if told:
+            told += [f'{_name(study, cell.stage, cell.metric)} {OPEN} yet'
+                     for cell in mine if not cell.comparison
+                     and not {NONE, NOT_ASKED} & {
+                         _missing(study, results, arm, cell.stage, cell.metric)
+                         for arm in (name, question.baseline)}]
+        said = '; '.join(told) or f'{OPEN} yet'
+        sentences.append(
+            f'**{study.arm(name).title}** against {baseline}: {said}.')
     return sentences
 
 
@@ -214,17 +229,20 @@ def _figures(study: Study, results: Results,
         lines.append([arm.title, f'{seeds} of {arm.seeds}',
                       *(_mean(list(v.values()), metric) +
                         (f' ({len(v)})' if len(v) < seeds else '') if v
-                        else _missing(results, name, stage, metric)
+                        else _missing(study, results, name, stage, metric)
                         for v, (stage, metric)
                         in zip(values, question.columns))])
     return lines
 
 
-def _missing(results: Results, arm: str, stage: str, metric: str) -> str:
-    """Why a cell is empty: an encoder without that figure, or not run."""
-    lacks = (results.has_stage(arm, stage)
-             and not results.values(arm, stage, metric))
-    return NONE if lacks else 'not measured'
+def _missing(study: Study, results: Results, arm: str, stage: str,
+             metric: str) -> str:
+    """Why a figure is not there; '' where it is, of some seeds at least."""
+    if results.values(arm, stage, metric):
+        return ''
+    if results.has_stage(arm, stage):
+        return NONE
+    return OPEN if stage in study.stages(study.arm(arm)) else NOT_ASKED
 
 
 def _mean(values: Sequence[float], metric: str) -> str:
@@ -244,7 +262,8 @@ def _differences(study: Study, results: Results, question: Question,
     for name in question.arms:
         lines.append([study.arm(name).title,
                       *(_difference(cell) if cell.comparison
-                        else _missing(results, name, cell.stage, cell.metric)
+                        else _missing(study, results, name, cell.stage,
+                                      cell.metric) or OPEN
                         for cell in found if cell.arm.name == name)])
     return lines
 

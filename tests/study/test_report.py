@@ -42,7 +42,7 @@ def test_an_answer_says_by_how_much_and_how_sure(tmp_path):
                        QUESTION)
     # all six of one sign: p = 2 / 2**6, the other figure has no p-value
     assert '- **QB-Heat** against random: lin, top-1 +4.5 (6 seeds, p = ' \
-        '0.031).' in text
+        '0.031); commutator not measured yet.' in text
     assert '| random  | 6 of 6 | 22.5 ± 1.9 | not measured |' in text
 
 
@@ -65,7 +65,7 @@ def test_what_cannot_be_tested_hides_nothing(tmp_path):
         found.add(Run('third', seed, 'lin'),
                   dict(metrics={'top-1': 50. + seed}, seconds=1.))
     text = to_markdown(study, found, asked)
-    assert '(6 seeds, p = 0.031).' in text
+    assert '(6 seeds, p = 0.031);' in text
     assert re.search(r'QB-Heat +\| \+4\.5 \[.*\], p 0\.031 +\|', text)
     assert re.search(r'MoCo-v2 +\| \+30\.0 +\|', text)
 
@@ -91,8 +91,7 @@ def test_the_papers_findings_are_marked_as_the_papers(tmp_path):
 def test_no_is_an_answer(tmp_path):
     text = to_markdown(STUDY, results(
         tmp_path, 6, lambda seed: (-1)**seed), QUESTION)
-    assert ('lin, top-1 +0.0 (6 seeds, p = 1.000), which may be luck.'
-            in text)
+    assert 'lin, top-1 +0.0 (6 seeds, p = 1.000), which may be luck;' in text
 
 
 @pytest.mark.parametrize('seeds, gain, said', [
@@ -105,7 +104,7 @@ def test_no_is_an_answer(tmp_path):
 ])
 def test_few_seeds_are_told_by_their_signs(tmp_path, seeds, gain, said):
     text = to_markdown(STUDY, results(tmp_path, seeds, gain), QUESTION)
-    assert f'lin, top-1 {said}.' in text
+    assert f'lin, top-1 {said};' in text
 
 
 @pytest.mark.parametrize('seeds, gain, said', [
@@ -140,6 +139,19 @@ def test_a_figure_that_an_encoder_lacks_is_not_open(tmp_path):
     text = to_markdown(STUDY, found, QUESTION)
     assert '| QB-Heat | 1 of 6 | 21.0       | none       |' in text
     assert '| QB-Heat        | +1.0       | none       |' in text
+    assert 'not measured' not in text
+
+
+def test_what_the_study_does_not_ask_for_is_not_open(tmp_path):
+    study = dataclasses.replace(STUDY, arms=(
+        STUDY.arms[0], dataclasses.replace(STUDY.arms[1], probes=('lin', ))))
+    found = results(tmp_path, 1, lambda seed: 1.)
+    found.add(Run('base', 0, 'features'),
+              dict(metrics={'commutator': 1.4}, seconds=1.))
+    text = to_markdown(study, found, QUESTION)
+    assert '| QB-Heat | 1 of 6 | 21.0       | not asked  |' in text
+    assert '| QB-Heat        | +1.0       | not asked  |' in text
+    assert 'not measured' not in text
 
 
 def test_rows_of_other_seeds_are_open_not_lacking(tmp_path):
@@ -149,6 +161,7 @@ def test_rows_of_other_seeds_are_open_not_lacking(tmp_path):
                   dict(metrics={'commutator': 1.4}, seconds=1.))
     text = to_markdown(STUDY, found, QUESTION)
     assert '| QB-Heat        | +1.0       | not measured |' in text
+    assert 'top-1 +1.0 (one seed); commutator not measured yet.' in text
 
 
 def test_the_page_has_the_same_tables(tmp_path):
@@ -158,6 +171,14 @@ def test_the_page_has_the_same_tables(tmp_path):
     assert means.rows[1][2] == '27.0 ± 3.7'
     assert differences.rows[0][1].startswith('+4.5 [')
     assert '**' not in report.caption
+
+
+def test_a_page_in_html_has_no_marks_of_markdown(tmp_path):
+    asked = dataclasses.replace(QUESTION, paper='`lin` of **it** is '
+                                '[here](page.md).')
+    found = results(tmp_path, 1, lambda seed: 1.)
+    assert to_report(STUDY, found, asked).caption.endswith(
+        'lin of it is here.')
 
 
 @pytest.mark.parametrize('text, named', [

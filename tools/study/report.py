@@ -19,6 +19,7 @@ from qbheat_mm.study.machine import default_devices, machine
 from qbheat_mm.study.report import (
     draw,
     is_measured,
+    plain,
     summary,
     table,
     to_markdown,
@@ -45,7 +46,8 @@ so few; what decides is the p-value, corrected over all comparisons of a
 question. Of fewer than six seeds no test can say that a difference is more
 than luck; their signs stand in its place. In tables a number in brackets says
 of how many seeds a figure is where they are fewer than those of its row.
-"None" is a figure that an encoder of its kind does not have.
+"None" is a figure that an encoder of its kind does not have, "not asked" one that
+the study does not measure of it.
 """
 
 
@@ -128,7 +130,7 @@ def write_html(study, results, questions, file: Path) -> None:
         *(to_report(study, results, question) for question in questions)]
     file.parent.mkdir(parents=True, exist_ok=True)
     file.write_text(tell(
-        TITLE, introduction(study, results, questions).replace('**', ''),
+        TITLE, plain(introduction(study, results, questions)),
         [report.as_json() for report in reports], picture), encoding='utf-8')
 
 
