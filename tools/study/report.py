@@ -46,8 +46,8 @@ so few; what decides is the p-value, corrected over all comparisons of a
 question. Of fewer than six seeds no test can say that a difference is more
 than luck; their signs stand in its place. In tables a number in brackets says
 of how many seeds a figure is where they are fewer than those of its row.
-"None" is a figure that an encoder of its kind does not have, "not asked" one that
-the study does not measure of it.
+"None" is a figure that an encoder of its kind does not have, "not asked" one
+that the study does not measure of it.
 """
 
 
