@@ -57,7 +57,7 @@ SIDES = either(
     several(POSITIVE_INT, 2))
 LEVEL = Rule('a level of logging as INFO', lambda value: is_int(value) or (
     isinstance(value, str)
-    and isinstance(logging.getLevelName(value.upper()), int)))
+    and isinstance(logging.getLevelName(value), int)))
 WHOLE_SET = Rule("False or 'damage', since validation and test need every "
                  'image', lambda value: value is not True)
 CLASSES = Rule("a list of names, as ('first', ) with a comma, or a file with "
@@ -135,10 +135,10 @@ RULES = {
     'param_scheduler*.milestones': several(NATURAL),
     'param_scheduler*.(by_epoch|convert_to_iter_based)': BOOL,
     # hooks and logs
-    'CheckpointHook:(interval|max_keep_ckpts)': SWITCH,
-    'CheckpointHook:(by_epoch|save_last|save_optimizer)': BOOL,
-    'CheckpointHook:save_best': optional(either(TEXT, several(TEXT))),
-    '(LoggerHook|*VisualizationHook):interval': POSITIVE_INT,
+    '*CheckpointHook:(interval|max_keep_ckpts)': SWITCH,
+    '*CheckpointHook:(by_epoch|save_last|save_optimizer)': BOOL,
+    '*CheckpointHook:save_best': optional(either(TEXT, several(TEXT))),
+    '(*LoggerHook|*VisualizationHook):interval': POSITIVE_INT,
     '*_hooks.*.priority': PRIORITY,
     'log_processor.window_size': POSITIVE_INT,
     'log_processor.by_epoch': BOOL,

@@ -2,6 +2,7 @@
 """Values that settings of mmengine, mmdet, mmpretrain, torch cannot have."""
 import copy
 import math
+from pathlib import Path
 
 import pytest
 from mmengine.config import Config
@@ -119,7 +120,7 @@ WRONG = {
     'custom_hooks': (1, 'a'),
     'custom_hooks.0.priority': (-1, 101, 'SOON', 1.5),
     'log_processor.window_size': COUNT,
-    'log_level': ('LOUD', None, []),
+    'log_level': ('LOUD', 'debug', None, []),
     'resume': (1, 'auto', None),
     'work_dir': (1, ['a']),
     'env_cfg.cudnn_benchmark': SWITCH,
@@ -196,6 +197,22 @@ def test_wrong_values_are_named_with_what_is_allowed(setting):
 ])
 def test_unusual_right_values_pass(setting, value):
     assert find_wrong(changed(setting, value)) == []
+
+
+@pytest.mark.parametrize('config', [
+    'demo/mf-demo_linear.py', 'demo/retinanet_mf-demo_fpn_frozen.py'])
+def test_rules_for_hooks_are_of_the_hooks_that_are_shipped(config):
+    """Some are of our own types, with settings of the types below them."""
+    cfg = Config.fromfile(Path(__file__).parents[2] / 'configs' / config)
+    assert find_wrong(cfg) == []
+    names = {'checkpoint.interval', 'checkpoint.max_keep_ckpts',
+             'checkpoint.by_epoch', 'checkpoint.save_best', 'logger.interval'}
+    for name in names:
+        hook, _, setting = name.partition('.')
+        changed = copy.deepcopy(cfg)
+        changed.default_hooks[hook][setting] = -7
+        wrong, = find_wrong(changed)
+        assert wrong.startswith(f'default_hooks.{name}=-7 must be ')
 
 
 def test_there_are_many_cases_and_each_rule_is_a_rule():
