@@ -1,13 +1,14 @@
 # Copyright (c) QB-Heat MM authors. All rights reserved.
 """Arguments that all tools know, and errors in one line."""
 import ast
+import contextlib
 import math
 import os
 import os.path as osp
 import re
 import sys
 from argparse import ArgumentError, ArgumentParser, ArgumentTypeError
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import torch
 from mmengine.config import DictAction
@@ -18,9 +19,9 @@ from .explain import TRACEBACK, explain
 class KeyValueAction(DictAction):
     """mmengine's ``KEY=VALUE`` arguments with a message for the rest.
 
-    Blanks of a single value stay, as those of a path; in quotes it may hold
-    commas, too: ``data_root="'my, images'"``. Dicts are written as in Python:
-    ``clip_grad="{'max_norm': 3.0}"``.
+    Blanks within a value stay, as those of a path or of the name of a class;
+    in quotes a value may hold commas, too: ``data_root="'my, images'"``.
+    Dicts are written as in Python: ``clip_grad="{'max_norm': 3.0}"``.
     """
 
     @staticmethod
@@ -28,9 +29,14 @@ class KeyValueAction(DictAction):
         text = val.strip('\'"')
         if re.match(r'[\[(\s]*\{.*[\])}]\s*$', text, re.DOTALL):
             return _literal(text)
-        if text.startswith(('(', '[')) or (',' in text and text == val):
-            return DictAction._parse_iterable(val)
-        return DictAction._parse_int_float_bool(text.strip())
+        bare = text.strip()
+        depths = list(_depths(bare))
+        # Not so "(old) images", whose first bracket is closed before its end.
+        if bare.startswith(('(', '[')) and 0 not in depths[:-1]:
+            return _items(bare)
+        if text == val and (',', 0) in zip(bare, depths):
+            return _items(f'[{bare}]')
+        return DictAction._parse_int_float_bool(bare)
 
     def __call__(self, parser, namespace, values, option_string=None):
         for value in values:
@@ -42,6 +48,31 @@ class KeyValueAction(DictAction):
             super().__call__(parser, namespace, values, option_string)
         except AssertionError as error:
             raise ArgumentError(self, str(error)) from error
+
+
+def _depths(text: str) -> Iterator[int]:
+    """How many brackets are open after each character."""
+    depth = 0
+    for sign in text:
+        depth += (sign in '([') - (sign in ')]')
+        yield depth
+
+
+def _items(text: str) -> list | tuple:
+    """A list in brackets: as in Python, or without quotes as in mmengine."""
+    with contextlib.suppress(ValueError, SyntaxError):
+        items = ast.literal_eval(text)
+        if isinstance(items, list | tuple):
+            return items
+    # mmengine drops all blanks; those between items may go.
+    text = re.sub(r'(?<=[,(\[])\s+|\s+(?=[,)\]])', '', text)
+    return _with_blanks(DictAction._parse_iterable(text.replace(' ', '\0')))
+
+
+def _with_blanks(value):
+    if isinstance(value, list | tuple):
+        return type(value)(map(_with_blanks, value))
+    return value.replace('\0', ' ') if isinstance(value, str) else value
 
 
 def _literal(text: str) -> dict | list | tuple:

@@ -11,6 +11,16 @@ from qbheat_mm.launching.command_line import add_cfg_options, quoted
 @pytest.mark.parametrize('text, value', [
     ('my images/x y.pth', 'my images/x y.pth'),
     ("'a, b'", 'a, b'), (quoted('/a,b/c d.pth'), '/a,b/c d.pth'),
+    ('(old) images', '(old) images'), ('[a] b (c)', '[a] b (c)'),
+    ('photos (a, b)/x', 'photos (a, b)/x'), ('(a)/(b)', '(a)/(b)'),
+    ("('red','green thing','blue')", ('red', 'green thing', 'blue')),
+    ('[red , green thing]', ['red', 'green thing']),
+    ("['a, b', 'c']", ['a, b', 'c']), ('red, green thing',
+                                      ['red', 'green thing']),
+    ('photos (a), b', ['photos (a)', 'b']), ('(1,2), (3, 4)',
+                                            [(1, 2), (3, 4)]),
+    ('[( a b ,2), [ 3, c d ]]', [('a b', 2), [3, 'c d']]),
+    ('(5)', (5, )), ('()', ()), ('[1e-4, None, true]', [1e-4, None, True]),
     # as mmengine reads them
     ('1,2', [1, 2]), ('a, b', ['a', 'b']), ('[(1, 2), [a, b]]',
                                             [(1, 2), ['a', 'b']]),
