@@ -6,7 +6,7 @@ import os
 import os.path as osp
 import re
 from argparse import Namespace
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 import torch
 from mmengine.config import Config, ConfigDict
@@ -25,6 +25,8 @@ _EXTRA_SETTINGS = ('activation_checkpointing', 'compile',
                    'efficient_conv_bn_eval', 'find_unused_parameters',
                    'gpu_decode', 'model_wrapper_cfg', 'runner_type', 'sync_bn',
                    'work_dir')
+# What our tools read beside them.
+_OF_TOOLS = ('count_classes', 'tta_model', 'tta_pipeline')
 #: Set to 1 to go on with settings that are thought to be wrong.
 UNCHECKED = 'QBHEAT_UNCHECKED_SETTINGS'
 LOADERS = ('train_dataloader', 'val_dataloader', 'test_dataloader')
@@ -157,9 +159,10 @@ def parse_config(path: str) -> Config:
 
 def _check_names(path: str, cfg: Config, options: dict,
                  origin: str) -> None:
-    """Refuse options whose first name no part of mmengine would read."""
-    known = set(cfg.keys()) | set(_EXTRA_SETTINGS) | set(
-        inspect.signature(Runner.__init__).parameters)
+    """Refuse options whose first name nothing would read."""
+    read = {*_EXTRA_SETTINGS, *_OF_TOOLS,
+            *inspect.signature(Runner.__init__).parameters}
+    known = read | set(cfg.keys())
     for option in options:
         name = option.split('.')[0]
         if name in ('_base_', 'custom_imports'):
@@ -171,6 +174,25 @@ def _check_names(path: str, cfg: Config, options: dict,
                 'run the command with names that the file or its bases set')
             raise UserError(f"{origin} {option}: '{path}' has no "
                             f"setting '{name}'; {hint}")
+        if name not in read and os.environ.get(UNCHECKED) != '1':
+            same = [place for place in _places(cfg.to_dict(), name)
+                    if place != name]
+            more = f', or set {", ".join(same[:3])}' if same else ''
+            raise UserError(
+                f"{origin} {option}: '{path}' makes other settings of "
+                f"'{name}' while it is read, and nothing reads it "
+                f'afterwards: write it in the file{more} ({UNCHECKED}=1 '
+                'skips this check)')
+
+
+def _places(settings, name: str) -> Iterator[str]:
+    """Where a name stands among nested settings, as 'model.backbone.type'."""
+    if isinstance(settings, Mapping):
+        for key, value in settings.items():
+            if key == name:
+                yield name
+            for place in _places(value, name):
+                yield f'{key}.{place}'
 
 
 def _written(options: dict) -> str:

@@ -59,6 +59,23 @@ def test_settings_of_the_runner_are_known_though_unset(config):
         read_config(config, dict(lr=1))
 
 
+def test_helpers_of_a_file_are_not_settings(config, monkeypatch):
+    """Their option would change nothing, without a word."""
+    Path(config).write_text(
+        "data_root = 'a/'\nwidth = 3\ncount_classes = False\n"
+        'train_dataloader = dict(dataset=dict(data_root=data_root))\n'
+        'model = dict(backbone=dict(depth=width))\n')
+    with pytest.raises(UserError, match=r"data_root: '.*' makes other settings"
+                       r" of 'data_root' .*: write it in the file, or set "
+                       r'train_dataloader\.dataset\.data_root \('):
+        read_config(config, dict(data_root='b/'))
+    with pytest.raises(UserError, match=r'write it in the file \('):
+        read_config(config, dict(width=4))
+    assert read_config(config, dict(count_classes=True)).count_classes
+    monkeypatch.setenv('QBHEAT_UNCHECKED_SETTINGS', '1')
+    assert read_config(config, dict(width=4)).width == 4
+
+
 @pytest.mark.parametrize('option', [
     {'optim_wrapper.clip_grad.max_norm': 3.},
     {'optim_wrapper.clip_grad': {'max_norm': 3.}}])
