@@ -1,6 +1,10 @@
-"""The head predicts as many classes as the data set has."""
+"""Head, checkpoint and data sets mean the same classes."""
+import logging
+from collections.abc import Sequence
+
 from mmdet.registry import HOOKS
 from mmengine.hooks import Hook
+from mmengine.logging import print_log
 from mmengine.runner import Runner
 from torch import nn
 from torch.utils.data import DataLoader
@@ -20,13 +24,27 @@ class CheckClassesHook(Hook):
     mmdet's ``NumClassCheckHook`` does so with an assertion, and not when
     testing. That the annotation file holds these classes is checked earlier,
     by :class:`MatchedCocoDataset`. The evaluator's file is compared with the
-    data set's, too.
+    data set's, too, and the order of the classes with that of the data which
+    the weights were trained on.
     """
+
+    def __init__(self) -> None:
+        self.trained_on: Sequence[str] | None = None
+
+    def after_load_checkpoint(self, runner: Runner, checkpoint: dict) -> None:
+        """Remember the classes that the checkpoint was trained on."""
+        meta = checkpoint.get('meta')
+        meta = meta.get('dataset_meta') if isinstance(meta, dict) else None
+        if isinstance(meta, dict):
+            self.trained_on = meta.get('classes')
 
     def before_train(self, runner: Runner) -> None:
         """Check the training set, and how validation will evaluate."""
         self._check(runner, runner.train_dataloader)
+        self.trained_on = _classes(runner.train_dataloader)
         if runner.val_loop is not None:
+            _compare('validation set', _classes(runner.val_dataloader),
+                     'training set', self.trained_on)
             check_evaluator(runner.val_dataloader.dataset,
                             runner.val_evaluator.metrics, 'val',
                             _has_masks(runner.model))
@@ -38,6 +56,9 @@ class CheckClassesHook(Hook):
     def before_test(self, runner: Runner) -> None:
         """Check the test set."""
         self._check(runner, runner.test_dataloader)
+        if self.trained_on is not None:
+            _compare('test set', _classes(runner.test_dataloader),
+                     'checkpoint', self.trained_on)
         check_evaluator(runner.test_dataloader.dataset,
                         runner.test_evaluator.metrics, 'test',
                         _has_masks(runner.model))
@@ -65,6 +86,34 @@ class CheckClassesHook(Hook):
             raise UserError(
                 f'{found}, and the data set has {len(classes)} classes, '
                 f'{list(classes)}: set --cfg-options {options}')
+
+
+def _classes(dataloader: DataLoader) -> Sequence[str]:
+    return dataloader.dataset.metainfo['classes']
+
+
+def _compare(name: str, found: Sequence[str], other: str,
+             classes: Sequence[str]) -> None:
+    """Compare two lists of classes, of which labels are the places.
+
+    Raises:
+        UserError: A class of both stands at different places.
+    """
+    moved = [c for i, c in enumerate(found)
+             if c in classes and list(classes).index(c) != i]
+    if moved:
+        raise UserError(
+            f'the classes of the {name}, {list(found)}, and those of the '
+            f'{other}, {list(classes)}, have another order, in which '
+            f'{moved[0]!r} is another label: give the {name} '
+            f'metainfo.classes in the order of the {other}')
+    renamed = [f'{new!r} for {old!r}'
+               for new, old in zip(found, classes) if new != old]
+    if renamed:
+        print_log(
+            f'the {name} calls classes otherwise than the {other}, and they '
+            f'count as the same: {", ".join(renamed[:5])}',
+            logger='current', level=logging.WARNING)
 
 
 def _has_masks(model: nn.Module) -> bool:

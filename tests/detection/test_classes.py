@@ -77,6 +77,46 @@ def test_runner_stops_before_training(tiny_config, tmp_path):
         Runner.from_cfg(tiny_config).train()
 
 
+@pytest.fixture
+def trained(tiny_config):
+    """A configuration, and a checkpoint that one epoch of it has written."""
+    runner = Runner.from_cfg(tiny_config)
+    runner.train()
+    return tiny_config, f'{runner.work_dir}/epoch_1.pth'
+
+
+def test_labels_mean_the_same_as_in_training(trained, tmp_path):
+    """Of another order the AP would be low, without a word."""
+    cfg, checkpoint = trained
+    write_coco(tmp_path, classes=('ring', 'square', 'disc'))
+    for part in ('val', 'test'):
+        cfg[f'{part}_dataloader'].dataset.update(
+            data_root=str(tmp_path),
+            metainfo=dict(classes=('ring', 'square', 'disc')))
+        cfg[f'{part}_evaluator'].ann_file = str(tmp_path / 'ann.json')
+    with pytest.raises(UserError, match="of the validation set, .*'ring' is "
+                       'another label: give the validation set'):
+        Runner.from_cfg(cfg).train()
+    cfg.load_from = checkpoint
+    with pytest.raises(UserError, match='those of the checkpoint, .* order'):
+        Runner.from_cfg(cfg).test()
+
+
+def test_classes_of_another_name_are_told(trained, tmp_path, capsys):
+    """As "vehicle" for "car": it may be meant."""
+    cfg, checkpoint = trained
+    names = ('disc', 'box', 'ring')
+    write_coco(tmp_path, classes=names)
+    cfg.test_dataloader.dataset.update(
+        data_root=str(tmp_path), metainfo=dict(classes=names))
+    cfg.test_evaluator.ann_file = str(tmp_path / 'ann.json')
+    cfg.load_from = checkpoint
+    Runner.from_cfg(cfg).test()
+    said = capsys.readouterr()
+    assert 'calls classes otherwise than the checkpoint, and they count as ' \
+        "the same: 'box' for 'square'" in said.out + said.err
+
+
 def test_each_head_that_tells_classes_is_named():
     """The boxes' alone would leave the masks', which breaks in training."""
     model = torch.nn.Module()
