@@ -70,7 +70,8 @@ def load_encoder(checkpoint: str,
     """
     PATH.check('checkpoint', checkpoint)
     content = load_checkpoint(str(checkpoint), map_location='cpu')
-    settings = settings_of(content) if config is None else _read(config)
+    trained = settings_of(content)
+    settings = trained if config is None else _read(config)
     source = (f"checkpoint '{checkpoint}'" if config is None else
               f'configuration {config!r}' if isinstance(config, str) else
               'the configuration')
@@ -82,8 +83,10 @@ def load_encoder(checkpoint: str,
     PretrainedEncoder(str(checkpoint)).fill(backbone, content, _WAY_OUT)
     require_pixels(backbone.pretrained_pixels, pixels, str(checkpoint),
                    f'give {_WAY_OUT}')
-    return Encoder(backbone, pixels, name_backbone(given),
-                   _size_in(settings), given, str(checkpoint)).to(device)
+    # A file may have been trained at another size, by --cfg-options.
+    size = _size_in(trained) or _size_in(settings)
+    return Encoder(backbone, pixels, name_backbone(given), size, given,
+                   str(checkpoint)).to(device)
 
 
 def build_encoder(config: str | Config,

@@ -170,6 +170,14 @@ train_dataloader = dict(dataset=dict(pipeline=[
                           str(tmp_path / 'encoder.safetensors'))
     assert load_encoder(tmp_path / 'epoch_1.pth').size == (48, 32)
     assert load_encoder(file).size == (48, 32)
+    # the file that the run was started with may say another
+    started = Path(pretrained[1]).read_text() + """
+train_dataloader = dict(dataset=dict(pipeline=[
+    dict(type='RandomResizedCrop', scale=64)]))"""
+    (tmp_path / 'started.py').write_text(started)
+    for name, size in (('epoch_1.pth', (48, 32)), (pretrained[2], (64, 64))):
+        assert load_encoder(tmp_path / name, str(
+            tmp_path / 'started.py')).size == size
     assert json.loads(texts_of(file)['training_size']) == [48, 32]
 
 
