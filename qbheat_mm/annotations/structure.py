@@ -113,6 +113,7 @@ def check_categories(content: dict, report: Report) -> Categories | None:
         wrong.repeated('name', 'join the two, or give each a name of its own')
     if report.stops:
         return None
+    _without_fractions(records, report)
     names = column(records, 'name')
     ids = {record['id']: row for row, record in enumerate(records)}
     return Categories(names, ids)
@@ -218,6 +219,18 @@ class _Wrong:
              way_out: str) -> None:
         self.report.add(STOPS, f'{self.key} {what}', len(wrong),
                         len(self.records), example, way_out)
+
+
+def _without_fractions(records: list[dict], report: Report) -> None:
+    """Ids as 1.0, which pandas writes and COCO's evaluation cannot find."""
+    floats = [record for record in records if isinstance(record['id'], float)]
+    if not floats:
+        return
+    report.add(MENDED, 'categories have an id with a decimal point, which is '
+               'read as a whole number', len(floats), len(records),
+               f'as {floats[0]["id"]}')
+    for record in floats:
+        record['id'] = int(record['id'])
 
 
 def _without_repetitions(records: list[dict], report: Report) -> list[dict]:

@@ -41,8 +41,11 @@ def check_evaluator(dataset, metrics: Iterable[BaseMetric],
     if not isinstance(dataset, MatchedCocoDataset):
         return
     for metric in metrics:
+        if not isinstance(metric, CocoMetric):
+            continue
         coco = getattr(metric, '_coco_api', None)
-        if not isinstance(metric, CocoMetric) or coco is None:
+        if coco is None:
+            _check_boxes(dataset, metric, part)
             continue
         if dataset.mended and not isinstance(metric, MatchedCocoMetric):
             raise UserError(
@@ -50,6 +53,19 @@ def check_evaluator(dataset, metrics: Iterable[BaseMetric],
                 f'mmdet\'s evaluator reads the file as it is: set '
                 f"--cfg-options {part}_evaluator.type=MatchedCocoMetric")
         _check_images(dataset, coco, part)
+
+
+def _check_boxes(dataset: MatchedCocoDataset, metric: CocoMetric,
+                 part: str) -> None:
+    """Without a file of its own a metric reads the boxes of the samples."""
+    pack = dataset.pipeline.transforms[-1:]
+    keys = getattr(pack[0], 'meta_keys', ()) if pack else ()
+    if metric.format_only or 'instances' in keys:
+        return
+    raise UserError(
+        f'{part}_evaluator.ann_file=None, and the samples hold no boxes: set '
+        f'--cfg-options {part}_evaluator.ann_file={dataset.ann_file}, or add '
+        "'instances' to meta_keys of the data set's last transform")
 
 
 def _check_images(dataset: MatchedCocoDataset, coco: COCO, part: str) -> None:

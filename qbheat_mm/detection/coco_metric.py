@@ -25,7 +25,8 @@ class MatchedCocoMetric(CocoMetric):
 
     Args:
         ann_file (str, optional): Annotation file. By default the boxes of the
-            data set are taken.
+            samples are taken; ``meta_keys`` of the pipeline's last transform
+            must then name ``'instances'``.
         sort_categories (bool): As in ``CocoMetric``. Defaults to False.
         **kwargs: Of ``CocoMetric``.
     """

@@ -293,6 +293,19 @@ def test_text_as_ids_of_images(content):
     assert not check(content).report.findings
 
 
+def test_ids_of_categories_with_a_decimal_point(content):
+    """pycocotools finds categories by whole numbers alone."""
+    for each in content['categories']:
+        each['id'] = float(each['id'])
+    for each in content['annotations']:
+        each['category_id'] = float(each['category_id'])
+    report = check(content).report
+    line, = lines(report)
+    assert line.startswith('3 of 3 categories have an id with a decimal point')
+    assert report.boxes == report.kept == 12
+    assert [repr(c['id']) for c in content['categories']] == ['1', '2', '3']
+
+
 def test_classes(content):
     assert '3, [\'cup\', \'pen\', \'key\']' in stop(content, classes=['cup'])
     assert 'in another order' in stop(content, classes=['pen', 'cup', 'key'])

@@ -95,13 +95,27 @@ def test_changed_files_are_used_as_told_or_refused(tmp_path, reports, block):
     assert used > 3
 
 
-def test_an_absent_iscrowd_does_not_end_the_first_validation(tiny_config,
-                                                             coco_root):
-    content = json.loads((coco_root / 'ann.json').read_text())
+def no_crowds(content):
     for each in content['annotations']:
         del each['iscrowd']
         each.pop('area')
+
+
+def decimal_points(content):
+    """As pandas writes the ids of a column that lacked some."""
+    for key, names in (('categories', ['id']), ('images', ['id', 'width']),
+                       ('annotations', ['id', 'image_id', 'category_id'])):
+        for each in content[key]:
+            each.update({name: float(each[name]) for name in names})
+
+
+@pytest.mark.parametrize('change', [no_crowds, decimal_points])
+def test_what_is_mended_does_not_end_the_first_validation(
+        tiny_config, coco_root, change):
+    content = json.loads((coco_root / 'ann.json').read_text())
+    change(content)
     (coco_root / 'ann.json').write_text(json.dumps(content))
+    tiny_config.val_evaluator.classwise = True
     runner = Runner.from_cfg(tiny_config)
     runner.train()
     assert 'val/coco/bbox_mAP' in runner.message_hub.log_scalars
@@ -123,6 +137,20 @@ def test_an_evaluator_that_reads_another_way_or_file(tiny_config, coco_root,
     evaluator.update(ann_file=right, type='CocoMetric')
     with pytest.raises(UserError, match='type=MatchedCocoMetric'):
         Runner.from_cfg(tiny_config).train()
+
+
+@pytest.mark.parametrize('kind', ['MatchedCocoMetric', 'CocoMetric'])
+def test_an_evaluator_without_a_file_needs_the_boxes(tiny_config, kind):
+    tiny_config.val_evaluator.update(ann_file=None, type=kind)
+    with pytest.raises(UserError, match=r'set --cfg-options '
+                       r'val_evaluator\.ann_file=.*ann\.json, or '):
+        Runner.from_cfg(tiny_config).train()
+    *_, pack = tiny_config.val_dataloader.dataset.pipeline
+    pack.meta_keys = ('img_id', 'img_path', 'ori_shape', 'img_shape',
+                      'scale_factor', 'instances')
+    runner = Runner.from_cfg(tiny_config)
+    runner.train()
+    assert 'val/coco/bbox_mAP' in runner.message_hub.log_scalars
 
 
 def test_an_evaluator_that_reads_others_under_the_same_ids(
