@@ -1,11 +1,14 @@
 # Copyright (c) QB-Heat MM authors. All rights reserved.
 """Pictures show the values that they were given, where they belong."""
+from io import StringIO
+
 import numpy as np
 import pytest
 import torch
 
-pytest.importorskip('matplotlib')
+matplotlib = pytest.importorskip('matplotlib')
 
+from qbheat_mm.analysis.detections import Boxes, match_boxes  # noqa: E402
 from qbheat_mm.analysis.figures.attention import (  # noqa: E402
     Panel,
     draw_attention,
@@ -17,6 +20,9 @@ from qbheat_mm.analysis.figures.curves import draw_curves  # noqa: E402
 from qbheat_mm.analysis.figures.detections import (  # noqa: E402
     draw_confusions,
     draw_sizes,
+)
+from qbheat_mm.analysis.figures.detections import (  # noqa: E402
+    draw_errors as draw_detection_errors,
 )
 from qbheat_mm.analysis.figures.heat_flow import (  # noqa: E402
     Rollout,
@@ -193,6 +199,29 @@ def test_reconstructions_stand_under_their_titles():
     # What was given beforehand has a frame.
     assert [axis.spines['left'].get_visible() for axis in axes] == [
         False, False, False, True] * 2
+
+
+@pytest.mark.parametrize('name, shown', [
+    ('$5 and $6.jpg', '$5 and $6.jpg'), ('a$b_{$', 'a$b_{$'),
+    ('caf\udce9', 'caf\ufffd')])
+def test_names_of_files_and_classes_are_shown_as_they_are(name, shown):
+    """Not as mathematics between dollars, nor as an error."""
+    box = Boxes([[0, 0, 3, 3]], [0])
+    missed = match_boxes(box, Boxes(np.zeros((0, 4)), [], []))
+    panels = [Panel('block 1, head 1', [2], np.ones((1, 1, 2)))]
+    figures = [
+        draw_reconstructions([Row(name, .5, dict.fromkeys(
+            ('original', 'given', 'contrast', 'true'), picture(1)))]),
+        draw_attention('mobile_to_former', picture(1), {name: panels}),
+        draw_histograms({name: np.array([.1, .3])}),
+        draw_curves(dict(rate={name: [(1, 3.)], 'b': [(1, 2.)]})),
+        draw_confusions(np.ones((2, 2), int), [name]),
+        draw_detection_errors([picture(1)], [missed], [name])]
+    for figure in figures:
+        drawn = StringIO()
+        with matplotlib.rc_context({'svg.fonttype': 'none'}):
+            figure.savefig(drawn, format='svg')
+        assert shown in drawn.getvalue()
 
 
 def test_histograms_of_one_range_with_their_means():

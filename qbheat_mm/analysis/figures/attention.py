@@ -6,7 +6,15 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..attention import MOBILE_TO_FORMER
-from .style import MAP, bare, grid, in_style, new_figure, show_picture
+from .style import (
+    MAP,
+    as_written,
+    bare,
+    grid,
+    in_style,
+    new_figure,
+    show_picture,
+)
 
 _TITLES = dict(
     mobile_to_former='Mobile → Former: where each token looks',
@@ -53,7 +61,7 @@ def draw_attention(bridge: str, picture: np.ndarray, models: dict):
             1, 1 + len(models), squeeze=False,
             width_ratios=[1.4, *widths])[0]
         for part, (name, panels) in zip(parts[1:], models.items()):
-            part.suptitle(name, fontsize=9)
+            part.suptitle(as_written(name), fontsize=9)
             drawn = _draw_panels(part, bridge, panels)
         # The scale stands below the image, so that all maps keep one size.
         image, scale, rest = parts[0].subplots(

@@ -4,7 +4,7 @@
 
 import numpy as np
 
-from .style import COLOURS, GREY, in_style, new_figure
+from .style import COLOURS, GREY, as_written, in_style, new_figure
 
 
 def draw_histograms(correlations: dict[str, np.ndarray],
@@ -32,7 +32,8 @@ def draw_histograms(correlations: dict[str, np.ndarray],
             axis.hist(values, bins, color=colour, alpha=0.25)
             axis.hist(values, bins, color=colour, histtype='step',
                       linewidth=1.5, linestyle=dashes[i % len(dashes)],
-                      label=f'{name} (mean {np.mean(values):.3f})')
+                      label=f'{as_written(name)} '
+                      f'(mean {np.mean(values):.3f})')
         for i, value in enumerate(sorted(set((chance or {}).values()))):
             axis.axvline(value, color=GREY, linestyle=':', linewidth=1,
                          label='unrelated positions' if i == 0 else None)

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 
 from ..run_log import Points
-from .style import COLOURS, grid, in_style, new_figure
+from .style import COLOURS, as_written, grid, in_style, new_figure
 
 _COLUMNS = 3
 _DASHES = ('-', '--', ':', '-.')
@@ -26,7 +26,7 @@ def draw_curves(panels: Mapping[str, Mapping[str, Points]]):
         for axis, (title, curves) in zip(axes, panels.items()):
             for i, (name, points) in enumerate(curves.items()):
                 steps, values = zip(*points)
-                axis.plot(steps, values, label=name,
+                axis.plot(steps, values, label=as_written(name),
                           color=COLOURS[i % len(COLOURS)],
                           linestyle=_DASHES[i // len(COLOURS) % len(_DASHES)],
                           marker='.' if len(points) < 30 else None)

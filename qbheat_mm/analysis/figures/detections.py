@@ -9,6 +9,7 @@ from .style import (
     BLUE,
     MAP,
     VERMILION,
+    as_written,
     bare,
     grid,
     in_style,
@@ -29,6 +30,7 @@ def draw_confusions(table: np.ndarray, names: Sequence[str]):
     side = min(2.5 + 0.4 * len(table), 16)
     figure = new_figure(side + 0.5, side)
     axes = figure.subplots()
+    names = list(map(as_written, names))
     share = table / table.sum(1, keepdims=True).clip(min=1)
     axes.imshow(share, cmap=MAP, vmin=0, vmax=1)
     if len(table) <= 25:
@@ -97,6 +99,6 @@ def _box(axes, boxes, i, names, colour, line) -> None:
               [top, top, bottom, bottom, top], line, color=colour)
     score = '' if boxes.scores is None else f' {boxes.scores[i]:.2f}'
     axes.text(left, bottom if line == '--' else top,
-              names[boxes.labels[i]] + score, fontsize=6, color='white',
-              va='top' if line == '--' else 'bottom', clip_on=True,
-              bbox=dict(facecolor=colour, pad=0.5, linewidth=0))
+              as_written(names[boxes.labels[i]]) + score, fontsize=6,
+              color='white', va='top' if line == '--' else 'bottom',
+              clip_on=True, bbox=dict(facecolor=colour, pad=0.5, linewidth=0))

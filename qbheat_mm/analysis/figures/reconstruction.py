@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..reconstruction import GREY_LEVELS_PER_STD
-from .style import grid, in_style, new_figure, show_picture
+from .style import as_written, grid, in_style, new_figure, show_picture
 
 #: Titles of the reconstructions by where their statistics come from. They
 #: are a part of the picture: nobody should mistake one for another.
@@ -58,7 +58,8 @@ def draw_reconstructions(rows: Sequence[Row]):
                              title if i == 0 else '')
                 if key == 'true':
                     _frame(axes[i, j])
-            axes[i, 0].set_ylabel(f'{row.label}\nerror {row.error:.3f}')
+            axes[i, 0].set_ylabel(
+                f'{as_written(row.label)}\nerror {row.error:.3f}')
         for axis in axes[0]:
             axis.title.set_fontsize(8)
     return figure

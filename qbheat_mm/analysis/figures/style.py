@@ -59,6 +59,16 @@ def require_matplotlib():
     return matplotlib
 
 
+def as_written(name: str) -> str:
+    """A name of the user's as a text that matplotlib draws as it is.
+
+    It would take what stands between two dollars for mathematics, and a
+    file's name may hold bytes that are no text.
+    """
+    text = name.encode('utf-8', 'surrogateescape').decode('utf-8', 'replace')
+    return text.replace('$', r'\$')
+
+
 def show_picture(axes, picture, title: str = '') -> None:
     """Show an image without ticks."""
     axes.imshow(picture, interpolation='nearest')
