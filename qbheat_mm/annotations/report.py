@@ -50,6 +50,7 @@ class Report:
 
     Attributes:
         name (str): The file or folder.
+        kind (str): What it is, for messages.
         findings (list[Finding]): In the order in which they were found.
         summary (str): What the set holds, in one line.
         boxes (int): Boxes that the file holds.
@@ -57,6 +58,7 @@ class Report:
         per_class (dict[str, int]): Of the kept boxes, those of each class.
     """
     name: str
+    kind: str = 'annotation file'
     findings: list[Finding] = field(default_factory=list)
     summary: str = ''
     boxes: int = 0
@@ -93,12 +95,12 @@ class Report:
             return
         more = len(stops) - 1
         more = _SEVERAL_SEE.format(more) if more else ''
-        raise UserError(f"annotation file '{self.name}': {stops[0]}{more}")
+        raise UserError(f"{self.kind} '{self.name}': {stops[0]}{more}")
 
     def warn(self) -> None:
         """Log what does not stop, one warning each."""
         for line in self.warnings():
-            print_log(f"annotation file '{self.name}': {line}",
+            print_log(f"{self.kind} '{self.name}': {line}",
                       logger='current', level=logging.WARNING)
 
     def warnings(self) -> Iterable[str]:

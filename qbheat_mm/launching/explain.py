@@ -196,13 +196,14 @@ def _parts(error: Exception) -> str | None:
         return None
     modules = [frame.f_locals['self'] for frame in _frames(error)
                if isinstance(frame.f_locals.get('self'), nn.Module)]
-    text = _message(error)
+    asserted = _asserted(error)
+    text = _message(error) or asserted
     if not modules:
         return None
     if 'more than 1 value per channel' in text:
         return (f'{text}: batch normalization needs 2 images at least: raise '
                 'train_dataloader.batch_size, or set drop_last=True')
-    if not _SHAPES.search(text):
+    if not (asserted or _SHAPES.search(text)):
         return None
     names = {id(module): name
              for name, module in modules[0].named_modules(prefix='model')}
@@ -212,6 +213,14 @@ def _parts(error: Exception) -> str | None:
             f'together in {name} ({type(modules[-1]).__name__}): {text}; '
             'compare its widths, channels, sizes and numbers of classes with '
             'those of the part before it')
+
+
+def _asserted(error: Exception) -> str:
+    """What was asserted without a message in a part's forward pass."""
+    last = traceback.extract_tb(error.__traceback__)[-1]
+    bare = isinstance(error, AssertionError) and not str(error)
+    found = bare and last.name == 'forward' and last.line.startswith('assert')
+    return last.line if found else ''
 
 
 def _frames(error: Exception) -> Iterator[FrameType]:

@@ -34,7 +34,7 @@ def folder_report(dataset: dict,
     """
     name = osp.join(dataset.get('data_root') or '',
                     _prefix(dataset.get('data_prefix')))
-    report = Report(name)
+    report = Report(name, 'data of')
     try:
         built = DATASETS.build(dict(dataset, pipeline=[], lazy_init=False))
         items = [built.get_data_info(i) for i in range(len(built))]

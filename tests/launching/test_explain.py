@@ -163,6 +163,15 @@ def test_parts_that_do_not_fit_are_named():
     assert 'model.neck.1 (Linear)' in line and '2x8 and 9x2' in line
 
 
+def test_maps_that_a_neck_does_not_expect_are_told():
+    """mmdet asserts it, without a message."""
+    necks = pytest.importorskip('mmdet.models.necks')
+    net = nn.Sequential(necks.FPN([4, 8], 4, 2))
+    line = line_of(net, [torch.zeros(1, 4, 2, 2)])
+    assert 'do not fit together in model.0 (FPN): assert len(inputs) == ' in (
+        line)
+
+
 def test_a_batch_of_one_and_batch_normalization():
     net = nn.Sequential(nn.BatchNorm1d(2))
     assert '2 images at least' in line_of(net, torch.zeros(1, 2))
@@ -186,7 +195,7 @@ class Defect(nn.Module):
 
 
 @pytest.mark.parametrize('error', [
-    KeyError('a defect'), AttributeError('no such thing'),
+    KeyError('a defect'), AttributeError('no such thing'), AssertionError(),
     RuntimeError('something else'), ZeroDivisionError(), TypeError('x')])
 def test_defects_keep_their_traceback(error):
     assert line_of(throw, error) is None
