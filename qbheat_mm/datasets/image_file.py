@@ -13,7 +13,7 @@ import numpy as np
 from mmengine import fileio
 from PIL import Image
 
-from .integrity import examine
+from .integrity import PNG, examine
 from .stderr import call_and_listen, pass_on
 
 # Formats of photographs and drawings: Pillow also knows some that start
@@ -32,6 +32,8 @@ _DAMAGE = re.compile(
     r'|\[\s*ERROR:.*')
 _REDUCED = {2: cv2.IMREAD_REDUCED_COLOR_2, 4: cv2.IMREAD_REDUCED_COLOR_4,
             8: cv2.IMREAD_REDUCED_COLOR_8}
+_BITS_PER_SAMPLE = 258  # the tag of TIFF
+_DARK = 32  # of 255; 12 bits in 16 reach 15, 13 bits 31
 #: Sides of JPEG files can be divided by these while they are decoded.
 REDUCTIONS = (1, *_REDUCED)
 
@@ -133,6 +135,25 @@ def decode(content: bytes, flag: str = 'color',
         raise ScanDamage(f'is damaged ({_one_line(damage[0])})', image)
     pass_on(text)
     return image
+
+
+def is_nearly_black(content: bytes, image: np.ndarray) -> bool:
+    """Whether what a file of 16 bits holds was lost with the lower 8 of them.
+
+    Microscopes and X-ray detectors write 12 bits into 16 without scaling.
+
+    Args:
+        content (bytes): The file.
+        image (ndarray): The decoded picture, uint8.
+    """
+    if content.startswith(PNG):
+        deep = content[24:25] == b'\x10'
+    elif content.startswith((b'II*\0', b'MM\0*')):
+        with io.BytesIO(content) as file, Image.open(file) as tiff:
+            deep = max(tiff.tag_v2.get(_BITS_PER_SAMPLE, (1, ))) == 16
+    else:
+        return False
+    return deep and image.dtype == np.uint8 and int(image.max()) < _DARK
 
 
 def _limit_size(size: tuple[int, int] | None) -> None:

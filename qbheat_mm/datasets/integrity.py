@@ -8,7 +8,7 @@ check sums, are read as far as that takes.
 import re
 import zlib
 
-JPEG, _PNG = b'\xff\xd8\xff', b'\x89PNG\r\n\x1a\n'
+JPEG, PNG = b'\xff\xd8\xff', b'\x89PNG\r\n\x1a\n'
 # Before a marker any number of 0xff may stand.
 _JPEG_MARKER = re.compile(rb'\xff([^\x00\xff])')
 _JPEG_END = b'\xff\xd9'
@@ -31,7 +31,7 @@ def examine(content: bytes) -> tuple[str | None, tuple[int, int] | None]:
     """
     if content.startswith(JPEG):
         return _examine_jpeg(content)
-    if content.startswith(_PNG):
+    if content.startswith(PNG):
         return _examine_png(content)
     return None, None
 
@@ -67,7 +67,7 @@ def _examine_png(content: bytes) -> tuple[str | None, tuple | None]:
     """Compare the check sums of all chunks that hold the picture."""
     size = (int.from_bytes(content[16:20], 'big'),
             int.from_bytes(content[20:24], 'big'))
-    view, position = memoryview(content), len(_PNG)
+    view, position = memoryview(content), len(PNG)
     while position + 12 <= len(content):
         length = int.from_bytes(content[position:position + 4], 'big')
         kind, end = content[position + 4:position + 8], position + 8 + length

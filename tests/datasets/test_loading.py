@@ -65,6 +65,37 @@ def test_the_skipped_image_is_named_in_the_log(image, monkeypatch):
     assert 'nowhere.jpg' in lines[0]
 
 
+@pytest.mark.parametrize('ending', ['png', 'tiff'])
+@pytest.mark.parametrize('bits, told', [(12, True), (13, True), (16, False)])
+def test_pictures_of_12_bits_in_16_are_told(tmp_path, monkeypatch, ending,
+                                            bits, told):
+    """OpenCV keeps the upper 8 of the 16, in which nearly nothing is."""
+    lines = []
+    monkeypatch.setattr('qbheat_mm.datasets.transforms.loading.print_log',
+                        lambda line, **_: lines.append(line))
+    values = np.linspace(0, 2**bits - 1, 64 * 48).reshape(64, 48)
+    load = build()
+    for name in 'ab':
+        file = str(tmp_path / f'{name}.{ending}')
+        mmcv.imwrite(values.astype(np.uint16), file)
+        assert load(dict(img_path=file))['img'].max() == (2**bits - 1) >> 8
+    # once, not for each
+    assert len(lines) == told
+    assert not told or "a.{}' has 16 bits a colour".format(ending) in lines[0]
+
+
+@pytest.mark.parametrize('ending', ['png', 'tiff', 'jpg'])
+def test_a_dark_picture_of_8_bits_is_none_of_these(tmp_path, monkeypatch,
+                                                   ending):
+    lines = []
+    monkeypatch.setattr('qbheat_mm.datasets.transforms.loading.print_log',
+                        lambda line, **_: lines.append(line))
+    file = str(tmp_path / f'night.{ending}')
+    mmcv.imwrite(np.full((64, 48, 3), 5, np.uint8), file)
+    build()(dict(img_path=file))
+    assert not lines
+
+
 def test_bytes_around_the_picture_are_no_damage(image):
     pixels, folder = image
     file = folder / 'a.jpg'

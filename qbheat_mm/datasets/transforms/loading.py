@@ -13,12 +13,22 @@ from ...arguments import BOOL, checked, one_of
 from ...errors import UserError
 from ...registry import TRANSFORMS
 from ..declared_size import check_declared_size
-from ..image_file import ImageProblem, ScanDamage, decode, read_file
+from ..image_file import (
+    ImageProblem,
+    ScanDamage,
+    decode,
+    is_nearly_black,
+    read_file,
+)
 from ..undecoded import UndecodedImage, shape_of
 
 _WAY_OUT = ('copy it again, delete it, or skip such files in training with '
             'ignore_empty=True in this transform of the pipeline')
 _ACCEPT = ", or take them as they decode with ignore_empty='damage'"
+_NEARLY_BLACK = (
+    'image {file!r} has 16 bits a colour, of which the upper 8 are taken, and '
+    'is nearly black ({most} of 255 at most), as others of its kind may be: '
+    'write such files with 8 bits, or scaled to all 16')
 # So many files in a row are no accident.
 _MAX_IGNORED = 100
 
@@ -151,13 +161,17 @@ class LoadNamedImageFromFile(LoadImageFromFile):
                 reduction: int = 1) -> np.ndarray:
         """Decode, and warn of damage where it is taken."""
         try:
-            return decode(content, self.color_type, self.imdecode_backend,
-                          reduction)
+            image = decode(content, self.color_type, self.imdecode_backend,
+                           reduction)
         except ScanDamage as damage:
             if self.ignore_empty != 'damage':
                 raise
             self._warn(path, f'image {str(path)!r} {damage}')
             return damage.image
+        if is_nearly_black(content, image):
+            self._warn('16 bits', _NEARLY_BLACK.format(
+                file=str(path), most=image.max()))
+        return image
 
     def _ignore(self, path: str, problem: ImageProblem) -> None:
         """Warn of a file where that is wanted, else stop."""
@@ -174,8 +188,8 @@ class LoadNamedImageFromFile(LoadImageFromFile):
                 f'a row were bad; the last is: {line}') from problem
         self._warn(path, line)
 
-    def _warn(self, path: str, line: str) -> None:
+    def _warn(self, key: str, line: str) -> None:
         """Log a file once, not in every epoch."""
-        if path not in self._told:
-            self._told.add(path)
+        if key not in self._told:
+            self._told.add(key)
             print_log(line, logger='current', level=logging.WARNING)
