@@ -96,7 +96,7 @@ ARMS = (
     # as many steps as QB-Heat has, 37 an epoch in the place of 93
     Arm('supervised', 'supervised by the few labels', FINETUNE,
         (FROM_SCRATCH, 'train_cfg.max_epochs=30',
-         'train_cfg.val_interval=30'), probes=JUDGES,
+         'train_cfg.val_interval=30'), probes=(*JUDGES, 'MF-Dec'),
         seeds=HEADLINE, metrics=ACCURACY),
     Arm('mocov2-time', 'MoCo-v2 for as long',
         'demo/mocov2_mf-demo_pretrain.py', time_of=('mocov2', 'qbheat'),
@@ -271,7 +271,7 @@ QUESTIONS = (
              paper='with MF-3.7G on ImageNet `lin` is 65.1 and `tran-1` 78.6 '
              '(Table "QB-Heat ablation experiments").'),
     Question('detr', 'Does a DETR head learn on it?', 'calibrated',
-             ('qbheat', ), (('MF-Dec', 'AP50'), ),
+             ('qbheat', 'supervised'), (('MF-Dec', 'AP50'), ),
              (('MF-Dec', 'AP'), ('MF-Dec', 'AP50')),
              'MF-Dec-211 on the frozen MF-285M reaches an AP of 33.0 on COCO '
              'in 500 epochs (Table "COCO object detection results").'),
