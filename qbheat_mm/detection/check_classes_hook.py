@@ -9,6 +9,7 @@ from mmengine.runner import Runner
 from torch import nn
 from torch.utils.data import DataLoader
 
+from qbheat_mm.engine.origin import classes_in
 from qbheat_mm.errors import UserError
 
 from .check_evaluator import check_evaluator
@@ -29,14 +30,11 @@ class CheckClassesHook(Hook):
     """
 
     def __init__(self) -> None:
-        self.trained_on: Sequence[str] | None = None
+        self.trained_on: Sequence[str] = ()
 
     def after_load_checkpoint(self, runner: Runner, checkpoint: dict) -> None:
         """Remember the classes that the checkpoint was trained on."""
-        meta = checkpoint.get('meta')
-        meta = meta.get('dataset_meta') if isinstance(meta, dict) else None
-        if isinstance(meta, dict):
-            self.trained_on = meta.get('classes')
+        self.trained_on = classes_in(checkpoint)
 
     def before_train(self, runner: Runner) -> None:
         """Check the training set, and how validation will evaluate."""
@@ -56,7 +54,7 @@ class CheckClassesHook(Hook):
     def before_test(self, runner: Runner) -> None:
         """Check the test set."""
         self._check(runner, runner.test_dataloader)
-        if self.trained_on is not None:
+        if self.trained_on:
             _compare('test set', _classes(runner.test_dataloader),
                      'checkpoint', self.trained_on)
         check_evaluator(runner.test_dataloader.dataset,

@@ -138,6 +138,18 @@ def settings_of(checkpoint: Any) -> dict:
     return read_settings(meta.get('refused_cfg', meta.get('cfg')))
 
 
+def classes_in(checkpoint: Any) -> tuple[str, ...]:
+    """The classes of the data that a checkpoint was trained on.
+
+    Returns:
+        tuple[str, ...]: Empty where it does not say.
+    """
+    found = checkpoint
+    for name in ('meta', 'dataset_meta', 'classes'):
+        found = found.get(name) if isinstance(found, Mapping) else None
+    return tuple(map(str, found)) if isinstance(found, list | tuple) else ()
+
+
 def find_settings(settings: Any, name: str) -> Iterator[dict]:
     """Dictionaries of a name, those of the model before others."""
     if not isinstance(settings, dict):

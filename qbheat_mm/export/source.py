@@ -16,7 +16,7 @@ from ..apis import load_encoder
 from ..compat import load_checkpoint
 from ..engine.filling import fill
 from ..engine.head_classes import set_classes
-from ..engine.origin import Pixels, pixels_of
+from ..engine.origin import Pixels, classes_in, pixels_of
 from ..launching.toolbox import toolbox
 from ..version import __version__
 
@@ -97,7 +97,7 @@ def read_model(cfg: Config, checkpoint: str) -> Source:
         UserError: If the checkpoint does not fit, is refused or damaged.
     """
     content = load_checkpoint(checkpoint, map_location='cpu')
-    classes = _classes(content)
+    classes = classes_in(content)
     if cfg.get('count_classes') and classes:  # as a run does by its folders
         cfg = copy.deepcopy(cfg)
         set_classes(cfg, len(classes))
@@ -127,15 +127,6 @@ def _plain(settings: Any) -> Any:
     if isinstance(settings, type):
         return f'{settings.__module__}.{settings.__qualname__}'
     return settings
-
-
-def _classes(content: Mapping) -> tuple[str, ...]:
-    meta = content.get('meta')
-    dataset = meta.get('dataset_meta') if isinstance(meta, Mapping) else None
-    classes = dataset.get('classes') if isinstance(dataset, Mapping) else None
-    if not isinstance(classes, list | tuple):
-        return ()
-    return tuple(map(str, classes))
 
 
 def _digest(path: str) -> str:

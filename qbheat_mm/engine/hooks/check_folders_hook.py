@@ -8,6 +8,7 @@ from mmengine.registry import HOOKS
 from mmengine.runner import Runner
 
 from ...errors import UserError
+from ..origin import classes_in
 
 
 @HOOKS.register_module()
@@ -20,14 +21,11 @@ class CheckFoldersHook(Hook):
     """
 
     def __init__(self) -> None:
-        self.trained_on = None
+        self.trained_on: Sequence[str] = ()
 
     def after_load_checkpoint(self, runner: Runner, checkpoint: dict) -> None:
         """Remember the classes that the checkpoint was trained on."""
-        meta = checkpoint.get('meta')
-        meta = meta.get('dataset_meta') if isinstance(meta, dict) else None
-        if isinstance(meta, dict):
-            self.trained_on = meta.get('classes')
+        self.trained_on = classes_in(checkpoint)
 
     def before_train(self, runner: Runner) -> None:
         """Compare training set, head and validation set.
@@ -48,7 +46,7 @@ class CheckFoldersHook(Hook):
             UserError: If their classes differ.
         """
         classes = _classes(runner.test_dataloader)
-        if self.trained_on is not None:
+        if self.trained_on:
             _check('test set', classes, 'checkpoint', self.trained_on)
         _check_head(runner, classes)
 
