@@ -16,6 +16,7 @@ from torch import nn
 from torch.utils.data import BatchSampler, DataLoader, IterableDataset
 
 from qbheat_mm.engine import RandomStateHook
+from qbheat_mm.errors import UserError
 
 
 class RandomData(BaseDataset):
@@ -58,7 +59,7 @@ class Identity(nn.Module):
 
 
 def build(work_dir, loop, num_workers=0, persistent=False, resume=False,
-          sampler=None):
+          sampler=None, load_from=None, batch_size=2, **checkpoint):
     torch.manual_seed(0)
     default = ('DefaultSampler' if loop.get('by_epoch', True)
                else 'InfiniteSampler')
@@ -68,18 +69,21 @@ def build(work_dir, loop, num_workers=0, persistent=False, resume=False,
         model=model,
         work_dir=str(work_dir),
         train_dataloader=dict(
-            dataset=RandomData(), batch_size=2, num_workers=num_workers,
+            dataset=RandomData(), batch_size=batch_size,
+            num_workers=num_workers,
             persistent_workers=persistent,
             collate_fn=dict(type='default_collate'),
             sampler=dict(type=sampler or default, shuffle=True)),
         train_cfg=loop,
         optim_wrapper=dict(optimizer=dict(type='SGD', lr=0.1, momentum=0.9)),
         default_hooks=dict(
-            checkpoint=dict(type='CheckpointHook', interval=2,
-                            by_epoch=loop.get('by_epoch', True)),
+            checkpoint=dict(dict(
+                type='CheckpointHook', interval=2,
+                by_epoch=loop.get('by_epoch', True)), **checkpoint),
             random_state=dict(type='RandomStateHook')),
         randomness=dict(seed=3),
         resume=resume,
+        load_from=load_from,
         log_level='ERROR')
 
 
@@ -140,6 +144,42 @@ def test_a_resumed_run_ends_with_the_same_weights(tmp_path, uninterrupted,
     rest, weight = train(tmp_path, epochs(4), resume=True, **how)
     assert seen + rest == uninterrupted[0]
     assert torch.equal(weight, uninterrupted[1])
+
+
+@pytest.fixture(scope='module')
+def by_steps(tmp_path_factory):
+    """A run of epochs of three steps that was saved after each step."""
+    work_dir = tmp_path_factory.mktemp('by_steps')
+    return work_dir, *train(work_dir, epochs(3), interval=1, by_epoch=False)
+
+
+@pytest.mark.parametrize('step', [1, 3, 4, 5, 6, 8])
+@pytest.mark.parametrize('num_workers,persistent', [(0, False), (2, True)])
+def test_an_epoch_is_gone_on_with_where_it_was(by_steps, tmp_path, step,
+                                               num_workers, persistent):
+    """mmengine would train on its first batches again, behind its end."""
+    work_dir, seen, weight = by_steps
+    rest, resumed = train(
+        tmp_path, epochs(3), num_workers=num_workers, persistent=persistent,
+        resume=True, load_from=str(work_dir / f'iter_{step}.pth'), interval=1,
+        by_epoch=False)
+    assert rest == seen[2 * step:]
+    assert torch.equal(resumed, weight)
+    assert (tmp_path / 'iter_9.pth').exists() and not (
+        tmp_path / 'iter_10.pth').exists()
+
+
+def test_an_epoch_of_other_steps_is_not_gone_on_with(by_steps, tmp_path):
+    work_dir, seen, _ = by_steps
+    how = dict(resume=True, batch_size=3)
+    with pytest.raises(UserError, match='after 1 of 3 steps of an epoch, and '
+                       'these data of 2 steps'):
+        train(tmp_path, epochs(3), load_from=str(work_dir / 'iter_4.pth'),
+              **how)
+    # at the end of an epoch nothing hinders it
+    train(tmp_path, epochs(2))
+    rest, _ = train(tmp_path, epochs(4), **how)
+    assert len(rest) == 12
 
 
 @pytest.mark.parametrize('sampler', ['InfiniteSampler', 'DefaultSampler'])

@@ -13,6 +13,8 @@ from mmengine.registry import HOOKS
 from mmengine.runner import IterBasedTrainLoop, Runner
 from torch.utils.data import DataLoader, Dataset, IterableDataset
 
+from ...errors import UserError
+
 
 @HOOKS.register_module()
 class RandomStateHook(Hook):
@@ -34,6 +36,9 @@ class RandomStateHook(Hook):
     the same weights as one that was never stopped, whatever the number of
     workers and whether they persist, as long as the seed is set
     (``randomness=dict(seed=...)``) and the device computes deterministically.
+    So does one from the middle of an epoch (``by_epoch=False`` of the hook
+    that saves): mmengine would begin the epoch anew; here the batches that
+    were trained on are drawn and passed over.
 
     In an iteration-based loop a pass over the sampler stands for the epoch,
     and mmengine replays the data loader up to the resumed iteration. There
@@ -45,10 +50,32 @@ class RandomStateHook(Hook):
     # Before every hook that may draw random numbers itself.
     priority = 'VERY_HIGH'
 
+    def __init__(self) -> None:
+        self._begun = _Begun()
+
+    def after_load_checkpoint(self, runner: Runner, checkpoint: dict) -> None:
+        """Remember how far the epoch was that a resumed run was stopped in."""
+        if runner._resume:
+            self._begun = _begun(checkpoint)
+
     def before_train_epoch(self, runner: Runner) -> None:
-        """Number the draws of the data loader from now on."""
+        """Number the draws of the data loader from now on.
+
+        Raises:
+            UserError: If the run goes on within an epoch that cannot be gone
+                on with.
+        """
         loader = runner.train_dataloader
         by_iter = isinstance(runner.train_loop, IterBasedTrainLoop)
+        begun, self._begun = self._begun, _Begun()
+        if begun.done and not by_iter and not (
+                _draws_indices(loader) and len(loader) == begun.steps):
+            raise UserError(
+                f'the checkpoint was written after {begun.done} of '
+                f'{begun.steps} steps of an epoch, and these data of '
+                f'{len(loader)} steps cannot be gone on with there: give the '
+                'batch size, processes and data of that run, or the '
+                'checkpoint of the end of an epoch')
         if not _draws_indices(loader) or by_iter and loader.num_workers:
             return
         if not isinstance(loader.batch_sampler, _NumberedBatches):
@@ -66,6 +93,7 @@ class RandomStateHook(Hook):
             runner.train_loop.dataloader_iterator = type(iterator)(loader)
         else:
             loader.batch_sampler.epoch = runner.epoch
+            loader.batch_sampler.passed_over = begun.done
 
     def before_train_iter(self,
                           runner: Runner,
@@ -75,6 +103,24 @@ class RandomStateHook(Hook):
         seed = _mix(runner.seed, get_rank(), runner.iter)
         _seed_cpu(seed)
         torch.manual_seed(seed)
+
+
+class _Begun(NamedTuple):
+    """How much of an epoch was done when a checkpoint was written."""
+    done: int = 0
+    steps: int = 0
+
+
+def _begun(checkpoint: dict) -> _Begun:
+    """What a checkpoint says; nothing, if it is of the end of an epoch."""
+    meta, info = checkpoint.get('meta'), checkpoint.get('message_hub')
+    info = info.get('runtime_info') if isinstance(info, dict) else None
+    try:
+        steps = info['max_iters'] // info['max_epochs']
+        done = meta['iter'] - meta['epoch'] * steps
+    except (KeyError, TypeError, ZeroDivisionError):
+        return _Begun()
+    return _Begun(done, steps) if 0 < done <= steps else _Begun()
 
 
 def _draws_indices(loader: DataLoader) -> bool:
@@ -108,6 +154,7 @@ class _NumberedBatches:
         self.seed = seed
         self.rank = rank
         self.epoch = 0
+        self.passed_over = 0
         self._skipped = 0
 
     def skip(self, num_samples: int) -> None:
@@ -121,8 +168,11 @@ class _NumberedBatches:
 
     def __iter__(self) -> Iterator[list[_Draw]]:
         epoch, drawn = self.epoch, Counter()
-        for batch in self.batches:
+        passed_over, self.passed_over = self.passed_over, 0
+        for number, batch in enumerate(self.batches):
             draws = [self._draw(epoch, index, drawn) for index in batch]
+            if number < passed_over:
+                continue
             if self._skipped >= len(draws):
                 self._skipped -= len(draws)
             else:
