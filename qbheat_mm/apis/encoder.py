@@ -28,6 +28,7 @@ from ..launching.toolbox import toolbox
 from ..launching.trained_model import training_size
 from ..model_index import find_config
 from ..models.backbones import MobileFormer
+from ..utils.devices import require_device
 
 _WAY_OUT = 'the configuration that it was trained with, as config=FILE'
 # How a backbone is trained and where its weights come from, not what it is.
@@ -61,7 +62,8 @@ def load_encoder(checkpoint: str,
     Raises:
         FileNotFoundError: If there is no such file.
         UserError: If the checkpoint does not say what encoder it holds or
-            does not fit, or is refused or damaged.
+            does not fit, or is refused or damaged; if there is no such
+            device.
 
     Examples:
         >>> encoder = load_encoder('epoch_100.pth')
@@ -69,6 +71,7 @@ def load_encoder(checkpoint: str,
         >>> features, tokens = encoder(encoder.normalize(image))
     """
     PATH.check('checkpoint', checkpoint)
+    require_device(device)
     content = load_checkpoint(str(checkpoint), map_location='cpu')
     trained = settings_of(content)
     settings = trained if config is None else _read(config)

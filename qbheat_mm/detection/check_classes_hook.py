@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from mmdet.registry import HOOKS
 from mmengine.hooks import Hook
 from mmengine.logging import print_log
+from mmengine.model import BaseTTAModel, is_model_wrapper
 from mmengine.runner import Runner
 from torch import nn
 from torch.utils.data import DataLoader
@@ -39,7 +40,11 @@ class CheckClassesHook(Hook):
     def before_train(self, runner: Runner) -> None:
         """Check the training set, and how validation will evaluate."""
         self._check(runner, runner.train_dataloader)
-        self.trained_on = _classes(runner.train_dataloader)
+        classes = _classes(runner.train_dataloader)
+        if len(self.trained_on) == len(classes):
+            _compare('training set', classes, 'checkpoint', self.trained_on,
+                     stops=runner._resume)
+        self.trained_on = classes
         if runner.val_loop is not None:
             _compare('validation set', _classes(runner.val_dataloader),
                      'training set', self.trained_on)
@@ -73,7 +78,7 @@ class CheckClassesHook(Hook):
         classes = meta.get('thing_classes', meta['classes'])
         heads = {
             name: module.num_classes
-            for name, module in runner.model.named_modules()
+            for name, module in _unwrap(runner.model).named_modules()
             if _HEADS & set(name.split('.')) and 'loss' not in name
             and getattr(module, 'num_classes', len(classes)) != len(classes)}
         if heads:
@@ -90,21 +95,32 @@ def _classes(dataloader: DataLoader) -> Sequence[str]:
     return dataloader.dataset.metainfo['classes']
 
 
+def _unwrap(model: nn.Module) -> nn.Module:
+    """The detector in wrappers, as of several processes or of `--tta`."""
+    while is_model_wrapper(model) or isinstance(model, BaseTTAModel):
+        model = model.module
+    return model
+
+
 def _compare(name: str, found: Sequence[str], other: str,
-             classes: Sequence[str]) -> None:
+             classes: Sequence[str], stops: bool = True) -> None:
     """Compare two lists of classes, of which labels are the places.
 
     Raises:
-        UserError: A class of both stands at different places.
+        UserError: A class of both stands at different places, if that stops.
     """
     moved = [c for i, c in enumerate(found)
              if c in classes and list(classes).index(c) != i]
     if moved:
-        raise UserError(
+        line = (
             f'the classes of the {name}, {list(found)}, and those of the '
             f'{other}, {list(classes)}, have another order, in which '
             f'{moved[0]!r} is another label: give the {name} '
             f'metainfo.classes in the order of the {other}')
+        if stops:
+            raise UserError(line)
+        print_log(line, logger='current', level=logging.WARNING)
+        return
     renamed = [f'{new!r} for {old!r}'
                for new, old in zip(found, classes) if new != old]
     if renamed:

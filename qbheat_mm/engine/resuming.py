@@ -22,6 +22,12 @@ from .weights import impossible, named_weights, require_possible, unlike
 _WAY_OUT = ('give a checkpoint that training has written, as epoch_N.pth, or '
             'start from its weights alone with load_from=FILE and without '
             '--resume')
+#: States of optimizers of which each weight has one value; others may be
+#: factored, as those of Adafactor.
+_ELEMENTWISE = frozenset((
+    'acc_delta', 'ax', 'exp_avg', 'exp_avg_diff', 'exp_avg_sq', 'exp_inf',
+    'grad_avg', 'max_exp_avg_sq', 'momentum_buffer', 'prev', 'square_avg',
+    'step_size', 'sum'))
 # Where schedules begin and change. Those that need their end have it in
 # total_iters or T_max, for others it is that of the run.
 _PLACES = ('begin', 'total_iters', 'total_steps', 'T_max', 'milestones',
@@ -273,7 +279,7 @@ def _require_state(path: str, name: str, value: Any,
     if unlike(value, torch.zeros(()) if is_step else parameter) is not None:
         raise _not_resumable(path, f'the state {name} of its optimizer is of '
                              'another kind than the weights')
-    if not is_step and value.dim() and value.shape != parameter.shape:
+    if name in _ELEMENTWISE and value.shape != parameter.shape:
         raise _not_resumable(path, f'the state {name} of its optimizer has '
                              'other shapes than the weights')
     if impossible({name: value}):

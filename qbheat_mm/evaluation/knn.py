@@ -13,12 +13,14 @@ import torch
 from torch import Tensor
 from torch.nn.functional import normalize
 
+from ..arguments import is_int
 from ..errors import UserError
 
 K = 20
 TEMPERATURE = 0.07
 #: Similarities that are computed at a time, of 4 bytes each.
 _AT_A_TIME = 2**24
+_LARGE = 1e15
 
 
 @torch.no_grad()
@@ -49,7 +51,7 @@ def knn_classify(train: Tensor | np.ndarray,
         UserError: If shapes, numbers or values are impossible.
     """
     bank = _as_embeddings('train', train)
-    labels = torch.as_tensor(labels).to(bank.device).long()
+    labels = _as_labels(labels).to(bank.device)
     others = 0 if queries is not None else 1
     found = bank if queries is None else _as_embeddings(
         'queries', queries).to(bank.device)
@@ -95,9 +97,12 @@ def knn_accuracy(train: Tensor | np.ndarray,
     Raises:
         UserError: If shapes, numbers or values are impossible.
     """
-    truth = train_labels if queries is None else query_labels
+    if (queries is None) != (query_labels is None):
+        raise UserError('queries and query_labels belong together: give both, '
+                        'or neither')
+    truth = _as_labels(train_labels if queries is None else query_labels)
     found = knn_classify(train, train_labels, queries, k, temperature)
-    truth = torch.as_tensor(truth).cpu().numpy()
+    truth = truth.cpu().numpy()
     if truth.shape != found.shape:
         raise UserError(f'{len(found)} embeddings have labels of shape '
                         f'{truth.shape}: give one number for each')
@@ -113,7 +118,23 @@ def _as_embeddings(name: str, values: Tensor | np.ndarray) -> Tensor:
     if not values.isfinite().all():
         raise UserError(f'{name}: embeddings are NaN or infinite: the '
                         'encoder diverged, or the files are damaged')
+    largest = values.abs().amax(dim=1, keepdim=True)
+    # Their squares would be infinite.
+    values = torch.where(largest > _LARGE, values / largest, values)
     return normalize(values, dim=1)
+
+
+def _as_labels(labels: Tensor | np.ndarray) -> Tensor:
+    """Whole numbers, (N,), int64."""
+    try:
+        given = torch.as_tensor(labels)
+        whole = given.long()
+    except (TypeError, ValueError, RuntimeError) as error:
+        raise UserError('labels are no numbers: number the classes from 0'
+                        ) from error
+    if not torch.equal(whole.to(given.dtype), given):
+        raise UserError('labels have fractions: number the classes from 0')
+    return whole
 
 
 def _check(bank: Tensor, labels: Tensor, queries: Tensor, k: int,
@@ -130,6 +151,6 @@ def _check(bank: Tensor, labels: Tensor, queries: Tensor, k: int,
                         'from 0')
     if len(bank) <= others:
         raise UserError('one embedding has no neighbour: give two at least')
-    if k < 1 or not temperature > 0:
-        raise UserError(f'k={k} must be at least 1 and '
+    if not is_int(k) or k < 1 or not temperature > 0:
+        raise UserError(f'k={k} must be a whole number from 1 on and '
                         f'temperature={temperature} above 0')

@@ -73,8 +73,9 @@ class AnchorNetwork(nn.Module):
         Returns:
             dict[str, Tensor]: ``scores`` (B, anchors, classes), from 0 to 1,
             ``boxes`` (B, anchors, 4), x1, y1, x2, y2 in pixels, inside the
-            image, and ``levels`` (anchors, ), the number of each anchor's
-            map, of which mmdet takes the best ``nms_pre`` each.
+            image if the coder clips them, and ``levels`` (anchors, ), the
+            number of each anchor's map, of which mmdet takes the best
+            ``nms_pre`` each.
         """
         head = self.model.bbox_head
         scores, deltas = head(self.model.extract_feat(images))
@@ -91,9 +92,9 @@ class AnchorNetwork(nn.Module):
         boxes = get_box_tensor(head.bbox_coder.decode(
             anchors.flatten(0, 1), deltas.flatten(0, 1)))
         boxes = boxes.unflatten(0, deltas.shape[:2])
-        return dict(
-            scores=scores, boxes=_inside(boxes, _sides(image_sizes, boxes)),
-            levels=levels)
+        if head.bbox_coder.clip_border:
+            boxes = _inside(boxes, _sides(image_sizes, boxes))
+        return dict(scores=scores, boxes=boxes, levels=levels)
 
 
 def detector_graph(source: Source) -> Graph:
@@ -145,6 +146,14 @@ def anchor_graph(source: Source) -> Graph:
             f'{type(model).__name__} with a {type(head).__name__} cannot be '
             'exported: its boxes are decoded in a way of their own; its '
             'encoder can (--part encoder)')
+    side = 2 * max(map(max, head.prior_generator.strides))
+    with torch.no_grad():
+        maps = model(torch.zeros(1, 3, side, side), mode='tensor')
+    if len(maps) != 2:
+        raise UserError(
+            f'{type(model).__name__} with a {type(head).__name__} cannot be '
+            f'exported: its head gives {len(maps)} kinds of maps and not '
+            'scores and boxes alone; its encoder can (--part encoder)')
 
     def reference(images: Tensor, image_sizes: Tensor) -> dict[str, Tensor]:
         return _decoded_by_mmdet(model, images, image_sizes)

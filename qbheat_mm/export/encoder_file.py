@@ -1,6 +1,7 @@
 # Copyright (c) QB-Heat MM authors. All rights reserved.
 """The encoder alone, in a file of safetensors that says what it is."""
 import json
+import os
 
 from mmengine.config import Config
 
@@ -36,6 +37,10 @@ def export_encoder(checkpoint: str,
         UserError: If the checkpoint does not say what it holds, does not
             fit, is refused or damaged; if the file cannot be written.
     """
+    checkpoint, out = os.fspath(checkpoint), os.fspath(out)
+    if not out.endswith('.safetensors') and not os.path.isdir(out):
+        raise UserError(f"'{out}' must end in .safetensors, the format of "
+                        'encoders')
     require_other(out, checkpoint)
     source = read_encoder(checkpoint, cfg)
     facts = encoder_facts(source)

@@ -18,6 +18,9 @@ from .source import Source
 IMAGES, SIZES = 'images', 'image_sizes'
 
 
+_OF_MAPS = (nn.Conv2d, nn.BatchNorm2d, nn.MaxPool2d, nn.AvgPool2d)
+
+
 @dataclass(frozen=True)
 class Graph:
     """A network and what there is to know to call it.
@@ -144,27 +147,61 @@ def encoder_graph(source: Source) -> Graph:
         UserError: If an output is no tensor.
     """
     encoder = source.model
-    with torch.no_grad():
-        outputs = encoder(torch.zeros(1, 3, 128, 128))
+    outputs, stride = _run(encoder)
     if not isinstance(outputs, tuple | list) or not all(
             isinstance(output, Tensor) for output in outputs):
         raise UserError(f'{type(encoder).__name__} cannot be exported: its '
                         'outputs are not a tuple of tensors')
     names = _names(encoder, len(outputs))
-    sides = [128 // output.shape[-1] for output in outputs
-             if output.ndim == 4]
+    if len(set(names)) < len(names):
+        raise UserError(f'the outputs would be {", ".join(names)}, of which '
+                        'two are one: give each index of --out-indices once')
 
     def reference(images: Tensor) -> dict[str, Tensor]:
         return dict(zip(names, encoder(images)))
 
     return Graph(
         EncoderNetwork(folded(encoder), names), reference, (IMAGES, ), names,
-        'encoder', max(sides, default=32))
+        'encoder', stride)
+
+
+def _run(encoder: nn.Module) -> tuple[object, int]:
+    """The outputs of a blank image, and the stride of the coarsest map.
+
+    A map that is not among the outputs is computed all the same, as by
+    ResNet, and an image must be large enough for it.
+    """
+    side, sides = 128, []
+
+    def note(module: nn.Module, inputs: tuple, output: object) -> None:
+        for each in output if isinstance(output, tuple | list) else [output]:
+            if isinstance(each, Tensor) and each.ndim == 4:
+                # Weights of channels, as of squeeze and excitation, have 1.
+                sides.extend([each.shape[-1]] * (min(each.shape[-2:]) > 1))
+
+    hooks = [part.register_forward_hook(note) for part in encoder.modules()
+             if part is encoder or isinstance(part, _OF_MAPS)]
+    try:
+        with torch.no_grad():
+            outputs = encoder(torch.zeros(1, 3, side, side))
+    finally:
+        for hook in hooks:
+            hook.remove()
+    return outputs, side // min(sides) if sides else 32
 
 
 def classifier_graph(source: Source) -> Graph:
-    """Logits of one of mmpretrain's classifiers."""
+    """Logits of one of mmpretrain's classifiers.
+
+    Raises:
+        UserError: If its head gives none.
+    """
     model = source.model
+    if not _gives_logits(model):
+        head = type(model.head).__name__ if model.with_head else 'no head'
+        raise UserError(
+            f'a classifier with {head} cannot be exported: it gives no '
+            'logits, (images, classes); its encoder can (--part encoder)')
 
     def reference(images: Tensor) -> dict[str, Tensor]:
         return dict(logits=model(images, mode='tensor'))
@@ -172,6 +209,21 @@ def classifier_graph(source: Source) -> Graph:
     return Graph(
         ClassifierNetwork(folded(model)), reference, (IMAGES, ),
         ('logits', ), 'classifier', 32)
+
+
+def _gives_logits(model: nn.Module) -> bool:
+    """Whether a classifier's head ends in numbers for the classes."""
+    if not model.with_head:
+        return False
+    try:
+        with torch.no_grad():
+            logits = model(torch.zeros(2, 3, 128, 128), mode='tensor')
+    except NotImplementedError:
+        return False
+    # It may want another size, which whoever traces it will see.
+    except Exception:
+        return True
+    return isinstance(logits, Tensor) and logits.ndim == 2
 
 
 def folded(model: nn.Module) -> nn.Module:

@@ -2,6 +2,7 @@
 """A trained network as torch.export's program or as ONNX, checked."""
 import copy
 import dataclasses
+import os
 from collections.abc import Mapping
 from typing import NamedTuple
 
@@ -12,6 +13,15 @@ from mmengine.config import Config
 from torch import Tensor
 from torch.export import ExportedProgram
 
+from ..arguments import (
+    INT,
+    PATH,
+    POSITIVE_INT,
+    Rule,
+    one_of,
+    optional,
+    several,
+)
 from ..engine.origin import Pixels
 from ..errors import UserError
 from ..launching.toolbox import toolbox
@@ -30,6 +40,9 @@ from .graphs import (
 from .running import Exported
 from .source import Source, read_encoder, read_model
 from .writing import WRITERS, require_packages, trace
+
+CONFIG = Rule('a configuration as Config.fromfile reads it',
+              lambda value: isinstance(value, Config))
 
 
 class ExportedFile(NamedTuple):
@@ -100,8 +113,16 @@ def trace_network(cfg: Config,
 
     Raises:
         FileNotFoundError: If there is no such checkpoint.
-        UserError: If it does not fit, or the network cannot be exported.
+        UserError: If it does not fit, the network cannot be exported, or an
+            argument is none.
     """
+    for name, value, rule in (
+            ('cfg', cfg, CONFIG), ('checkpoint', checkpoint, PATH),
+            ('part', part, one_of('model', 'encoder')),
+            ('size', size, optional(several(POSITIVE_INT, 2))),
+            ('out_indices', out_indices, optional(several(INT)))):
+        rule.check(name, value)
+    checkpoint = os.fspath(checkpoint)
     graph, source = make_graph(cfg, checkpoint, part, out_indices)
     if preprocessing:
         graph = with_preprocessing(graph, source)
@@ -133,6 +154,8 @@ def write_network(traced: Traced, out: str) -> ExportedFile:
 def export_network(cfg: Config, checkpoint: str, out: str,
                    **options) -> ExportedFile:
     """Export a network: :func:`trace_network`, then :func:`write_network`."""
+    PATH.check('out', out)
+    out = os.fspath(out)
     _format_of(out)  # before time is spent
     return write_network(trace_network(cfg, checkpoint, **options), out)
 

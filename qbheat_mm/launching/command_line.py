@@ -10,9 +10,10 @@ import sys
 from argparse import ArgumentError, ArgumentParser, ArgumentTypeError
 from collections.abc import Callable, Iterator
 
-import torch
 from mmengine.config import DictAction
 
+from ..errors import UserError
+from ..utils.devices import require_device
 from .explain import TRACEBACK, explain
 
 
@@ -133,16 +134,10 @@ def device(text: str) -> str:
     Raises:
         ArgumentTypeError: For another text.
     """
-    there = ['cpu', *(f'cuda:{i}' for i in range(torch.cuda.device_count()))]
     try:
-        if torch.device(text).type == 'meta':
-            raise RuntimeError('which holds no values')
-        torch.empty(0, device=text)
-    # Each backend that is not there has an error of its own.
-    except Exception as error:
-        raise ArgumentTypeError(
-            f"'{text}' is no device that can be used here: there are "
-            f'{", ".join(there)}') from error
+        require_device(text)
+    except UserError as error:
+        raise ArgumentTypeError(str(error)) from error
     return text
 
 

@@ -121,9 +121,13 @@ def require_file(path: str, option: str) -> None:
     Raises:
         UserError: Naming the argument that gave the path.
     """
-    if '://' not in path and not osp.isfile(path):
-        raise UserError(f"checkpoint '{path}' ({option}) does not exist: the "
-                        f"path is taken from '{os.getcwd()}'")
+    if '://' in path or osp.isfile(path):
+        return
+    if osp.isdir(path):
+        raise UserError(f"checkpoint '{path}' ({option}) is a folder: give a "
+                        'file in it, as FOLDER/epoch_N.pth')
+    raise UserError(f"checkpoint '{path}' ({option}) does not exist: the "
+                    f"path is taken from '{os.getcwd()}'")
 
 
 def _given(setting: str, options: dict) -> bool:

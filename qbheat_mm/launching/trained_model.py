@@ -48,6 +48,12 @@ def build_pretraining(cfg: Config, path: str) -> QBHeat:
     """
     init_default_scope(cfg.get('default_scope', 'mmpretrain'))
     kind = cfg.get('model', {}).get('type')
+    if kind == 'RandomPatches':
+        raise UserError(
+            f"configuration '{path}' hides patches all over the image "
+            "(model.type='RandomPatches') and predicts nothing from one "
+            'quarter: take tools/analysis/correlation.py or attention.py, '
+            'which look at its encoder')
     if kind not in ('QBHeat', QBHeat):
         raise UserError(
             f"configuration '{path}' has model.type={kind!r}, which has "

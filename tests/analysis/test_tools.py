@@ -244,6 +244,36 @@ def test_run_all_ends_in_one_page_without_other_files(
     assert 'http' not in page
 
 
+def test_all_of_another_backbone_but_attention(call, image_folder, tmp_path,
+                                               capsys):
+    model = dict(MODEL, backbone=dict(
+        type='ResNet', depth=18, base_channels=4, stem_channels=4,
+        strides=(1, 2, 2, 1)), predictor=dict(
+            MODEL['predictor'], in_channels=32),
+        neck=dict(MODEL['neck'], patch_size=16),
+        head=dict(MODEL['head'], patch_size=16))
+    Config(dict(
+        default_scope='mmpretrain', model=model,
+        train_dataloader=dict(dataset=dict(pipeline=[
+            dict(type='RandomResizedCrop', scale=64)])))).dump(
+        tmp_path / 'a.py')
+    torch.save(dict(state_dict=MODELS.build(model).state_dict()),
+               tmp_path / 'a.pth')
+    call('run_all', tmp_path / 'a.py', tmp_path / 'a.pth', '--images',
+         image_folder, '--num-pictures', 1, '--out', tmp_path / 'out')
+    assert {path.stem for path in (tmp_path / 'out').glob('*.json')} == {
+        'reconstruction', 'heat_flow', 'spectrum', 'correlation'}
+    assert (tmp_path / 'out/index.html').exists()
+    assert 'left out: attention.py, as a ResNet has' in capsys.readouterr().out
+
+
+def test_patches_all_over_the_image_are_told_apart(call, run, image_folder,
+                                                   tmp_path):
+    with pytest.raises(UserError, match='hides patches all over the image'):
+        call('reconstruct', *run, image_folder, '--out', tmp_path,
+             '--cfg-options', 'model.type=RandomPatches')
+
+
 @pytest.mark.parametrize('prediction', ['copy', 'mask_token'])
 def test_a_control_has_no_matrices_to_look_at(
         call, build, run_folder, image_folder, tmp_path, capsys, prediction):

@@ -227,3 +227,10 @@ def test_the_demos_checkpoint(tmp_path):
         map(float, cfg.model.data_preprocessor.mean))
     features, tokens = encoder(torch.zeros(1, 3, 128, 128))
     assert features.shape[2:] == (8, 8) and tokens.ndim == 3
+
+
+def test_a_device_that_is_not_there_is_told_before_the_file_is_read():
+    for name in ('gpu', 'cuda:99', 'meta'):
+        with pytest.raises(UserError, match=f"'{name}' is no device that can "
+                           'be used here: there are cpu'):
+            load_encoder('nowhere.pth', device=name)

@@ -4,6 +4,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import torch
+from mmdet.models import DetTTAModel
 from mmdet.registry import DATASETS
 from mmdet.structures import DetDataSample
 from mmdet.visualization import DetLocalVisualizer
@@ -118,6 +119,44 @@ def test_classes_of_another_name_are_told(trained, tmp_path, monkeypatch):
     assert lines == [
         'the test set calls classes otherwise than the checkpoint, and they '
         "count as the same: 'box' for 'square'"]
+
+
+def test_a_run_goes_on_with_the_classes_that_it_learned(trained, tmp_path,
+                                                        monkeypatch):
+    lines = []
+    monkeypatch.setattr('qbheat_mm.detection.check_classes_hook.print_log',
+                        lambda line, **_: lines.append(line))
+    cfg, checkpoint = trained
+    names = ('ring', 'square', 'disc')
+    write_coco(tmp_path, classes=names)
+    for part in ('train', 'val'):
+        cfg[f'{part}_dataloader'].dataset.update(
+            data_root=str(tmp_path), metainfo=dict(classes=names))
+    cfg.val_evaluator.ann_file = str(tmp_path / 'ann.json')
+    cfg.load_from, cfg.resume = checkpoint, True
+    cfg.train_cfg.max_epochs = 2
+    with pytest.raises(UserError, match='those of the checkpoint, .* order'):
+        Runner.from_cfg(cfg).train()
+    assert not lines
+    # who begins anew with the weights may mean it
+    cfg.resume = False
+    Runner.from_cfg(cfg).train()
+    assert "'ring' is another label" in lines[0]
+
+
+def test_a_wrapped_model_names_settings_that_are_there():
+    """As one of several processes, or of test-time augmentation."""
+    model = torch.nn.Module()
+    model.bbox_head = torch.nn.Module()
+    model.bbox_head.num_classes = 2
+    runner = SimpleNamespace(model=DetTTAModel.__new__(DetTTAModel))
+    torch.nn.Module.__init__(runner.model)
+    runner.model.module = model
+    loader = SimpleNamespace(dataset=SimpleNamespace(
+        metainfo=dict(classes=CLASSES)))
+    with pytest.raises(UserError, match=r'^num_classes=2 of bbox_head, .* '
+                       r'model\.bbox_head\.num_classes=3$'):
+        CheckClassesHook._check(runner, loader)
 
 
 def test_each_head_that_tells_classes_is_named():

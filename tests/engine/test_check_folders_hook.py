@@ -115,3 +115,38 @@ def test_the_training_set_is_not_needed_for_testing(build, tmp_path):
     (tmp_path / 'own/train').rename(tmp_path / 'away')
     runner = build('', '', load_from=str(tmp_path / 'work/epoch_1.pth'))
     assert 'accuracy/top1' in runner.test()
+
+
+def test_a_run_goes_on_with_the_classes_that_it_learned(build, tmp_path,
+                                                        monkeypatch):
+    """Labels would mean others, and the new checkpoint would say so."""
+    lines = []
+    monkeypatch.setattr(
+        'qbheat_mm.engine.hooks.check_folders_hook.print_log',
+        lambda line, **_: lines.append(line))
+    build('ab', 'ab', **{'train_cfg.max_epochs': 2}).train()
+    assert not lines
+    checkpoint = str(tmp_path / 'work/epoch_1.pth')
+    others = {f'{part}_dataloader.dataset.metainfo': dict(classes=('b', 'a'))
+              for part in ('train', 'val', 'test')}
+    with pytest.raises(UserError, match='training set has 2 classes and the '
+                       'checkpoint 2: their order differs'):
+        build('', '', **others, resume=True, load_from=checkpoint,
+              **{'train_cfg.max_epochs': 2}).train()
+    # who begins anew with the weights may mean it
+    build('', '', **others, load_from=checkpoint).train()
+    assert lines == ["the head begins with weights of the classes ['a', 'b'] "
+                     "and learns ['b', 'a']"]
+
+
+def test_more_classes_are_asked_for_than_there_are(build, tmp_path):
+    with pytest.raises(UserError, match=r'val_evaluator.topk=\(1, 5\), and '
+                       'the data have 2 classes: set --cfg-options '
+                       'val_evaluator.topk=1'):
+        build('ab', 'ab', **{'val_evaluator.topk': (1, 5)}).train()
+    build('', '').train()
+    runner = build('', '', **{
+        'test_evaluator.topk': (3, ),
+        'load_from': str(tmp_path / 'work/epoch_1.pth')})
+    with pytest.raises(UserError, match=r'test_evaluator.topk=\(3,\)'):
+        runner.test()

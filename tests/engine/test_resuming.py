@@ -1,11 +1,14 @@
 # Copyright (c) QB-Heat MM authors. All rights reserved.
 """Runs that are stopped anywhere go on, by the runner itself."""
+import copy
 import shutil
 
 import pytest
 import torch
+from mmengine.optim import OptimWrapper
 
 from qbheat_mm.compat import load_checkpoint
+from qbheat_mm.engine.resuming import _require_optimizer
 from qbheat_mm.errors import UserError
 
 from .runs import (
@@ -270,3 +273,19 @@ def test_a_run_of_iterations_goes_on_from_its_last(tmp_path):
         assert torch.equal(tensor, whole.model.state_dict()[name]), name
     assert 'max_iters to more than its 5' in refusal(
         work, iterations=5, resume=True)
+
+
+def test_states_that_are_smaller_than_the_weights_by_design_are_resumed():
+    """As those of Adafactor, which are a row and a column."""
+    weight = torch.nn.Parameter(torch.ones(3, 4))
+    weight.grad = torch.ones(3, 4)
+    for kind, changed in ((torch.optim.Adafactor, None),
+                          (torch.optim.AdamW, 'exp_avg')):
+        wrapper = OptimWrapper(kind([weight], lr=0.1))
+        wrapper.optimizer.step()
+        state = copy.deepcopy(wrapper.state_dict())
+        _require_optimizer(wrapper, 'a.pth', state)
+        if changed:
+            state['state'][0][changed] = torch.ones(3, 1)
+            with pytest.raises(UserError, match='other shapes'):
+                _require_optimizer(wrapper, 'a.pth', state)

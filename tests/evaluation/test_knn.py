@@ -78,11 +78,27 @@ def test_arrays_and_tensors_alike():
     ((at(0, 1)[0], [0], at(0)), r'\(2,\) are not \(N, D\)'),
     ((at(0, 1) * np.nan, [0, 1], at(0)), 'NaN or infinite'),
     ((at(0, 1), [0, 1], at(0), 0), 'k=0'),
+    ((at(0, 1), [0, 1], at(0), 1.5), 'k=1.5'),
+    ((at(0, 1), [0, .7], at(0)), 'fractions'),
+    ((at(0, 1), np.array(['a', 'b']), at(0)), 'no numbers'),
     ((at(0, 1), [0, 1], at(0), 1, 0.), 'temperature=0'),
 ])
 def test_impossible_input_is_named(arguments, message):
     with pytest.raises(UserError, match=message):
         knn_classify(*arguments)
+
+
+def test_queries_and_their_labels_belong_together():
+    for queries, labels in ((None, [1, 0]), (at(0, 1), None)):
+        with pytest.raises(UserError, match='belong together'):
+            knn_accuracy(at(0, 1), [0, 1], queries, labels)
+
+
+def test_large_values_are_compared_by_their_angle():
+    """Their squares are beyond float32."""
+    train, labels = at(0, 90, 180), [2, 0, 1]
+    assert knn_classify(train * 1e30, labels, at(10, 100, 170) * 1e25,
+                        k=1).tolist() == [2, 0, 1]
 
 
 def test_labels_of_the_queries_must_be_as_many():

@@ -22,7 +22,14 @@ from qbheat_mm.export import (
     write_network,
 )
 
-from .conftest import CLASSIFIER, any_size, write_run
+from .conftest import (
+    CLASSIFIER,
+    RETINANET,
+    TINY_RESNET,
+    any_size,
+    pretraining,
+    write_run,
+)
 
 NETWORKS = ('pretrained', 'classifier', 'mf_dec', 'retinanet')
 if importlib.util.find_spec('mmdet') is None:
@@ -391,3 +398,65 @@ def test_lin_and_the_classifier_of_v1(tmp_path, neck, in_channels):
     with torch.no_grad():
         close(torch.from_numpy(run(images)['logits']),
               network(images, mode='tensor'))
+
+
+@pytest.mark.parametrize('head,message', [
+    (dict(type='MultiTaskHead', in_channels=16, task_heads=dict(
+        one=dict(type='LinearClsHead', num_classes=2))),
+     'with MultiTaskHead cannot be exported: it gives no logits'),
+    (None, 'with no head cannot be exported')])
+def test_a_classifier_without_logits_is_told(tmp_path, head, message):
+    cfg, _, checkpoint, _ = write_run(tmp_path, dict(CLASSIFIER, head=head))
+    with pytest.raises(UserError, match=message):
+        export_network(cfg, checkpoint, str(tmp_path / 'a.pt2'))
+
+
+@pytest.mark.skipif('retinanet' not in NETWORKS, reason='needs mmdet')
+def test_detectors_with_more_than_scores_and_boxes_are_told(tmp_path):
+    model = copy.deepcopy(RETINANET)
+    head = model['bbox_head']
+    head.update(
+        type='ATSSHead', norm_cfg=dict(type='BN'), anchor_generator=dict(
+            type='AnchorGenerator', octave_base_scale=8, scales_per_octave=1,
+            ratios=[1.], strides=[16, 32]))
+    cfg, _, checkpoint, _ = write_run(
+        tmp_path, dict(model, type='ATSS'), 'mmdet')
+    with pytest.raises(UserError, match='ATSSHead cannot be exported: its '
+                       'head gives 3 kinds of maps'):
+        export_network(cfg, checkpoint, str(tmp_path / 'a.pt2'))
+
+
+@pytest.mark.skipif('retinanet' not in NETWORKS, reason='needs mmdet')
+def test_boxes_that_are_not_clipped_stay_so(tmp_path):
+    model = copy.deepcopy(RETINANET)
+    model['bbox_head']['bbox_coder']['clip_border'] = False
+    cfg, _, checkpoint, _ = write_run(tmp_path, model, 'mmdet')
+    file = export_network(cfg, checkpoint, str(tmp_path / 'a.pt2')).out
+    boxes = Exported(file)(images=np.random.default_rng(0).normal(
+        size=(1, 3, 64, 64)).astype(np.float32),
+        image_sizes=np.array([[64, 64]]))['boxes']
+    assert boxes.min() < 0 or boxes.max() > 64
+
+
+def test_maps_that_are_asked_for_may_be_finer_than_the_coarsest(tmp_path):
+    """A ResNet computes its last stage all the same."""
+    cfg, _, checkpoint, _ = write_run(
+        tmp_path, pretraining(TINY_RESNET, 32))
+    written = export_network(cfg, checkpoint, tmp_path / 'a.pt2',
+                             out_indices=(1, 2))
+    assert written.facts['least_side'] == 33
+    assert written.facts['outputs'] == ('stage_1', 'stage_2')
+
+
+@pytest.mark.parametrize('options,message', [
+    (dict(part='backbone'), "part='backbone' must be one of 'model', 'enc"),
+    (dict(size=64), 'size=64 must be 2 values'),
+    (dict(out_indices='12'), "out_indices='12' must be a list"),
+    (dict(out_indices=(4, 4)), 'features, features, of which two are one')])
+def test_arguments_that_cannot_be_are_told(pretrained, tmp_path, options,
+                                           message):
+    cfg, file, checkpoint, _ = pretrained
+    with pytest.raises(UserError, match=message):
+        export_network(cfg, Path(checkpoint), tmp_path / 'a.pt2', **options)
+    with pytest.raises(UserError, match='cfg=.* must be a configuration as'):
+        export_network(file, checkpoint, tmp_path / 'a.pt2')

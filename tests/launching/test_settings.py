@@ -6,6 +6,7 @@ import torch
 
 from qbheat_mm.errors import UserError
 from qbheat_mm.launching import read_config
+from qbheat_mm.launching.settings import require_file
 
 
 @pytest.fixture
@@ -57,6 +58,14 @@ def test_settings_of_the_runner_are_known_though_unset(config):
                          'find_unused_parameters': True})
     with pytest.raises(UserError, match="no setting 'lr'"):
         read_config(config, dict(lr=1))
+
+
+def test_a_folder_is_no_checkpoint(tmp_path):
+    with pytest.raises(UserError, match=r'\(--resume\) is a folder: give a '
+                       'file in it'):
+        require_file(str(tmp_path), '--resume')
+    with pytest.raises(UserError, match='does not exist'):
+        require_file(str(tmp_path / 'a.pth'), '--resume')
 
 
 def test_helpers_of_a_file_are_not_settings(config, monkeypatch):

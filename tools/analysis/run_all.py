@@ -23,6 +23,8 @@ from qbheat_mm.launching import (
 )
 from qbheat_mm.launching.command_line import add_cfg_options, add_device
 from qbheat_mm.launching.trained_model import build_pretraining
+from qbheat_mm.layers import MobileFormerBlock
+from qbheat_mm.models.selfsup import QBHeat
 
 
 def parse_args() -> argparse.Namespace:
@@ -69,14 +71,14 @@ def call(tool, *arguments) -> None:
         sys.argv = before
 
 
-def has_matrices(args: argparse.Namespace) -> bool:
-    """Whether the predictor learns A and B, which a control does not."""
+def build_model(args: argparse.Namespace) -> QBHeat:
+    """The pre-training model of the configuration, without weights."""
     parser = argparse.ArgumentParser()
     add_cfg_options(parser)  # as the other tools read them
     options = parser.parse_args(
         ['--cfg-options', *args.cfg_options] if args.cfg_options else [])
     cfg = read_config(args.config, options.cfg_options)
-    return bool(linear_models(build_pretraining(cfg, args.config).predictor))
+    return build_pretraining(cfg, args.config)
 
 
 def main() -> None:
@@ -92,9 +94,10 @@ def main() -> None:
     few = [*args.images, '--max-images', args.num_pictures]
     many = [*args.images, '--max-images', args.num_statistics]
 
+    model = build_model(args)
     call(reconstruct, args.config, last, *few,
          '--use-visible-patch-statistics', *common)
-    if has_matrices(args):
+    if linear_models(model.predictor):
         call(heat_flow, args.config, last, *many, '--rows', args.num_pictures,
              *common)
         call(spectrum, args.config, *args.checkpoint, *common)
@@ -102,9 +105,14 @@ def main() -> None:
         print('left out: heat_flow.py and spectrum.py, as the predictor '
               f"learns no matrices A and B ('{args.config}')")
     call(correlation, args.config, last, *many, *further, *common)
-    # Two pictures for each image, of many maps each.
-    call(attention, args.config, last, *args.images, '--max-images',
-         min(2, args.num_pictures), *further, *common)
+    if any(isinstance(part, MobileFormerBlock) for part in model.modules()):
+        # Two pictures for each image, of many maps each.
+        call(attention, args.config, last, *args.images, '--max-images',
+             min(2, args.num_pictures), *further, *common)
+    else:
+        print('left out: attention.py, as a '
+              f'{type(model.backbone).__name__} has no bridges between '
+              'pixels and tokens')
     call(story, args.out, '--title', args.title)
 
 

@@ -1,8 +1,11 @@
 # Copyright (c) QB-Heat MM authors. All rights reserved.
 """Folders of classes mean the same in training, validation and test."""
-from collections.abc import Sequence
+import logging
+from collections.abc import Iterable, Sequence
 
+from mmengine.evaluator import BaseMetric
 from mmengine.hooks import Hook
+from mmengine.logging import print_log
 from mmengine.model import is_model_wrapper
 from mmengine.registry import HOOKS
 from mmengine.runner import Runner
@@ -28,14 +31,17 @@ class CheckFoldersHook(Hook):
         self.trained_on = classes_in(checkpoint)
 
     def before_train(self, runner: Runner) -> None:
-        """Compare training set, head and validation set.
+        """Compare training set, head, validation set, resumed checkpoint.
 
         Raises:
             UserError: If their classes differ.
         """
         classes = _classes(runner.train_dataloader)
+        if self.trained_on:
+            _check_weights(classes, self.trained_on, runner._resume)
         _check_head(runner, classes)
         if runner.val_loop is not None:
+            _check_topk('val', runner.val_evaluator.metrics, classes)
             _check('validation set', _classes(runner.val_dataloader),
                    'training set', classes)
 
@@ -49,6 +55,7 @@ class CheckFoldersHook(Hook):
         if self.trained_on:
             _check('test set', classes, 'checkpoint', self.trained_on)
         _check_head(runner, classes)
+        _check_topk('test', runner.test_evaluator.metrics, classes)
 
 
 def _classes(dataloader) -> Sequence[str]:
@@ -70,6 +77,34 @@ def _check(name: str, found: Sequence[str], other: str,
         f'{len(classes)}: {" and ".join(differences)}; give both the same '
         'folders, an empty one where a class has no images, and the same '
         'metainfo.classes, if any')
+
+
+def _check_weights(classes: Sequence[str], trained_on: Sequence[str],
+                   resumed: bool) -> None:
+    """Compare the training set with what the head's weights are of.
+
+    Raises:
+        UserError: If they differ in a run that goes on; one that begins with
+            the weights (``load_from``) learns the new ones, and is told.
+    """
+    if resumed:
+        _check('training set', classes, 'checkpoint', trained_on)
+    elif len(classes) == len(trained_on) and [*classes] != [*trained_on]:
+        print_log('the head begins with weights of the classes '
+                  f'{list(trained_on)[:5]} and learns {list(classes)[:5]}',
+                  logger='current', level=logging.WARNING)
+
+
+def _check_topk(part: str, metrics: Iterable[BaseMetric],
+                classes: Sequence[str]) -> None:
+    """mmpretrain finds after the first epoch that there are too few."""
+    for metric in metrics:
+        topk = getattr(metric, 'topk', ())
+        if topk and max(topk) > len(classes):
+            raise UserError(
+                f'{part}_evaluator.topk={tuple(topk)}, and the data have '
+                f'{len(classes)} classes: set --cfg-options '
+                f'{part}_evaluator.topk=1')
 
 
 def _check_head(runner: Runner, classes: Sequence[str]) -> None:
