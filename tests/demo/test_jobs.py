@@ -138,8 +138,12 @@ def test_a_runner_that_is_told_to_end_ends_its_jobs(tmp_path, number):
             'from qbheat_mm.demo.jobs import Job, JobRunner;'
             f'JobRunner(Path({str(tmp_path)!r})).run('
             f'[Job("child", {child!r})])')
-    runner = subprocess.Popen([sys.executable, '-c', code],
-                              stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    # What ignores a signal, as `nohup` makes the tests do, hands that on.
+    runner = subprocess.Popen(
+        [sys.executable, '-c', code], stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE, preexec_fn=lambda: signal.signal(
+            number, signal.default_int_handler if number == signal.SIGINT
+            else signal.SIG_DFL))
     while not (pid.exists() and pid.read_text()):
         assert runner.poll() is None, runner.communicate()
         time.sleep(0.1)
