@@ -5,12 +5,12 @@ from collections.abc import Sequence
 from mmdet.registry import HOOKS
 from mmengine.hooks import Hook
 from mmengine.logging import print_log
-from mmengine.model import BaseTTAModel, is_model_wrapper
 from mmengine.runner import Runner
 from torch import nn
 from torch.utils.data import DataLoader
 
 from qbheat_mm.engine.origin import classes_in
+from qbheat_mm.engine.wrapping import unwrap
 from qbheat_mm.errors import UserError
 
 from .check_evaluator import check_evaluator
@@ -78,7 +78,7 @@ class CheckClassesHook(Hook):
         classes = meta.get('thing_classes', meta['classes'])
         heads = {
             name: module.num_classes
-            for name, module in _unwrap(runner.model).named_modules()
+            for name, module in unwrap(runner.model).named_modules()
             if _HEADS & set(name.split('.')) and 'loss' not in name
             and getattr(module, 'num_classes', len(classes)) != len(classes)}
         if heads:
@@ -93,13 +93,6 @@ class CheckClassesHook(Hook):
 
 def _classes(dataloader: DataLoader) -> Sequence[str]:
     return dataloader.dataset.metainfo['classes']
-
-
-def _unwrap(model: nn.Module) -> nn.Module:
-    """The detector in wrappers, as of several processes or of `--tta`."""
-    while is_model_wrapper(model) or isinstance(model, BaseTTAModel):
-        model = model.module
-    return model
 
 
 def _compare(name: str, found: Sequence[str], other: str,

@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 
 from mmengine.hooks import Hook
-from mmengine.model import BaseTTAModel, is_model_wrapper
 from mmengine.registry import HOOKS
 from mmengine.runner import Runner
 from torch import nn
@@ -20,6 +19,7 @@ from ..origin import (
 from ..pretrained_encoder import PretrainedEncoder
 from ..resuming import find_checkpoint_to_resume
 from ..weights import named_weights, require_possible
+from ..wrapping import unwrap
 from .resume_hook import is_about_to_train
 
 _SETTING = 'default_hooks.checkpoint_match'
@@ -105,7 +105,7 @@ class CheckpointMatchHook(Hook):
             return
         encoders = {
             f'{name}.': module
-            for name, module in _unwrap(runner.model).named_modules()
+            for name, module in unwrap(runner.model).named_modules()
             if _awaits_encoder(module, any_file=runner._resume)
         }
         for module in encoders.values():
@@ -124,7 +124,7 @@ class CheckpointMatchHook(Hook):
                 their values are no finite numbers, or if the network was
                 trained with other pixels.
         """
-        model = _unwrap(runner.model)
+        model = unwrap(runner.model)
         source = _source(runner) or 'that was given'
         network = model.state_dict()
         found = named_weights(checkpoint)
@@ -147,7 +147,7 @@ class CheckpointMatchHook(Hook):
         Raises:
             UserError: If they differ.
         """
-        model = _unwrap(runner.model)
+        model = unwrap(runner.model)
         for module in model.modules():
             require_pixels(
                 getattr(module, 'pretrained_pixels', None), _pixels_of(model),
@@ -196,9 +196,3 @@ def _awaits_encoder(module: nn.Module, any_file: bool) -> bool:
 
 def _pixels_of(model: nn.Module):
     return pixels_of(getattr(model, 'data_preprocessor', None))
-
-
-def _unwrap(model: nn.Module) -> nn.Module:
-    while is_model_wrapper(model) or isinstance(model, BaseTTAModel):
-        model = model.module
-    return model
