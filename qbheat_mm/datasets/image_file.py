@@ -32,6 +32,7 @@ _DAMAGE = re.compile(
     r'|\[\s*ERROR:.*')
 _REDUCED = {2: cv2.IMREAD_REDUCED_COLOR_2, 4: cv2.IMREAD_REDUCED_COLOR_4,
             8: cv2.IMREAD_REDUCED_COLOR_8}
+_TIFF = (b'II*\0', b'MM\0*')
 _BITS_PER_SAMPLE = 258  # the tag of TIFF
 _DARK = 32  # of 255; 12 bits in 16 reach 15, 13 bits 31
 #: Sides of JPEG files can be divided by these while they are decoded.
@@ -146,14 +147,16 @@ def is_nearly_black(content: bytes, image: np.ndarray) -> bool:
         content (bytes): The file.
         image (ndarray): The decoded picture, uint8.
     """
-    if content.startswith(PNG):
-        deep = content[24:25] == b'\x10'
-    elif content.startswith((b'II*\0', b'MM\0*')):
-        with io.BytesIO(content) as file, Image.open(file) as tiff:
-            deep = max(tiff.tag_v2.get(_BITS_PER_SAMPLE, (1, ))) == 16
-    else:
+    if not content.startswith((PNG, *_TIFF)) or (
+            image.dtype != np.uint8 or int(image.max()) >= _DARK):
         return False
-    return deep and image.dtype == np.uint8 and int(image.max()) < _DARK
+    if content.startswith(PNG):
+        return content[24:25] == b'\x10'
+    try:
+        with io.BytesIO(content) as file, Image.open(file) as tiff:
+            return max(tiff.tag_v2[_BITS_PER_SAMPLE]) == 16
+    except Exception:  # OpenCV reads some that Pillow does not
+        return False
 
 
 def _limit_size(size: tuple[int, int] | None) -> None:

@@ -217,10 +217,11 @@ def _parts(error: Exception) -> str | None:
 
 def _asserted(error: Exception) -> str:
     """What was asserted without a message in a part's forward pass."""
+    if not isinstance(error, AssertionError) or str(error):
+        return ''
     last = traceback.extract_tb(error.__traceback__)[-1]
-    bare = isinstance(error, AssertionError) and not str(error)
-    found = bare and last.name == 'forward' and last.line.startswith('assert')
-    return last.line if found else ''
+    line = last.line or ''
+    return line if last.name == 'forward' and line.startswith('assert') else ''
 
 
 def _frames(error: Exception) -> Iterator[FrameType]:

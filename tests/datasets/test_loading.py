@@ -84,6 +84,19 @@ def test_pictures_of_12_bits_in_16_are_told(tmp_path, monkeypatch, ending,
     assert not told or "a.{}' has 16 bits a colour".format(ending) in lines[0]
 
 
+def test_a_dark_tiff_that_pillow_does_not_read_is_loaded(tmp_path,
+                                                         monkeypatch):
+    """OpenCV does; how deep it is decides about a warning alone."""
+    file = str(tmp_path / 'a.tiff')
+    mmcv.imwrite(np.full((64, 48), 4095, np.uint16), file)
+
+    def refuse(*args, **kwargs):
+        raise OSError('another kind of TIFF')
+
+    monkeypatch.setattr('qbheat_mm.datasets.image_file.Image.open', refuse)
+    assert build()(dict(img_path=file))['img'].max() == 15
+
+
 @pytest.mark.parametrize('ending', ['png', 'tiff', 'jpg'])
 def test_a_dark_picture_of_8_bits_is_none_of_these(tmp_path, monkeypatch,
                                                    ending):
