@@ -115,9 +115,9 @@ ARMS = (
            'model.type=RandomPatches', probes=JUDGES,
            seeds=HEADLINE),
     # Where should the quarter stand?
-    qbheat('corner', 'corner', 'model.position=corner',
+    qbheat('corner', 'the corner alone', 'model.position=corner',
            probes=JUDGES, seeds=HEADLINE),
-    qbheat('center', 'center', 'model.position=center',
+    qbheat('center', 'the center alone', 'model.position=center',
            probes=JUDGES, seeds=HEADLINE),
     # How many models?
     qbheat('2-models', '2 models', 'model.num_models=2',
