@@ -15,6 +15,8 @@ default_hooks = dict(
     checkpoint_match=dict(type='CheckpointMatchHook'),
     # The annotation files hold the classes of the data set and the head.
     check_classes=dict(type='CheckClassesHook'),
+    # Several processes validate the network whose checkpoint is written.
+    broadcast_buffers=dict(type='BroadcastBuffersHook'),
     # A resumed run goes on as if it had not been interrupted.
     random_state=dict(type='RandomStateHook'),
     resume=dict(type='ResumeHook'),

@@ -11,6 +11,8 @@ default_hooks = dict(
     checkpoint=dict(type='SafeCheckpointHook', max_keep_ckpts=2),
     # A checkpoint to load, resume or test fills the whole model.
     checkpoint_match=dict(type='CheckpointMatchHook'),
+    # Several processes validate the network whose checkpoint is written.
+    broadcast_buffers=dict(type='BroadcastBuffersHook'),
     # A resumed run goes on as if it had not been interrupted.
     random_state=dict(type='RandomStateHook'),
     resume=dict(type='ResumeHook'),

@@ -1,6 +1,7 @@
 # Copyright (c) QB-Heat MM authors. All rights reserved.
 from .hooks import (
     AnalysisHook,
+    BroadcastBuffersHook,
     CheckFoldersHook,
     CheckpointMatchHook,
     ExportEncoderHook,
@@ -15,8 +16,9 @@ from .pretrained_encoder import PretrainedEncoder
 from .runner import FittingRunner
 
 __all__ = [
-    'AnalysisHook', 'CheckFoldersHook', 'CheckpointMatchHook',
-    'ExportEncoderHook', 'FittingRunner', 'FrozenFeaturesHook',
-    'PretrainedEncoder', 'RandomStateHook', 'RequireCheckpointHook',
-    'ResumeHook', 'SafeCheckpointHook', 'StopOnNonFiniteLossHook'
+    'AnalysisHook', 'BroadcastBuffersHook', 'CheckFoldersHook',
+    'CheckpointMatchHook', 'ExportEncoderHook', 'FittingRunner',
+    'FrozenFeaturesHook', 'PretrainedEncoder', 'RandomStateHook',
+    'RequireCheckpointHook', 'ResumeHook', 'SafeCheckpointHook',
+    'StopOnNonFiniteLossHook'
 ]

@@ -176,10 +176,24 @@ def test_an_epoch_of_other_steps_is_not_gone_on_with(by_steps, tmp_path):
                        'these data of 2 steps'):
         train(tmp_path, epochs(3), load_from=str(work_dir / 'iter_4.pth'),
               **how)
-    # at the end of an epoch nothing hinders it
-    train(tmp_path, epochs(2))
-    rest, _ = train(tmp_path, epochs(4), **how)
-    assert len(rest) == 12
+
+
+@pytest.mark.parametrize('first, then', [(2, 3), (3, 2), (1, 3), (2, 6)])
+def test_epochs_of_other_steps_are_whole_however_often_resumed(
+        tmp_path, monkeypatch, first, then):
+    """Steps that were done do not tell of how many epochs, or which."""
+    train(tmp_path, epochs(2), batch_size=first)
+    for done in (3, 4):
+        told = []
+        runner = build(tmp_path, epochs(done), resume=True, interval=1,
+                       batch_size=then)
+        monkeypatch.setattr(runner.logger, 'warning', told.append)
+        runner.train()
+        assert len(runner.model.seen) == 6
+        # once, where they have become others
+        assert sum(f'had {6 // first} steps, and those of this run have '
+                   f'{6 // then}' in line for line in told) == (done == 3)
+        assert sum('epochs of the' in line for line in told) == (done == 3)
 
 
 @pytest.mark.parametrize('sampler', ['InfiniteSampler', 'DefaultSampler'])
@@ -251,7 +265,8 @@ class Stream(IterableDataset):
 def number_draws(loader, epoch=0):
     """Have a hook look at a loader, as at the start of an epoch."""
     RandomStateHook().before_train_epoch(SimpleNamespace(
-        train_dataloader=loader, train_loop=None, seed=3, epoch=epoch))
+        train_dataloader=loader, train_loop=None, seed=3, epoch=epoch,
+        iter=0))
     return loader
 
 

@@ -1,5 +1,6 @@
 # Copyright (c) QB-Heat MM authors. All rights reserved.
 from .analysis_hook import AnalysisHook
+from .buffers_hook import BroadcastBuffersHook
 from .check_folders_hook import CheckFoldersHook
 from .checkpoint_hooks import CheckpointMatchHook, RequireCheckpointHook
 from .export_encoder_hook import ExportEncoderHook
@@ -10,7 +11,8 @@ from .resume_hook import ResumeHook
 from .safe_checkpoint_hook import SafeCheckpointHook
 
 __all__ = [
-    'AnalysisHook', 'CheckFoldersHook', 'CheckpointMatchHook',
+    'AnalysisHook', 'BroadcastBuffersHook', 'CheckFoldersHook',
+    'CheckpointMatchHook',
     'ExportEncoderHook', 'FrozenFeaturesHook', 'RandomStateHook',
     'RequireCheckpointHook', 'ResumeHook', 'SafeCheckpointHook',
     'StopOnNonFiniteLossHook'

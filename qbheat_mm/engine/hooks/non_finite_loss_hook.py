@@ -5,13 +5,13 @@ from pathlib import Path
 
 import torch
 from mmengine.hooks import Hook
-from mmengine.model import is_model_wrapper
 from mmengine.registry import HOOKS
 from mmengine.runner import Runner
 
 from ...compat import load_checkpoint
 from ...errors import UserError
 from ..weights import few, impossible, named_weights
+from ..wrapping import unwrap
 
 #: Times the first loss from which on a run is said to diverge.
 DIVERGED = 100
@@ -43,9 +43,7 @@ class StopOnNonFiniteLossHook(Hook):
         Raises:
             UserError: Naming the first that are not finite, and their origin.
         """
-        model = runner.model
-        model = model.module if is_model_wrapper(model) else model
-        broken = impossible(model.state_dict())
+        broken = impossible(unwrap(runner.model).state_dict())
         if broken:
             source = runner._load_from
             origin = f"checkpoint '{source}'" if source else (
@@ -81,17 +79,11 @@ class StopOnNonFiniteLossHook(Hook):
         parts = ', '.join(f'{name} {float(value.detach()):.4g}'
                           for name, value in outputs.items()
                           if isinstance(value, torch.Tensor))
-        last = last_good_checkpoint(runner.work_dir)
-        found = (f'the last good checkpoint is {last}'
-                 if last else 'there is no good checkpoint yet')
-        # The rates of a resumed run are those of its checkpoint.
-        again = f'load_from={last}' if last else 'a new start'
-        go_on = f' and go on with --resume {last}' if last else ''
         raise UserError(
             f'the loss is not finite in iteration {runner.iter + 1} of epoch '
-            f'{runner.epoch + 1} ({parts}); {found}; lower '
-            f'optim_wrapper.optimizer.lr, by {again}, or set '
-            f'optim_wrapper.clip_grad or train without AMP{go_on}')
+            f'{runner.epoch + 1} ({parts}): lower '
+            'optim_wrapper.optimizer.lr, set optim_wrapper.clip_grad or train '
+            f'without AMP; {say_last_good(runner.work_dir)}')
 
     def _watch(self, runner: Runner, loss: float) -> None:
         """Say once that a finite loss is far above that of the first step."""
@@ -107,6 +99,15 @@ class StopOnNonFiniteLossHook(Hook):
             'more: this run diverges; stop it, lower '
             'optim_wrapper.optimizer.lr or set optim_wrapper.clip_grad, and '
             'start again')
+
+
+def say_last_good(work_dir: str) -> str:
+    """Where a run that has diverged can go on from."""
+    last = last_good_checkpoint(work_dir)
+    # The rates of a resumed run are those of its checkpoint.
+    return (f'the last good checkpoint is {last}: another rate by '
+            f'load_from={last}, all else by --resume {last}'
+            if last else 'there is no good checkpoint yet')
 
 
 def last_good_checkpoint(work_dir: str) -> str | None:

@@ -15,6 +15,9 @@ from torch.utils.data import DataLoader, Dataset, IterableDataset
 
 from ...errors import UserError
 
+# In the ``meta`` of a checkpoint: steps done of its epoch, steps it has.
+_PROGRESS = 'epoch_progress'
+
 
 @HOOKS.register_module()
 class RandomStateHook(Hook):
@@ -52,11 +55,26 @@ class RandomStateHook(Hook):
 
     def __init__(self) -> None:
         self._begun = _Begun()
+        # Number of the epoch that runs, its first iteration, its steps.
+        self._epoch: tuple[int, int, int] | None = None
 
     def after_load_checkpoint(self, runner: Runner, checkpoint: dict) -> None:
         """Remember how far the epoch was that a resumed run was stopped in."""
         if runner._resume:
             self._begun = _begun(checkpoint)
+
+    def before_save_checkpoint(self, runner: Runner, checkpoint: dict) -> None:
+        """Write how far the epoch is, which no later run can count.
+
+        An epoch of another run has other steps, where it had other data,
+        batches or processes.
+        """
+        meta = checkpoint.get('meta')
+        if self._epoch is None or not isinstance(meta, dict):
+            return
+        number, first, steps = self._epoch
+        done = meta['iter'] - first if meta['epoch'] == number else 0
+        meta[_PROGRESS] = dict(done=done, steps=steps)
 
     def before_train_epoch(self, runner: Runner) -> None:
         """Number the draws of the data loader from now on.
@@ -91,9 +109,16 @@ class RandomStateHook(Hook):
             # Made, but not used, before the draws were numbered.
             iterator = runner.train_loop.dataloader_iterator
             runner.train_loop.dataloader_iterator = type(iterator)(loader)
-        else:
-            loader.batch_sampler.epoch = runner.epoch
-            loader.batch_sampler.passed_over = begun.done
+            return
+        loader.batch_sampler.epoch = runner.epoch
+        loader.batch_sampler.passed_over = begun.done
+        self._epoch = (runner.epoch, runner.iter - begun.done, len(loader))
+        if begun.steps not in (0, len(loader)):
+            runner.logger.warning(
+                f'the epochs of the checkpoint had {begun.steps} steps, and '
+                f'those of this run have {len(loader)}: it has other data, '
+                'processes or train_dataloader.batch_size, and goes on with '
+                'the learning rate of that run')
 
     def before_train_iter(self,
                           runner: Runner,
@@ -112,15 +137,12 @@ class _Begun(NamedTuple):
 
 
 def _begun(checkpoint: dict) -> _Begun:
-    """What a checkpoint says; nothing, if it is of the end of an epoch."""
-    meta, info = checkpoint.get('meta'), checkpoint.get('message_hub')
-    info = info.get('runtime_info') if isinstance(info, dict) else None
+    """What a checkpoint says; nothing, if it was written without the hook."""
     try:
-        steps = info['max_iters'] // info['max_epochs']
-        done = meta['iter'] - meta['epoch'] * steps
-    except (KeyError, TypeError, ZeroDivisionError):
+        progress = checkpoint['meta'][_PROGRESS]
+        return _Begun(int(progress['done']), int(progress['steps']))
+    except (KeyError, TypeError, ValueError):
         return _Begun()
-    return _Begun(done, steps) if 0 < done <= steps else _Begun()
 
 
 def _draws_indices(loader: DataLoader) -> bool:

@@ -6,13 +6,16 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import mmengine
-from mmengine.dist import is_main_process
+from mmengine.dist import broadcast_object_list, is_main_process
 from mmengine.fileio import LocalBackend, register_backend
 from mmengine.hooks import CheckpointHook
 from mmengine.registry import HOOKS
 from mmengine.runner import IterBasedTrainLoop, Runner
 
 from ...errors import UserError
+from ..weights import few, impossible
+from ..wrapping import unwrap
+from .non_finite_loss_hook import say_last_good
 
 # Beside the checkpoints: the iteration after which was evaluated last.
 _EVALUATED = 'last_evaluation'
@@ -51,6 +54,9 @@ class SafeCheckpointHook(CheckpointHook):
     - In a work folder that was copied or moved it leaves the best checkpoint
       of the other folder alone.
     - A disk that cannot be written ends in one line.
+    - Weights that are NaN or infinite are not written, and cost no good ones.
+      A step can ruin them after a loss that was finite, or by gradients of
+      another process.
 
     Args:
         args, kwargs: Those of :class:`mmengine.hooks.CheckpointHook`. A
@@ -72,8 +78,8 @@ class SafeCheckpointHook(CheckpointHook):
         if runner.iter == 0:
             if is_main_process():
                 marker.unlink(missing_ok=True)
-        elif self._is_evaluation_due(runner) and (
-                _read(self._marker_of(runner)) != str(runner.iter)):
+        elif self._is_evaluation_due(runner) and not self._is_evaluated(
+                runner):
             runner.logger.info(
                 f'The run was stopped before epoch {runner.epoch} (iteration '
                 f'{runner.iter}) was evaluated: evaluating it now')
@@ -92,6 +98,7 @@ class SafeCheckpointHook(CheckpointHook):
 
     def _save_checkpoint_with_step(self, runner: Runner, step: int,
                                    meta: dict) -> None:
+        _require_possible(runner, meta['iter'], self.out_dir)
         with self._removing_last(), _explained(self.out_dir):
             super()._save_checkpoint_with_step(runner, step, meta)
 
@@ -143,10 +150,25 @@ class SafeCheckpointHook(CheckpointHook):
         return done >= loop.val_begin and (done % loop.val_interval == 0
                                            or done == end)
 
-    def _marker_of(self, runner: Runner) -> Path:
-        """The note beside the checkpoint that was resumed."""
-        return Path(os.path.dirname(runner._load_from or '')
-                    or runner.work_dir, _EVALUATED)
+    @staticmethod
+    def _is_evaluated(runner: Runner) -> bool:
+        """What the first process finds beside the checkpoint it resumed."""
+        folder = os.path.dirname(runner._load_from or '') or runner.work_dir
+        found = [_read(Path(folder, _EVALUATED)) == str(runner.iter)]
+        broadcast_object_list(found)
+        return found[0]
+
+
+def _require_possible(runner: Runner, iteration: int, folder: str) -> None:
+    """Raise if the weights that would be written are ruined."""
+    broken = impossible(unwrap(runner.model).state_dict())
+    if broken:
+        raise UserError(
+            f'{len(broken)} tensors of the model hold NaN or infinite values '
+            f'after iteration {iteration} ({few(broken)}), which are not '
+            'written: lower optim_wrapper.optimizer.lr, set '
+            'optim_wrapper.clip_grad or train without AMP; '
+            f'{say_last_good(folder)}')
 
 
 class _RemoveLater:

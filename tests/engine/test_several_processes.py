@@ -1,0 +1,198 @@
+# Copyright (c) QB-Heat MM authors. All rights reserved.
+"""Two processes of one run, with the hooks of the shipped configurations."""
+import os
+import shutil
+import uuid
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+import torch
+import torch.distributed as dist
+import torch.multiprocessing as mp
+from mmengine.config import Config
+from mmengine.dataset import BaseDataset
+from mmengine.evaluator import BaseMetric, Evaluator
+from mmengine.model import BaseModel
+
+from qbheat_mm.compat import load_checkpoint
+from qbheat_mm.engine import RandomStateHook  # noqa: F401
+from qbheat_mm.errors import UserError
+
+from .runs import QuickRunner
+
+HOOKS = Config.fromfile(Path(__file__).parents[2] / (
+    'configs/_base_/runtime_mmpretrain.py')).default_hooks
+
+LENGTHS = dict(
+    epochs=dict(by_epoch=True, max_epochs=2),
+    iterations=dict(by_epoch=False, max_iters=4, val_interval=2))
+#: What the second process finds as epoch_2.pth where a run is resumed; the
+#: last is what the first one finds, which goes on and so comes last.
+OTHER_FILES = (None, 'epoch_1.pth', 'epoch_2.pth')
+
+
+class Images(BaseDataset):
+    """Eight numbers; those of the second process are larger."""
+
+    def __init__(self):
+        super().__init__()
+
+    def load_data_list(self):
+        return [dict(x=torch.full((2, ), float(i))) for i in range(8)]
+
+
+class Normalised(BaseModel):
+    """Predicts the batch statistics that it has; nan from a step on."""
+
+    def __init__(self, ruined_after=99):
+        super().__init__()
+        self.norm = torch.nn.BatchNorm1d(2)
+        self.ruined_after, self.steps = ruined_after, 0
+
+    def forward(self, x=None, mode='loss', **kwargs):
+        if mode == 'predict':
+            return [self.norm.running_mean.mean().item()] * len(x)
+        x = torch.stack(list(x)) * (1 + 5 * dist.get_rank())
+        self.steps += 1
+        if dist.get_rank() == 1 and self.steps > self.ruined_after:
+            x = x * float('nan')
+        return dict(loss=(self.norm(x) - 1).square().mean())
+
+
+class Mean(BaseMetric):
+
+    def process(self, data_batch, data_samples):
+        self.results += data_samples
+
+    def compute_metrics(self, results):
+        assert len(results) == 8
+        return dict(mean=sum(results) / 8)
+
+
+def build(folder, length, ruined_after=99, hooks=(), checkpoint=(), **given):
+    torch.manual_seed(0)
+    loader = dict(dataset=Images(), batch_size=2, num_workers=0,
+                  sampler=dict(type='DefaultSampler', shuffle=False))
+    by_epoch = length['by_epoch']
+    return QuickRunner(
+        model=Normalised(ruined_after), work_dir=str(folder),
+        experiment_name=uuid.uuid4().hex, train_dataloader=loader,
+        val_dataloader=loader, val_cfg=dict(), val_evaluator=Evaluator(Mean()),
+        train_cfg=length,
+        optim_wrapper=dict(optimizer=dict(type='SGD', lr=0.01)),
+        default_hooks={
+            **{name: hook for name, hook in HOOKS.items()
+               if name not in ('export_encoder', 'visualization')},
+            'checkpoint': {**HOOKS.checkpoint, 'by_epoch': by_epoch,
+                           'interval': 1, **dict(checkpoint)}},
+        custom_hooks=list(hooks), launcher='pytorch', log_level='ERROR',
+        randomness=dict(seed=0), cfg=Config(dict(
+            model_wrapper_cfg=dict(
+                type='MMDistributedDataParallel', device_ids=None,
+                broadcast_buffers=False)), format_python_code=False),
+        **given)
+
+
+def train(runner):
+    """Its last metric, or the line that stopped it."""
+    try:
+        runner.train()
+        return runner.message_hub.get_scalar('val/mean').current()
+    except UserError as error:
+        return str(error)
+
+
+def validate_and_resume(rank, folder):
+    """What each process measures or is told, by cases."""
+    found = {}
+    for ema in (False, True):
+        for name, length in LENGTHS.items():
+            work = folder / f'{name}-{ema}'
+            hooks = [dict(type='EMAHook', update_buffers=True)] if ema else []
+            found[work.name] = train(build(work, length, hooks=hooks))
+    whole = folder / 'epochs-False'
+    for sees in OTHER_FILES:
+        dist.barrier()
+        mine = whole
+        if rank == 1:
+            mine = folder / f'other-{sees}'
+            mine.mkdir()
+            if sees:
+                shutil.copy(whole / sees, mine / 'epoch_2.pth')
+        found[str(sees)] = train(build(
+            mine, dict(by_epoch=True, max_epochs=4), resume=True,
+            checkpoint=dict(max_keep_ckpts=-1)))
+    torch.save(found, folder / f'{rank}.pt')
+
+
+def be_ruined(rank, folder):
+    """The gradients of the second process are NaN from the fourth step on."""
+    runner = build(folder, dict(by_epoch=True, max_epochs=3), ruined_after=3,
+                   checkpoint=dict(max_keep_ckpts=1))
+    try:
+        told = train(runner)
+    except RuntimeError:  # of gloo, where the other one has stopped
+        told = ''
+    torch.save(told, folder / f'{rank}.pt')
+
+
+def process(rank, work, folder):
+    torch.set_num_threads(1)
+    os.environ.update(RANK=str(rank), WORLD_SIZE='2', LOCAL_RANK=str(rank))
+    dist.init_process_group(
+        'gloo', init_method=f'file://{folder}/store', rank=rank, world_size=2,
+        timeout=timedelta(seconds=120))
+    work(rank, folder)
+
+
+def start(work, folder):
+    """Run something in two processes, which import this module by name."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(Path(__file__).parents[1])
+        mp.spawn(process, (work, folder), nprocs=2)
+    return [torch.load(folder / f'{rank}.pt') for rank in range(2)]
+
+
+@pytest.fixture(scope='module')
+def run(tmp_path_factory):
+    folder = tmp_path_factory.mktemp('processes')
+    return folder, start(validate_and_resume, folder)
+
+
+@pytest.mark.parametrize('ema', [False, True])
+@pytest.mark.parametrize('name, file', [('epochs', 'epoch_2.pth'),
+                                        ('iterations', 'iter_4.pth')])
+def test_what_is_validated_is_what_is_written(run, name, file, ema):
+    """Not a share of the images by each process's own batch statistics."""
+    folder, (first, second) = run
+    case = f'{name}-{ema}'
+    state = load_checkpoint(str(folder / case / file))['state_dict']
+    mean = state['norm.running_mean'].mean().item()
+    assert first[case] == second[case] == pytest.approx(mean)
+    assert mean > 0.1
+
+
+@pytest.mark.parametrize('sees, told', [
+    (None, "goes on from 'epoch_2.pth', and process 1 finds no checkpoint"),
+    ('epoch_1.pth', 'has its checkpoint of epoch 2, iteration 4, and process '
+     '1 has its checkpoint of epoch 1, iteration 2'),
+    ('epoch_2.pth', None)])
+def test_processes_go_on_from_one_checkpoint(run, sees, told):
+    """Networks that differ would be averaged in silence."""
+    for found in run[1]:
+        if told:
+            assert f'process 0 of this run {told}' in found[str(sees)]
+        else:
+            assert isinstance(found[str(sees)], float)
+
+
+def test_ruined_weights_cost_no_good_ones(tmp_path):
+    """Gradients of one process ruin the weights of that which writes."""
+    first, second = start(be_ruined, tmp_path)
+    assert 'the loss is not finite in iteration 4' in second
+    left, = tmp_path.glob('epoch_*.pth')
+    state = load_checkpoint(str(left))['state_dict']
+    assert all(torch.isfinite(value).all() for value in state.values())
+    if first:
+        assert 'after iteration 4' in first and str(left) in first
