@@ -123,8 +123,8 @@ def check_classes(names: Sequence[str], classes: Sequence[str],
                   allow_subset: bool, report: Report) -> None:
     """Compare the categories with the classes of a data set.
 
-    mmdet leaves out boxes of other categories and numbers labels in the
-    order of the file, whatever the order of the classes.
+    mmdet leaves out boxes of other categories, and numbers labels in the
+    order of the file; ours in that of the classes.
 
     Args:
         names (Sequence[str]): Of the categories, in the order of the file.
@@ -143,16 +143,16 @@ def check_classes(names: Sequence[str], classes: Sequence[str],
     if found == classes:
         return
     if sorted(found) == sorted(classes):
-        problem = 'are the classes in another order'
-        way_out = 'write the classes in the order of the file'
-    else:
-        problem = 'are not the classes'
-        way_out = ("set metainfo=dict(classes=...) of the dataset to the "
-                   "file's categories, and num_classes of the head to their "
-                   'number')
-        if set(classes) < set(names):
-            way_out += ', or allow_subset=True to leave the others out'
-    report.add(STOPS, f'the categories {problem} of the dataset',
+        report.add(MENDED, 'the categories stand in another order than '
+                   'metainfo.classes, which the labels follow', example=
+                   f'the file has {found}; the classes are {classes}')
+        return
+    way_out = ("set metainfo=dict(classes=...) of the dataset to the "
+               "file's categories, and num_classes of the head to their "
+               'number')
+    if set(classes) < set(names):
+        way_out += ', or allow_subset=True to leave the others out'
+    report.add(STOPS, 'the categories are not the classes of the dataset',
                example=f'the file has {len(names)}, {list(names)}; the '
                f'classes are {len(classes)}, {classes}', way_out=way_out)
 

@@ -53,6 +53,14 @@ def check_evaluator(dataset, metrics: Iterable[BaseMetric],
                 f'mmdet\'s evaluator reads the file as it is: set '
                 f"--cfg-options {part}_evaluator.type=MatchedCocoMetric")
         _check_images(dataset, coco, part)
+        if (metric.classwise and not isinstance(metric, MatchedCocoMetric)
+                and list(dataset.cat_ids) != sorted(dataset.cat_ids)):
+            print_log(
+                "mmdet's evaluator tells AP by class under the names of "
+                'others, since the ids of the categories do not ascend in '
+                f"'{dataset.ann_file}': set --cfg-options "
+                f'{part}_evaluator.type=MatchedCocoMetric',
+                logger='current', level=logging.WARNING)
 
 
 def _check_boxes(dataset: MatchedCocoDataset, metric: CocoMetric,

@@ -167,9 +167,11 @@ def test_an_evaluator_that_reads_others_under_the_same_ids(
             Runner.from_cfg(tiny_config).train()
         return str(error.value)
 
-    content['categories'].reverse()
+    categories = content['categories']
+    content['categories'] = [
+        dict(each, id=number) for each, number in zip(categories, (2, 3, 1))]
     assert 'have the ids [1, 2, 3], and in the' in refusal()
-    content['categories'].reverse()
+    content['categories'] = categories
     content['images'][1]['file_name'] = 'another.png'
     assert '1 of 4 images of' in refusal() and 'another.png' in refusal()
 
