@@ -29,6 +29,15 @@ def _holds(question: Callable[[], bool]) -> bool:
         return False
 
 
+def class_folders(path: str) -> list[str]:
+    """The folders in a folder, sorted; hidden ones do not count.
+
+    They are ``Folder(path).classes``, without looking for all images.
+    """
+    return sorted(entry.name for entry in os.scandir(path)
+                  if not entry.name.startswith('.') and _holds(entry.is_dir))
+
+
 class Folder:
     """The files of a folder and of the folders inside it.
 

@@ -75,6 +75,33 @@ def test_the_classes_are_counted_and_probed(build, tmp_path):
     assert tuple(content['meta']['dataset_meta']['classes']) == tuple('abc')
 
 
+def test_hidden_folders_are_no_classes(build, tmp_path):
+    """Notebooks and file managers leave them behind."""
+    write_folders(tmp_path / 'own/train', ['.ipynb_checkpoints'])
+    runner = build('ab', 'ab')
+    runner.train()
+    assert runner.model.head.num_classes == 2
+
+
+def test_the_classes_of_a_list_are_those_that_it_is_given(build, tmp_path):
+    """Not the folders that its images happen to lie in."""
+    write_folders(tmp_path / 'own', 'xyz')
+    for part in ('train', 'val'):
+        (tmp_path / f'own/{part}.txt').write_text('x/0.png 0\ny/0.png 1\n')
+    lists = {f'{part}_dataloader.dataset.{key}': value
+             for part in ('train', 'val', 'test') for key, value in dict(
+                 ann_file='val.txt' if part == 'test' else f'{part}.txt',
+                 data_prefix='').items()}
+    with pytest.raises(UserError, match='numbers the classes: name them.*'
+                       'train_dataloader.dataset.metainfo.classes='):
+        build('', '', **lists)
+    lists |= {f'{part}_dataloader.dataset.metainfo.classes': ['first', 'other']
+              for part in ('train', 'val', 'test')}
+    runner = build('', '', **lists)
+    runner.train()
+    assert runner.model.head.num_classes == 2
+
+
 @pytest.mark.parametrize('val,difference', [
     ('ac', "it lacks 'b'"), ('abcd', "it alone has 'd'"),
     ('abd', "it lacks 'c' and it alone has 'd'")])
@@ -85,7 +112,7 @@ def test_a_validation_set_of_other_classes(build, val, difference):
 
 def test_a_number_that_is_not_that_of_the_folders(build):
     with pytest.raises(UserError, match='num_classes=2, and the data have 3 '
-                       r'folders of classes \(a, b, c\): set --cfg-options '
+                       r'classes \(a, b, c\): set --cfg-options '
                        'model.head.num_classes=3'):
         build('abc', 'abc', count_classes=False).train()
 

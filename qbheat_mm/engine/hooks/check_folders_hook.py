@@ -115,6 +115,6 @@ def _check_head(runner: Runner, classes: Sequence[str]) -> None:
     if number != len(classes):
         raise UserError(
             f'model.head.num_classes={number}, and the data have '
-            f'{len(classes)} folders of classes ({", ".join(classes[:5])}'
+            f'{len(classes)} classes ({", ".join(classes[:5])}'
             f'{", ..." if len(classes) > 5 else ""}): set --cfg-options '
             f'model.head.num_classes={len(classes)}')

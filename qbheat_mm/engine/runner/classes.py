@@ -3,9 +3,9 @@
 import os.path as osp
 
 from mmengine.config import Config
-from mmpretrain.datasets.custom import find_folders
 from mmpretrain.registry import DATASETS
 
+from ...datasets.endings import class_folders
 from ...errors import UserError
 from ..head_classes import set_classes
 
@@ -16,7 +16,8 @@ def count_classes(cfg: Config) -> str:
     """Set ``model.head.num_classes`` to the number of folders of classes.
 
     They are counted in the training set or, on a machine without it, in that
-    of validation or test.
+    of validation or test. Of a list of images, the classes that it is given
+    (``metainfo.classes``) are counted.
 
     Args:
         cfg (Config): Of a classifier on mmpretrain's ``CustomDataset``.
@@ -26,7 +27,8 @@ def count_classes(cfg: Config) -> str:
         str: What was counted, for the log.
 
     Raises:
-        UserError: If there are no folders, or one only.
+        UserError: If there are no folders, or one only, or a list of
+            images is given no names of classes.
     """
     folder, classes = _find_classes(cfg)
     if len(classes) < 2:
@@ -41,18 +43,32 @@ def count_classes(cfg: Config) -> str:
 
 
 def _find_classes(cfg: Config) -> tuple[str, list[str]]:
-    """The first folder of the data loaders that exists, and those in it."""
-    folders = []
+    """Where the first data set that is there has its classes, and which.
+
+    Names that are given (``metainfo.classes``) are compared with the folders
+    when the data set is read.
+    """
+    places = []
     for name in _LOADERS:
         settings = (cfg.get(name) or {}).get('dataset')
-        if settings:
-            dataset = DATASETS.build(
-                dict(settings, pipeline=[], lazy_init=True))
-            folders.append(dataset.img_prefix)
-    for folder in folders:
-        if osp.isdir(folder):
-            return folder, find_folders(folder)[0]
+        if not settings:
+            continue
+        dataset = DATASETS.build(dict(settings, pipeline=[], lazy_init=True))
+        place = dataset.ann_file or dataset.img_prefix
+        places.append(place)
+        if not osp.exists(place):
+            continue
+        if dataset.ann_file and not dataset.CLASSES:
+            raise UserError(
+                f"annotation file '{place}' numbers the classes: name them, "
+                'in the order of the numbers, with --cfg-options '
+                f"{name}.dataset.metainfo.classes=\"['first','second']\", and "
+                'those of the other data sets')
+        if dataset.ann_file:
+            return place, list(dataset.CLASSES)
+        if osp.isdir(place):
+            return place, class_folders(place)
     raise UserError(
-        f"there is no folder of classes '{folders[0] if folders else ''}': "
+        f"there is no folder of classes '{places[0] if places else ''}': "
         'give its place with --cfg-options '
         'train_dataloader.dataset.data_root=PATH')
