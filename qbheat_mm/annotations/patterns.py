@@ -127,9 +127,26 @@ def check_places(rows: Annotations, trained: np.ndarray,
         report.add(KEPT, 'boxes reach past the border of their image, where '
                    'training cuts them', int(past.sum()), len(seen),
                    rows.example(seen[past.argmax()], 'bbox'))
+    again = _again(rows, seen)
+    if len(again):
+        report.add(KEPT, 'boxes are those of another of the same category and '
+                   'image: the object counts several times, in training and '
+                   'as missed in evaluation', len(again), len(seen),
+                   rows.example(again[0], 'bbox'), 'write each object once')
     reach = rows.farthest[seen] / rows.sizes[seen]
     if len(seen) >= _MANY and (reach.max(axis=0) < 0.6).all():
         report.add(KEPT, 'boxes lie in the upper left part of their image, '
                    'as if annotated on a smaller picture', len(seen),
                    len(seen), rows.example(seen[reach.sum(1).argmax()],
                                            'bbox'))
+
+
+def _again(rows: Annotations, seen: np.ndarray) -> np.ndarray:
+    """Boxes that stand in the file before, with the same category."""
+    values = np.column_stack(
+        [rows.image[seen], rows.category[seen], rows.boxes[seen]])
+    # one value a row: sorted many times faster than rows are
+    keys = np.ascontiguousarray(values).view(
+        np.dtype((np.void, values.dtype.itemsize * values.shape[1]))).ravel()
+    first = np.unique(keys, return_index=True)[1]
+    return np.delete(seen, first)

@@ -1,5 +1,7 @@
 # Copyright (c) QB-Heat MM authors. All rights reserved.
 """The frame of an annotation file: its lists, images and categories."""
+import posixpath
+import unicodedata
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -147,6 +149,13 @@ def check_classes(names: Sequence[str], classes: Sequence[str],
                    'metainfo.classes, which the labels follow', example=
                    f'the file has {found}; the classes are {classes}')
         return
+    if sorted(map(_composed, found)) == sorted(map(_composed, classes)):
+        # macOS writes letters and their marks one after the other
+        report.add(STOPS, 'the categories and the classes look the same and '
+                   'are written with other code points', example=
+                   f'the file has {ascii(found)}; the classes are '
+                   f'{ascii(classes)}', way_out='write both alike')
+        return
     way_out = ("set metainfo=dict(classes=...) of the dataset to the "
                "file's categories, and num_classes of the head to their "
                'number')
@@ -155,6 +164,10 @@ def check_classes(names: Sequence[str], classes: Sequence[str],
     report.add(STOPS, 'the categories are not the classes of the dataset',
                example=f'the file has {len(names)}, {list(names)}; the '
                f'classes are {len(classes)}, {classes}', way_out=way_out)
+
+
+def _composed(name) -> str:
+    return unicodedata.normalize('NFC', str(name))
 
 
 def _is_name(value) -> bool:
@@ -251,7 +264,8 @@ def _without_repetitions(records: list[dict], report: Report) -> list[dict]:
 
 def _check_file_names(records: list[dict], report: Report) -> None:
     """Files that are listed several times."""
-    names = column(records, 'file_name')
+    names = [posixpath.normpath(name)
+             for name in column(records, 'file_name')]
     if len(set(names)) == len(names):
         return
     seen = set()

@@ -4,6 +4,7 @@ import os.path as osp
 from collections import Counter
 from collections.abc import Sequence
 
+from mmengine.fileio import get_file_backend, list_from_file
 from mmpretrain.datasets import CustomDataset, ImageNet
 from mmpretrain.registry import DATASETS
 
@@ -36,17 +37,13 @@ class _NamedFolder:
         Raises:
             UserError: If there is no image, or a line is no path and label.
         """
-        try:
-            data = super().load_data_list()
-        except UserError:
-            raise
-        except ValueError as error:
-            lines = 'PATH LABEL' if self.with_label else 'PATH'
-            raise UserError(
-                f'annotation file {self.ann_file!r}: each of its lines must '
-                f'be {lines}, LABEL a number from 0 ({error})') from error
-        if not data:
-            raise UserError(f'annotation file {self.ann_file!r} is empty')
+        samples = (self._read_list() if self.ann_file
+                   else self._find_samples())
+        join = get_file_backend(self.img_prefix).join_path
+        data = [dict(img_path=join(self.img_prefix, sample[0]),
+                     gt_label=sample[1]) if self.with_label
+                else dict(img_path=join(self.img_prefix, sample))
+                for sample in samples]
         labels = [info.get('gt_label', 0) for info in data]
         if self.CLASSES and not 0 <= min(labels) <= max(labels) < len(
                 self.CLASSES):
@@ -55,6 +52,42 @@ class _NamedFolder:
                 f'{min(labels)} to {max(labels)}, but the data set has '
                 f'{len(self.CLASSES)} classes, which begin with 0')
         return data
+
+    def _read_list(self) -> list:
+        """What the lines of a file say; empty ones are passed over.
+
+        Returns:
+            list: Paths; with labels, pairs with these.
+
+        Raises:
+            UserError: If it is not UTF-8, or a line is no path and label.
+        """
+        what = 'PATH LABEL' if self.with_label else 'PATH'
+        try:
+            lines = list_from_file(self.ann_file, encoding='utf-8-sig')
+        except UnicodeDecodeError as error:
+            raise UserError(
+                f'annotation file {self.ann_file!r}: it is not UTF-8 '
+                f'({error.reason} in byte {error.start}): save it so, a line '
+                f'{what} for each image') from error
+        samples = []
+        for number, line in enumerate(lines, 1):
+            if not line.strip():
+                continue
+            if not self.with_label:
+                samples.append(line)
+                continue
+            path, _, label = line.strip().rpartition(' ')
+            if not path or not label.isdecimal():
+                raise UserError(
+                    f'annotation file {self.ann_file!r}, line {number}, '
+                    f'{line[:60]!r}: each of its lines must be {what}, LABEL '
+                    'a number from 0')
+            samples.append((path, int(label)))
+        if not samples:
+            raise UserError(f'annotation file {self.ann_file!r} is empty: '
+                            f'write a line {what} for each image')
+        return samples
 
     def _find_samples(self) -> list:
         """List the images; mmpretrain passes over the rest in silence.

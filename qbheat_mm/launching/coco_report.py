@@ -17,6 +17,7 @@ from ..annotations import (
 )
 from ..annotations.report import MENDED, STOPS
 from ..datasets import LoadNamedImageFromFile
+from ..errors import UserError
 from ..utils.places import folders_of, is_local
 from .data_check import datasets
 
@@ -130,8 +131,27 @@ def _classes(dataset: dict) -> Sequence[str] | None:
             return None
         classes = CocoDataset.METAINFO['classes']
     if isinstance(classes, str) and osp.isfile(classes):
-        return list_from_file(classes)
+        return _listed_classes(classes)
     return classes
+
+
+def _listed_classes(file: str) -> list[str]:
+    """The lines of a file of classes, which data sets take as they are.
+
+    Raises:
+        UserError: If they read others than whoever wrote them.
+    """
+    try:
+        names = list_from_file(file)
+    except UnicodeDecodeError:
+        names = ['']
+    if not all(name.strip() for name in names) or (
+            names and names[0].startswith('\ufeff')):
+        raise UserError(
+            f"metainfo.classes='{file}' must be a text with a name in each "
+            'line and no empty one: save it so, as UTF-8 without a byte '
+            'order mark')
+    return names
 
 
 def loader_of(dataset: dict) -> LoadNamedImageFromFile | None:

@@ -279,8 +279,9 @@ def test_the_same_image_twice_is_taken_once(content):
     assert len(content['images']) == 6 and report.kept == 12
 
 
-def test_one_file_under_two_ids_is_told(content):
-    content['images'][1]['file_name'] = content['images'][0]['file_name']
+@pytest.mark.parametrize('name', ['0.png', './0.png', 'a/../0.png'])
+def test_one_file_under_two_ids_is_told(content, name):
+    content['images'][1]['file_name'] = name
     line, = lines(check(content).report)
     assert line.startswith('1 of 6 images have the file_name of another')
 
@@ -313,6 +314,25 @@ def test_classes(content):
     report = check(content, classes=['cup', 'key'], allow_subset=True).report
     assert not report.findings and report.boxes == report.kept == 8
     assert report.per_class == dict(cup=4, key=4)
+
+
+def test_names_that_look_the_same(content):
+    """As macOS writes them: the mark behind its letter."""
+    content['categories'][0]['name'] = 'tu\u0308te'
+    line = stop(content, classes=['t\xfcte', 'pen', 'key'])
+    assert r"'tu\u0308te'" in line and r"'t\xfcte'" in line
+
+
+def test_objects_that_are_listed_twice_are_told(content):
+    """By whoever merges two exports of the same work."""
+    content['annotations'] += [
+        dict(each, id=100 + i)
+        for i, each in enumerate(content['annotations'][:3])]
+    content['annotations'][-1]['category_id'] += 1  # another object
+    report = check(content).report
+    line, = lines(report)
+    assert line.startswith('2 of 15 boxes are those of another')
+    assert report.boxes == report.kept == 15
 
 
 def test_a_class_that_loses_its_boxes_is_told(content):

@@ -165,10 +165,26 @@ def test_imagenet_has_words_for_the_names_of_its_folders(tmp_path):
 
 @pytest.mark.parametrize('text,problem', [
     ('a.jpg\n', 'each of its lines'), ('a.jpg x\n', 'each of its lines'),
-    ('\n', 'each of its lines'), ('', 'is empty'),
-    ('a.jpg 2\n', 'labels from 2 to 2'), ('a.jpg -1\n', 'labels from -1')])
+    ('a.jpg 0\nb.jpg\n', "line 2, 'b.jpg': each of its lines"),
+    ('\n', 'is empty'), ('', 'is empty'), ('ü.jpg 0\n', 'not UTF-8 .* save'),
+    ('a.jpg 2\n', 'labels from 2 to 2'), ('a.jpg -1\n', 'line 1, .* from 0')])
 def test_lists_of_images_that_are_none(tmp_path, text, problem):
-    (tmp_path / 'list.txt').write_text(text)
+    (tmp_path / 'list.txt').write_text(text, encoding='latin-1')
     with pytest.raises(UserError, match=problem):
         build(tmp_path, with_label=True, ann_file='list.txt',
               metainfo=dict(classes=('one', 'two')))
+
+
+def test_lists_as_other_systems_write_them(tmp_path):
+    """With a byte order mark, blanks in names, other ends and empty lines."""
+    fill(tmp_path, 'a b/ü.jpg', 'c.jpg')
+    (tmp_path / 'list.txt').write_bytes(
+        'a b/ü.jpg 1\r\n\r\nc.jpg 0\r\n\r\n'.encode('utf-8-sig'))
+    dataset = build(tmp_path, with_label=True, ann_file='list.txt',
+                    metainfo=dict(classes=('one', 'two')))
+    found = [dataset.get_data_info(i) for i in range(len(dataset))]
+    assert [(info['img_path'], info['gt_label']) for info in found] == [
+        (str(tmp_path / 'a b/ü.jpg'), 1), (str(tmp_path / 'c.jpg'), 0)]
+    (tmp_path / 'list.txt').write_bytes('a b/ü.jpg\r\n'.encode('utf-8-sig'))
+    dataset = build(tmp_path, with_label=False, ann_file='list.txt')
+    assert dataset.get_data_info(0)['img_path'] == str(tmp_path / 'a b/ü.jpg')

@@ -96,6 +96,10 @@ for _loader in (train_dataloader, val_dataloader, test_dataloader):
 """)
     printed, status = use(named)
     assert status == 0 and 'tea: 2\n' in printed and 'b: 2\n' in printed
+    for content in ('tea\nb\n\n', '\ufefftea\nb\n', b't\xe9\nb\n'):
+        names.write_bytes(content if isinstance(content, bytes)
+                          else content.encode())
+        assert f"metainfo.classes='{names}' must be a text" in use(named)[1]
 
 
 def test_pictures_are_opened(use, own, detector):
