@@ -21,7 +21,10 @@ from qbheat_mm.launching import (
     require_parts,
 )
 from qbheat_mm.launching.command_line import target
-from qbheat_mm.launching.test_time import warn_of_equal_names
+from qbheat_mm.launching.test_time import (
+    warn_of_equal_names,
+    warn_of_processes,
+)
 from qbheat_mm.launching.toolbox import toolbox
 
 
@@ -86,6 +89,8 @@ def main() -> None:
                 else 'DumpResults')
         runner.test_evaluator.metrics.append(
             METRICS.build(dict(type=kind, out_file_path=args.out)))
+    if args.show_dir:
+        warn_of_processes(args.show_dir)
     if args.show_dir and toolbox(cfg) == 'mmdet':
         warn_of_equal_names(runner.test_loop.dataloader.dataset,
                             args.show_dir)

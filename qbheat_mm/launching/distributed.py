@@ -1,6 +1,7 @@
 # Copyright (c) QB-Heat MM authors. All rights reserved.
 """Processes of a distributed run, with and without GPUs."""
 import os
+from datetime import timedelta
 
 import torch
 import torch.distributed as dist
@@ -36,7 +37,8 @@ def init_processes(cfg: Config) -> None:
                 'CUDA_VISIBLE_DEVICES=-1 to train on the CPU')
         return
     cfg.env_cfg = cfg.get('env_cfg') or {}
-    cfg.env_cfg.dist_cfg = dict(backend='gloo')
+    given = dict(cfg.env_cfg.get('dist_cfg') or {})
+    cfg.env_cfg.dist_cfg = dict(given, backend='gloo')
     # mmengine's default names a GPU of each process.
     wrapper = dict(
         type='MMDistributedDataParallel',
@@ -46,4 +48,7 @@ def init_processes(cfg: Config) -> None:
     wrapper['device_ids'] = None
     cfg.model_wrapper_cfg = wrapper
     if not dist.is_initialized():
-        dist.init_process_group(backend='gloo')
+        seconds = given.get('timeout')
+        dist.init_process_group(
+            backend='gloo',
+            timeout=None if seconds is None else timedelta(seconds=seconds))

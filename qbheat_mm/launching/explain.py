@@ -5,7 +5,7 @@ Where the border runs: told in one line is
 
 - every :class:`UserError`;
 - what the operating system refuses (``OSError``), memory that is not enough,
-  workers that were killed, processes that find no other;
+  workers that were killed, processes that find no other or lose one;
 - **whatever is raised while something is built from a configuration**, its
   data sets read and its weights initialised: what is wrong there is a setting
   or a file;
@@ -23,6 +23,7 @@ import traceback
 from collections.abc import Iterator
 from types import FrameType
 
+import torch.distributed as dist
 from torch import nn
 
 from ..errors import UserError
@@ -48,6 +49,10 @@ _MEMORY = re.compile(
     "out of memory|not enough memory|can't allocate memory|ALLOC_FAILED", re.I)
 _WORKER = re.compile(
     r'DataLoader worker .*(killed|exited)|shared memory|Bus error')
+# gloo, then NCCL.
+_STOPPED = re.compile(
+    'Connection (closed|reset) by peer|Broken pipe|remote process exited|'
+    'Timed out waiting .* operation|NCCL communicator was aborted', re.I)
 _NO_SAMPLE = re.compile(
     'Test time pipline should not get|Cannot find valid image after')
 _SHAPES = re.compile(
@@ -69,8 +74,8 @@ def explain(error: Exception) -> str | None:
     """One line for an error that is not a defect, else None."""
     if isinstance(error, UserError):
         return _message(error)
-    for kind in (_memory, _worker, _network, _pipeline, _system, _building,
-                 _parts):
+    for kind in (_memory, _worker, _network, _others, _pipeline, _system,
+                 _building, _parts):
         line = kind(error)
         if line is not None:
             return f'{_one_line(line)} ({TRACEBACK}=1 shows where)'
@@ -132,6 +137,17 @@ def _network(error: Exception) -> str | None:
             f'({describe(error)[:200]}): MASTER_ADDR and MASTER_PORT must '
             'name one free port on the first machine, the same for all; '
             'tools/dist_train.sh sets them (PORT=29501 for another port)')
+
+
+def _others(error: Exception) -> str | None:
+    """What processes raise that wait for one that has stopped."""
+    if not isinstance(error, RuntimeError) or not _STOPPED.search(
+            str(error)) or not dist.is_available() or (
+                not dist.is_initialized()):
+        return None
+    return (f'another process of this run has stopped '
+            f'({_message(error)[:120]}): mend what its own line says, above '
+            'or below this one or in the log of its machine')
 
 
 def _system(error: Exception) -> str | None:

@@ -6,6 +6,7 @@ import os.path as osp
 from collections import Counter
 
 from mmengine.config import Config, ConfigDict
+from mmengine.dist import get_world_size
 from mmengine.logging import print_log
 from torch.utils.data import Dataset
 
@@ -40,6 +41,20 @@ def draw_predictions(cfg: Config, folder: str | None, show: bool,
         hook.update(enable=True, out_dir=folder, interval=1)
     if show:
         hook.update(show=True, wait_time=wait_time)
+
+
+def warn_of_processes(folder: str) -> None:
+    """Say that mmdet and mmpretrain draw in the first process alone.
+
+    Args:
+        folder (str): For pictures.
+    """
+    processes = get_world_size()
+    if processes > 1:
+        print_log(
+            f'--show-dir {folder}: the first of {processes} processes draws '
+            f'its own images, every {processes}th of all; one process, '
+            'tools/test.py, draws all', 'current', logging.WARNING)
 
 
 def warn_of_equal_names(dataset: Dataset, folder: str) -> None:

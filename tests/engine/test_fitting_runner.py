@@ -230,6 +230,26 @@ def test_a_queue_is_filled_by_whole_batches():
     assert fitting_batch(loader(20, 1), 32, 1, 2, divides=65536) == 16
 
 
+@pytest.mark.parametrize('queue, batch, processes, fitting', [
+    (65536, 32, 5, 65600), (65536, 48, 1, 65520), (12, 5, 2, 10),
+    (4, 32, 8, 256), (65536, 32, 8, None), (0, 32, 5, None)])
+def test_a_queue_of_no_whole_steps(queue, batch, processes, fitting):
+    """mmpretrain asserts it in the first step, without a word."""
+    from qbheat_mm.engine.runner.fitting_runner import _require_whole_steps
+    if fitting is None:
+        return _require_whole_steps(queue, batch, processes)
+    with pytest.raises(UserError, match=f'queue_len={queue} is no multiple '
+                       f'.*set --cfg-options model.queue_len={fitting}$'):
+        _require_whole_steps(queue, batch, processes)
+
+
+def test_a_queue_is_looked_at_before_training(config):
+    runner = RUNNERS.build(config(4, **{'train_dataloader.batch_size': 4}))
+    runner.model.queue_len = 6
+    with pytest.raises(UserError, match='model.queue_len=6 is no multiple'):
+        runner.train()
+
+
 @needs_no_gpu
 @pytest.mark.parametrize('queue, told', [(4, 1), (2, 0)])
 def test_a_queue_that_holds_all_images_is_told(config, queue, told):

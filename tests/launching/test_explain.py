@@ -208,3 +208,18 @@ def test_an_error_without_a_number_names_no_file_by_guess():
 
     line = line_of(read, 'abcdef')
     assert 'abc holds 3 bytes' in line and 'abcdef' not in line
+
+
+def test_a_process_that_lost_another(tmp_path):
+    """The other one's line says why; this one's traceback hid it."""
+    lost = RuntimeError('[/gloo/transport/tcp/pair.cc:547] Connection closed '
+                        'by peer [::1]:4321')
+    assert line_of(throw, lost) is None  # of some other program's sockets
+    torch.distributed.init_process_group(
+        'gloo', init_method=f'file://{tmp_path}/store', rank=0, world_size=1)
+    try:
+        assert 'another process of this run has stopped' in line_of(
+            throw, lost)
+        assert line_of(throw, RuntimeError('something else')) is None
+    finally:
+        torch.distributed.destroy_process_group()

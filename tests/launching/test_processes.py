@@ -67,8 +67,19 @@ def test_processes_are_connected(monkeypatch, tmp_path):
     for name, value in dict(MASTER_ADDR='127.0.0.1', MASTER_PORT=port,
                             RANK='0', WORLD_SIZE='1', LOCAL_RANK='0').items():
         monkeypatch.setenv(name, value)
-    init_processes(Config(dict(launcher='pytorch')))
+    asked, init = {}, dist.init_process_group
+
+    def note(**settings):
+        asked.update(settings)
+        init(**settings)
+
+    monkeypatch.setattr(dist, 'init_process_group', note)
+    cfg = Config(dict(launcher='pytorch', env_cfg=dict(
+        dist_cfg=dict(backend='nccl', timeout=77))))
+    init_processes(cfg)
     try:
         assert dist.get_backend() == 'gloo'
+        assert cfg.env_cfg.dist_cfg == dict(backend='gloo', timeout=77)
+        assert asked['timeout'].total_seconds() == 77
     finally:
         dist.destroy_process_group()

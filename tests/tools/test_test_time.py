@@ -13,7 +13,10 @@ from mmengine.config import Config
 
 from qbheat_mm.errors import UserError
 from qbheat_mm.launching import augment_at_test_time, draw_predictions
-from qbheat_mm.launching.test_time import warn_of_equal_names
+from qbheat_mm.launching.test_time import (
+    warn_of_equal_names,
+    warn_of_processes,
+)
 
 from .conftest import ROOT
 
@@ -184,5 +187,11 @@ def test_pictures_of_one_name_are_counted(monkeypatch):
 
     warn_of_equal_names(Images(['a/1.png', 'a/2.png']), 'out')
     assert not said
+    warn_of_processes('out')
+    assert not said
+    monkeypatch.setattr('qbheat_mm.launching.test_time.get_world_size',
+                        lambda: 2)
+    warn_of_processes('out')
+    assert 'the first of 2 processes draws its own images' in said.pop()
     warn_of_equal_names(Images(['a/1.png', 'b/1.png', 'b/2.png']), 'out')
     assert "1 of 3 images bear a name that another has (as '1.png')" in said[0]

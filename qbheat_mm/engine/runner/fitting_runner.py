@@ -158,6 +158,7 @@ class FittingRunner(Runner):
                 f'train_dataloader.batch_size={batch}'
                 + self._scale_lr_settings(batch / given))
         queue = getattr(model, 'queue_len', 0)
+        _require_whole_steps(queue, batch, self.world_size)
         if queue >= len(loader.dataset):
             self.logger.warning(
                 f'model.queue_len={queue} is no less than the '
@@ -219,6 +220,18 @@ class FittingRunner(Runner):
                 'the schedule is longer than the run of '
                 f'{self.max_iters} steps and is shortened, in steps: '
                 + ', '.join(changes))
+
+
+def _require_whole_steps(queue: int, batch: int, processes: int) -> None:
+    """Raise unless a queue is filled by whole steps, as MoCo's must be."""
+    step = batch * processes
+    if queue % step:
+        fitting = max(round(queue / step), 1) * step
+        raise UserError(
+            f'model.queue_len={queue} is no multiple of the {step} images of '
+            f'a step ({processes} process{"es" * (processes > 1)} x '
+            f'train_dataloader.batch_size={batch}): set --cfg-options '
+            f'model.queue_len={fitting}')
 
 
 def type_name(settings: Mapping) -> str:
