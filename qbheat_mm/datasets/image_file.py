@@ -11,7 +11,7 @@ import cv2
 import mmcv
 import numpy as np
 from mmengine import fileio
-from PIL import Image
+from PIL import ExifTags, Image, ImageOps
 
 from .integrity import PNG, examine
 from .stderr import call_and_listen, pass_on
@@ -193,14 +193,20 @@ def _open_with_pillow(content: bytes) -> tuple[str | None, tuple | None]:
 
 @functools.cache
 def _opencv_reads(form: str) -> bool:
-    """Whether this OpenCV decodes a format, tried on a tiny picture."""
+    """Whether this OpenCV decodes a format, and turns it as the file says.
+
+    Tried on a tiny picture that is to be turned, where a format can say so.
+    """
     file = io.BytesIO()
+    exif = Image.Exif()
+    exif[ExifTags.Base.Orientation] = 6
     try:
-        Image.new('RGB', (16, 16)).save(file, form)
+        Image.new('RGB', (32, 16)).save(file, form, exif=exif)
+        shown = ImageOps.exif_transpose(Image.open(file)).size
         image, _ = call_and_listen(lambda: mmcv.imfrombytes(file.getvalue()))
     except Exception:
         return False
-    return image is not None
+    return image is not None and image.shape[1::-1] == shown
 
 
 def _one_line(error: Exception | str) -> str:

@@ -154,8 +154,11 @@ def parse_config(path: str) -> Config:
         cfg.get('model')
     # The file is code: it may raise anything.
     except Exception as error:
-        reason = ('it inherits from itself by its _base_'
-                  if isinstance(error, RecursionError) else describe(error))
+        reason = describe(error)
+        if isinstance(error, RecursionError):
+            reason = 'it inherits from itself by its _base_'
+        elif isinstance(error, UnicodeDecodeError) or 'U+FEFF' in reason:
+            reason += ': save it as UTF-8, without a byte order mark'
         raise UserError(f"configuration '{path}' cannot be read: {reason}"
                         ) from error
     return cfg

@@ -7,7 +7,7 @@ from PIL import Image
 
 from qbheat_mm.errors import UserError
 
-from .conftest import draw, encode
+from .conftest import FORMATS, draw, encode
 
 
 @pytest.fixture
@@ -32,7 +32,8 @@ STORED, TURNED = (48, 64), (64, 48)
 
 
 @pytest.mark.parametrize('orientation', [5, 6, 7, 8])
-@pytest.mark.parametrize('form', ['JPEG', 'PNG'])
+@pytest.mark.parametrize('form', ['JPEG', 'PNG', 'WEBP', *(
+    form for form in FORMATS.values() if form == 'AVIF')])
 def test_the_declared_size_tells(load, orientation, form):
     shown = load(orientation, TURNED, form=form)
     # As where no size is declared: in pre-training and classification.

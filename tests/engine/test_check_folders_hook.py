@@ -110,6 +110,12 @@ def test_a_validation_set_of_other_classes(build, val, difference):
         build('abc', val).train()
 
 
+def test_classes_that_look_the_same(build):
+    with pytest.raises(UserError, match=(
+            r"it lacks '\\xe7' and it alone has 'c\\u0327'")):
+        build(['a', '\xe7'], ['a', 'c\u0327']).train()
+
+
 def test_a_number_that_is_not_that_of_the_folders(build):
     with pytest.raises(UserError, match='num_classes=2, and the data have 3 '
                        r'classes \(a, b, c\): set --cfg-options '

@@ -60,6 +60,15 @@ def test_settings_of_the_runner_are_known_though_unset(config):
         read_config(config, dict(lr=1))
 
 
+@pytest.mark.parametrize('content', [
+    'model = dict()'.encode('utf-8-sig'), '# für'.encode('latin-1')])
+def test_configurations_of_other_editors(tmp_path, content):
+    path = tmp_path / 'a.py'
+    path.write_bytes(content)
+    with pytest.raises(UserError, match='save it as UTF-8, without a byte'):
+        read_config(str(path), {})
+
+
 def test_a_folder_is_no_checkpoint(tmp_path):
     with pytest.raises(UserError, match=r'\(--resume\) is a folder: give a '
                        'file in it'):

@@ -2,6 +2,7 @@
 """Folders of classes mean the same in training, validation and test."""
 import logging
 from collections.abc import Iterable, Sequence
+from unicodedata import normalize
 
 from mmengine.evaluator import BaseMetric
 from mmengine.hooks import Hook
@@ -66,8 +67,12 @@ def _check(name: str, found: Sequence[str], other: str,
            classes: Sequence[str]) -> None:
     if list(found) == list(classes):
         return
+    composed = [sorted(normalize('NFC', str(name)) for name in names)
+                for names in (found, classes)]
+    # as of macOS, whose letters and marks stand one after the other
+    written = ascii if composed[0] == composed[1] else repr
     differences = [
-        f'{what} {", ".join(map(repr, sorted(names)[:5]))}'
+        f'{what} {", ".join(map(written, sorted(names)[:5]))}'
         for what, names in (('it lacks', set(classes) - set(found)),
                             ('it alone has', set(found) - set(classes)))
         if names
