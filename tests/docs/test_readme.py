@@ -1,8 +1,9 @@
 # Copyright (c) QB-Heat MM authors. All rights reserved.
-"""The README's table of the study is the page's, cell by cell."""
+"""Tables of the study on other pages are those of docs/evidence.md."""
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
+COMPARED = ('lin, top-1', 'tran-1-64, top-1', 'RetinaNet, AP')
 
 
 def tables(path):
@@ -32,3 +33,22 @@ def test_the_readme_tells_what_the_study_found():
     for encoder, *figures in rows:
         expected = [measured[encoder][column] for column in head[1:]]
         assert figures == expected, encoder
+
+
+def test_the_page_of_own_data_tells_what_settings_made():
+    """Each difference, and of how many seeds it is."""
+    (_, rows), = (each for each in tables(ROOT / 'docs/own_data.md')
+                  if each[0][0] == 'setting')
+    seeds, measured = {}, {}
+    for columns, lines in tables(ROOT / 'docs/evidence.md'):
+        for encoder, *figures in lines:
+            if columns[:2] == ['encoder', 'seeds']:
+                seeds[encoder] = figures[0].split()[0]
+            elif columns[:2] == ['against QB-Heat', 'lin, top-1']:
+                measured[encoder] = [figures[columns.index(name) - 1].split(
+                    ' ')[0] for name in COMPARED]
+    assert len(rows) > 5
+    for setting, *figures, of_seeds in rows:
+        encoder = setting.split(', `')[0]
+        assert figures == measured[encoder], encoder
+        assert of_seeds.split(',')[0] == seeds[encoder], encoder
