@@ -39,10 +39,10 @@ _LOGGED = dict(best_score=0., best_ckpt='', last_ckpt='', keep_ckpt_ids=[0])
 def find_checkpoint_to_resume(work_dir: str) -> str | None:
     """The checkpoint from which a run in a work folder goes on.
 
-    That is the one that ``last_checkpoint`` names, looked for in this folder
-    first, which may have been moved. If it is gone or damaged, as after a
+    That is the one that ``last_checkpoint`` names, looked for in this folder,
+    which may have been moved or copied. If it is gone or damaged, as after a
     crash or on a full disk, it is the newest that is whole, and a warning
-    says so.
+    says so. What is named in another folder comes after all that are here.
 
     Args:
         work_dir (str): Folder with ``last_checkpoint`` and checkpoints.
@@ -64,10 +64,12 @@ def find_checkpoint_to_resume(work_dir: str) -> str | None:
         except (UserError, FileNotFoundError) as error:
             reasons.append(str(error))
             continue
-        if reasons or named is None:
+        if path != named:
+            pointer = os.path.join(work_dir, 'last_checkpoint')
             passed_over = '; '.join(reasons) or (
-                f"'{os.path.join(work_dir, 'last_checkpoint')}' names no "
-                'checkpoint')
+                f"'{pointer}' names "
+                + (f"'{named}', which is not here" if named
+                   else 'no checkpoint'))
             print_log(f'{passed_over}: going on from {path}, the newest '
                       'checkpoint that is whole', 'current', logging.WARNING)
         return path
@@ -145,7 +147,9 @@ def _named_checkpoint(work_dir: str) -> str | None:
 def _candidates(work_dir: str, named: str | None) -> list[str]:
     """The named checkpoint, then the others of the folder, newest first.
 
-    Those beyond the named one, as of a longer run before, come last.
+    Those beyond the named one, as of a longer run before, come last, and one
+    that is named elsewhere, as by the run that a folder was copied from,
+    behind all that are here.
     """
     limit = _step(named or '')
     limit = float('inf') if limit is None else limit
@@ -154,7 +158,11 @@ def _candidates(work_dir: str, named: str | None) -> list[str]:
          if _step(path) is not None and str(path) != named),
         key=lambda path: (_step(path) <= limit, _step(path)),
         reverse=True)
-    return [named, *others] if named else others
+    if not named:
+        return others
+    is_here = os.path.dirname(os.path.abspath(named)) == os.path.abspath(
+        work_dir)
+    return [named, *others] if is_here else [*others, named]
 
 
 def _step(path: str | Path) -> int | None:

@@ -217,8 +217,12 @@ def _parts(error: Exception) -> str | None:
     if not modules:
         return None
     if 'more than 1 value per channel' in text:
+        if any(isinstance(module, nn.GroupNorm) for module in modules):
+            return (f'{text}: a group of GroupNorm has one value of an image: '
+                    'give its layer more channels, or take larger images')
         return (f'{text}: batch normalization needs 2 images at least: raise '
-                'train_dataloader.batch_size, or set drop_last=True')
+                'train_dataloader.batch_size, or set drop_last=True of it (of '
+                'its batch_sampler where it has one)')
     if not (asserted or _SHAPES.search(text)):
         return None
     names = {id(module): name

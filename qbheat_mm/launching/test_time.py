@@ -99,10 +99,8 @@ def augment_at_test_time(cfg: Config) -> None:
     if model is None:
         model = dict(
             type='DetTTAModel',  # registered at the root
-            tta_cfg=dict(
-                nms=dict(type='nms', iou_threshold=0.5),
-                max_per_img=100)) if detection else dict(
-                    type='mmpretrain.AverageClsScoreTTA')
+            tta_cfg=_merging(cfg)) if detection else dict(
+                type='mmpretrain.AverageClsScoreTTA')
     pipeline = cfg.get('tta_pipeline')
     if pipeline is None:
         if not dataset.get('pipeline'):
@@ -118,6 +116,22 @@ def augment_at_test_time(cfg: Config) -> None:
                         [pack]]))
     cfg.model = ConfigDict(**model, module=cfg.model)
     dataset.pipeline = pipeline
+
+
+def _merging(cfg: Config) -> dict:
+    """How many boxes of all views stay, and by which suppression.
+
+    As the detector's own of one view; one without any, whose boxes are a set,
+    finds each object once a view, and gets mmdet's usual one.
+    """
+    settings = cfg.model.get('test_cfg') or {}
+    settings = settings.get('rcnn') or settings
+    nms = settings.get('nms') or dict(type='nms', iou_threshold=0.5)
+    most = settings.get('max_per_img') or 100
+    merging = dict(nms=nms, max_per_img=most if most > 0 else 100)
+    print_log(f'--tta: boxes of the views are merged by {merging}, as model.'
+              'test_cfg has them, or else as usual', 'current')
+    return merging
 
 
 def _require_mergeable(cfg: Config) -> None:

@@ -75,6 +75,19 @@ def test_the_classes_are_counted_and_probed(build, tmp_path):
     assert tuple(content['meta']['dataset_meta']['classes']) == tuple('abc')
 
 
+@pytest.mark.parametrize('wrapped', [
+    lambda data: dict(type='RepeatDataset', times=2, dataset=data),
+    lambda data: dict(type='ConcatDataset', datasets=[data, data]),
+    lambda data: dict(type='RepeatDataset', times=2, dataset=dict(
+        type='ClassBalancedDataset', oversample_thr=.1, dataset=data))])
+def test_the_classes_of_wrapped_data_sets_are_counted(build, wrapped):
+    plain = build('abc', 'abc').cfg.train_dataloader.dataset
+    runner = build('', '', **{'train_dataloader.dataset': dict(
+        wrapped(plain.to_dict()), _delete_=True)})
+    runner.train()
+    assert runner.model.head.num_classes == 3
+
+
 def test_hidden_folders_are_no_classes(build, tmp_path):
     """Notebooks and file managers leave them behind."""
     write_folders(tmp_path / 'own/train', ['.ipynb_checkpoints'])

@@ -189,6 +189,31 @@ def test_iterations_instead_of_epochs(config):
     assert max(rates) == pytest.approx(0.005)
 
 
+@needs_no_gpu
+@pytest.mark.parametrize('schedule', [
+    dict(type='MultiStepLR', milestones=[2, 3]),
+    dict(type='CosineAnnealingLR', convert_to_iter_based=True),
+    dict(type='LinearLR', by_epoch=True, end=5)])
+def test_iterations_know_no_epochs(config, schedule):
+    """The rate would never change, or stop in the midst of its way."""
+    cfg = config(5, train_cfg=dict(
+        _delete_=True, type='IterBasedTrainLoop', max_iters=8))
+    cfg.param_scheduler = [dict(type='ConstantLR', by_epoch=False, end=1),
+                           schedule]
+    with pytest.raises(UserError, match='param_scheduler.1 .* counts epochs'):
+        train(cfg)
+
+
+@needs_no_gpu
+def test_iterations_know_the_steps_of_epochs_that_end(config):
+    cfg = config(8, train_cfg=dict(
+        _delete_=True, type='IterBasedTrainLoop', max_iters=6))
+    cfg.param_scheduler = [dict(type='LinearLR', start_factor=.5, end=2,
+                                convert_to_iter_based=True)]
+    runner, rates = train(cfg)
+    assert rates[0] < rates[-1] == max(rates)
+
+
 @pytest.mark.parametrize('images', [0, 1])
 def test_too_few_images_are_told_in_one_line(config, images):
     cfg = config(images)

@@ -8,7 +8,10 @@ import torch
 from mmengine.optim import OptimWrapper
 
 from qbheat_mm.compat import load_checkpoint
-from qbheat_mm.engine.resuming import _require_optimizer
+from qbheat_mm.engine.resuming import (
+    _require_optimizer,
+    latest_checkpoint,
+)
 from qbheat_mm.errors import UserError
 
 from .runs import (
@@ -66,6 +69,17 @@ def test_a_copied_folder_leaves_the_first_alone(trained, work):
     assert names(trained) == before
     assert 'best_acc_epoch_4.pth' in names(work)
     assert 'best_acc_epoch_3.pth' not in names(work)
+
+
+def test_a_copied_folder_goes_on_from_what_it_holds(trained, work):
+    """The pointer still names the folder that it was copied from."""
+    (work / 'epoch_3.pth').unlink()
+    assert str(trained) in (work / 'last_checkpoint').read_text()
+    assert resumed_epoch(work) == 2
+    assert latest_checkpoint(str(work)) == str(work / 'epoch_2.pth')
+    for file in work.glob('*.pth'):
+        file.unlink()
+    assert resumed_epoch(work) == 3  # as of a run that writes elsewhere
 
 
 def cut(file):
@@ -195,6 +209,24 @@ def test_a_resumed_run_needs_no_encoder(tmp_path):
     message = refusal(tmp_path / 'new', resume=True, init_cfg=dict(
         type='PretrainedEncoder', checkpoint=None))
     assert 'no encoder weights' in message
+
+
+def test_an_encoder_that_load_from_replaces_is_told(tmp_path, work,
+                                                    monkeypatch):
+    """Its tensors are counted in the log, and gone afterwards."""
+    encoder = tmp_path / 'encoder.pth'
+    torch.save({'backbone.' + name: tensor + 5
+                for name, tensor in Encoder(2).state_dict().items()}, encoder)
+    told = []
+    for file, count in ((str(work / 'epoch_3.pth'), 1), (None, 0)):
+        runner = build(tmp_path / 'new', epochs=1, load_from=file,
+                       init_cfg=dict(type='PretrainedEncoder',
+                                     checkpoint=str(encoder)))
+        monkeypatch.setattr(runner.logger, 'warning', told.append)
+        runner.train()
+        assert sum(f"in place of '{encoder}' (model.backbone.init_cfg."
+                   'checkpoint)' in str(line) for line in told) == count
+        told.clear()
 
 
 def test_the_encoder_must_be_in_what_is_resumed(work):

@@ -90,3 +90,15 @@ def test_an_epoch_without_evaluation_gets_none(tmp_path):
 def test_evaluating_alone_saves_nothing(tmp_path):
     assert build(tmp_path, scores=(1, )).val() == dict(acc=1)
     assert not names(tmp_path)
+
+
+@pytest.mark.parametrize('by_epoch', [True, False])
+def test_checkpoints_by_epochs_of_a_loop_without_are_told(
+        tmp_path, monkeypatch, by_epoch):
+    """A kill would cost the whole run."""
+    told = []
+    runner = build(tmp_path, iterations=2, checkpoint=dict(by_epoch=by_epoch))
+    monkeypatch.setattr(runner.logger, 'warning', told.append)
+    runner.train()
+    assert sum('default_hooks.checkpoint.by_epoch=False' in str(line)
+               for line in told) == by_epoch

@@ -223,3 +223,12 @@ def test_a_process_that_lost_another(tmp_path):
         assert line_of(throw, RuntimeError('something else')) is None
     finally:
         torch.distributed.destroy_process_group()
+
+
+def test_one_value_in_a_group_is_no_matter_of_the_batch():
+    norm = nn.Sequential(nn.Conv2d(3, 4, 1), nn.GroupNorm(4, 4))
+    line = line_of(norm, torch.zeros(1, 3, 1, 1))
+    assert 'GroupNorm' in line and 'batch_size' not in line
+    norm = nn.Sequential(nn.Conv2d(3, 4, 1), nn.BatchNorm2d(4))
+    assert 'train_dataloader.batch_size' in line_of(
+        norm, torch.zeros(1, 3, 1, 1))

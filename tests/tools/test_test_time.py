@@ -137,6 +137,24 @@ def test_the_configurations_own_augmentation_is_taken():
     assert cfg.test_dataloader.dataset.dataset.pipeline == [dict(type='C')]
 
 
+NMS = dict(type='soft_nms', iou_threshold=0.7, class_agnostic=True)
+USUAL = dict(type='nms', iou_threshold=0.5)
+
+
+@pytest.mark.parametrize('settings, nms, most', [
+    (dict(nms=NMS, max_per_img=300), NMS, 300),
+    (dict(rpn=dict(nms=USUAL, max_per_img=7),
+          rcnn=dict(nms=NMS, max_per_img=5)), NMS, 5),
+    (dict(max_per_img=300), USUAL, 300), ({}, USUAL, 100), (None, USUAL, 100),
+    (dict(nms=NMS, max_per_img=-1), NMS, 100)])
+def test_views_are_merged_as_the_detector_merges_boxes(settings, nms, most):
+    cfg = Config(dict(
+        default_scope='mmdet', model=dict(type='A', test_cfg=settings),
+        test_dataloader=dict(dataset=dict(pipeline=[dict(type='E')]))))
+    augment_at_test_time(cfg)
+    assert cfg.model.tta_cfg == dict(nms=nms, max_per_img=most)
+
+
 class Detector:
     __module__ = 'mmdet.models'
 

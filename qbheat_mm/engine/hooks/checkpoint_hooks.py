@@ -73,8 +73,8 @@ class CheckpointMatchHook(Hook):
     are refused as well, and those of a network that was trained with other
     pixels, also where they enter by :class:`PretrainedEncoder`.
 
-    Since the checkpoint fills the model, a run that is resumed, or that is
-    given no other weights of its encoder, takes the encoder from it.
+    Since the checkpoint fills the model, the encoder is taken from it; where
+    other weights of the encoder are named, a warning says that they are not.
 
     Args:
         allow_missing (str | Sequence[str]): Beginnings of names that may be
@@ -98,11 +98,20 @@ class CheckpointMatchHook(Hook):
         self.allow_other_pixels = allow_other_pixels
         # Names of the encoders that the checkpoint has to fill.
         self._encoders: tuple[str, ...] = ()
+        # Names of encoders, and the files of weights that they began with.
+        self._replaced: dict[str, str] = {}
 
     def before_run(self, runner: Runner) -> None:
         """Ask for no encoder where the checkpoint brings it."""
         if not is_about_to_train(runner) or not _source(runner):
             return
+        if not runner._resume:
+            self._replaced = {
+                f'{name}.': module.init_cfg['checkpoint']
+                for name, module in unwrap(runner.model).named_modules()
+                if _awaits_encoder(module, any_file=True)
+                and module.init_cfg.get('checkpoint')
+            }
         encoders = {
             f'{name}.': module
             for name, module in unwrap(runner.model).named_modules()
@@ -136,6 +145,13 @@ class CheckpointMatchHook(Hook):
         if mismatch:
             raise UserError(_describe(mismatch, model, source, checkpoint))
         require_possible(found, source)
+        for encoder, file in self._replaced.items():
+            if any(name.startswith(encoder) for name in found):
+                runner.logger.warning(
+                    f"checkpoint '{source}' (load_from) brings its own "
+                    f"encoder, in place of '{file}' "
+                    f'(model.{encoder}init_cfg.checkpoint): leave out one of '
+                    'the two')
         if not self.allow_other_pixels:
             require_pixels(
                 trained_pixels(checkpoint), _pixels_of(model), source,

@@ -72,6 +72,12 @@ class SafeCheckpointHook(CheckpointHook):
     def before_train(self, runner: Runner) -> None:
         """Find the best checkpoint here; evaluate what has not been."""
         super().before_train(runner)
+        if self.by_epoch and isinstance(runner.train_loop, IterBasedTrainLoop):
+            runner.logger.warning(
+                'checkpoints are written by epochs, and IterBasedTrainLoop is '
+                'one epoch: the only one comes at the end; set --cfg-options '
+                'default_hooks.checkpoint.by_epoch=False '
+                'default_hooks.checkpoint.interval=STEPS')
         if self.save_best:
             self._look_here()
         marker = Path(runner.work_dir, _EVALUATED)

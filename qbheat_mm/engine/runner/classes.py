@@ -51,6 +51,9 @@ def _find_classes(cfg: Config) -> tuple[str, list[str]]:
     places = []
     for name in _LOADERS:
         settings = (cfg.get(name) or {}).get('dataset')
+        while settings and 'pipeline' not in settings:  # a wrapper
+            settings = settings.get('dataset') or next(
+                iter(settings.get('datasets') or ()), None)
         if not settings:
             continue
         dataset = DATASETS.build(dict(settings, pipeline=[], lazy_init=True))

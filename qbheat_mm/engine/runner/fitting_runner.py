@@ -2,14 +2,18 @@
 """mmengine's runner, on machines and data sets of any size."""
 import copy
 import os.path as osp
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from mmengine.config import Config
 from mmengine.device import get_device
 from mmengine.dist import master_only
 from mmengine.optim import OptimWrapper
 from mmengine.registry import RUNNERS
-from mmengine.runner import EpochBasedTrainLoop, Runner
+from mmengine.runner import (
+    EpochBasedTrainLoop,
+    IterBasedTrainLoop,
+    Runner,
+)
 from torch import nn
 from torch.utils.data import DataLoader
 
@@ -209,9 +213,13 @@ class FittingRunner(Runner):
         if not isinstance(schedulers, list) or not all(
                 isinstance(scheduler, dict) for scheduler in schedulers):
             return  # built already, or one list for each of several optimizers
-        if not isinstance(loop, EpochBasedTrainLoop) and any(
-                scheduler.get('by_epoch', True) for scheduler in schedulers):
-            return  # in such a loop epochs have a meaning of their own
+        if isinstance(loop, IterBasedTrainLoop):
+            _require_steps_of_schedules(schedulers)
+            if any(scheduler.get('by_epoch', True)
+                   for scheduler in schedulers):
+                return  # one epoch is as long as the data there
+        elif not isinstance(loop, EpochBasedTrainLoop):
+            return
         fitted, changes = fit_schedulers(
             schedulers, self.max_iters, len(loop.dataloader))
         if changes:
@@ -220,6 +228,24 @@ class FittingRunner(Runner):
                 'the schedule is longer than the run of '
                 f'{self.max_iters} steps and is shortened, in steps: '
                 + ', '.join(changes))
+
+
+def _require_steps_of_schedules(schedulers: Sequence[Mapping]) -> None:
+    """Raise where a schedule waits for epochs that a loop does not count.
+
+    A loop of iterations is one epoch of mmengine's: such a schedule never
+    acts, or ends with the first pass over the data.
+    """
+    for i, scheduler in enumerate(schedulers):
+        ends = any(place in scheduler for place in (
+            'end', 'T_max', 'total_iters', 'milestones', 'step_size'))
+        if scheduler.get('by_epoch', True) and not (
+                scheduler.get('convert_to_iter_based') and ends):
+            raise UserError(
+                f'param_scheduler.{i} ({type_name(scheduler)}) counts epochs, '
+                'and IterBasedTrainLoop has none: set its by_epoch=False, '
+                'leave out convert_to_iter_based, and give its places (begin, '
+                'end, milestones, T_max) in steps')
 
 
 def _require_whole_steps(queue: int, batch: int, processes: int) -> None:
