@@ -71,6 +71,8 @@ _BESIDE = dict(
 #: Dicts without a type, of which the classes around them read each name.
 _READ_BY_CLASSES = ('data_prefix', 'filter_cfg')
 _READ_BY_MODEL = ('train_cfg', 'test_cfg')
+#: Of detectors of two stages, whose heads read a part of it each.
+_OF_STAGES = ('model.train_cfg', 'model.test_cfg')
 
 
 @dataclass(frozen=True)
@@ -182,6 +184,11 @@ class _Search:
         if names is not None:
             yield from self._compare(path, value, names,
                                      'nothing reads')
+        elif path in _OF_STAGES and 'roi_head' in self.cfg.model and (
+                inspect.isclass(owner)):
+            yield from self._compare(
+                path, value, words(owner), f'{owner.__name__} has settings of '
+                'its stages there, below rpn and rcnn, and does not read')
         elif path.startswith('model.') and any(
                 part in _READ_BY_MODEL for part in path.split('.')[1:]):
             self.later.append((path, value))

@@ -143,3 +143,17 @@ def test_options_that_do_not_fit_are_named(config, option):
         read_config(config, option)
     assert '--cfg-options' in str(error.value)
     assert '\n' not in str(error.value)
+
+
+@pytest.mark.parametrize('name', [
+    'mask-rcnn_mf-285m_own-data', 'faster-rcnn_mf-285m_fpn_frozen_8xb2-1x_coco'
+])
+def test_stages_of_a_detector_have_settings_of_their_own(name):
+    """One level above nothing reads them, and they were taken."""
+    file = str(Path(__file__).parents[2] / f'configs/qbheat/coco/{name}.py')
+    for setting in ('rcnn.score_thr', 'rcnn.max_per_img', 'rpn.nms_pre'):
+        read_config(file, {f'model.test_cfg.{setting}': 1})
+        short = setting.split('.')[1]
+        with pytest.raises(UserError, match=f'model.test_cfg.{short}: .* '
+                           'below rpn and rcnn, and does not read'):
+            read_config(file, {f'model.test_cfg.{short}': 1})
