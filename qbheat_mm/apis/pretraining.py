@@ -46,9 +46,8 @@ def pretrain(images: str | Sequence[str],
     It runs ``qbheat_mf-285m_1xb256-amp-coslr-400e_own-images``, our
     configuration, in this process, on the GPU if there is one. The learning
     rate is that of the batch, 1.5e-4 for 256 images, the target is pixels as
-    they are (``model.head.norm_pix=False``), and the schedule ends with the
-    epochs. For several GPUs take ``tools/dist_train.sh`` with the
-    same configuration.
+    they are, and the schedule ends with the epochs. For several GPUs take
+    ``tools/dist_train.sh`` with the same configuration.
 
     Args:
         images (str | Sequence[str]): A folder, flat or nested, or files and
