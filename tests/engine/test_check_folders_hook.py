@@ -10,6 +10,7 @@ from mmengine.config import Config
 from mmengine.registry import RUNNERS
 from mmengine.runner import Runner
 
+from qbheat_mm.engine.runner.classes import count_classes
 from qbheat_mm.errors import UserError
 
 CONFIGS = Path(__file__).parents[2] / 'configs/qbheat/benchmarks'
@@ -86,6 +87,15 @@ def test_the_classes_of_wrapped_data_sets_are_counted(build, wrapped):
         wrapped(plain.to_dict()), _delete_=True)})
     runner.train()
     assert runner.model.head.num_classes == 3
+
+
+def test_a_data_set_without_a_pipeline_is_no_wrapper(build):
+    cfg = build('abc', 'abc').cfg
+    del cfg.train_dataloader.dataset['pipeline']
+    cfg.val_dataloader = cfg.test_dataloader = None
+    cfg.model.head.num_classes = None
+    count_classes(cfg)
+    assert cfg.model.head.num_classes == 3
 
 
 def test_hidden_folders_are_no_classes(build, tmp_path):

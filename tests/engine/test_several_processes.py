@@ -98,7 +98,7 @@ def train(runner):
     """Its last metric, or the line that stopped it."""
     try:
         runner.train()
-        return runner.message_hub.get_scalar('val/mean').current()
+        return float(runner.message_hub.get_scalar('val/mean').current())
     except UserError as error:
         return str(error)
 

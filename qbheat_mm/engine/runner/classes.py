@@ -51,11 +51,11 @@ def _find_classes(cfg: Config) -> tuple[str, list[str]]:
     places = []
     for name in _LOADERS:
         settings = (cfg.get(name) or {}).get('dataset')
-        while settings and 'pipeline' not in settings:  # a wrapper
-            settings = settings.get('dataset') or next(
-                iter(settings.get('datasets') or ()), None)
         if not settings:
             continue
+        while 'dataset' in settings or 'datasets' in settings:  # a wrapper
+            settings = (settings['dataset'] if 'dataset' in settings
+                        else settings['datasets'][0])
         dataset = DATASETS.build(dict(settings, pipeline=[], lazy_init=True))
         place = dataset.ann_file or dataset.img_prefix
         places.append(place)
