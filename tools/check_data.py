@@ -9,6 +9,7 @@ from mmengine.config import Config
 from mmengine.registry import init_default_scope
 from mmengine.utils import track_iter_progress
 
+from qbheat_mm.engine.runner.loaders import too_few
 from qbheat_mm.errors import UserError
 from qbheat_mm.launching import read_config, report_user_errors
 from qbheat_mm.launching.coco_report import (
@@ -19,6 +20,7 @@ from qbheat_mm.launching.coco_report import (
 from qbheat_mm.launching.command_line import add_cfg_options
 from qbheat_mm.launching.data_check import check_data, datasets
 from qbheat_mm.launching.folder_report import folder_report
+from qbheat_mm.launching.toolbox import toolbox
 
 PARTS = ('train', 'val', 'test')
 
@@ -74,6 +76,9 @@ def check_part(cfg: Config, part: str,
             result.report.require()
         except UserError as error:
             errors.append(str(error))
+        if setting == 'train_dataloader.dataset' and (
+                toolbox(cfg) != 'mmdet' and len(result.files) == 1):
+            errors.append(str(too_few(1, 1, 2)))
     return found, errors
 
 

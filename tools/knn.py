@@ -89,7 +89,8 @@ def main() -> None:
                           args.temperature, watch=bar.update,
                           **embedding_options(args))
     left_out = bar.task_num - bar.completed
-    print(f'\nk-NN accuracy: {top1:.2f} % (k={args.k}, '
+    k = min(args.k, len(train) - (not val))
+    print(f'\nk-NN accuracy: {top1:.2f} % (k={k}, '
           f'temperature={args.temperature}, pool={args.pool}) of '
           f'{len(val or train)} images by {len(train)} of '
           f'{len(train.classes)} classes' +
@@ -98,7 +99,7 @@ def main() -> None:
     if args.out:
         with whole_file(args.out) as part, open(part, 'w') as file:
             json.dump(dict(
-                top1=top1, k=args.k, temperature=args.temperature,
+                top1=top1, k=k, temperature=args.temperature,
                 pool=args.pool, size=args.size, encoder=args.encoder,
                 config=args.config, cfg_options=args.cfg_options or {},
                 weights=weights, train=args.train, val=args.val,

@@ -1,11 +1,14 @@
 # Copyright (c) QB-Heat MM authors. All rights reserved.
 """An encoder from nothing but its checkpoint."""
+import contextlib
+import logging
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from mmengine.config import Config
 from mmengine.config.utils import MODULE2PACKAGE
+from mmengine.logging import MMLogger
 from mmengine.registry import MODELS, DefaultScope
 from torch import nn
 
@@ -25,7 +28,7 @@ from ..errors import UserError
 from ..evaluation.encoder import Encoder
 from ..launching.settings import parse_config
 from ..launching.toolbox import toolbox
-from ..launching.trained_model import training_size
+from ..launching.training_size import training_size
 from ..model_index import find_config
 from ..models.backbones import MobileFormer
 from ..utils.devices import require_device
@@ -117,13 +120,29 @@ def build_encoder(config: str | Config,
     init_cfg = given.get('init_cfg')
     given = _settings_alone(given, settings)
     backbone = _build(given, out_indices, source, init_cfg=init_cfg)
-    backbone.init_weights()
+    with _without_report_of_each_tensor():
+        backbone.init_weights()
     weights = _checkpoint_in(init_cfg)
     require_pixels(getattr(backbone, 'pretrained_pixels', None), pixels,
                    weights,
                    'set model.backbone.init_cfg.allow_other_pixels=True')
     return Encoder(backbone, pixels, name_backbone(given),
                    _size_in(settings), given, weights)
+
+
+@contextlib.contextmanager
+def _without_report_of_each_tensor() -> Iterator[None]:
+    """Keep back the lines in which mmengine says how each tensor began."""
+    logger = MMLogger.get_current_instance()
+
+    def of_no_tensor(record: logging.LogRecord) -> bool:
+        return ' - torch.Size(' not in record.getMessage()
+
+    logger.addFilter(of_no_tensor)
+    try:
+        yield
+    finally:
+        logger.removeFilter(of_no_tensor)
 
 
 def _checkpoint_in(init_cfg: Any) -> str:
@@ -231,9 +250,19 @@ def _build(given: Mapping, out_indices: Sequence[int] | None, source: str,
         raise
     # Parts raise what they like, for settings of which they know nothing.
     except Exception as error:
+        if _is_of_no_registry(error):
+            raise UserError(
+                f'{source}: its encoder {name_backbone(given)} is not known '
+                'here: import the module that registers it, or give a '
+                'configuration whose custom_imports name that module, as '
+                'config=FILE (--config FILE of a tool)') from error
         raise UserError(
             f'{source}: its encoder {name_backbone(given)} cannot be '
             f'built: {_first_line(error)}') from error
+
+
+def _is_of_no_registry(error: Exception) -> bool:
+    return isinstance(error, KeyError) and 'is not in the' in str(error)
 
 
 def _first_line(error: Any) -> str:

@@ -16,6 +16,7 @@ from multiprocessing import get_context
 
 import cv2
 import mmcv
+from PIL import Image
 
 from ..errors import UserError
 from .endings import Folder, image_endings
@@ -23,6 +24,8 @@ from .image_file import ImageProblem, decode, read_file
 
 #: What can become of a file; whatever else comes back is a problem.
 WRITTEN, COPIED, THERE = 'shrunk', 'small already', 'there already'
+LARGER = 'there already and larger (remove them to shrink them anew)'
+_GOOD = (WRITTEN, COPIED, THERE, LARGER)
 _PART = '.part'
 #: How every JPEG file begins, whatever its name, and its longest side.
 _JPEG, _LARGEST = b'\xff\xd8\xff', 65500
@@ -83,8 +86,8 @@ def shrink(source: str, target: str, short_side: int, quality: int = 90,
             called before. Defaults to None.
 
     Yields:
-        str: ``WRITTEN``, ``COPIED`` or ``THERE`` of an image, or a line that
-        names it and what is wrong with it; in no order.
+        str: ``WRITTEN``, ``COPIED``, ``THERE`` or ``LARGER`` of an image, or
+        a line that names it and what is wrong with it; in no order.
 
     Raises:
         UserError: See :func:`plan`; or a process was killed.
@@ -132,9 +135,8 @@ def _several(one: Callable, pairs: Sequence[tuple[str, str]]) -> list[str]:
 def summary(outcomes: Counter) -> str:
     """As "12 shrunk, 3 small already, 1 cannot be read"."""
     bad = sum(n for what, n in outcomes.items()
-              if what not in (WRITTEN, COPIED, THERE))
-    words = [f'{outcomes[what]} {what}' for what in (WRITTEN, COPIED, THERE)
-             if outcomes[what]]
+              if what not in _GOOD)
+    words = [f'{outcomes[what]} {what}' for what in _GOOD if outcomes[what]]
     return ', '.join([*words, *([f'{bad} left out'] if bad else [])])
 
 
@@ -144,7 +146,11 @@ def _one(source: str, target: str, short_side: int, quality: int,
     cv2.setNumThreads(1)
     path, new = osp.join(source, names[0]), osp.join(target, names[1])
     if osp.exists(new):
-        return THERE
+        there = _short_side(new)
+        if there is None:
+            return (f'image {path!r} is not written: {new!r} is there and is '
+                    'no image; remove that')
+        return LARGER if there > short_side else THERE
     try:
         content = read_file(path)
         image = decode(content)
@@ -167,6 +173,15 @@ def _one(source: str, target: str, short_side: int, quality: int,
                               [cv2.IMWRITE_JPEG_QUALITY, quality])
     _write(new, content.tobytes())
     return WRITTEN
+
+
+def _short_side(path: str) -> int | None:
+    """Pixels, by the header of a file; None if that is of no image."""
+    try:
+        with Image.open(path) as image:
+            return min(image.size)
+    except OSError:
+        return None
 
 
 def _write(path: str, content: bytes) -> None:

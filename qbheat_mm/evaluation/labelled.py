@@ -1,5 +1,6 @@
 # Copyright (c) QB-Heat MM authors. All rights reserved.
 """The accuracy of nearest neighbours of two folders of classes."""
+import logging
 import os
 import os.path as osp
 from collections.abc import Sequence
@@ -7,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from mmengine.logging import print_log
 
 from ..datasets import NamedImageFolder
 from ..errors import UserError
@@ -98,10 +100,17 @@ def knn_of_folders(encoder: Encoder,
         UserError: If there is one image, which has no neighbour, or an
             argument is impossible.
     """
+    neighbours = len(train) - (val is None)
     if val is None and len(train) < 2:
         raise UserError(f'folder {train.folder!r} holds one image, which has '
                         'no neighbour: give more, or another folder to '
                         'classify')
+    if k >= neighbours:
+        print_log(
+            f'k={k} of {neighbours} neighbours: all vote on each image, so '
+            'that the largest class is found more than the nearest; set k '
+            'below the number of images of a class', logger='current',
+            level=logging.WARNING)
     bank = _embed(encoder, train, **options)
     if val is None:
         return knn_accuracy(*bank, k=k, temperature=temperature)

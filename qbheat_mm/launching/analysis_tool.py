@@ -1,6 +1,7 @@
 # Copyright (c) QB-Heat MM authors. All rights reserved.
 """What the tools that look into a trained model share."""
 import json
+import logging
 import os
 import os.path as osp
 import shlex
@@ -11,6 +12,7 @@ from collections.abc import Mapping
 import numpy as np
 import torch
 from mmengine.config import Config
+from mmengine.logging import print_log
 
 from ..analysis.figures.style import in_style
 from ..analysis.report import Report
@@ -18,7 +20,7 @@ from ..errors import UserError
 from ..utils.images import find_images, load_images, spread
 from .command_line import add_cfg_options, add_device, folder
 from .settings import read_config
-from .trained_model import training_size
+from .training_size import training_size
 
 #: Dots per inch of the pictures, enough for print.
 DPI = 200
@@ -86,16 +88,27 @@ def _size(given: list[int] | None, cfg: Config,
     if given == [0]:
         return None
     if given is None:
-        size = training_size(cfg)
-        if size is None or any(side % unit for side in size):
-            return None
-        return size
+        return _fitting(training_size(cfg), unit)
     if len(given) > 2 or any(side <= 0 or side % unit for side in given):
         raise UserError(
             f'--size {" ".join(map(str, given))}: give one side, or height '
             f'and width, in multiples of {unit}, or 0 for the own size of '
             'each image')
     return given[0], given[-1]
+
+
+def _fitting(size: tuple[int, int] | None,
+             unit: int) -> tuple[int, int] | None:
+    """The multiples of ``unit`` nearest to the size of training."""
+    if size is None:
+        return None
+    height, width = (max(round(side / unit), 1) * unit for side in size)
+    if (height, width) != tuple(size):
+        print_log(
+            f'images are looked at in {height}x{width}, since training has '
+            f'{size[0]}x{size[1]} and this needs multiples of {unit}; --size '
+            'sets another', logger='current', level=logging.WARNING)
+    return height, width
 
 
 def as_batch(images: list[np.ndarray]) -> torch.Tensor:

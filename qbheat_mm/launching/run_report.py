@@ -35,10 +35,10 @@ def report_run(work_dir: str) -> list[dict]:
     if not logs:
         return []
     reports = [_report_curves(work_dir, logs)]
-    pictures = [file for folder in folders for file in sorted(
-        glob(osp.join(escape(folder), 'vis_image', 'reconstruction_*.png')))]
+    pictures = [glob(osp.join(escape(folder), 'vis_image',
+                              'reconstruction_*.png')) for folder in folders]
     return reports + ([_report_pictures(work_dir, pictures)]
-                      if pictures else [])
+                      if any(pictures) else [])
 
 
 def _read(file: str) -> list[dict]:
@@ -92,15 +92,17 @@ def _standing(lines: list[dict]) -> str:
     return f'The last line of training: {epoch}step {last["step"]}{pace}.'
 
 
-def _report_pictures(work_dir: str, files: list[str]) -> dict:
+def _report_pictures(work_dir: str, runs: list[list[str]]) -> dict:
     """The reconstructions of ``AnalysisHook``, early ones and the last."""
     places: dict[str, dict[int, str]] = {}
-    for file in files:
-        if match := _PICTURE.fullmatch(osp.basename(file)):
-            # A resumed run has drawn a step anew.
-            places.setdefault(match[1], {})[int(match[2])] = file
-    shown = [name for steps in places.values()
-             for name in _few([steps[step] for step in sorted(steps)])]
+    for files in runs:
+        for place, drawn in _by_place(files).items():
+            # Where a later run begins, the earlier one ends.
+            kept = {step: file for step, file in places.get(place, {}).items()
+                    if step < min(drawn)}
+            places[place] = kept | drawn
+    shown = [file for place in sorted(places)
+             for file in _few(list(places[place].values()))]
     report = Report(
         analysis='looks', title='Reconstructions while it trained',
         caption='Original, visible quarter, reconstruction; the number in '
@@ -109,6 +111,16 @@ def _report_pictures(work_dir: str, files: list[str]) -> dict:
         pictures=[osp.relpath(file, work_dir) for file in shown],
         source=dict(work_dir=work_dir))
     return dict(report.as_json(), folder=work_dir)
+
+
+def _by_place(files: list[str]) -> dict[str, dict[int, str]]:
+    """Pictures by the place of the visible quarter and, in order, steps."""
+    places: dict[str, dict[int, str]] = {}
+    for file in files:
+        if match := _PICTURE.fullmatch(osp.basename(file)):
+            places.setdefault(match[1], {})[int(match[2])] = file
+    return {place: dict(sorted(steps.items()))
+            for place, steps in places.items()}
 
 
 def _few(files: list[str], most: int = 4) -> list[str]:

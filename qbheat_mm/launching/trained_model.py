@@ -133,25 +133,6 @@ def load_encoder(cfg: Config, path: str, checkpoint: str) -> TrainedEncoder:
     return TrainedEncoder(backbone, pixels)
 
 
-def training_size(cfg: Config) -> tuple[int, int] | None:
-    """Height and width that a configuration's pipeline crops images to.
-
-    Returns:
-        tuple[int, int] | None: None where no transform of mmpretrain says so.
-    """
-    if cfg.get('default_scope', 'mmpretrain') != 'mmpretrain':
-        return None
-    for loader in ('train_dataloader', 'val_dataloader', 'test_dataloader'):
-        dataset = (cfg.get(loader) or {}).get('dataset') or {}
-        while 'dataset' in dataset:
-            dataset = dataset['dataset']
-        for step in dataset.get('pipeline') or ():
-            size = step.get('scale', step.get('crop_size'))
-            if 'Crop' in str(step.get('type', '')) and size is not None:
-                return (size, size) if isinstance(size, int) else tuple(size)
-    return None
-
-
 def _require_parts(needed: Mapping, found: Mapping, checkpoint: str) -> None:
     """Say why a checkpoint of the encoder alone is not enough."""
     absent = [

@@ -88,6 +88,17 @@ def test_a_run_that_trains(story, work_dir):
     assert [p.name for p in work_dir.glob('index*')] == ['index.html']
 
 
+def test_pictures_of_an_earlier_run_end_where_a_later_begins(work_dir):
+    later = work_dir / '20260102_000000' / 'vis_data' / 'vis_image'
+    for step in (4, 5):
+        mmcv.imwrite(np.zeros((8, 24, 3), np.uint8), str(
+            later / f'reconstruction_top_left_{step}.png'))
+    pictures = report_run(str(work_dir))[1]['pictures']
+    assert [(path.split('/')[0], path[-5]) for path in pictures] == [
+        ('20260101_000000', '1'), ('20260101_000000', '2'),
+        ('20260101_000000', '3'), ('20260102_000000', '5')]
+
+
 def test_a_page_that_keeps_up(story, work_dir, monkeypatch):
     log, = work_dir.rglob('scalars.json')
     waits = []

@@ -359,6 +359,23 @@ def test_sizes(call, run, image_folder, tmp_path, size, shape):
     assert arrays['pred_1_center'].shape == (3, *shape)
 
 
+def test_a_size_of_training_that_does_not_divide_is_rounded(
+        call, run, image_folder, tmp_path, monkeypatch):
+    told = []
+    monkeypatch.setattr('qbheat_mm.launching.analysis_tool.print_log',
+                        lambda line, **_: told.append(line))
+    config = tmp_path / 'odd.py'
+    config.write_text(f"_base_ = {str(run[0])!r}\n"
+                      "train_dataloader = dict(dataset=dict(pipeline=[dict("
+                      "type='CenterCrop', crop_size=(70, 44))]))\n")
+    call('reconstruct', config, run[1], image_folder, '--out', tmp_path,
+         '--places', 'center')
+    arrays = np.load(tmp_path / 'reconstruction.npz')
+    assert arrays['pred_1_center'].shape == (3, 48, 64)
+    assert ('in 48x64, since training has 44x70 and this needs multiples of '
+            '16; --size') in told[0]
+
+
 def test_fewer_images_are_spread_over_all(call, run, image_folder, tmp_path):
     call('reconstruct', *run, image_folder, '--out', tmp_path, '--places',
          'center', '--max-images', 2)

@@ -197,12 +197,22 @@ def test_code_in_a_checkpoint_is_not_run(tmp_path):
 
 def test_settings_that_build_nothing_are_one_line(tmp_path):
     settings = settings_of()
-    settings['model']['backbone'] = dict(type='NoSuchNet', depth=3)
+    settings['model']['backbone'] = dict(type='ResNet', depth=3)
     write_checkpoint(tmp_path / 'x.pth', MODEL, settings)
-    with pytest.raises(UserError, match=r'NoSuchNet\(depth=3\) cannot be') as (
+    with pytest.raises(UserError, match=r'ResNet\(depth=3\) cannot be') as (
             error):
         load_encoder(tmp_path / 'x.pth')
     assert '\n' not in str(error.value)
+
+
+def test_an_encoder_that_nobody_has_registered_names_the_way_out(tmp_path):
+    settings = settings_of()
+    settings['model']['backbone'] = dict(type='MyNet', depth=3)
+    write_checkpoint(tmp_path / 'x.pth', MODEL, settings)
+    with pytest.raises(UserError, match=r'MyNet\(depth=3\) is not known here: '
+                       'import the module that registers it, or give a '
+                       'configuration whose custom_imports .*--config'):
+        load_encoder(tmp_path / 'x.pth')
 
 
 def test_a_configuration_without_weights_asks_for_them():

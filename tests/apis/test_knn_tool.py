@@ -1,10 +1,12 @@
 # Copyright (c) QB-Heat MM authors. All rights reserved.
 """The accuracy of nearest neighbours from the command line."""
 import json
+import logging
 
 import pytest
 import torch
 from mmengine.config import Config
+from mmengine.logging import MMLogger
 
 from qbheat_mm.apis import embed
 from qbheat_mm.errors import UserError
@@ -34,6 +36,38 @@ def test_one_folder_and_a_random_encoder(call, folders, tmp_path, capsys):
     Config(settings_of()).dump(cfg)
     call('knn', cfg, folders / 'train', '--seed', 1)
     assert 'of 12 images by 12 of 2 classes' in capsys.readouterr().out
+
+
+def test_more_neighbours_than_there_are(call, checkpoint, folders, tmp_path,
+                                        capsys, monkeypatch):
+    told = []
+    monkeypatch.setattr('qbheat_mm.evaluation.labelled.print_log',
+                        lambda line, **_: told.append(line))
+    out = tmp_path / 'knn.json'
+    for val, voting in ((), 11), ((folders / 'val', ), 12):
+        call('knn', checkpoint, folders / 'train', *val, '--out', out)
+        assert json.loads(out.read_text())['k'] == voting
+        assert f'% (k={voting}, ' in capsys.readouterr().out
+        assert told.pop().startswith(
+            f'k=20 of {voting} neighbours: all vote')
+    call('knn', checkpoint, folders / 'train', '--k', 10)
+    assert not told
+
+
+def test_a_random_encoder_is_told_of_in_few_lines(call, folders, tmp_path):
+    cfg, lines = tmp_path / 'config.py', []
+    Config(settings_of()).dump(cfg)
+    handler = logging.Handler(logging.INFO)
+    handler.emit = lines.append
+    logger = MMLogger.get_current_instance()
+    logger.addHandler(handler)
+    try:
+        call('knn', cfg, folders / 'train', '--k', 3)
+        logger.info('afterwards - torch.Size([1])')
+    finally:
+        logger.removeHandler(handler)
+    assert len(lines) < 10
+    assert lines[-1].getMessage().startswith('afterwards')
 
 
 def test_an_encoder_without_weights_is_not_random(call, folders, tmp_path):

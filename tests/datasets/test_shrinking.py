@@ -10,6 +10,7 @@ from PIL import Image
 
 from qbheat_mm.datasets.shrinking import (
     COPIED,
+    LARGER,
     THERE,
     WRITTEN,
     shrink,
@@ -194,3 +195,15 @@ def test_what_no_copy_holds_is_told(folder, tmp_path, monkeypatch):
                         lambda text, *args, **kwargs: said.append(text))
     list(shrink(str(folder), str(tmp_path / 'out'), 64))
     assert len(said) == 1 and '5 images, left out: 1 .txt' in said[0]
+
+
+def test_what_is_there_and_larger_than_asked_is_told(folder):
+    run(folder)
+    source, target = str(folder), str(folder.parent / 'out')
+    outcomes = Counter(shrink(source, target, 40))
+    assert outcomes == {LARGER: 3, THERE: 2}
+    assert '3 there already and larger (remove' in summary(outcomes)
+    (folder.parent / 'out/cat/a.jpg').write_text('no image')
+    outcome, = [each for each in shrink(source, target, 64)
+                if each != THERE]
+    assert 'is there and is no image; remove that' in outcome

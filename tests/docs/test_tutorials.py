@@ -38,8 +38,13 @@ SMALL_PROBE = {
     'val_dataloader.dataset.pipeline.1.scale': 64,
     'val_dataloader.dataset.pipeline.2.crop_size': 64,
     'model.neck.in_channels': 24, 'model.neck.token_dims': 8}
+#: Of an encoder of the reader's own.
+SMALL_LINEAR = {name: value for name, value in SMALL_PROBE.items()
+                if not name.startswith('model.')}
 PROBE = ('qbheat/benchmarks/'
          'mf-285m_1xb256-tran1-coslr-200e_own-folders.py')
+LINEAR = ('qbheat/benchmarks/'
+          'mf-285m_1xb256-linear-coslr-90e_own-folders.py')
 BOXES = 'qbheat/coco/retinanet_mf-285m_own-data.py'
 SMALL_DETECTOR = {
     **SHORT, 'train_dataloader.dataset.pipeline.2.scale': (64, 64),
@@ -115,7 +120,8 @@ def home(tmp_path_factory, drawn, forget):
             # No fork of a process that has loaded torch.
             'shrink_images.py': ['--processes', '1']},
             small={f'qbheat/{ENCODER}.py': SMALL_ENCODER,
-                   PROBE: SMALL_PROBE, BOXES: SMALL_DETECTOR})
+                   PROBE: SMALL_PROBE, LINEAR: SMALL_LINEAR,
+                   BOXES: SMALL_DETECTOR})
         page.run(code_of('images'))
     write_boxes(home / 'data/own', drawn / 'detection')
     return home
@@ -151,7 +157,9 @@ def test_own_network(home, monkeypatch, forget):
     monkeypatch.delitem(sys.modules, 'my_net', raising=False)
     Page(home, monkeypatch, forget, shorter={'epoch_400': 'epoch_2'}).run(
         code_of('own_encoder'))
-    assert (home / 'work_dirs/my_net_boxes/epoch_2.pth').is_file()
+    for name in ('my_net_boxes', 'my_net_linear'):
+        assert (home / f'work_dirs/{name}/epoch_2.pth').is_file()
+    assert (home / 'vectors.npz').is_file()
 
 
 def test_reading_the_matrices(home, monkeypatch, forget, capsys):

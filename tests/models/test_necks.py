@@ -6,6 +6,7 @@ import torch
 from mmpretrain.registry import MODELS
 from torch.nn import functional as F
 
+from qbheat_mm.errors import UserError
 from qbheat_mm.models.necks.transformer import (
     sincos_position_embedding,
     transformer_blocks,
@@ -190,3 +191,16 @@ def test_defaults_are_the_papers():
     assert probe.blocks[0].ffn.layers[0][0].out_features == 4 * 64
     assert probe.drop.p == 0
     assert probe.norm.eps == decoder.norm.eps == 1e-6
+
+
+@pytest.mark.parametrize('config', [
+    dict(type='PoolWithToken'),
+    dict(type='TransformerProbe', in_channels=CHANNELS,
+         token_dims=TOKEN_DIMS, embed_dims=8)])
+def test_a_decoder_of_tokens_says_what_an_encoder_without_needs(config, feats):
+    decoder = build(**config)
+    decoder(feats)
+    for wrong in (feats[:1], (feats[0], feats[0]), (*feats, feats[1])):
+        with pytest.raises(UserError, match='set, for an encoder without '
+                           "tokens, model.neck=.*'GlobalAveragePooling'"):
+            decoder(wrong)

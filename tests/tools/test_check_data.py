@@ -197,6 +197,14 @@ train_dataloader['dataset'] = dict(dataset, pipeline=[
     assert 'stops: 1 of 8 images cannot be read' in printed and status
 
 
+def test_one_image_is_too_few_to_train_on(use, own, classifier_config):
+    first, *others = sorted((own / 'images').rglob('*.jpg'))
+    for path in others:
+        path.unlink()
+    status = use(classifier_config)[1]
+    assert 'has 1 image, and training needs at least 2' in status
+
+
 def test_an_empty_folder_and_a_missing_one(use, own, classifier_config):
     shutil.rmtree(own / 'images')
     assert 'does not exist' in use(classifier_config)[1]

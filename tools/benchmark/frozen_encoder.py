@@ -22,6 +22,7 @@ from mmdet.utils import register_all_modules
 from torch import Tensor, nn
 
 import qbheat_mm.detection  # noqa: F401
+from qbheat_mm.errors import UserError
 from qbheat_mm.launching import (
     count,
     device,
@@ -57,16 +58,29 @@ def build(kind: str, args: argparse.Namespace) -> nn.Module:
     torch.manual_seed(0)
     cfg = read_config(args.config)
     cfg.model.backbone.update(init_cfg=None, **FROZEN[kind])
-    return MODELS.build(cfg.model).train().to(args.device)
+    try:
+        model = MODELS.build(cfg.model)
+    except TypeError as error:
+        if 'unexpected keyword' not in str(error):
+            raise
+        raise UserError(
+            f"model.backbone of '{args.config}' has no frozen_stages or no "
+            'norm_eval, by which this trains it: give a configuration of a '
+            'detector whose backbone has them') from error
+    return model.train().to(args.device)
 
 
 def make_batch(args: argparse.Namespace) -> dict:
-    """Random images with ten random boxes each."""
-    return demo_mm_inputs(
+    """Random images with ten random boxes of the first class each."""
+    batch = demo_mm_inputs(
         args.batch_size,
         image_shapes=(3, *args.size),
         num_items=[10] * args.batch_size,
+        with_mask=True,
         device=args.device)
+    for sample in batch['data_samples']:
+        sample.gt_instances.labels.zero_()
+    return batch
 
 
 def make_step(model: nn.Module, batch: dict) -> Callable[[], None]:

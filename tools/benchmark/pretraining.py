@@ -19,6 +19,7 @@ from mmpretrain.registry import MODELS
 from torch import Tensor, nn
 
 import qbheat_mm.models  # noqa: F401
+from qbheat_mm.errors import UserError
 from qbheat_mm.launching import (
     count,
     device,
@@ -53,6 +54,17 @@ def parse_args() -> argparse.Namespace:
         '--device', type=device,
         default='cuda' if torch.cuda.is_available() else 'cpu')
     return parser.parse_args()
+
+
+def settings(config: str) -> dict:
+    """The model of a configuration of pre-training."""
+    model = read_config(config).get('model', {})
+    if model.get('type') not in ('QBHeat', 'RandomPatches'):
+        raise UserError(
+            f"configuration '{config}' has model.type={model.get('type')!r}, "
+            'which is not timed here: give one of the pre-training '
+            "(model.type='QBHeat')")
+    return model
 
 
 def mae(size: int) -> dict:
@@ -128,8 +140,8 @@ def main() -> None:
     torch.set_num_threads(args.threads)
     images = torch.randn(args.batch_size, 3, args.size, args.size,
                          device=args.device)
-    models = {Path(args.config).stem.split('_8x')[0]:
-              read_config(args.config).model, 'MAE ViT-S/16': mae(args.size)}
+    models = {Path(args.config).stem.split('_8x')[0]: settings(args.config),
+              'MAE ViT-S/16': mae(args.size)}
     models = {name: MODELS.build(cfg).train().to(args.device)
               for name, cfg in models.items()}
     work = {name: operations(model, images)

@@ -33,7 +33,7 @@ def fitting_batch(loader: DataLoader,
         return batch_size
     share = len(loader.sampler) if images else 0
     if share < least:
-        raise _too_few(images, processes, least)
+        raise too_few(images, processes, least)
     if batch_size <= share:
         return batch_size
     while divides and share > 1 and divides % (share * processes):
@@ -41,7 +41,14 @@ def fitting_batch(loader: DataLoader,
     return share
 
 
-def _too_few(images: int, processes: int, least: int) -> UserError:
+def too_few(images: int, processes: int, least: int) -> UserError:
+    """What to say of a training set that no step can be made of.
+
+    Args:
+        images (int): Of the set.
+        processes (int): Of the run.
+        least (int): Images that a step of one process needs.
+    """
     found = f'{images} image{"" if images == 1 else "s"}'
     if images < max(least, 1):
         return UserError(

@@ -10,6 +10,7 @@ from mmengine.registry import MODELS
 from torch import Tensor, nn
 
 from ...arguments import POSITIVE_INT, RATE, checked, multiple, optional
+from ...errors import UserError
 from .transformer import transformer_blocks
 
 
@@ -22,7 +23,7 @@ class PoolWithToken(BaseModule):
 
     def forward(self, feats: tuple[Tensor, Tensor]) -> tuple[Tensor]:
         """Features and tokens to ((B, C + d),)."""
-        pixels, tokens = feats
+        pixels, tokens = _pixels_and_tokens(feats)
         return (torch.cat([pixels.mean(dim=(2, 3)), tokens[:, 0]], dim=1), )
 
 
@@ -79,8 +80,27 @@ class TransformerProbe(BaseModule):
 
     def forward(self, feats: tuple[Tensor, Tensor]) -> tuple[Tensor]:
         """Features and tokens to ((B, embed_dims),)."""
-        pixels, tokens = feats
+        pixels, tokens = _pixels_and_tokens(feats)
         pixels = self.pixel_proj(pixels.permute(0, 2, 3, 1).flatten(1, 2))
         x = torch.cat([pixels, self.token_proj(tokens)], dim=1)
         x = self.norm(self.blocks(x)).mean(dim=1)
         return (self.drop(x), )
+
+
+def _pixels_and_tokens(feats: tuple[Tensor, ...]) -> tuple[Tensor, Tensor]:
+    """The two outputs of a backbone that these decoders read.
+
+    Raises:
+        UserError: If it gives others.
+    """
+    if len(feats) != 2 or (feats[0].ndim, feats[1].ndim) != (4, 3):
+        given = ', '.join(str(tuple(each.shape)) for each in feats)
+        raise UserError(
+            'model.backbone gives maps of the shapes '
+            f'{given}, and this decoder reads one of features, '
+            '(B, C, H, W), and tokens, (B, T, d), as MobileFormer with '
+            'out_indices=(-2, -1) has them: set, for an encoder without '
+            "tokens, model.neck=[{'type':'GlobalAveragePooling'},"
+            "{'type':'ClsBatchNormNeck','input_features':C}] and "
+            'model.head.in_channels=C')
+    return feats

@@ -8,6 +8,8 @@ import sys
 import pytest
 import torch
 
+from qbheat_mm.errors import UserError
+
 from ..conftest import ROOT
 
 pytest.importorskip('mmdet')
@@ -35,6 +37,24 @@ def test_a_frozen_encoder_keeps_nothing_for_the_backward_pass():
     # The encoder's part grows with the image, that of the queries does not.
     more = [kept(kind, (128, 96)) for kind in ('frozen', 'trained')]
     assert more[1] - trained > 2 * (more[0] - frozen)
+
+
+def test_a_frozen_encoder_below_any_detector(tmp_path):
+    tool = runpy.run_path(str(TOOLS / 'frozen_encoder.py'))
+    tool['register_all_modules']()
+    config = tmp_path / 'config.py'
+    base = ROOT / 'configs/qbheat/coco/retinanet_mf-285m_own-data.py'
+    config.write_text(f"_base_ = '{base}'\n"
+                      'model = dict(bbox_head=dict(num_classes=1))\n')
+    args = argparse.Namespace(config=str(config), batch_size=1, size=(64, 64),
+                              device='cpu')
+    tool['make_step'](tool['build']('frozen', args),
+                      tool['make_batch'](args))()
+    config.write_text(
+        f"_base_ = '{base}'\nmodel = dict(backbone=dict(_delete_=True, "
+        "type='mmdet.HRNet', extra={}))\n")
+    with pytest.raises(UserError, match='has no frozen_stages.*give a'):
+        tool['build']('trained', args)
 
 
 def test_detectors_stand_beside_each_other(monkeypatch, capsys):

@@ -7,6 +7,7 @@ import sys
 import pytest
 import torch
 
+from qbheat_mm.errors import UserError
 from qbheat_mm.utils.profiling import KINDS, REST, time_by_kind
 
 from ..conftest import ROOT
@@ -58,6 +59,14 @@ def test_a_pipeline_stands_beside_mmpretrains(monkeypatch, capsys):
         for line in lines[1:]))
     assert names == ('ours', 'mmpretrain', 'decoding alone')
     assert ratios[1] == 1 and min(ratios) > 0
+
+
+def test_what_is_no_pretraining_is_not_timed():
+    settings = runpy.run_path(str(TOOLS / 'pretraining.py'))['settings']
+    config = (ROOT / 'configs/qbheat/benchmarks/'
+              'mf-285m_8xb512-linear-coslr-90e_in1k.py')
+    with pytest.raises(UserError, match="model.type='ImageClassifier'"):
+        settings(str(config))
 
 
 def test_mmpretrains_transforms_stand_for_ours():
