@@ -160,10 +160,33 @@ def test_features_by_quarter_are_those_of_pretraining(build, images):
     whole = projected_features(model, images)
     quarters = projected_features(model, images, by_quarter=True)
     assert whole.shape == quarters.shape == (2, 8, 12, 12)
-    # What pre-training gives to the linear models, for two corners.
+    # What pre-training gives to the linear models.
     for place, rows, columns in (('top_left', slice(0, 4), slice(0, 6)),
+                                 ('top_right', slice(0, 4), slice(6, 12)),
+                                 ('bottom_left', slice(4, 8), slice(0, 6)),
                                  ('bottom_right', slice(4, 8), slice(6, 12))):
         feats = model.encode(model.crop(images, [(place, 2)]))
         expected = model.predictor.proj(feats.permute(0, 2, 3, 1))
         assert torch.allclose(quarters[:, rows, columns], expected, atol=1e-5)
     assert not torch.allclose(whole, quarters, atol=1e-3)
+
+
+@pytest.mark.parametrize('reading', ['exact', 'euler'])
+def test_error_is_zero_for_a_field_that_is_the_flow(reading):
+    """Matrices that do not commute, and steps that differ along x and y."""
+    torch.manual_seed(0)
+    a, b = torch.randn(2, 4, 4, dtype=torch.float64) / 8
+    per_step = (2., 3.)
+    flows = Flow(a, reading), Flow(b, reading)
+    start = torch.randn(4, dtype=torch.float64)
+
+    def z(x, y):
+        moved = (flows[0](x / per_step[0]) @ flows[1](y / per_step[1]))
+        return (moved.real if moved.is_complex() else moved) @ start
+
+    # one start only: a map of 2 x 2, of which the diagonal has one pair
+    field = torch.stack([torch.stack([z(x, y) for x in range(2)])
+                         for y in range(2)])[None]
+    found = error_by_distance(field, *flows, per_step)
+    assert found['right_down']['flow'][1] == pytest.approx(0, abs=1e-6)
+    assert found['right_down']['constant'][1] > .01

@@ -5,6 +5,7 @@ import json
 from pathlib import Path
 
 import mmcv
+import numpy as np
 import pytest
 import torch
 from mmengine.config import Config
@@ -13,6 +14,8 @@ from mmengine.registry import RUNNERS, DefaultScope
 from qbheat_mm.analysis.copied_features import copied_loss, masked_loss
 from qbheat_mm.analysis.direction_loss import direction_losses
 from qbheat_mm.analysis.embedding_quality import describe_embeddings
+from qbheat_mm.analysis.pixels import PixelSpace
+from qbheat_mm.analysis.reconstruction import paint, strips, trained_places
 from qbheat_mm.analysis.spectrum import describe_predictor
 from qbheat_mm.engine import AnalysisHook
 from qbheat_mm.engine.origin import pixels_of
@@ -215,3 +218,36 @@ def test_wrong_settings_are_named(train):
         train('run', [HOOK], model=CLASSIFIER)
     with pytest.raises(UserError, match="'nowhere' does not exist"):
         train('run2', [dict(HOOK, images=['nowhere'])])
+
+
+def test_masked_loss_is_that_of_training(build, images):
+    model = build(norm_pix=False)
+    expected = []
+    with torch.no_grad():
+        for place in trained_places(model):
+            made = model.reconstruct(images, place)
+            error = (made['pred'] - images).square().mean(1, keepdim=True)
+            expected.append(float(error[made['mask'] == 1].mean()))
+    assert masked_loss(model, images) == pytest.approx(
+        np.mean(expected), rel=1e-5)
+
+
+def test_pictures_take_nothing_from_the_masked_pixels(train):
+    runner = train('run', [dict(HOOK, num_images=2)])
+    hook = next(h for h in runner.hooks if isinstance(h, AnalysisHook))
+    pixels = PixelSpace(runner.model.data_preprocessor)
+    found, = files_of(runner, 'reconstruction_center_3.png')
+    painting = paint(runner.model, pixels.normalize(hook.inputs), 'center')
+    expected = strips(painting, runner.model, pixels, 'contrast')
+    assert np.array_equal(mmcv.imread(str(found))[..., ::-1], expected)
+
+
+def test_images_that_are_embedded_are_spread(train, tmp_path):
+    """Folders are sorted by class: the first ones would be of one."""
+    for i in range(4):
+        mmcv.imwrite(np.full((32, 32, 3), 60 * i, np.uint8),
+                     str(tmp_path / 'chosen' / f'{i}.png'))
+    runner = train('run', [dict(HOOK, images=str(tmp_path / 'chosen'),
+                                num_images=1, num_embeddings=2)])
+    hook = next(h for h in runner.hooks if isinstance(h, AnalysisHook))
+    assert [int(image.max()) for image in hook.embedded] == [0, 120]

@@ -5,11 +5,13 @@ import subprocess
 import sys
 from dataclasses import replace
 
+import mmcv
+import numpy as np
 import pytest
 
 from qbheat_mm.demo import data
 from qbheat_mm.errors import UserError
-from qbheat_mm.world import CLASSES
+from qbheat_mm.world import CLASSES, TextureBank, detection_scene
 
 
 @pytest.fixture(autouse=True)
@@ -123,3 +125,26 @@ def test_a_cache_that_cannot_be_written(monkeypatch, capsys):
     monkeypatch.setattr('sys.argv', ['data.py', '--sizes', 'tiny'])
     with pytest.raises(SystemExit, match='^error: the folder .*QBHEAT_CACHE'):
         data.main()
+
+
+@pytest.mark.parametrize('split, number', [('train', 2), ('val', 3)])
+def test_files_and_annotations_are_the_scenes(split, number):
+    root, sizes = data.ensure_demo_data('tiny') / 'detection', data.SIZES[
+        'tiny']
+    coco = json.loads(
+        (root / f'annotations/instances_{split}.json').read_text())
+    names = {c['id']: c['name'] for c in coco['categories']}
+    bank = TextureBank(sizes.seed, sizes.tiles)
+    for record in coco['images'][:4]:
+        scene = detection_scene(np.random.default_rng(
+            [sizes.seed, number, record['id']]), bank, sizes.image_size)
+        image = mmcv.imread(str(root / split / record['file_name']),
+                            channel_order='rgb')
+        error = np.abs(image.astype(int) - scene.image)
+        assert error.mean() < 6
+        own = [a for a in coco['annotations']
+               if a['image_id'] == record['id']]
+        assert [names[a['category_id']] for a in own] == [
+            CLASSES[label] for label in scene.labels]
+        assert [(x, y, x + w, y + h) for x, y, w, h in (
+            a['bbox'] for a in own)] == scene.boxes

@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 
 import mmengine
+import numpy as np
 import pytest
 import torch
 
@@ -108,3 +109,13 @@ def test_thresholds_that_mean_nothing(option, message, monkeypatch):
         'detections.py', 'a.py', 'b.pkl', '--out', 'c', *option])
     with pytest.raises(SystemExit, match=message):
         runpy.run_path(str(TOOL), run_name='__main__')
+
+
+def test_columns_by_class():
+    tables_of = runpy.run_path(str(TOOL))['tables_of']
+    # rows: cat, dog, nothing; columns: cat, dog, missed
+    table = np.array([[5, 1, 2], [3, 4, 9], [6, 7, 0]])
+    by_class, = (t for t in tables_of(table, {}, {}, ['cat', 'dog'])
+                 if t.title == 'By class')
+    assert [row[:-1] for row in by_class.rows] == [
+        ['cat', 8, 5, 1, 2, 6], ['dog', 16, 4, 3, 9, 7]]

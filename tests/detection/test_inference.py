@@ -3,11 +3,12 @@ import mmcv
 import pytest
 import torch
 from mmdet.apis import DetInferencer, inference_detector, init_detector
-from mmengine.config import ConfigDict
+from mmengine.config import Config, ConfigDict
 from mmengine.runner import Runner
 from mmengine.visualization import Visualizer
 
 from qbheat_mm.errors import UserError
+from qbheat_mm.launching import augment_at_test_time
 
 from .conftest import CLASSES
 
@@ -103,3 +104,11 @@ def test_inferencer_takes_arrays_folders_and_names_bad_files(
     (tmp_path / 'bad.jpg').write_bytes(b'no image')
     with pytest.raises(UserError, match="bad.jpg' is no image"):
         inferencer(str(tmp_path / 'bad.jpg'))
+
+
+def test_flips_are_told_where_keys_are_named(tiny_config):
+    cfg = Config(tiny_config.to_dict())
+    assert 'flip' not in cfg.test_dataloader.dataset.pipeline[-1].meta_keys
+    augment_at_test_time(cfg)
+    pack, = cfg.test_dataloader.dataset.pipeline[-1].transforms[-1]
+    assert {'flip', 'flip_direction', 'scale_factor'} <= set(pack.meta_keys)

@@ -235,3 +235,16 @@ def test_sizes_may_be_a_tensor(build_head, sizes):
         model.forward_decoder(**model.pre_decoder(feats, given)[0])
         ['hidden_states'] for given in (sizes, torch.tensor(sizes))]
     torch.testing.assert_close(states[1], states[0])
+
+
+@pytest.mark.parametrize('factor', [.5, 3])
+def test_the_size_before_resizing_changes_nothing(build_head, factor):
+    model, states = build_head().eval(), []
+    for each in (1, factor):
+        _, samples = make_samples(SIZES)
+        for sample in samples:
+            sample.set_metainfo(dict(ori_shape=tuple(
+                int(each * side) for side in sample.img_shape)))
+        states.append(model.forward_transformer(
+            make_feats(SIZES), samples)['hidden_states'])
+    torch.testing.assert_close(*states)

@@ -195,3 +195,12 @@ def test_an_encoder_that_learns_in_part_is_left_alone(encoder, weight):
 def test_no_memory_is_refused():
     with pytest.raises(UserError, match='max_gib'):
         FrozenFeaturesHook(max_gib=0)
+
+
+def test_what_was_computed_is_nobody_elses(encoder, images):
+    """A neck may work in place on features that have just been computed."""
+    remember(encoder)
+    first = encoder(images)[1]
+    expected = first.clone()
+    first.zero_()
+    assert torch.equal(encoder(images)[1], expected)

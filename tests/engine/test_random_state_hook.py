@@ -169,6 +169,17 @@ def test_an_epoch_is_gone_on_with_where_it_was(by_steps, tmp_path, step,
         tmp_path / 'iter_10.pth').exists()
 
 
+def test_an_epoch_is_gone_on_with_twice(by_steps, tmp_path):
+    work_dir, seen, weight = by_steps
+    how = dict(resume=True, interval=1, by_epoch=False)
+    train(tmp_path / 'a', epochs(3),
+          load_from=str(work_dir / 'iter_4.pth'), **how)
+    rest, resumed = train(tmp_path / 'b', epochs(3),
+                          load_from=str(tmp_path / 'a/iter_5.pth'), **how)
+    assert rest == seen[10:]
+    assert torch.equal(resumed, weight)
+
+
 def test_an_epoch_of_other_steps_is_not_gone_on_with(by_steps, tmp_path):
     work_dir, seen, _ = by_steps
     how = dict(resume=True, batch_size=3)

@@ -126,3 +126,16 @@ def test_links_count_where_they_lie(data, tmp_path):
     (tmp_path / 'other').symlink_to(bank)
     assert _lies_below(str(tmp_path / 'other/dark/0.png'), bank)
     assert _lies_below(f'{bank}/dark/0.png', str(tmp_path / 'other'))
+
+
+def test_the_bank_classifies_the_others_and_not_the_other_way(tmp_path):
+    metric = KNNAccuracy(bank=str(tmp_path / 'bank'), k=1)
+    rows = [('bank', 0, [1., 0.]), ('bank', 1, [0., 1.]),
+            # of three images of one class two lie near the other
+            ('val', 0, [1., .1]), ('val', 0, [.1, 1.]), ('val', 0, [.2, 1.])]
+    (tmp_path / 'bank').mkdir()
+    metric.process([], [
+        dict(embedding=torch.tensor(x), gt_label=torch.tensor([label]),
+             img_path=str(tmp_path / folder / 'x.png'))
+        for folder, label, x in rows])
+    assert round(metric.compute_metrics(metric.results)['top1'], 2) == 33.33

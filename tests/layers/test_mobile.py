@@ -185,3 +185,14 @@ def test_groups_and_shuffles(groups):
                  DownsampleMobile(8, 16, 8))
     assert not any(isinstance(module, nn.ChannelShuffle)
                    for layer in ungrouped for module in layer.modules())
+
+
+def test_the_inside_of_a_lite_bottleneck_ends_at_six():
+    lite, seen = LiteBottleneck(4, 8, 4).eval(), []
+    for part in lite.modules():
+        if isinstance(part, nn.BatchNorm2d):
+            nn.init.constant_(part.bias, 100.)
+    lite.pointwise.register_forward_pre_hook(
+        lambda module, args: seen.append(args[0].clone()))
+    lite(torch.randn(1, 4, 8, 8))
+    assert (seen[0] == 6).all()

@@ -262,3 +262,13 @@ def test_maps_stay_in_half_precision_under_autocast(device, train):
         outs = model(torch.randn(2, 3, 64, 64, device=device))
     assert dtypes == [torch.bfloat16] * 7
     assert all(out.isfinite().all() for out in outs)
+
+
+def test_stem_and_last_convolution_end_at_six():
+    model = MobileFormer(arch=dict(
+        stem=4, tokens=(2, 8), stages=[[('mf-down', 8, 8)]], conv=12)).eval()
+    for part in model.modules():
+        if isinstance(part, _BatchNorm):
+            torch.nn.init.constant_(part.bias, 100.)
+    assert (model.stem(torch.randn(1, 3, 16, 16)) == 6).all()
+    assert (model.conv(torch.zeros(1, 8, 4, 4)) == 6).all()

@@ -63,14 +63,14 @@ def test_equal_positions_are_correlated():
 
 
 def test_matrices_of_a_checkpoint():
-    a = torch.diag(torch.tensor([3., 1.]))
+    a = torch.diag(torch.tensor([3., 2.]))
     b = torch.tensor([[0., 2.], [2., 0.]])  # eigenvalues 2 and -2
     weights = {'predictor.half_step.weight': torch.stack([a, b])}
     found = describe_matrices(weights)
-    assert found['energy ratio, half'] == pytest.approx((3 + 1) / (2 + 2))
-    # AB = [[0, 6], [2, 0]], BA = [[0, 2], [6, 0]]
+    assert found['energy ratio, half'] == pytest.approx((3 + 2) / (2 + 2))
+    # AB = [[0, 6], [4, 0]], BA = [[0, 4], [6, 0]]
     assert found['commutator, half'] == pytest.approx(
-        math.sqrt(32) / math.sqrt(40))
+        math.sqrt(8) / math.sqrt(52))
     assert 'energy ratio, quarter' not in found
     assert describe_matrices({}) == {}
 

@@ -7,6 +7,7 @@ from types import SimpleNamespace
 
 import pytest
 import torch
+from mmengine.config import Config
 from torch.utils.data import DataLoader
 
 ROOT = Path(__file__).parents[2]
@@ -15,12 +16,14 @@ TWO_ARMS = Path(__file__).parent / 'two_arms.py'
 ROWS = ROOT / 'docs/evidence/results.jsonl'
 
 
-def tool(name, *arguments, run_name='__main__'):
+def tool(name, *arguments, function=None, inputs=()):
+    """Run a tool, or one function of it."""
     with pytest.MonkeyPatch.context() as patch:
         patch.syspath_prepend(TOOLS)
         patch.setattr(sys, 'argv', [name, *map(str, arguments)])
-        found = runpy.run_path(str(TOOLS / f'{name}.py'), run_name=run_name)
-        return found if run_name == '__main__' else found['parse_args']()
+        found = runpy.run_path(str(TOOLS / f'{name}.py'),
+                               run_name='tool' if function else '__main__')
+        return found[function](*inputs) if function else found
 
 
 @pytest.mark.parametrize('arguments, named', [
@@ -60,12 +63,12 @@ def test_studies_do_not_share_encoders(tmp_path, monkeypatch):
     """Arms of the same name need not be the same."""
     monkeypatch.chdir(tmp_path)
     where = {rows: tool('run', *(['--results', rows] if rows else []),
-                        run_name='tool').work_dir
+                        function='parse_args').work_dir
              for rows in (None, ROWS, 'a/rows.jsonl', 'a/more.jsonl')}
     assert where[None] == where[ROWS] == tmp_path / 'work_dirs/study'
     assert len(set(where.values())) == 3
     given = tool('run', '--results', 'a/rows.jsonl', '--work-dir', 'here',
-                 run_name='tool')
+                 function='parse_args')
     assert given.work_dir == tmp_path / 'here'
 
 
@@ -103,3 +106,12 @@ def test_maps_of_some_images_and_pooled_features_of_all(kept, images):
     assert labels.tolist() == list(range(10))
     assert torch.equal(maps, pictures[list(images)])
     assert torch.equal(tokens, maps.flatten(2))
+
+
+def test_neighbours_are_the_images_of_training_and_not_augmented():
+    cfg = Config(dict(
+        train_dataloader=dict(dataset=dict(split='train', pipeline=['crop'])),
+        val_dataloader=dict(dataset=dict(split='val', pipeline=['whole']))))
+    settings = tool('features', function='settings_of_loaders', inputs=[cfg])
+    assert [each['dataset'] for each in settings] == [
+        dict(split=split, pipeline=['whole']) for split in ('train', 'val')]

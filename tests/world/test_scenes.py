@@ -12,7 +12,7 @@ from qbheat_mm.world import (
     detection_scene,
 )
 from qbheat_mm.world.objects import draw_clutter, draw_parts
-from qbheat_mm.world.scenes import MIN_SIZE, Thing
+from qbheat_mm.world.scenes import MIN_SIZE, Thing, _cover
 from qbheat_mm.world.statistics import (
     correlation,
     flat_share,
@@ -165,3 +165,28 @@ def test_others_are_refused(bank, size):
         detection_scene(rng, bank, size)
     with pytest.raises(UserError, match=f'{size} pixels'):
         classification_scene(rng, bank, 0, size)
+
+
+class White:
+    """Surfaces that one sees."""
+
+    @staticmethod
+    def surface(rng, height, width, below=None):
+        return np.full((height, width, 3), 255, np.float32)
+
+
+def test_what_clutter_covers_is_no_longer_of_the_mask():
+    changed = 0
+    for seed in range(60):
+        image = np.zeros((64, 64, 3), np.float32)
+        before = np.zeros((64, 64), bool)
+        before[16:48, 16:48] = True
+        masks = [before.copy()]
+        _cover(np.random.default_rng(seed), White, image, masks,
+               np.zeros(2))
+        # Anti-aliased borders may round either way.
+        sure = (image[..., 0] < 100) | (image[..., 0] > 155)
+        assert np.array_equal(masks[0][sure],
+                              (before & (image[..., 0] < 128))[sure])
+        changed += not np.array_equal(masks[0], before)
+    assert changed > 5

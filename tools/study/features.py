@@ -8,6 +8,7 @@ from math import ceil
 
 import torch
 from measuring import measuring_parser, write_metrics
+from mmengine.config import Config
 from mmengine.runner import Runner
 from torch import Tensor
 from torch.utils.data import DataLoader
@@ -47,18 +48,28 @@ def extract(encoder: TrainedEncoder,
             torch.cat(tokens))
 
 
+def settings_of_loaders(cfg: Config) -> tuple[dict, dict]:
+    """Data loaders of labelled images, none of them augmented.
+
+    Returns:
+        tuple: Of the images of training, which are the neighbours, and of
+        those that are asked for.
+    """
+    known = cfg.val_dataloader.copy()
+    known['dataset'] = dict(cfg.train_dataloader.dataset,
+                            pipeline=known['dataset']['pipeline'])
+    return known, cfg.val_dataloader
+
+
 def main() -> None:
     """Measure."""
     args = measuring_parser(__doc__).parse_args()
     cfg = read_config(args.config, args.cfg_options)
     encoder = load_encoder(cfg, args.config, args.checkpoint)
-    labelled = cfg.val_dataloader.copy()
-    labelled['dataset'] = dict(cfg.train_dataloader.dataset,
-                               pipeline=labelled['dataset']['pipeline'])
-    known = extract(encoder, Runner.build_dataloader(labelled))[:2]
-    *asked, maps, tokens = extract(
-        encoder, Runner.build_dataloader(cfg.val_dataloader))
-    metrics = {'k-NN': knn_accuracy(*known, *asked)}
+    known, asked = map(Runner.build_dataloader, settings_of_loaders(cfg))
+    bank = extract(encoder, known)[:2]
+    *queries, maps, tokens = extract(encoder, asked)
+    metrics = {'k-NN': knn_accuracy(*bank, *queries)}
     metrics.update(describe_maps(maps, tokens))
     metrics.update(describe_matrices(
         named_weights(load_checkpoint(args.checkpoint, map_location='cpu'))))
