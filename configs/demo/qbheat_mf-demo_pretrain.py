@@ -35,7 +35,9 @@ optim_wrapper = dict(
         bias_decay_mult=0.,
         # At the full rate all tokens become one within three epochs: it is
         # fifty times the paper's for such a batch. `former` is in the names
-        # of the Former and of both bridges.
+        # of the Former and of both bridges. What such a key names MMEngine
+        # lets decay, norms and biases too; so every row of the study was
+        # measured. Over the demo's 1100 steps it takes less than 1 % of them.
         custom_keys={
             'tokens': dict(lr_mult=0.1, decay_mult=0.),
             'former': dict(lr_mult=0.1)

@@ -77,7 +77,8 @@ class AnalysisHook(Hook):
             pictures; those that the model is not trained on are left out.
             Defaults to ('top_left', 'center').
         num_embeddings (int): How many images are embedded, the first ones of
-            this run or of ``images``; 0 for none. Defaults to 256.
+            this run, or spread evenly over ``images``; 0 for none. Defaults
+            to 256.
         knn_train (str, optional): A folder of classes, whose labels the
             training never sees. Defaults to None.
         knn_val (str, optional): Another one, to be classified by the first;
