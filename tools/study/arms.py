@@ -255,6 +255,9 @@ QUESTIONS = (
              paper='`lin` and `tran-1` rise steadily with the schedule, '
              'fine-tuning does not depend on it (Figure "Training '
              'schedules").'),
+    question('longer-alternatives',
+             'Four times as long, or something else in about that time?',
+             '4x', 'mocov2', 'random-patches'),
     question('images', 'Do more images without labels help?', 'qbheat',
              'images-4x'),
     question('smaller', 'Does a smaller encoder gain?', 'smaller-calibrated',
