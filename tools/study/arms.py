@@ -150,7 +150,7 @@ ARMS = (
     qbheat('2x', 'twice as long', 'train_cfg.max_epochs=24',
            probes=JUDGES, seeds=OTHERS),
     qbheat('4x', 'four times as long', 'train_cfg.max_epochs=48',
-           probes=JUDGES, seeds=OTHERS),
+           probes=(*JUDGES, 'MF-Dec'), seeds=OTHERS),
     qbheat('images-4x', 'four times the images, as many steps',
            'train_dataloader.dataset.sizes=more', 'train_cfg.max_epochs=3',
            probes=JUDGES, seeds=OTHERS),
@@ -274,7 +274,7 @@ QUESTIONS = (
              paper='with MF-3.7G on ImageNet `lin` is 65.1 and `tran-1` 78.6 '
              '(Table "QB-Heat ablation experiments").'),
     Question('detr', 'Does a DETR head learn on it?', 'calibrated',
-             ('qbheat', 'supervised'), (('MF-Dec', 'AP50'), ),
+             ('qbheat', '4x', 'supervised'), (('MF-Dec', 'AP50'), ),
              (('MF-Dec', 'AP'), ('MF-Dec', 'AP50')),
              'MF-Dec-211 on the frozen MF-285M reaches an AP of 33.0 on COCO '
              'in 500 epochs (Table "COCO object detection results").'),
