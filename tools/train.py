@@ -7,7 +7,7 @@ from mmengine.device import get_device
 from mmengine.registry import RUNNERS
 
 from qbheat_mm.engine.resuming import latest_checkpoint
-from qbheat_mm.engine.runner.fitting_runner import type_name, use_float32
+from qbheat_mm.engine.runner.fitting_runner import use_float32
 from qbheat_mm.errors import UserError
 from qbheat_mm.launching import (
     add_common_arguments,
@@ -20,6 +20,7 @@ from qbheat_mm.launching import (
     require_file,
     require_parts,
 )
+from qbheat_mm.utils.settings import type_name
 
 
 def parse_args() -> argparse.Namespace:

@@ -32,6 +32,7 @@ from ..launching.training_size import training_size
 from ..model_index import find_config
 from ..models.backbones import MobileFormer
 from ..utils.devices import require_device
+from ..utils.settings import type_name
 
 _WAY_OUT = 'the configuration that it was trained with, as config=FILE'
 # How a backbone is trained and where its weights come from, not what it is.
@@ -236,9 +237,7 @@ def _build(given: Mapping, out_indices: Sequence[int] | None, source: str,
         UserError: If it cannot be built.
     """
     given = {**given, **options}
-    kind = given.get('type')
-    kind = str(getattr(kind, '__name__', kind)).split('.')[-1]
-    if kind == MobileFormer.__name__ and out_indices is None:
+    if type_name(given) == MobileFormer.__name__ and out_indices is None:
         out_indices = (-2, -1)
     if out_indices is not None:
         several(INT).check('out_indices', out_indices)

@@ -25,6 +25,7 @@ from ..arguments import (
 from ..engine.origin import Pixels
 from ..errors import UserError
 from ..launching.toolbox import toolbox
+from ..utils.settings import type_name
 from ..utils.whole_file import whole_file
 from .comparing import TOLERANCE, largest_difference
 from .examples import BATCHES, compared_sizes, example_inputs
@@ -185,9 +186,9 @@ def make_graph(cfg: Config, checkpoint: str, part: str,
     if 'module' in model:  # as `--tta` tests it
         cfg = copy.deepcopy(cfg)
         model = cfg.model = model['module']
-    kind = str(model.get('type')).split('.')[-1]
     detector = toolbox(cfg) == 'mmdet'
-    if part == 'encoder' or not detector and kind != 'ImageClassifier':
+    if part == 'encoder' or (
+            not detector and type_name(model) != 'ImageClassifier'):
         source = read_encoder(checkpoint, cfg, out_indices)
         return encoder_graph(source), source
     if out_indices is not None:

@@ -19,6 +19,7 @@ from ..annotations.report import MENDED, STOPS
 from ..datasets import LoadNamedImageFromFile
 from ..errors import UserError
 from ..utils.places import folders_of, is_local
+from ..utils.settings import type_name
 from .data_check import datasets
 
 # Ours checks its file when it is built; that of the demo is drawn.
@@ -41,7 +42,7 @@ class DatasetReport:
 
 def is_coco(dataset: dict) -> bool:
     """Whether a data set reads annotations in COCO's format."""
-    return _kind(dataset) in (_UNCHECKED, _CHECKING)
+    return type_name(dataset) in (_UNCHECKED, _CHECKING)
 
 
 def check_boxes(cfg: Config, parts: Iterable[str]) -> None:
@@ -58,7 +59,7 @@ def check_boxes(cfg: Config, parts: Iterable[str]) -> None:
     """
     for part in parts:
         for _, dataset in datasets(cfg, part):
-            if _kind(dataset) == _UNCHECKED and is_local(
+            if type_name(dataset) == _UNCHECKED and is_local(
                     _ann_file(dataset), dataset.get('backend_args')):
                 report = coco_report(dataset).report
                 report.require()
@@ -89,7 +90,7 @@ def coco_report(dataset: dict,
             isinstance(step, dict) and step.get('with_mask')
             for step in dataset.get('pipeline') or ()):
         check_masks(checked.content, checked.images, report)
-    if _kind(dataset) == _UNCHECKED:
+    if type_name(dataset) == _UNCHECKED:
         _refuse_mending(report)
     result = DatasetReport(report)
     if checked.images is None:
@@ -113,12 +114,6 @@ def coco_report(dataset: dict,
 def _ann_file(dataset: dict) -> str:
     return osp.join(dataset.get('data_root') or '',
                     dataset.get('ann_file') or '')
-
-
-def _kind(dataset: dict) -> str:
-    kind = dataset.get('type', '')
-    kind = kind if isinstance(kind, str) else kind.__name__
-    return kind.split('.')[-1]
 
 
 def _classes(dataset: dict) -> Sequence[str] | None:
@@ -157,7 +152,7 @@ def _listed_classes(file: str) -> list[str]:
 def loader_of(dataset: dict) -> LoadNamedImageFromFile | None:
     """A loader with the settings of the pipeline's."""
     for step in dataset.get('pipeline') or ():
-        kind = _kind(step) if isinstance(step, dict) else ''
+        kind = type_name(step) if isinstance(step, dict) else ''
         if kind.startswith('Load') and kind.endswith('ImageFromFile'):
             known = ('color_type', 'imdecode_backend', 'backend_args',
                      'ignore_empty')

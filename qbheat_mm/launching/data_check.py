@@ -8,6 +8,7 @@ from mmengine.config import Config
 
 from ..errors import UserError
 from ..utils.places import is_local
+from ..utils.settings import type_name
 
 # mmpretrain downloads these itself.
 _DOWNLOADED = ('CIFAR', 'MNIST', 'FashionMNIST')
@@ -71,7 +72,7 @@ def _datasets(setting: str, dataset) -> Iterator[tuple[str, dict]]:
 
 def _dataset_paths(setting: str, dataset: dict) -> Iterator[tuple[str, str]]:
     """What a data set reads: its root, else the files below the root."""
-    if str(dataset.get('type', '')).split('.')[-1].startswith(_DOWNLOADED):
+    if type_name(dataset).startswith(_DOWNLOADED):
         return
     mapped = [args for args in _backends(dataset) if not is_local('', args)]
     root = dataset.get('data_root') or ''

@@ -37,6 +37,7 @@ from ..arguments import (
     several,
 )
 from ..errors import UserError
+from ..utils.settings import type_name
 
 MAPPINGS = Rule('a list of dicts', lambda value: is_list(value) and all(
     map(MAPPING.holds, value)))
@@ -241,8 +242,7 @@ def _settings(path: str, value,
     last = path.split('.')[-1]
     yield (path, f'{kind}:{last}') if kind else (path, ), value
     if isinstance(value, Mapping):
-        kind = value.get('type', '')
-        kind = getattr(kind, '__name__', str(kind)).split('.')[-1]
+        kind = type_name(value)
         for name, part in value.items():
             yield from _settings(f'{path}.{name}', part, kind)
     elif isinstance(value, list | tuple):

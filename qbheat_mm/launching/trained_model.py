@@ -17,6 +17,7 @@ from ..engine.pretrained_encoder import PretrainedEncoder
 from ..engine.weights import named_weights
 from ..errors import UserError
 from ..models.selfsup import QBHeat
+from ..utils.settings import type_name
 
 
 @dataclass(frozen=True)
@@ -47,14 +48,14 @@ def build_pretraining(cfg: Config, path: str) -> QBHeat:
         UserError: If it is not one of QB-Heat's pre-training.
     """
     init_default_scope(cfg.get('default_scope', 'mmpretrain'))
-    kind = cfg.get('model', {}).get('type')
+    kind = type_name(cfg.get('model', {}))
     if kind == 'RandomPatches':
         raise UserError(
             f"configuration '{path}' hides patches all over the image "
             "(model.type='RandomPatches') and predicts nothing from one "
             'quarter: take tools/analysis/correlation.py or attention.py, '
             'which look at its encoder')
-    if kind not in ('QBHeat', QBHeat):
+    if kind != QBHeat.__name__:
         raise UserError(
             f"configuration '{path}' has model.type={kind!r}, which has "
             'neither predictor nor decoder: give the configuration of the '

@@ -4,6 +4,8 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from mmengine.config import Config
 
+from ..utils.settings import type_name
+
 
 def training_size(cfg: Config | Mapping) -> tuple[int, int] | None:
     """Height and width that a configuration's pipeline brings images to.
@@ -41,8 +43,7 @@ def _steps(pipeline: Iterable) -> Iterator[Mapping]:
 
 def _size_after(step: Mapping) -> tuple[int, int] | None:
     """Height and width that a transform brings every image to."""
-    kind = step.get('type', '')
-    name = str(getattr(kind, '__name__', kind)).split('.')[-1]
+    name = type_name(step)
     size = step.get('size', step.get('crop_size', step.get('scale')))
     if size is None or 'Crop' not in name and (
             name != 'Resize' or step.get('keep_ratio')):

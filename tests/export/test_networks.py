@@ -12,6 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from mmpretrain.models import ImageClassifier
 from packaging.requirements import Requirement
 
 from qbheat_mm.errors import UserError
@@ -21,6 +22,7 @@ from qbheat_mm.export import (
     trace_network,
     write_network,
 )
+from qbheat_mm.export.network import make_graph
 
 from .conftest import (
     CLASSIFIER,
@@ -398,6 +400,15 @@ def test_lin_and_the_classifier_of_v1(tmp_path, neck, in_channels):
     with torch.no_grad():
         close(torch.from_numpy(run(images)['logits']),
               network(images, mode='tensor'))
+
+
+@pytest.mark.parametrize('kind', [
+    'ImageClassifier', 'mmpretrain.ImageClassifier', ImageClassifier])
+def test_a_classifier_may_be_named_as_configurations_name_it(tmp_path, kind):
+    cfg, _, checkpoint, _ = write_run(tmp_path, CLASSIFIER)
+    cfg.model.type = kind
+    graph, _ = make_graph(cfg, checkpoint, 'model', None)
+    assert [*graph.outputs] == ['logits']
 
 
 @pytest.mark.parametrize('head,message', [

@@ -27,6 +27,7 @@ from qbheat_mm.launching import (
     report_user_errors,
 )
 from qbheat_mm.utils import flop_counter, time_by_kind, time_in_turn
+from qbheat_mm.utils.settings import type_name
 
 CONFIG = (Path(__file__).resolve().parents[2] / 'configs/qbheat' /
           'qbheat_mf-285m_8xb128-amp-coslr-100e_in1k.py')
@@ -59,9 +60,9 @@ def parse_args() -> argparse.Namespace:
 def settings(config: str) -> dict:
     """The model of a configuration of pre-training."""
     model = read_config(config).get('model', {})
-    if model.get('type') not in ('QBHeat', 'RandomPatches'):
+    if type_name(model) not in ('QBHeat', 'RandomPatches'):
         raise UserError(
-            f"configuration '{config}' has model.type={model.get('type')!r}, "
+            f"configuration '{config}' has model.type={type_name(model)!r}, "
             'which is not timed here: give one of the pre-training '
             "(model.type='QBHeat')")
     return model

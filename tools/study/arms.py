@@ -282,7 +282,7 @@ QUESTIONS = (
              'calibrated', ('qbheat', 'copied', 'supervised', 'mocov2'),
              _INSIDE[:2], _INSIDE),
     Question('matrices', 'What do A and B look like, and what are they worth?',
-             'calibrated', ('qbheat', ), _MATRICES,
+             'calibrated', ('qbheat', ), _MATRICES_DECISIVE, _MATRICES,
              paper='they have full rank and complex eigenvalues; spectra and '
              'energy ratios agree at both scales, and E(A) / E(B) falls from '
              '0.94 after 200 epochs to 0.69 after 2400 (Table "Spectrum '

@@ -9,6 +9,7 @@ from torch import nn
 
 from ...arguments import BOOL, TEXT, TEXT_OR_TEXTS, as_texts, checked
 from ...errors import UserError
+from ...utils.settings import type_name
 from ..matching import Mismatch, compare, parts_of
 from ..origin import (
     describe_backbone,
@@ -205,9 +206,9 @@ def _awaits_encoder(module: nn.Module, any_file: bool) -> bool:
         any_file (bool): Whether also one that has been given a checkpoint.
     """
     settings = getattr(module, 'init_cfg', None)
-    return isinstance(settings, dict) and settings.get('type') in (
-        'PretrainedEncoder', PretrainedEncoder) and (
-            any_file or settings.get('checkpoint') is None)
+    return (isinstance(settings, dict)
+            and type_name(settings) == PretrainedEncoder.__name__
+            and (any_file or settings.get('checkpoint') is None))
 
 
 def _pixels_of(model: nn.Module):

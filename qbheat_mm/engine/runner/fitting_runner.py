@@ -19,6 +19,7 @@ from torch.utils.data import DataLoader
 
 from ...errors import UserError
 from ...utils.loaders import loader_settings
+from ...utils.settings import type_name
 from .classes import count_classes
 from .gpu_decoding import fit_decoding
 from .loaders import fitting_batch
@@ -258,12 +259,6 @@ def _require_whole_steps(queue: int, batch: int, processes: int) -> None:
             f'a step ({processes} process{"es" * (processes > 1)} x '
             f'train_dataloader.batch_size={batch}): set --cfg-options '
             f'model.queue_len={fitting}')
-
-
-def type_name(settings: Mapping) -> str:
-    """The name of a part's type, whether it is written as text or class."""
-    kind = settings.get('type')
-    return getattr(kind, '__name__', str(kind)).split('.')[-1]
 
 
 def use_float32(wrapper: dict) -> None:

@@ -5,6 +5,7 @@ from mmengine.device import get_device
 
 from ...datasets.decoding import why_not_on
 from ...errors import UserError
+from ...utils.settings import type_name
 
 #: What is replaced; the flip may be absent.
 _STEPS = ('LoadImageFromFile', 'RandomResizedCrop', 'RandomFlip',
@@ -29,7 +30,7 @@ def fit_decoding(cfg: Config) -> str:
     device = get_device()
     reason = 'there is no GPU' if device != 'cuda' else why_not_on(device)
     pipeline = cfg.train_dataloader.dataset.get('pipeline') or [{}]
-    if pipeline[-1].get('type') == _DONE:
+    if type_name(pipeline[-1]) == _DONE:
         return ('gpu_decode: JPEG files are decoded on '
                 f'{"the CPU, by the training process" if reason else device}')
     _parts(cfg)  # what cannot be is refused on every machine
@@ -61,8 +62,8 @@ def decode_on_device(cfg: Config) -> None:
 def _parts(cfg: Config) -> tuple[dict, dict, float | None]:
     """Loading, crop, and the probability of a flip, None without one."""
     pipeline = cfg.train_dataloader.dataset.get('pipeline') or ()
-    preprocessor = (cfg.model.get('data_preprocessor') or {}).get('type')
-    names = tuple(str(step.get('type')) for step in pipeline)
+    preprocessor = type_name(cfg.model.get('data_preprocessor') or {})
+    names = tuple(map(type_name, pipeline))
     ours = all(step.get('_scope_') == 'qbheat_mm' for step in pipeline[:2])
     if (names not in (_STEPS, (*_STEPS[:2], _STEPS[3])) or not ours
             or preprocessor != _PREPROCESSOR):

@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 
 from ...errors import UserError
+from ...utils.settings import type_name
 
 #: What mmengine takes for "until the end of the run".
 _NEVER = 10**9
@@ -59,8 +60,7 @@ class _Part:
     def __init__(self, settings: Mapping, steps: int,
                  epoch_length: int) -> None:
         self.settings = settings
-        kind = settings.get('type')
-        self.name = getattr(kind, '__name__', str(kind))
+        self.name = type_name(settings)
         self.by_epoch = settings.get('by_epoch', True)
         self.factor = epoch_length if self.by_epoch else 1
         # Whether mmengine lets this scheduler act in every step.
