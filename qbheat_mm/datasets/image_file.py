@@ -133,6 +133,8 @@ def decode(content: bytes, flag: str = 'color',
     if image is None:
         raise ImageProblem('is no image that can be decoded')
     if damage := _DAMAGE.search(text):
+        pass_on(''.join(line for line in text.splitlines(keepends=True)
+                        if not _DAMAGE.search(line)))
         raise ScanDamage(f'is damaged ({_one_line(damage[0])})', image)
     pass_on(text)
     return image

@@ -2,6 +2,7 @@
 """Any file ends in one line that names it, or in the pixels of the picture."""
 import os
 
+import mmcv
 import numpy as np
 import pytest
 from mmengine.registry import TRANSFORMS
@@ -112,6 +113,23 @@ def test_damage_that_the_decoder_covers_up(tmp_path):
     assert load(path, ignore_empty='damage').shape == (160, 160, 3)
     path.write_bytes(b'no image')
     refusal(path, ignore_empty='damage')
+
+
+def test_what_others_print_meanwhile_is_not_lost(tmp_path, capfd,
+                                                 monkeypatch):
+    sound = encode(draw(160, 160), quality=90)
+    middle = len(sound) // 2
+    path = tmp_path / 'a.jpg'
+    path.write_bytes(sound[:middle] + sound[middle + 200:])
+    decode = mmcv.imfrombytes
+
+    def talk(*arguments, **options):
+        os.write(2, b'another thread\n')
+        return decode(*arguments, **options)
+
+    monkeypatch.setattr(mmcv, 'imfrombytes', talk)
+    refusal(path)
+    assert capfd.readouterr().err == 'another thread\n'
 
 
 def test_a_colour_profile_that_is_wrong_changes_no_pixel(tmp_path, capfd):

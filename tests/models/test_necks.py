@@ -45,6 +45,22 @@ def test_position_embedding_is_of_rows_then_of_columns(height, width):
                 embedding[0, y * width + x], expected, atol=1e-6)
 
 
+def test_positions_stay_exact_where_features_are_of_half_precision():
+    """So does the residual stream: under AMP the weights are float32."""
+    decoder = build(type='QBHeatDecoder', embed_dims=8, depth=1, num_heads=2,
+                    patch_size=4)
+    seen = []
+    decoder.blocks.register_forward_pre_hook(
+        lambda module, inputs: seen.append(inputs[0]))
+    z = torch.zeros(1, 3, 3, 8, dtype=torch.bfloat16)
+    with torch.autocast('cpu', torch.bfloat16):
+        decoder(z)
+    torch.testing.assert_close(
+        seen[0], sincos_position_embedding(3, 3, 8), rtol=0, atol=0)
+    decoder.to(torch.bfloat16)(z)  # weights that were made half themselves
+    assert seen[1].dtype == torch.bfloat16
+
+
 @pytest.mark.parametrize('height, width', [(2, 3), (3, 2)])
 def test_decoder_places_the_features_before_its_blocks(height, width):
     decoder = build(type='QBHeatDecoder', embed_dims=8, depth=2, num_heads=2,

@@ -81,7 +81,7 @@ QBHEAT_ENCODERS = {
         conv=2880),
 }
 
-# Mobile-Former V1 (CVPR 2022): a fifth stage at 1/32, and one more
+# Mobile-Former V1 (CVPR 2022): a last stage at 1/32, and one more
 # Mobile->Former after the last block. The 1x1 convolution is six times as
 # wide as the last block.
 V1_ENCODERS = {

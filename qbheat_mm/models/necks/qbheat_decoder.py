@@ -78,16 +78,24 @@ class QBHeatDecoder(BaseModule):
             (B, M, patch_size**2 * 3).
         """
         height, width = z.shape[1:3]
-        x = z.flatten(1, 2) + self.position_embedding(height, width).to(z)
+        x = z.flatten(1, 2) + self.position_embedding(height, width)
         if positions is None:
             return self.pixels(self.norm(self.blocks(x)))
         x = self.blocks[:-1](x)
         return self.pixels(self.norm(block_at(self.blocks[-1], x, positions)))
 
     def position_embedding(self, height: int, width: int) -> Tensor:
-        """The embedding of one size, computed once, (1, H * W, D)."""
-        size = (height, width)
-        if size not in self._position_embeddings:
-            self._position_embeddings[size] = sincos_position_embedding(
-                height, width, self.embed_dims)
-        return self._position_embeddings[size]
+        """The embedding of one size, (1, H * W, D), with the weights' dtype.
+
+        Not with the features', which are of half precision under AMP: as in
+        MAE, what is added to the residual stream is not. Computed once, and
+        again where the weights were moved.
+        """
+        size, weights = (height, width), self.pixels.weight
+        known = self._position_embeddings.get(size)
+        if (known is None or known.dtype != weights.dtype
+                or known.device != weights.device):
+            known = sincos_position_embedding(
+                height, width, self.embed_dims).to(weights)
+            self._position_embeddings[size] = known
+        return known
