@@ -53,6 +53,9 @@ CHANNELS = optional(either(POSITIVE_INT, several(POSITIVE_INT)))
 SHARES = either(SHARE, several(SHARE))
 SEED = Rule('an integer from 0 to 2**32 - 1', lambda value: is_int(
     value) and 0 <= value < 2**32)
+# mmdet's recipes of V3Det divide, and write a whole number as float.
+WHOLE = Rule('a positive integer', lambda value: POSITIVE_INT.holds(value)
+             or isinstance(value, float) and value > 0 and value.is_integer())
 SIDES = either(
     Rule('a positive number of pixels', POSITIVE_INT.holds),
     several(POSITIVE_INT, 2))
@@ -105,7 +108,8 @@ RULES = {
     '*.filter_cfg.filter_empty_gt': BOOL,
     '*.filter_cfg.min_size': NOT_NEGATIVE,
     # loops
-    'train_cfg.(max_epochs|max_iters|val_interval)': POSITIVE_INT,
+    'train_cfg.(max_epochs|max_iters)': POSITIVE_INT,
+    'train_cfg.val_interval': WHOLE,
     'train_cfg.val_begin': NATURAL,
     '(train|val|test)_cfg.(by_epoch|fp16)': BOOL,
     # optimization
@@ -161,7 +165,8 @@ RULES = {
     '*data_preprocessor.pad_size_divisor': POSITIVE_INT,
     '*data_preprocessor.pad_value': either(NUMBER, several(NUMBER)),
     'model.*.num_classes': optional(POSITIVE_INT),
-    'model.*.(in|out|mid|hid|feat|base|stem)_channels': CHANNELS,
+    'model.*.(in|out|hid|feat|base|stem)_channels': CHANNELS,
+    'model.*.mid_channels': either(NATURAL, CHANNELS),  # SparK: 0 for none
     'model.*.(num_outs|roi_feat_size)': POSITIVE_INT,
     'model.*.stacked_convs': NATURAL,
     'model.*.norm_eval': BOOL,

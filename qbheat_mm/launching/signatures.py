@@ -38,11 +38,11 @@ def accepted(target: Callable) -> frozenset[str] | None:
             parameters = inspect.signature(init).parameters.values()
         except (TypeError, ValueError):
             return None
-        names |= _keywords(parameters)
+        names |= _keywords(parameters) | _renamed(init)
         catch_all = [p.name for p in parameters if p.kind == _CATCH_ALL]
         if not catch_all:
             return frozenset(names - {'self'})
-        taken = _taken_on_the_way(init, catch_all[0])
+        taken = _taken_on_the_way(init, catch_all[0], cls, target)
         if taken is None:
             return None
         names |= taken
@@ -65,12 +65,28 @@ def _keywords(parameters: Iterable[inspect.Parameter]) -> set[str]:
     return {p.name for p in parameters if p.kind in by_name}
 
 
-def _taken_on_the_way(init: Callable, kwargs: str) -> set[str] | None:
+def _renamed(function: Callable) -> set[str]:
+    """Former names of arguments, by ``mmengine.deprecated_api_warning``."""
+    try:
+        outer = inspect.getclosurevars(function).nonlocals
+    except TypeError:
+        return set()
+    return set(outer.get('name_dict') or ())
+
+
+def _taken_on_the_way(init: Callable, kwargs: str, owner: type,
+                      target: type) -> set[str] | None:
     """Names that a constructor takes out of its ``**kwargs``.
 
+    Args:
+        init (Callable): The constructor.
+        kwargs (str): What it calls them.
+        owner (type): The class that it is of.
+        target (type): The class that is built.
+
     Returns:
-        set[str] | None: None unless the rest goes to the parent's
-        constructor and nowhere else.
+        set[str] | None: None unless the rest goes to the next constructor
+        and nowhere else.
     """
     tree = _tree(init)
     if tree is None:
@@ -79,7 +95,8 @@ def _taken_on_the_way(init: Callable, kwargs: str) -> set[str] | None:
             if isinstance(node, ast.Name) and node.id == kwargs}
     known, forwarded = set(), False
     for node in ast.walk(tree):
-        if isinstance(node, ast.Call) and _is_parents_init(node.func):
+        if isinstance(node, ast.Call) and _is_next_init(
+                node.func, owner, target):
             known |= {id(keyword.value) for keyword in node.keywords
                       if keyword.arg is None}
             forwarded |= any(id(keyword.value) in uses
@@ -93,9 +110,22 @@ def _taken_on_the_way(init: Callable, kwargs: str) -> set[str] | None:
             if isinstance(node, ast.Constant) and isinstance(node.value, str)}
 
 
-def _is_parents_init(function: ast.expr) -> bool:
-    return isinstance(function, ast.Attribute) and (
-        function.attr == '__init__')
+def _is_next_init(function: ast.expr, owner: type, target: type) -> bool:
+    """``super().__init__``, or how else the next constructor is named.
+
+    ``super(Other, self).__init__`` leaves some constructors out.
+    """
+    if not (isinstance(function, ast.Attribute)
+            and function.attr == '__init__'):
+        return False
+    called = function.value
+    if isinstance(called, ast.Name):  # Parent.__init__(self, ...)
+        later = target.__mro__[target.__mro__.index(owner) + 1:]
+        following = next(cls for cls in later if '__init__' in vars(cls))
+        return called.id == following.__name__
+    return isinstance(called, ast.Call) and (
+        not called.args or isinstance(called.args[0], ast.Name)
+        and called.args[0].id in (owner.__name__, '__class__'))
 
 
 def _is_merge_into(node: ast.AST, kwargs: str) -> bool:

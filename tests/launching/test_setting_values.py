@@ -193,7 +193,8 @@ def test_wrong_values_are_named_with_what_is_allowed(setting):
     ('default_hooks.checkpoint.interval', -1), ('randomness.seed', None),
     ('model.neck.in_channels', 64), ('custom_hooks.0.priority', 20),
     ('train_dataloader.dataset.pipeline.0.scale', (224, 192)),
-    ('optim_wrapper.optimizer.lr', 0.),
+    ('optim_wrapper.optimizer.lr', 0.), ('train_cfg.val_interval', 2.),
+    ('model.neck.mid_channels', 0), ('model.neck.mid_channels', None),
 ])
 def test_unusual_right_values_pass(setting, value):
     assert find_wrong(changed(setting, value)) == []

@@ -146,6 +146,19 @@ def test_options_that_do_not_fit_are_named(config, option):
 
 
 @pytest.mark.parametrize('name', [
+    'vfnet/vfnet_r50_fpn_1x_coco',  # leaves a constructor out
+    'dcnv2/faster-rcnn_r50-mdconv-c3-c5_fpn_1x_coco'])  # a former name
+def test_arguments_that_take_another_way_are_known(name):
+    mmdet = pytest.importorskip('mmdet')
+    file = Path(mmdet.__file__).parent / f'.mim/configs/{name}.py'
+    if not file.is_file():
+        pytest.skip('mmdet lies here without its configurations')
+    read_config(str(file))
+    with pytest.raises(UserError, match='model.backbone.dpeth'):
+        read_config(str(file), {'model.backbone.dpeth': 1})
+
+
+@pytest.mark.parametrize('name', [
     'mask-rcnn_mf-285m_own-data', 'faster-rcnn_mf-285m_fpn_frozen_8xb2-1x_coco'
 ])
 def test_stages_of_a_detector_have_settings_of_their_own(name):
