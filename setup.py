@@ -17,7 +17,11 @@ from setuptools.command.develop import develop
 ROOT = Path(__file__).resolve().parent
 PACKAGE = 'qbheat_mm'
 MIM_ENTRIES = ('configs', 'tools', 'model-index.yml')
-NOT_SHIPPED = shutil.ignore_patterns('__pycache__', '.*', 'work_dirs')
+# Also what serves the project's own folder alone: its pages, releases and
+# environments.
+NOT_SHIPPED = shutil.ignore_patterns(
+    '__pycache__', '.*', 'work_dirs', 'docs', 'release', 'make_env.py',
+    'matrix.py')
 
 
 def read_version() -> str:

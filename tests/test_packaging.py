@@ -26,12 +26,18 @@ def python(*args, cwd):
     return result.stdout.strip().splitlines()[-1]
 
 
+#: What serves the project's own folder alone.
+OUR_OWN = ('tools/docs/', 'tools/release/', 'tools/env/make_env.py',
+           'tools/env/matrix.py')
+
+
 def shipped(root):
     """Paths below ``.mim`` that an installation must hold."""
     return {
         path.relative_to(root).as_posix()
         for name in ('configs', 'tools') for path in (root / name).rglob('*')
         if path.is_file() and '__pycache__' not in path.parts
+        and not path.relative_to(root).as_posix().startswith(OUR_OWN)
     } | {'model-index.yml'}
 
 

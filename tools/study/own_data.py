@@ -29,8 +29,8 @@ COUNT = len(Folder(str(IMAGES), image_endings()).images)
 BATCH = 256
 #: Batch statistics of random weights: 0.9^64 is left of their first values.
 CALIBRATION = max(2, ceil(64 / max(1, COUNT // BATCH)))
-#: Half of the images at most, or an image meets itself in it; a step's images
-#: divide it.
+#: Half of the images at most, or an image meets itself in it, but a step's at
+#: least, which divide it.
 QUEUE = min(4096, max(BATCH if COUNT >= BATCH else 2,
                       2**int(log2(max(2, COUNT // 2)))))
 

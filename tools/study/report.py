@@ -5,7 +5,7 @@ import os
 from io import BytesIO
 from pathlib import Path
 
-from run import ARMS, ROOT, ROWS, check_rows
+from run import ARMS, DOCS, ROWS, check_rows
 
 from qbheat_mm.analysis.figures.style import in_style, require_matplotlib
 from qbheat_mm.analysis.report import Report, Table
@@ -27,7 +27,6 @@ from qbheat_mm.study.report import (
 )
 from qbheat_mm.study.running import check_settings
 
-DOCS = ROOT / 'docs'
 TITLE = 'Evidence'
 SUMMARY = 'At a glance'
 HOW_TO_SUM = """Differences, means over seeds, in how many of them the sign is
@@ -67,7 +66,8 @@ def parse_args() -> argparse.Namespace:
                         help='write the same as one page, too')
     args = parser.parse_args()
     args.out = Path(args.out or (
-        DOCS if args.results.resolve() == ROWS else args.results.parent))
+        DOCS if DOCS.is_dir() and args.results.resolve() == ROWS
+        else args.results.parent))
     return args
 
 

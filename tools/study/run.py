@@ -27,7 +27,10 @@ from qbheat_mm.study.running import (
 
 ROOT = Path(__file__).resolve().parents[2]
 ARMS = ROOT / 'tools' / 'study' / 'arms.py'
-ROWS = ROOT / 'docs' / 'evidence' / 'results.jsonl'
+DOCS = ROOT / 'docs'
+# An installed package has no docs, and its own folder is not written to.
+ROWS = (DOCS / 'evidence' / 'results.jsonl' if DOCS.is_dir() else
+        Path('work_dirs/study/rows.jsonl').resolve())
 
 
 def parse_args() -> argparse.Namespace:
