@@ -6,7 +6,8 @@
 _base_ = './qbheat_mf-285m_8xb128-amp-coslr-100e_in1k.py'
 
 # Pixels as they are, and not normalised patch by patch as in MAE: of all that
-# was tried on some thousands of images it made most (docs/evidence.md).
+# was tried on some thousands of images in as many epochs it made most
+# (docs/evidence.md).
 model = dict(head=dict(norm_pix=False))
 
 train_dataloader = dict(

@@ -24,10 +24,11 @@ HEAD = f"""\
 Made by `{COMMAND}` from the source.
 
 What a user can mend ends in one line that names the value, the file or
-setting, and the way out. All such lines are here, by the part of the project
-that they come from; `{{words}}` in braces stand for what is known when the
-program runs, and `...` for a list or an ending. Search for some words of the
-message. `QBHEAT_TRACEBACK=1` before a command shows where a line came from.
+setting, and the way out. Nearly all such lines are here, by the part of the
+project that they come from; `{{words}}` in braces stand for what is known when
+the program runs, and `...` for a list or an ending. Search for some words of
+the message. `QBHEAT_TRACEBACK=1` before a command shows where a line came
+from.
 
 Any other exception, with a traceback, is a defect: please report it.
 """
