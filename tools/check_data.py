@@ -3,11 +3,10 @@
 import argparse
 import os
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 
 from mmengine.config import Config
 from mmengine.registry import init_default_scope
-from mmengine.utils import track_iter_progress
+from mmengine.utils import ProgressBar
 
 from qbheat_mm.engine.runner.loaders import too_few
 from qbheat_mm.errors import UserError
@@ -21,8 +20,13 @@ from qbheat_mm.launching.command_line import add_cfg_options
 from qbheat_mm.launching.data_check import check_data, datasets
 from qbheat_mm.launching.folder_report import folder_report
 from qbheat_mm.launching.toolbox import toolbox
+from qbheat_mm.utils.processes import map_in_processes
 
 PARTS = ('train', 'val', 'test')
+#: Pictures from which on it is faster to begin other processes.
+WORTH_PROCESSES = 1000
+PRELOAD = ('qbheat_mm.launching.coco_report',
+           'qbheat_mm.launching.folder_report')
 
 
 def parse_args() -> argparse.Namespace:
@@ -38,13 +42,17 @@ def parse_args() -> argparse.Namespace:
 
 
 def decode_all(function: Callable, rows: Sequence[int]) -> Iterator:
-    """``map`` in threads, some rows at a time, with a bar of progress."""
-    threads = os.cpu_count() or 1
-    step = 16 * threads
-    with ThreadPoolExecutor(threads) as pool:
-        batches = [rows[i:i + step] for i in range(0, len(rows), step)]
-        for batch in track_iter_progress(batches):
-            yield from pool.map(function, batch)
+    """``map`` in processes, with a bar of progress.
+
+    Not in threads: one picture at a time is listened to for what its decoder
+    prints.
+    """
+    processes = os.cpu_count() or 1 if len(rows) >= WORTH_PROCESSES else 1
+    found = map_in_processes(function, rows, processes, PRELOAD)
+    bar = ProgressBar(len(rows))
+    for each in found:
+        yield each
+        bar.update()
     print()
 
 

@@ -4,6 +4,8 @@ import os
 import os.path as osp
 import warnings
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 from PIL import Image
@@ -66,25 +68,35 @@ def check_pictures(images: Images,
         rows = np.linspace(0, len(paths) - 1, SAMPLE).astype(int).tolist()
     rows = [row for row in rows if row not in missing]
 
-    def measure(row: int) -> Size | str:
-        """The size, or None if it is as declared, or why there is none."""
-        declared = tuple(images.sizes[row])
-        try:
-            size, orientation = _header(paths[row])
-            upright = orientation in UPRIGHT
-            if deep is None and upright and size == declared:
-                return None
-            size = size_of(paths[row])
-            if size == declared and not upright:
-                size_of(paths[row], declared)
-            return size
-        except UserError as error:
-            return str(error)
-
+    measure = _Measure(paths, images.sizes, size_of, deep is not None)
     found = dict(zip(rows, (deep or map)(measure, rows)))
     _report(images, paths, found, skips, report)
     if not sure:
         _report_turned(images, paths, found, report)
+
+
+@dataclass(frozen=True)
+class _Measure:
+    """Looks at pictures; other processes can be given it."""
+    paths: list[str]
+    sizes: np.ndarray
+    size_of: Callable[..., Size]
+    deep: bool
+
+    def __call__(self, row: int) -> Size | str | None:
+        """The size, or None if it is as declared, or why there is none."""
+        declared = tuple(self.sizes[row])
+        try:
+            size, orientation = _header(self.paths[row])
+            upright = orientation in UPRIGHT
+            if not self.deep and upright and size == declared:
+                return None
+            size = self.size_of(self.paths[row])
+            if size == declared and not upright:
+                self.size_of(self.paths[row], declared)
+            return size
+        except UserError as error:
+            return str(error)
 
 
 def size_loader(load: Callable[[dict], dict | None]) -> Callable:
@@ -93,26 +105,27 @@ def size_loader(load: Callable[[dict], dict | None]) -> Callable:
     Args:
         load (Callable): From ``img_path`` to ``img``, (H, W, 3).
     """
+    return partial(_size_of, load)
 
-    def size_of(path: str, declared: Size | None = None) -> Size:
-        if not osp.isfile(path):  # a pipe would be waited for
-            raise UserError(f'{written(path)} is no file')
-        results = dict(img_path=path)
-        if declared is not None:
-            results.update(width=int(declared[0]), height=int(declared[1]))
-        try:
-            results = load(results)
-        except UserError:
-            raise
-        except Exception as error:  # each decoder has errors of its own
-            reason = str(error).split('\n')[0] or type(error).__name__
-            raise UserError(f'{written(path)}: {reason}') from error
-        if results is None:
-            raise UserError(f'{written(path)} is damaged or no image')
-        height, width = results['img'].shape[:2]
-        return width, height
 
-    return size_of
+def _size_of(load: Callable[[dict], dict | None], path: str,
+             declared: Size | None = None) -> Size:
+    if not osp.isfile(path):  # a pipe would be waited for
+        raise UserError(f'{written(path)} is no file')
+    results = dict(img_path=path)
+    if declared is not None:
+        results.update(width=int(declared[0]), height=int(declared[1]))
+    try:
+        results = load(results)
+    except UserError:
+        raise
+    except Exception as error:  # each decoder has errors of its own
+        reason = str(error).split('\n')[0] or type(error).__name__
+        raise UserError(f'{written(path)}: {reason}') from error
+    if results is None:
+        raise UserError(f'{written(path)} is damaged or no image')
+    height, width = results['img'].shape[:2]
+    return width, height
 
 
 def _report(images: Images, paths: list[str],

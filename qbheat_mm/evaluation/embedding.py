@@ -48,7 +48,7 @@ def embed_batches(encoder: Encoder,
                   batch_size: int = 64,
                   workers: int = 0
                   ) -> Iterator[tuple[list[str], np.ndarray]]:
-    """The same by batches, for more images than memory holds.
+    """Embed images by batches, for more images than memory holds.
 
     Args:
         encoder (Encoder): See :func:`load_encoder`.
@@ -151,8 +151,9 @@ def _as_arrays(image: Any) -> Sequence[np.ndarray]:
     if isinstance(image, Image.Image):
         return [_of_pil(image)]
     if isinstance(image, Tensor):
-        image = image.detach().cpu().movedim(-3, -1).numpy() if (
-            image.ndim in (3, 4)) else image.numpy()
+        image = image.detach().cpu()
+        image = (image.movedim(-3, -1) if image.ndim in (3, 4)
+                 else image).numpy()
     if not isinstance(image, np.ndarray):
         raise UserError(f'{type(image).__name__} is no image: give files, '
                         'folders, arrays, tensors or pictures of PIL')

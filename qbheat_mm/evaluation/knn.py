@@ -31,7 +31,8 @@ def knn_classify(train: Tensor | np.ndarray,
                  temperature: float = TEMPERATURE) -> np.ndarray:
     """Classify embeddings by those of their nearest neighbours.
 
-    Memory is that of the embeddings in float32 and 64 MiB.
+    Memory is twice that of the embeddings in float32, which are normalised
+    in a copy, and 64 MiB.
 
     Args:
         train (Tensor | np.ndarray): Embeddings with labels, (N, D), on any

@@ -4,6 +4,7 @@ import os
 import os.path as osp
 from collections import Counter
 from collections.abc import Callable, Iterable
+from functools import partial
 
 import numpy as np
 from mmengine.registry import DATASETS
@@ -103,17 +104,18 @@ def _check_all(files: list[str], load: LoadNamedImageFromFile,
     skips = load.ignore_empty is True
     if skips:  # to be told of each
         load.ignore_empty = False
-    size_of = size_loader(load)
-
-    def failure(row: int) -> str | None:
-        try:
-            size_of(files[row])
-        except UserError as error:
-            return str(error)
-
+    failure = partial(_failure, files, size_loader(load))
     failures = [each for each in deep(failure, range(len(files))) if each]
     if failures:
         some = skips and len(failures) < len(files)
         report.add(KEPT if some else STOPS, 'images cannot be read'
                    f'{SKIPPED if some else ""}', len(failures), len(files),
                    failures[0])
+
+
+def _failure(files: list[str], size_of: Callable, row: int) -> str | None:
+    try:
+        size_of(files[row])
+    except UserError as error:
+        return str(error)
+    return None

@@ -69,7 +69,13 @@ class LinearExtrapolation(nn.Module):
 
         Returns:
             Tensor: (embed_dims, embed_dims).
+
+        Raises:
+            UserError: If they are the signs of no step.
         """
+        if direction not in DIRECTIONS.values():
+            raise UserError(f'direction={direction!r} is no step: give signs '
+                            'along x and y, -1, 0 or 1, and not 0 twice')
         for i, name in enumerate(self.explicit):
             if DIRECTIONS[name] == direction:
                 return self.weight[i]

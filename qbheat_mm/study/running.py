@@ -118,9 +118,8 @@ def estimate(study: Study, results: Results, runs: Sequence[Run],
 
 def command(study: Study, results: Results, place: Place,
             run: Run) -> list[str]:
-    """The command of a run; its folder is emptied, for it starts anew."""
+    """The command of a run."""
     arm = study.arm(run.arm)
-    shutil.rmtree(place.folder(run), ignore_errors=True)
     if run.stage != ENCODER and study.probe(run.stage).tool:
         return _measuring(study, place, run)
     options = [f'randomness.seed={run.seed}', *arm.encoder]
@@ -211,6 +210,8 @@ def run_study(study: Study, results: Results, place: Place,
 
     def begin(run: Run) -> list[str]:
         commits[run] = commit(place.root)
+        # It starts anew.
+        shutil.rmtree(place.folder(run), ignore_errors=True)
         return command(study, results, place, run)
 
     def finished(job: Job) -> None:

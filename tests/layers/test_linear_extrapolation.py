@@ -83,3 +83,9 @@ def test_commuting_matrices_give_two_steps_in_a_row():
 def test_other_numbers_of_models_are_refused():
     with pytest.raises(UserError, match='num_models=3 .*2, 4, 8'):
         LinearExtrapolation(5, 3)
+
+
+@pytest.mark.parametrize('direction', [(0, 0), (2, 0), 'right'])
+def test_what_is_no_direction_is_told(direction):
+    with pytest.raises(UserError, match='is no step: give signs'):
+        LinearExtrapolation(4).matrix(direction)

@@ -5,7 +5,6 @@ from collections.abc import Sequence
 import torch
 from mmengine.dist import is_main_process
 from mmengine.hooks import Hook
-from mmengine.model import is_model_wrapper
 from mmengine.registry import HOOKS
 from mmengine.runner import Runner
 from torch import nn
@@ -37,6 +36,7 @@ from ...evaluation import (
 from ...models.selfsup import QBHeat, RandomPatches
 from ...utils.images import find_images, load_images, spread
 from ..origin import pixels_of
+from ..wrapping import unwrap
 
 
 @HOOKS.register_module()
@@ -132,7 +132,7 @@ class AnalysisHook(Hook):
         Raises:
             UserError: If there is none, or the model is not QBHeat.
         """
-        model = _unwrap(runner)
+        model = unwrap(runner.model)
         if not isinstance(model, QBHeat) or isinstance(model, RandomPatches):
             raise UserError(
                 f'AnalysisHook watches the pre-training of QBHeat, and '
@@ -161,7 +161,7 @@ class AnalysisHook(Hook):
         left = self.num_embeddings - len(self.embedded)
         if self.inputs is not None and (self.files is not None or left <= 0):
             return
-        batch = _pictures(_unwrap(runner).data_preprocessor, data_batch,
+        batch = _pictures(unwrap(runner.model).data_preprocessor, data_batch,
                           max(self.num_images, left))
         if self.inputs is None:
             inputs = batch[:self.num_images]
@@ -182,7 +182,7 @@ class AnalysisHook(Hook):
             self._look(runner)
 
     def _look(self, runner: Runner) -> None:
-        model = _unwrap(runner)
+        model = unwrap(runner.model)
         pixels = PixelSpace(model.data_preprocessor)
         images = pixels.normalize(self.inputs)
         scalars = {'analysis/loss': masked_loss(model, images)}
@@ -241,8 +241,3 @@ def _read(files: Sequence[str], size: tuple[int, int]) -> list[torch.Tensor]:
     """Pictures (3, H, W), BGR, uint8, of what can be decoded."""
     _, images = load_images(files, size)
     return [torch.from_numpy(image).permute(2, 0, 1) for image in images]
-
-
-def _unwrap(runner: Runner) -> torch.nn.Module:
-    model = runner.model
-    return model.module if is_model_wrapper(model) else model

@@ -7,12 +7,12 @@ from unicodedata import normalize
 from mmengine.evaluator import BaseMetric
 from mmengine.hooks import Hook
 from mmengine.logging import print_log
-from mmengine.model import is_model_wrapper
 from mmengine.registry import HOOKS
 from mmengine.runner import Runner
 
 from ...errors import UserError
 from ..origin import classes_in
+from ..wrapping import unwrap
 
 
 @HOOKS.register_module()
@@ -113,10 +113,7 @@ def _check_topk(part: str, metrics: Iterable[BaseMetric],
 
 
 def _check_head(runner: Runner, classes: Sequence[str]) -> None:
-    model = runner.model
-    while is_model_wrapper(model) or not hasattr(model, 'head'):
-        model = model.module
-    number = model.head.num_classes
+    number = unwrap(runner.model).head.num_classes
     if number != len(classes):
         raise UserError(
             f'model.head.num_classes={number}, and the data have '

@@ -6,13 +6,13 @@ import os.path as osp
 from mmengine.dist import master_only
 from mmengine.hooks import Hook
 from mmengine.logging import print_log
-from mmengine.model import is_model_wrapper
 from mmengine.registry import HOOKS
 from mmengine.runner import Runner
 from torch import nn
 
 from ...errors import UserError
 from ..resuming import latest_checkpoint
+from ..wrapping import unwrap
 
 
 @HOOKS.register_module()
@@ -37,9 +37,7 @@ class ExportEncoderHook(Hook):
     @master_only
     def after_train(self, runner: Runner) -> None:
         """Write the file."""
-        model = runner.model
-        if is_model_wrapper(model):
-            model = model.module
+        model = unwrap(runner.model)
         if not _trains_encoder(model):
             return
         checkpoint = latest_checkpoint(runner.work_dir)

@@ -5,12 +5,12 @@ import hashlib
 import torch
 from mmcv.cnn.bricks import DropPath
 from mmengine.hooks import Hook
-from mmengine.model import is_model_wrapper
 from mmengine.registry import HOOKS
 from mmengine.runner import Runner
 from torch import Tensor, nn
 
 from ...arguments import POSITIVE, checked
+from ..wrapping import unwrap
 
 #: Images after which features are kept no longer if almost none came again.
 PATIENCE = 10000
@@ -46,8 +46,7 @@ class FrozenFeaturesHook(Hook):
 
     def before_train(self, runner: Runner) -> None:
         """Begin to remember, if there is a frozen encoder."""
-        model = runner.model
-        model = model.module if is_model_wrapper(model) else model
+        model = unwrap(runner.model)
         backbone = getattr(model, 'backbone', None)
         if backbone is None or _learns(backbone):
             runner.logger.info('FrozenFeaturesHook: the encoder learns, so '

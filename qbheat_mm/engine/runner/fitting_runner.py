@@ -20,6 +20,7 @@ from torch.utils.data import DataLoader
 from ...errors import UserError
 from ...utils.loaders import loader_settings
 from ...utils.settings import type_name
+from ..wrapping import unwrap
 from .classes import count_classes
 from .gpu_decoding import fit_decoding
 from .loaders import fitting_batch
@@ -148,7 +149,7 @@ class FittingRunner(Runner):
             return
         loader = self._build_train_loader()
         given = settings['batch_size']
-        model = getattr(self.model, 'module', self.model)
+        model = unwrap(self.model)
         # All but detectors may have batch norm on pooled features.
         preprocessor = type(getattr(model, 'data_preprocessor', None))
         least = 1 if preprocessor.__name__.startswith('Det') else 2
