@@ -115,17 +115,15 @@ def render(painting: Painting, model: QBHeat, pixels: PixelSpace,
     return np.where(mask, painted, seen)
 
 
-def hide(painting: Painting,
-         pixels: PixelSpace,
-         grey: int = 128) -> np.ndarray:
+def hide(painting: Painting, pixels: PixelSpace) -> np.ndarray:
     """What the network was given: the visible quarter, the rest grey."""
     mask = painting.mask.permute(0, 2, 3, 1).cpu().numpy() > 0
     seen = pixels.picture(painting.images)
-    return np.where(mask, np.uint8(grey), seen)
+    return np.where(mask, np.uint8(128), seen)
 
 
-def strips(painting: Painting, model: QBHeat, pixels: PixelSpace,
-           statistics: str = 'contrast') -> np.ndarray:
+def strips(painting: Painting, model: QBHeat,
+           pixels: PixelSpace) -> np.ndarray:
     """One picture of many images, for a log.
 
     Returns:
@@ -135,7 +133,7 @@ def strips(painting: Painting, model: QBHeat, pixels: PixelSpace,
     columns: list[np.ndarray] = [
         pixels.picture(painting.images),
         hide(painting, pixels),
-        render(painting, model, pixels, statistics)
+        render(painting, model, pixels, 'contrast')
     ]
     rows = np.concatenate(columns, axis=2)
     return rows.reshape(-1, *rows.shape[2:])

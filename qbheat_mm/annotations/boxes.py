@@ -60,15 +60,14 @@ class _Reasons:
         self.claimed = ~wanted
         self.total = int(wanted.sum())
 
-    def claim(self, mask: np.ndarray, key: str, what: str,
-              way_out: str = '') -> None:
+    def claim(self, mask: np.ndarray, key: str, what: str) -> None:
         """Leave out the boxes of ``mask`` that have no reason yet."""
         found = np.flatnonzero(mask & ~self.claimed)
         if not len(found):
             return
         self.claimed[found] = True
         self.report.add(DROPPED, f'boxes {what}', len(found), self.total,
-                        self.rows.example(found[0], key), way_out)
+                        self.rows.example(found[0], key))
 
 
 def _check_records(reasons: _Reasons) -> None:

@@ -238,7 +238,7 @@ def test_pictures_take_nothing_from_the_masked_pixels(train):
     pixels = PixelSpace(runner.model.data_preprocessor)
     found, = files_of(runner, 'reconstruction_center_3.png')
     painting = paint(runner.model, pixels.normalize(hook.inputs), 'center')
-    expected = strips(painting, runner.model, pixels, 'contrast')
+    expected = strips(painting, runner.model, pixels)
     assert np.array_equal(mmcv.imread(str(found))[..., ::-1], expected)
 
 
