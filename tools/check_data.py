@@ -20,7 +20,7 @@ from qbheat_mm.launching.command_line import add_cfg_options
 from qbheat_mm.launching.data_check import check_data, datasets
 from qbheat_mm.launching.folder_report import folder_report
 from qbheat_mm.launching.toolbox import toolbox
-from qbheat_mm.utils.processes import map_in_processes
+from qbheat_mm.processes import map_in_processes
 
 PARTS = ('train', 'val', 'test')
 #: Pictures from which on it is faster to begin other processes.

@@ -4,21 +4,16 @@ import os
 import os.path as osp
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import (
-    FIRST_COMPLETED,
-    ProcessPoolExecutor,
-    as_completed,
-    wait,
-)
+from concurrent.futures import FIRST_COMPLETED, as_completed, wait
 from concurrent.futures.process import BrokenProcessPool
 from functools import partial
-from multiprocessing import get_context
 
 import cv2
 import mmcv
 from PIL import Image
 
 from ..errors import UserError
+from ..processes import process_pool
 from .endings import Folder, image_endings
 from .image_file import ImageProblem, decode, read_file
 
@@ -103,29 +98,24 @@ def shrink(source: str, target: str, short_side: int, quality: int = 90,
 def _side_by_side(one: Callable, pairs: Sequence[tuple[str, str]],
                   processes: int) -> Iterator[str]:
     """Outcomes of all files as they come, from several processes."""
-    # not forked: threads of torch or OpenCV in this process would be missing
-    # in the copies, which would wait for them
-    context = get_context('forkserver')
-    context.set_forkserver_preload([__name__])
-    pool = ProcessPoolExecutor(processes, context)
+    starts = range(0, len(pairs), _CHUNK)
     waiting = set()
     try:
-        for start in range(0, len(pairs), _CHUNK):
-            if len(waiting) >= processes * _READY:
-                done, waiting = wait(waiting, return_when=FIRST_COMPLETED)
-                for future in done:
-                    yield from future.result()
-            waiting.add(pool.submit(
-                _several, one, pairs[start:start + _CHUNK]))
-        for future in as_completed(waiting):
-            yield from future.result()
+        with process_pool(min(processes, len(starts)), [__name__]) as pool:
+            for start in starts:
+                if len(waiting) >= processes * _READY:
+                    done, waiting = wait(waiting, return_when=FIRST_COMPLETED)
+                    for future in done:
+                        yield from future.result()
+                waiting.add(pool.submit(
+                    _several, one, pairs[start:start + _CHUNK]))
+            for future in as_completed(waiting):
+                yield from future.result()
     except BrokenProcessPool as error:
         raise UserError(
             'a process that shrinks images was killed, by want of memory '
             'perhaps: run again with fewer --processes; what is written '
             'stays') from error
-    finally:
-        pool.shutdown(cancel_futures=True)
 
 
 def _several(one: Callable, pairs: Sequence[tuple[str, str]]) -> list[str]:

@@ -212,8 +212,19 @@ class _Search:
             (settings.get('optimizer') or {}).get('type'), ('OPTIMIZERS', ),
             None)
         names = accepted(optimizer) if inspect.isclass(optimizer) else None
-        # Settings of a group of parameters are the optimizer's to read.
-        return names and names | words(optimizer) | {'lr_mult', 'decay_mult'}
+        # Settings of a group of parameters are the optimizer's to read, or
+        # those of hooks that look at groups, as SimSiam's for `fix_lr`.
+        return names and names.union(
+            words(optimizer), *self._hooks_of_groups(),
+            {'lr_mult', 'decay_mult'})
+
+    def _hooks_of_groups(self) -> Iterator[frozenset[str]]:
+        for settings in self.cfg.get('custom_hooks') or ():
+            kind = settings.get('type') if isinstance(
+                settings, Mapping) else None
+            target = self._resolve(kind, ('HOOKS', ), None)
+            if inspect.isclass(target) and 'param_groups' in words(target):
+                yield words(target)
 
     @staticmethod
     def _compare(path: str, value: Mapping, names: Iterable[str],

@@ -1,6 +1,7 @@
 # Copyright (c) QB-Heat MM authors. All rights reserved.
 from pathlib import Path
 
+import mmpretrain
 import pytest
 import torch
 
@@ -143,6 +144,18 @@ def test_options_that_do_not_fit_are_named(config, option):
         read_config(config, option)
     assert '--cfg-options' in str(error.value)
     assert '\n' not in str(error.value)
+
+
+def test_settings_of_groups_may_be_those_of_hooks():
+    file = (Path(mmpretrain.__file__).parent / '.mim/configs/simsiam/'
+            'simsiam_resnet50_8xb32-coslr-100e_in1k.py')
+    if not file.is_file():
+        pytest.skip('mmpretrain lies here without its configurations')
+    keys = 'optim_wrapper.paramwise_cfg.custom_keys.predictor'
+    read_config(str(file))
+    for wrong in ({f'{keys}.fix_lrs': True}, {'custom_hooks': []}):
+        with pytest.raises(UserError, match=f'{keys}.fix_lr'):
+            read_config(str(file), wrong)
 
 
 @pytest.mark.parametrize('name', [

@@ -1,6 +1,9 @@
 # Copyright (c) QB-Heat MM authors. All rights reserved.
 """Work in several processes comes back in order, or says why not."""
 import os
+import time
+from multiprocessing import active_children
+from multiprocessing.process import BaseProcess
 
 import numpy as np
 import pytest
@@ -9,11 +12,10 @@ from PIL import Image
 from qbheat_mm.annotations import size_loader
 from qbheat_mm.datasets import LoadNamedImageFromFile
 from qbheat_mm.errors import UserError
-from qbheat_mm.utils.processes import map_in_processes
+from qbheat_mm.processes import map_in_processes
 
 #: What other processes evaluate: they know no module of a test.
 WHO, LEAVE = '__import__("os").getpid()', '__import__("os")._exit(1)'
-
 
 
 @pytest.mark.parametrize('processes', [1, 2])
@@ -36,6 +38,30 @@ def test_work_is_done_by_others():
 def test_a_process_that_is_killed_is_told():
     with pytest.raises(UserError, match='was killed.*run again'):
         [*map_in_processes(eval, [WHO, LEAVE, WHO], 2, chunk=1)]
+
+
+def test_all_are_there_before_there_is_work(monkeypatch):
+    """Python waits for ever for one that begins as another is killed."""
+    assert len([*map_in_processes(eval, [WHO] * 4, 2, chunk=1)]) == 4
+    others = {*active_children()}
+    start, started = BaseProcess.start, []  # quick, from now on
+
+    def start_slowly(process):
+        time.sleep(0.5)
+        start(process)
+        time.sleep(0.5)
+        started.append(process)
+
+    monkeypatch.setattr(BaseProcess, 'start', start_slowly)
+    with pytest.raises(UserError, match='was killed'):
+        [*map_in_processes(eval, [LEAVE, WHO, WHO], 3, chunk=1)]
+    assert len(started) == 3
+    assert {*active_children()} == others, 'it is left behind'
+
+
+def test_no_more_begin_than_have_work():
+    assert {*map_in_processes(eval, [WHO] * 8, 4, chunk=8)} == {os.getpid()}
+    assert len({*map_in_processes(eval, [WHO] * 8, 9, chunk=4)}) <= 2
 
 
 def test_what_others_cannot_import_is_named(tmp_path, monkeypatch):
