@@ -47,6 +47,11 @@ class Comparison:
         """Whether its seeds are enough for any p-value below ``LEVEL``."""
         return 2 / 2**len(self.differences) < LEVEL
 
+    @property
+    def least(self) -> bool:
+        """Whether no p-value of so many seeds could be lower."""
+        return self.p <= 2 / 2**len(self.differences)
+
 
 def compare(values: Mapping[int, float],
             baseline: Mapping[int, float]) -> Comparison | None:

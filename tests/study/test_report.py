@@ -94,6 +94,21 @@ def test_no_is_an_answer(tmp_path):
     assert 'lin, top-1 +0.0 (6 seeds, p = 1.000), which may be luck;' in text
 
 
+def test_what_the_correction_hides_is_not_called_luck(tmp_path):
+    """Two comparisons, one of them of nothing: 0.031 becomes 0.062."""
+    study = dataclasses.replace(STUDY, arms=(
+        *STUDY.arms, Arm('third', 'MoCo-v2', 'base.py', seeds=6)))
+    asked = dataclasses.replace(QUESTION, arms=('other', 'third'))
+    found = results(tmp_path, 6, lambda seed: 2. + seed)
+    for seed in range(6):
+        found.add(Run('third', seed, 'lin'), dict(
+            metrics={'top-1': 20. + seed + (-1)**seed}, seconds=1.))
+    text = to_markdown(study, found, asked)
+    assert ('lin, top-1 +4.5 (6 seeds, p = 0.062), more in each, which so '
+            'few seeds cannot tell from luck here;') in text
+    assert '+0.0 (6 seeds, p = 1.000), which may be luck;' in text
+
+
 @pytest.mark.parametrize('seeds, gain, said', [
     (1, lambda seed: 9., '+9.0 (one seed)'),
     (3, lambda seed: 9., '+9.0 (3 seeds, more in each)'),
