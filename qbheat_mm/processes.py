@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from multiprocessing import get_context
-from multiprocessing.synchronize import Barrier
+from multiprocessing.synchronize import Semaphore
 from typing import Any
 
 from .errors import UserError
@@ -34,13 +34,18 @@ def process_pool(processes: int, preload: Sequence[str] = (),
     """
     context = get_context('forkserver')
     context.set_forkserver_preload([__name__, *preload])
-    pool = ProcessPoolExecutor(processes, context, _begin,
-                               (context.Barrier(processes), pickled))
+    gate = context.Semaphore(0)
+    pool = ProcessPoolExecutor(processes, context, _begin, (gate, pickled))
     try:
-        # The executor begins one process with each piece of work. Should one
-        # be killed while another is begun, it may wait for that for ever.
-        for _ in range(processes):
-            pool.submit(int)
+        # The executor begins a process with each piece of work that none is
+        # free for. Should one be killed while another is begun, it may wait
+        # for that for ever: so all are begun before any is free.
+        try:
+            for _ in range(processes):
+                pool.submit(int)
+        finally:
+            for _ in range(processes):
+                gate.release()
         yield pool
     finally:
         pool.shutdown(cancel_futures=True)
@@ -79,10 +84,10 @@ def map_in_processes(function: Callable[[Any], Any], items: Sequence,
                         'again') from error
 
 
-def _begin(barrier: Barrier, pickled: bytes) -> None:
+def _begin(gate: Semaphore, pickled: bytes) -> None:
     global _pickled
     _pickled = pickled
-    barrier.wait()
+    gate.acquire()
 
 
 def _call(item: Any) -> Any:

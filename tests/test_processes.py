@@ -59,6 +59,21 @@ def test_all_are_there_before_there_is_work(monkeypatch):
     assert {*active_children()} == others, 'it is left behind'
 
 
+def test_where_one_cannot_be_begun_the_others_end(monkeypatch):
+    others, start, asked = {*active_children()}, BaseProcess.start, []
+
+    def start_one(process):
+        asked.append(process)
+        if len(asked) > 1:
+            raise BlockingIOError('no more processes')
+        start(process)
+
+    monkeypatch.setattr(BaseProcess, 'start', start_one)
+    with pytest.raises(BlockingIOError, match='no more processes'):
+        [*map_in_processes(eval, [WHO] * 3, 3, chunk=1)]
+    assert {*active_children()} == others
+
+
 def test_no_more_begin_than_have_work():
     assert {*map_in_processes(eval, [WHO] * 8, 4, chunk=8)} == {os.getpid()}
     assert len({*map_in_processes(eval, [WHO] * 8, 9, chunk=4)}) <= 2

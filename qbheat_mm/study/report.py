@@ -190,13 +190,13 @@ def _say(study: Study, cell: Cell) -> str:
     seeds = len(c.differences)
     if seeds == 1:
         return f'{change} (one seed)'
+    signs = _signs(c.differences)
     if not c.testable:
-        signs = _signs(c.differences)
         return f'{change} ({seeds} seeds, {signs})'
     verdict = ''
     if cell.p >= LEVEL:
-        verdict = (f', {_signs(c.differences)}, which so few seeds cannot '
-                   'tell from luck here' if c.least else ', which may be luck')
+        verdict = (f', {signs}, which so few seeds cannot tell from luck here'
+                   if c.least else ', which may be luck')
     return f'{change} ({seeds} seeds, p = {cell.p:.3f}){verdict}'
 
 

@@ -92,6 +92,8 @@ def test_a_new_message_is_noticed(tool, messages):
      ['one...: end']),
     ("def fail(what, how='stop'):\n  raise UserError(f'{what}: {how}')\n"
      "fail('a', 'go')\nfail('b', how='stay')", ['a: go', 'b: stay']),
+    ("def f(x):\n  raise UserError(f'x={x!r} is no y')\nf('a')",
+     ['x={x} is no y']),
     ("def why(e):\n  if e: return f'bad {e}: mend it'\n  return 'none'\n"
      'raise UserError(why(e))', ['bad {e}: mend it', 'none']),
     ("report.add(STOPS, 'boxes lie', 3, 4, 'as this', 'mend them')",

@@ -182,8 +182,10 @@ class _Module:
         """A part of an f-string."""
         if isinstance(node, ast.Constant):
             return [node.value]
-        said = [] if isinstance(node.value, ast.Call) else self._say(
-            node.value, place)
+        # What is quoted is a value that somebody gave, not a text of ours.
+        value = node.conversion == ord('r') or isinstance(
+            node.value, ast.Call)
+        said = [] if value else self._say(node.value, place)
         return said or [_placeholder(node.value)]
 
     def _named(self, name: str, place: '_Place') -> list[str]:
