@@ -102,6 +102,9 @@ if __name__ == '__main__':
             'Operating System :: POSIX',
             'Topic :: Scientific/Engineering :: Artificial Intelligence',
         ],
+        # A plain .pth file instead of an import hook, which would come after
+        # the clone itself when Python starts in the clone's parent folder.
+        package_dir={'': '.'},
         packages=find_packages(include=(PACKAGE, f'{PACKAGE}.*')),
         package_data={f'{PACKAGE}.analysis': ['templates/*.html']},
         python_requires='>=3.10',

@@ -8,25 +8,25 @@ from mmengine.config import Config
 from mmengine.registry import init_default_scope
 from mmengine.utils import ProgressBar
 
-from qbheat_mm.engine.runner.loaders import too_few
-from qbheat_mm.errors import UserError
-from qbheat_mm.launching import read_config, report_user_errors
-from qbheat_mm.launching.coco_report import (
+from qbheat_mm.cli import read_config, report_user_errors
+from qbheat_mm.cli.coco_report import (
     DatasetReport,
     coco_report,
     is_coco,
 )
-from qbheat_mm.launching.command_line import add_cfg_options
-from qbheat_mm.launching.data_check import check_data, datasets
-from qbheat_mm.launching.folder_report import folder_report
-from qbheat_mm.launching.toolbox import toolbox
+from qbheat_mm.cli.command_line import add_cfg_options
+from qbheat_mm.cli.data_check import check_data, datasets
+from qbheat_mm.cli.folder_report import folder_report
+from qbheat_mm.cli.toolbox import toolbox
+from qbheat_mm.engine.runner.loaders import too_few
+from qbheat_mm.errors import UserError
 from qbheat_mm.processes import map_in_processes
 
 PARTS = ('train', 'val', 'test')
 #: Pictures from which on it is faster to begin other processes.
 WORTH_PROCESSES = 1000
-PRELOAD = ('qbheat_mm.launching.coco_report',
-           'qbheat_mm.launching.folder_report')
+PRELOAD = ('qbheat_mm.cli.coco_report',
+           'qbheat_mm.cli.folder_report')
 
 
 def parse_args() -> argparse.Namespace:

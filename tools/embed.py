@@ -10,10 +10,10 @@ import argparse
 from mmengine.utils import ProgressBar
 
 from qbheat_mm.apis import embed_batches, list_images, load_encoder
-from qbheat_mm.launching import report_user_errors
-from qbheat_mm.launching.command_line import target
-from qbheat_mm.launching.embedding_files import open_for_embeddings
-from qbheat_mm.launching.embedding_tool import (
+from qbheat_mm.cli import report_user_errors
+from qbheat_mm.cli.command_line import target
+from qbheat_mm.cli.embedding_files import open_for_embeddings
+from qbheat_mm.cli.embedding_tool import (
     add_embedding_arguments,
     embedding_options,
 )

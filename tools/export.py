@@ -14,14 +14,14 @@ inputs and outputs are.
 """
 import argparse
 
+from qbheat_mm.cli import count, read_config, report_user_errors
+from qbheat_mm.cli.command_line import add_cfg_options, target
 from qbheat_mm.errors import UserError
 from qbheat_mm.export import (
     export_encoder,
     export_network,
     export_state_dict,
 )
-from qbheat_mm.launching import count, read_config, report_user_errors
-from qbheat_mm.launching.command_line import add_cfg_options, target
 
 GRAPHS = ('pt2', 'onnx')
 LIBRARIES = ('torchvision', 'timm')

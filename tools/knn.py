@@ -12,20 +12,20 @@ import torch
 from mmengine.utils import ProgressBar
 
 from qbheat_mm.apis import build_encoder, load_encoder
-from qbheat_mm.errors import UserError
-from qbheat_mm.evaluation import Encoder, knn_of_folders, labelled_folder
-from qbheat_mm.evaluation.knn import TEMPERATURE, K
-from qbheat_mm.launching import count, read_config, report_user_errors
-from qbheat_mm.launching.command_line import (
+from qbheat_mm.cli import count, read_config, report_user_errors
+from qbheat_mm.cli.command_line import (
     add_cfg_options,
     positive,
     target,
 )
-from qbheat_mm.launching.embedding_tool import (
+from qbheat_mm.cli.embedding_tool import (
     add_embedding_arguments,
     embedding_options,
 )
-from qbheat_mm.utils.whole_file import whole_file
+from qbheat_mm.errors import UserError
+from qbheat_mm.evaluation import Encoder, knn_of_folders, labelled_folder
+from qbheat_mm.evaluation.knn import TEMPERATURE, K
+from qbheat_mm.utils.atomic_write import atomic_write
 
 
 def parse_args() -> argparse.Namespace:
@@ -97,7 +97,7 @@ def main() -> None:
           (f', {left_out} of them left out' if left_out else '') +
           f', {encoder.name}, {weights}')
     if args.out:
-        with whole_file(args.out) as part, open(part, 'w') as file:
+        with atomic_write(args.out) as part, open(part, 'w') as file:
             json.dump(dict(
                 top1=top1, k=k, temperature=args.temperature,
                 pool=args.pool, size=args.size, encoder=args.encoder,

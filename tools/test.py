@@ -6,8 +6,7 @@ import mmengine
 from mmengine.dist import is_main_process
 from mmengine.registry import METRICS, RUNNERS
 
-from qbheat_mm.errors import UserError
-from qbheat_mm.launching import (
+from qbheat_mm.cli import (
     add_common_arguments,
     apply_common_arguments,
     augment_at_test_time,
@@ -20,12 +19,13 @@ from qbheat_mm.launching import (
     require_file,
     require_parts,
 )
-from qbheat_mm.launching.command_line import target
-from qbheat_mm.launching.test_time import (
+from qbheat_mm.cli.command_line import target
+from qbheat_mm.cli.test_time_augmentation import (
     warn_of_equal_names,
     warn_of_processes,
 )
-from qbheat_mm.launching.toolbox import toolbox
+from qbheat_mm.cli.toolbox import toolbox
+from qbheat_mm.errors import UserError
 
 
 def parse_args() -> argparse.Namespace:
@@ -81,7 +81,7 @@ def main() -> None:
     if args.tta:
         augment_at_test_time(cfg)
     init_processes(cfg)
-    cfg.setdefault('runner_type', 'FittingRunner')
+    cfg.setdefault('runner_type', 'AutoScaleRunner')
     runner = RUNNERS.build(cfg)
     if args.out:
         # of detection it holds masks as run lengths; whole they fill memory

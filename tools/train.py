@@ -6,10 +6,7 @@ from mmengine.config import Config
 from mmengine.device import get_device
 from mmengine.registry import RUNNERS
 
-from qbheat_mm.engine.resuming import latest_checkpoint
-from qbheat_mm.engine.runner.fitting_runner import use_float32
-from qbheat_mm.errors import UserError
-from qbheat_mm.launching import (
+from qbheat_mm.cli import (
     add_common_arguments,
     apply_common_arguments,
     check_boxes,
@@ -20,6 +17,9 @@ from qbheat_mm.launching import (
     require_file,
     require_parts,
 )
+from qbheat_mm.engine.resuming import latest_checkpoint
+from qbheat_mm.engine.runner.auto_scale_runner import use_float32
+from qbheat_mm.errors import UserError
 from qbheat_mm.utils.settings import type_name
 
 
@@ -110,7 +110,7 @@ def main() -> None:
     check_data(cfg, ('train', 'val'))
     check_boxes(cfg, ('train', 'val'))
     init_processes(cfg)
-    cfg.setdefault('runner_type', 'FittingRunner')
+    cfg.setdefault('runner_type', 'AutoScaleRunner')
     RUNNERS.build(cfg).train()
 
 

@@ -4,7 +4,7 @@ custom_imports = dict(
     imports=['qbheat_mm', 'qbheat_mm.detection'], allow_failed_imports=False)
 
 # Few images, short runs and machines without a GPU are fitted to.
-runner_type = 'FittingRunner'
+runner_type = 'AutoScaleRunner'
 
 default_hooks = dict(
     checkpoint=dict(
@@ -12,7 +12,7 @@ default_hooks = dict(
         max_keep_ckpts=2,
         save_best='coco/bbox_mAP'),
     # A checkpoint to load, resume or test fills the whole model.
-    checkpoint_match=dict(type='CheckpointMatchHook'),
+    checkpoint_match=dict(type='StrictLoadHook'),
     # The annotation files hold the classes of the data set and the head.
     check_classes=dict(type='CheckClassesHook'),
     # Several processes validate the network whose checkpoint is written.

@@ -4,13 +4,13 @@ _base_ = 'mmpretrain::_base_/default_runtime.py'
 custom_imports = dict(imports=['qbheat_mm'], allow_failed_imports=False)
 
 # Few images, short runs and machines without a GPU are fitted to.
-runner_type = 'FittingRunner'
+runner_type = 'AutoScaleRunner'
 
 default_hooks = dict(
     logger=dict(interval=50),
     checkpoint=dict(type='SafeCheckpointHook', max_keep_ckpts=2),
     # A checkpoint to load, resume or test fills the whole model.
-    checkpoint_match=dict(type='CheckpointMatchHook'),
+    checkpoint_match=dict(type='StrictLoadHook'),
     # Several processes validate the network whose checkpoint is written.
     broadcast_buffers=dict(type='BroadcastBuffersHook'),
     # A resumed run goes on as if it had not been interrupted.

@@ -4,7 +4,7 @@ _base_ = [
     '../_base_/datasets/demo_coco.py', '../_base_/demo_detection_runtime.py'
 ]
 custom_imports = dict(
-    imports=['qbheat_mm.detection', 'qbheat_mm.demo.detection'])
+    imports=['qbheat_mm.detection', 'projects.drawn_world.demo.detection'])
 
 model = dict(
     data_preprocessor=_base_.pixel_stats,

@@ -3,7 +3,7 @@ _base_ = [
     '../_base_/models/probe_tran.py', '../_base_/models/mf_demo_arch.py',
     '../_base_/datasets/demo_cls.py', '../_base_/runtime_mmpretrain.py'
 ]
-custom_imports = dict(imports=['qbheat_mm', 'qbheat_mm.demo.classification'])
+custom_imports = dict(imports=['qbheat_mm', 'projects.drawn_world.demo.classification'])
 
 model = dict(
     data_preprocessor=dict(num_classes=8, **_base_.pixel_stats),

@@ -4,7 +4,7 @@ _base_ = [
     '../_base_/models/mocov2.py', '../_base_/models/mf_demo_arch.py',
     '../_base_/datasets/demo_mocov2.py', '../_base_/runtime_mmpretrain.py'
 ]
-custom_imports = dict(imports=['qbheat_mm', 'qbheat_mm.demo.classification'])
+custom_imports = dict(imports=['qbheat_mm', 'projects.drawn_world.demo.classification'])
 
 width = 256 + 64
 model = dict(

@@ -3,7 +3,7 @@ _base_ = [
     '../_base_/models/qbheat.py', '../_base_/models/mf_demo_arch.py',
     '../_base_/datasets/demo_cls.py', '../_base_/runtime_mmpretrain.py'
 ]
-custom_imports = dict(imports=['qbheat_mm', 'qbheat_mm.demo.classification'])
+custom_imports = dict(imports=['qbheat_mm', 'projects.drawn_world.demo.classification'])
 
 model = dict(
     data_preprocessor=_base_.pixel_stats,

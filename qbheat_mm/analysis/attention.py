@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from ..errors import UserError
-from ..layers import FormerToMobile, MobileFormerBlock, MobileToFormer
+from ..models.layers import FormerToMobile, MobileFormerBlock, MobileToFormer
 from .matrices import evaluating
 
 #: The two bridges: Mobile->Former sums to 1 over the pixels, Former->Mobile

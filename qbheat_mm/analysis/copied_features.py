@@ -6,7 +6,7 @@ from contextlib import contextmanager
 import torch
 from torch import Tensor
 
-from ..layers.linear_extrapolation import LinearExtrapolation
+from ..models.layers.linear_extrapolation import LinearExtrapolation
 from ..models.selfsup import QBHeat, QBHeatPredictor
 from .matrices import evaluating, linear_models
 from .reconstruction import trained_places

@@ -5,7 +5,7 @@ from collections import defaultdict
 import torch
 from torch import Tensor
 
-from ..layers.linear_extrapolation import DIRECTIONS
+from ..models.layers.linear_extrapolation import DIRECTIONS
 from ..models.selfsup import QBHeat
 from ..models.selfsup.quarters import CENTER, CORNERS
 from .matrices import evaluating

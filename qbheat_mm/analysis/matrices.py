@@ -6,7 +6,10 @@ from contextlib import contextmanager
 import torch
 from torch import Tensor, nn
 
-from ..layers.linear_extrapolation import DIRECTIONS, LinearExtrapolation
+from ..models.layers.linear_extrapolation import (
+    DIRECTIONS,
+    LinearExtrapolation,
+)
 from ..models.selfsup import QBHeatPredictor
 
 #: Name of a scale: the predictor's module, and its step as a share of the

@@ -13,7 +13,7 @@ with equal steps along x and y no ratio depends on it.
 import torch
 from torch import Tensor
 
-from ..layers.linear_extrapolation import DIRECTIONS
+from ..models.layers.linear_extrapolation import DIRECTIONS
 from ..models.selfsup import QBHeatPredictor
 from .matrices import SCALES, derive, learned_matrices, linear_models
 

@@ -13,6 +13,9 @@ from mmengine.registry import MODELS, DefaultScope
 from torch import nn
 
 from ..arguments import INT, PATH, several, shown
+from ..cli.settings import parse_config
+from ..cli.toolbox import toolbox
+from ..cli.training_size import training_size
 from ..compat import load_checkpoint
 from ..config_text import find_obstacle
 from ..engine.origin import (
@@ -26,9 +29,6 @@ from ..engine.origin import (
 from ..engine.pretrained_encoder import PretrainedEncoder
 from ..errors import UserError
 from ..evaluation.encoder import Encoder
-from ..launching.settings import parse_config
-from ..launching.toolbox import toolbox
-from ..launching.training_size import training_size
 from ..model_index import find_config
 from ..models.backbones import MobileFormer
 from ..utils.devices import require_device

@@ -20,13 +20,13 @@ from ..arguments import (
     optional,
     several,
 )
+from ..cli import check_data, read_config
 from ..engine.resuming import latest_checkpoint
 from ..errors import UserError
-from ..launching import check_data, read_config
 from ..model_index import find_config
 from ..models.backbones import MobileFormer
+from ..utils.atomic_write import atomic_write
 from ..utils.images import find_images
-from ..utils.whole_file import whole_file
 
 CONFIG = 'qbheat_mf-285m_1xb256-amp-coslr-400e_own-images'
 
@@ -162,7 +162,7 @@ def _data_settings(images: str | Sequence[str], out: str) -> dict[str, Any]:
             raise UserError(
                 f'the name of image {name!r} cannot be written into a list: '
                 'rename it, or give its folder alone')
-    with whole_file(listed) as part, open(part, 'w', encoding='utf-8',
+    with atomic_write(listed) as part, open(part, 'w', encoding='utf-8',
                                           newline='\n') as file:
         file.writelines(f'{name}\n' for name in files)
     return {'train_dataloader.dataset.data_root': '',

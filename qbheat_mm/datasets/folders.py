@@ -10,7 +10,7 @@ from mmpretrain.registry import DATASETS
 
 from ..arguments import TEXT_OR_TEXTS, as_texts, checked, optional
 from ..errors import UserError
-from .endings import Folder, image_endings
+from .extensions import Folder, image_endings
 
 
 def _listed(names: Sequence[str]) -> str:

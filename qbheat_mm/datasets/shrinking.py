@@ -14,7 +14,7 @@ from PIL import Image
 
 from ..errors import UserError
 from ..processes import process_pool
-from .endings import Folder, image_endings
+from .extensions import Folder, image_endings
 from .image_file import ImageProblem, decode, read_file
 
 #: What can become of a file; whatever else comes back is a problem.

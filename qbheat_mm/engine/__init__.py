@@ -3,7 +3,6 @@ from .hooks import (
     AnalysisHook,
     BroadcastBuffersHook,
     CheckFoldersHook,
-    CheckpointMatchHook,
     ExportEncoderHook,
     FrozenFeaturesHook,
     RandomStateHook,
@@ -11,13 +10,14 @@ from .hooks import (
     ResumeHook,
     SafeCheckpointHook,
     StopOnNonFiniteLossHook,
+    StrictLoadHook,
 )
 from .pretrained_encoder import PretrainedEncoder
-from .runner import FittingRunner
+from .runner import AutoScaleRunner
 
 __all__ = [
     'AnalysisHook', 'BroadcastBuffersHook', 'CheckFoldersHook',
-    'CheckpointMatchHook', 'ExportEncoderHook', 'FittingRunner',
+    'StrictLoadHook', 'ExportEncoderHook', 'AutoScaleRunner',
     'FrozenFeaturesHook', 'PretrainedEncoder', 'RandomStateHook',
     'RequireCheckpointHook', 'ResumeHook', 'SafeCheckpointHook',
     'StopOnNonFiniteLossHook'

@@ -37,7 +37,7 @@ class PretrainedEncoder:
             because a setting was forgotten. Defaults to None.
         allow_other_pixels (bool): Whether the encoder may get pixels of
             another mean, deviation or channel order than it was trained
-            with, which :class:`CheckpointMatchHook` compares. Defaults to
+            with, which :class:`StrictLoadHook` compares. Defaults to
             False.
     """
 

@@ -7,7 +7,7 @@ from mmengine.config import Config
 
 from ..errors import UserError
 from ..safetensors_file import BACKBONE, SIZE, write_safetensors
-from ..utils.whole_file import require_other, whole_file
+from ..utils.atomic_write import atomic_write, require_other
 from .source import Source, read_encoder
 
 
@@ -44,7 +44,7 @@ def export_encoder(checkpoint: str,
     require_other(out, checkpoint)
     source = read_encoder(checkpoint, cfg)
     facts = encoder_facts(source)
-    with whole_file(out) as part:
+    with atomic_write(out) as part:
         write_safetensors(part, source.model.state_dict(), facts)
     return out
 

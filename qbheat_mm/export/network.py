@@ -22,11 +22,11 @@ from ..arguments import (
     optional,
     several,
 )
+from ..cli.toolbox import toolbox
 from ..engine.origin import Pixels
 from ..errors import UserError
-from ..launching.toolbox import toolbox
+from ..utils.atomic_write import atomic_write
 from ..utils.settings import type_name
-from ..utils.whole_file import whole_file
 from .comparing import TOLERANCE, largest_difference
 from .examples import BATCHES, compared_sizes, example_inputs
 from .graphs import (
@@ -146,7 +146,7 @@ def write_network(traced: Traced, out: str) -> ExportedFile:
     """
     kind = _format_of(out)
     facts = traced.facts()
-    with whole_file(out) as part:
+    with atomic_write(out) as part:
         WRITERS[kind](traced.graph, traced.program, facts, part)
         difference, compared = compare(Exported(part), traced)
     return ExportedFile(out, traced.graph.kind, facts, difference, compared)

@@ -6,7 +6,7 @@ import torch
 from mmengine.config import Config
 
 from ..safetensors_file import write_safetensors
-from ..utils.whole_file import require_other, whole_file
+from ..utils.atomic_write import atomic_write, require_other
 from .library_models import compare_with_library
 from .library_names import rename
 from .source import read_encoder
@@ -56,7 +56,7 @@ def export_state_dict(checkpoint: str,
         difference = compare_with_library(source.model, state, library)
     except ImportError:
         difference = None
-    with whole_file(out) as part:
+    with atomic_write(out) as part:
         if out.endswith('.safetensors'):
             write_safetensors(part, state, {'format': 'pt', **source.facts()})
         else:

@@ -10,7 +10,7 @@ import mmcv
 import numpy as np
 from mmengine.logging import print_log
 
-from ..datasets.endings import Folder, image_endings
+from ..datasets.extensions import Folder, image_endings
 from ..datasets.image_file import ImageProblem, decode, read_file
 from ..errors import UserError
 

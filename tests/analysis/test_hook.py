@@ -17,11 +17,11 @@ from qbheat_mm.analysis.embedding_quality import describe_embeddings
 from qbheat_mm.analysis.pixels import PixelSpace
 from qbheat_mm.analysis.reconstruction import paint, strips, trained_places
 from qbheat_mm.analysis.spectrum import describe_predictor
+from qbheat_mm.cli.run_report import report_run
 from qbheat_mm.engine import AnalysisHook
 from qbheat_mm.engine.origin import pixels_of
 from qbheat_mm.errors import UserError
 from qbheat_mm.evaluation import Encoder, knn_of_folders, labelled_folder
-from qbheat_mm.launching.run_report import report_run
 
 from .conftest import MODEL
 

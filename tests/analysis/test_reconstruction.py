@@ -167,7 +167,7 @@ def test_directions_cover_the_masked_patches_once(model, images, place):
 
 def test_directions_are_the_predictors(model, images):
     """A matrix that is changed changes the map where its direction says."""
-    from qbheat_mm.layers.linear_extrapolation import DIRECTIONS
+    from qbheat_mm.models.layers.linear_extrapolation import DIRECTIONS
     z = torch.randn(1, 20, 4, 6)
     with torch.no_grad():
         for place in PLACES:

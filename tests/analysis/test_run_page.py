@@ -12,7 +12,7 @@ import pytest
 
 from qbheat_mm.analysis.report import Report
 from qbheat_mm.analysis.run_log import curves, panels
-from qbheat_mm.launching.run_report import report_run
+from qbheat_mm.cli.run_report import report_run
 
 TOOLS = Path(__file__).parents[2] / 'tools' / 'analysis'
 

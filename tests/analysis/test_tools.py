@@ -271,7 +271,7 @@ def test_patches_all_over_the_image_are_told_apart(call, run, image_folder,
                                                    tmp_path):
     with pytest.raises(UserError, match='hides patches all over the image'):
         call('reconstruct', *run, image_folder, '--out', tmp_path,
-             '--cfg-options', 'model.type=RandomPatches')
+             '--cfg-options', 'model.type=RandomMasking')
 
 
 @pytest.mark.parametrize('prediction', ['copy', 'mask_token'])
@@ -362,7 +362,7 @@ def test_sizes(call, run, image_folder, tmp_path, size, shape):
 def test_a_size_of_training_that_does_not_divide_is_rounded(
         call, run, image_folder, tmp_path, monkeypatch):
     told = []
-    monkeypatch.setattr('qbheat_mm.launching.analysis_tool.print_log',
+    monkeypatch.setattr('qbheat_mm.cli.analysis_tool.print_log',
                         lambda line, **_: told.append(line))
     config = tmp_path / 'odd.py'
     config.write_text(f"_base_ = {str(run[0])!r}\n"

@@ -29,8 +29,8 @@ SHORTER = {
 #: The same with what the demo's own configurations make, on tiny drawn data.
 DEMO = """
 from mmengine.registry import RUNNERS
-from qbheat_mm.launching import read_config
-from qbheat_mm.world import CLASSES
+from qbheat_mm.cli import read_config
+from projects.drawn_world.world import CLASSES
 
 cfg = read_config(find_config('qbheat_mf-demo_pretrain'), {
     'train_dataloader.dataset.sizes': 'tiny', 'train_cfg.max_epochs': 1})

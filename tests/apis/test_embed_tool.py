@@ -9,8 +9,8 @@ import torch
 from mmengine.config import Config
 
 from qbheat_mm.apis import embed, load_encoder
+from qbheat_mm.cli.embedding_files import open_for_embeddings
 from qbheat_mm.errors import UserError
-from qbheat_mm.launching.embedding_files import open_for_embeddings
 
 from .conftest import settings_of
 

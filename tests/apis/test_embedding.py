@@ -169,7 +169,7 @@ def test_a_cut_picture_of_pil_is_told(checkpoint, tmp_path):
 def test_what_is_left_out_of_a_folder_is_told(checkpoint, folders, tmp_path,
                                               monkeypatch):
     said = []
-    monkeypatch.setattr('qbheat_mm.datasets.endings.print_log',
+    monkeypatch.setattr('qbheat_mm.datasets.extensions.print_log',
                         lambda text, *args, **kwargs: said.append(text))
     for file in (folders / 'train').rglob('*.png'):
         (tmp_path / f'{file.parent.name}{file.name}').write_bytes(

@@ -90,7 +90,7 @@ RUNS = {
     'resume': False, 'load_from': None,
     'env_cfg.cudnn_benchmark': False, 'env_cfg.dist_cfg.backend': 'nccl',
     'custom_imports.allow_failed_imports': False,
-    'runner_type': 'FittingRunner',
+    'runner_type': 'AutoScaleRunner',
 }
 
 

@@ -40,7 +40,7 @@ def test_a_full_run_is_as_the_recipe_says(name):
 @pytest.mark.parametrize('name', NAMES)
 def test_the_number_of_epochs_is_enough_for_a_short_run(name):
     cfg = load(name)
-    assert cfg.runner_type == 'FittingRunner'
+    assert cfg.runner_type == 'AutoScaleRunner'
     for epochs, epoch in itertools.product((1, 2, 5), (1, 30)):
         steps = epochs * epoch
         fitted, changes = fit_schedulers(cfg.param_scheduler, steps, epoch)
@@ -55,7 +55,7 @@ def test_the_number_of_epochs_is_enough_for_a_short_run(name):
 
 @pytest.mark.parametrize('name', DEMOS)
 def test_the_demo_is_left_as_it_is(name):
-    from qbheat_mm.demo.data import SIZES
+    from projects.drawn_world.demo.data import SIZES
     cfg, sizes = load(name), SIZES['full']
     images = (sizes.detection_train if cfg.default_scope == 'mmdet'
               else getattr(sizes, cfg.train_dataloader.dataset.split))

@@ -45,7 +45,7 @@ def test_runs_are_reproducible_and_kept_small(name):
     assert hooks.checkpoint.interval == 1
     assert hooks.checkpoint.max_keep_ckpts <= 3
     assert hooks.checkpoint.type == 'SafeCheckpointHook'
-    for hook in ('CheckpointMatchHook', 'RandomStateHook', 'ResumeHook',
+    for hook in ('StrictLoadHook', 'RandomStateHook', 'ResumeHook',
                  'StopOnNonFiniteLossHook'):
         assert hook in [h.type for h in hooks.values()], hook
     assert cfg.randomness.seed is not None

@@ -9,9 +9,9 @@ import mmpretrain
 import pytest
 from mmengine.config import Config
 
+from qbheat_mm.cli.setting_names import find_unread
+from qbheat_mm.cli.settings import check_settings, read_config
 from qbheat_mm.errors import UserError
-from qbheat_mm.launching.setting_names import find_unread
-from qbheat_mm.launching.settings import check_settings, read_config
 
 from .shipped import NAMES, ROOT, load
 

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from qbheat_mm.datasets.endings import image_endings
+from qbheat_mm.datasets.extensions import image_endings
 
 FORMATS = dict(jpg='JPEG', png='PNG', gif='GIF', bmp='BMP', tif='TIFF',
                webp='WEBP', ppm='PPM')

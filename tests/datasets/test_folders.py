@@ -16,7 +16,7 @@ PIPELINE = [dict(type='LoadImageFromFile', _scope_='qbheat_mm')]
 @pytest.fixture
 def told(monkeypatch):
     lines = []
-    monkeypatch.setattr('qbheat_mm.datasets.endings.print_log',
+    monkeypatch.setattr('qbheat_mm.datasets.extensions.print_log',
                         lambda line, **kwargs: lines.append(line))
     return lines
 

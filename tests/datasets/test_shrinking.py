@@ -100,7 +100,7 @@ def many(number):
 KILLED = """
 import multiprocessing, sys
 from qbheat_mm.datasets.shrinking import shrink
-from qbheat_mm.launching import report_user_errors
+from qbheat_mm.cli import report_user_errors
 
 def main():
     names = {'./' * i + 'cat/a.jpg': f'{i}.jpg' for i in range(300)}
@@ -191,7 +191,7 @@ def test_what_no_jpeg_can_hold_is_named(tmp_path):
 
 def test_what_no_copy_holds_is_told(folder, tmp_path, monkeypatch):
     said = []
-    monkeypatch.setattr('qbheat_mm.datasets.endings.print_log',
+    monkeypatch.setattr('qbheat_mm.datasets.extensions.print_log',
                         lambda text, *args, **kwargs: said.append(text))
     list(shrink(str(folder), str(tmp_path / 'out'), 64))
     assert len(said) == 1 and '5 images, left out: 1 .txt' in said[0]

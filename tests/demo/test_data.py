@@ -9,9 +9,9 @@ import mmcv
 import numpy as np
 import pytest
 
-from qbheat_mm.demo import data
+from projects.drawn_world.demo import data
+from projects.drawn_world.world import CLASSES, TextureBank, detection_scene
 from qbheat_mm.errors import UserError
-from qbheat_mm.world import CLASSES, TextureBank, detection_scene
 
 
 @pytest.fixture(autouse=True)
@@ -63,7 +63,7 @@ def test_an_interrupted_run_leaves_nothing(cache, monkeypatch):
 
 def test_processes_that_want_it_at_once_share_it(cache):
     """Processes of their own: forked ones wait for threads they lack."""
-    command = [sys.executable, '-m', 'qbheat_mm.demo.data', '--sizes', 'tiny']
+    command = [sys.executable, '-m', 'projects.drawn_world.demo.data', '--sizes', 'tiny']
     processes = [subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
                  for _ in range(3)]
     roots = {process.communicate()[0].strip() for process in processes}

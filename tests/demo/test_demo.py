@@ -8,7 +8,7 @@ import sys
 from argparse import ArgumentParser, Namespace
 from pathlib import Path
 
-from qbheat_mm.launching.command_line import add_cfg_options
+from qbheat_mm.cli.command_line import add_cfg_options
 
 ROOT = Path(__file__).parents[2]
 

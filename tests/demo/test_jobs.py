@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from qbheat_mm.demo.jobs import Job, JobFailed, JobRunner, describe
+from projects.drawn_world.demo.jobs import Job, JobFailed, JobRunner, describe
 
 
 def python(code):
@@ -135,7 +135,7 @@ def test_a_runner_that_is_told_to_end_ends_its_jobs(tmp_path, number):
     child = python(f'import os, time; open({str(pid)!r}, "w").write('
                    'f"{os.getpid()} "); time.sleep(60)')
     code = ('from pathlib import Path;'
-            'from qbheat_mm.demo.jobs import Job, JobRunner;'
+            'from projects.drawn_world.demo.jobs import Job, JobRunner;'
             f'JobRunner(Path({str(tmp_path)!r})).run('
             f'[Job("child", {child!r})])')
     # What ignores a signal, as `nohup` makes the tests do, hands that on.

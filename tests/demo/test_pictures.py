@@ -6,7 +6,7 @@ import cv2
 import numpy as np
 import torch
 
-from qbheat_mm.demo import pictures
+from projects.drawn_world.demo import pictures
 
 
 def test_each_picture_has_its_own_detections(tmp_path, monkeypatch):

@@ -3,7 +3,7 @@ import json
 
 import pytest
 
-from qbheat_mm.demo.results import (
+from projects.drawn_world.demo.results import (
     ROWS,
     collect,
     compare_seeds,

@@ -7,8 +7,8 @@ from mmengine.config import Config, ConfigDict
 from mmengine.runner import Runner
 from mmengine.visualization import Visualizer
 
+from qbheat_mm.cli import augment_at_test_time
 from qbheat_mm.errors import UserError
-from qbheat_mm.launching import augment_at_test_time
 
 from .conftest import CLASSES
 

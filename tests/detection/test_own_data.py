@@ -13,8 +13,8 @@ import torch.multiprocessing as mp
 from mmengine.config import Config
 from mmengine.runner import Runner
 
+from qbheat_mm.cli import init_processes
 from qbheat_mm.errors import UserError
-from qbheat_mm.launching import init_processes
 
 from .conftest import CONFIGS, TINY_ARCH
 

@@ -9,7 +9,7 @@ import pytest
 from mmdet.registry import DATASETS, METRICS
 from mmengine.fileio.backends import BaseStorageBackend, backends
 
-from qbheat_mm.launching.coco_report import coco_report
+from qbheat_mm.cli.coco_report import coco_report
 
 from .conftest import CLASSES
 

@@ -74,7 +74,7 @@ def texts_of(path, line):
 
 
 def test_a_new_message_is_noticed(tool, messages):
-    new = tool.Message('qbheat_mm/layers/new.py', 1, 'the new is wrong')
+    new = tool.Message('qbheat_mm/models/layers/new.py', 1, 'the new is wrong')
     assert tool.page([*messages, new], tool.read_notes()) != PAGE
     assert tool.without_way_out([new], {}) == [new]
     assert not tool.without_way_out([new], {'new is': 'Take the old.'})

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from mmengine.config import Config, DictAction
 
-from qbheat_mm.launching.setting_values import find_wrong
+from qbheat_mm.cli.setting_values import find_wrong
 
 from .reading import GENERATED, NEEDS, ROOT, RUN, pages, read_blocks
 
@@ -49,7 +49,7 @@ def test_tools_options_and_configurations_exist(block):
         assert (ROOT / config).is_file() or config in OWN, (
             f'{block.where}: {config}')
     shared = ''.join(path.read_text(encoding='utf-8') for path in (
-        ROOT / 'qbheat_mm/launching').glob('*.py'))
+        ROOT / 'qbheat_mm/cli').glob('*.py'))
     for line in re.sub(r'\\\n', ' ', block.text).split('\n'):
         found = TOOL.search(line.split('#')[0])
         if not found or 'MMDET' in line:

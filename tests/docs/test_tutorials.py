@@ -9,7 +9,7 @@ import pytest
 import torch
 from mmengine.runner import Runner
 
-from qbheat_mm.demo.data import ensure_demo_data
+from projects.drawn_world.demo.data import ensure_demo_data
 
 from .reading import ROOT, RUN, read_blocks
 from .running import Page
@@ -95,7 +95,7 @@ def quicker():
     """No questions to the machine's compilers, and coarse pictures."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Runner, '_log_env', lambda self, env_cfg: None)
-        patch.setattr('qbheat_mm.launching.analysis_tool.DPI', 40)
+        patch.setattr('qbheat_mm.cli.analysis_tool.DPI', 40)
         yield
 
 

@@ -132,7 +132,7 @@ def build(work_dir, epochs=3, scores=(1, 2, 3), hooks=(), init_cfg=None,
                 'max_keep_ckpts': 1, 'save_best': 'acc', 'by_epoch': by_epoch,
                 **dict(checkpoint)
             },
-            checkpoint_match=dict(type='CheckpointMatchHook'),
+            checkpoint_match=dict(type='StrictLoadHook'),
             resume=dict(type='ResumeHook'),
             stop=dict(type='StopOnNonFiniteLossHook')),
         custom_hooks=list(hooks), log_level='ERROR',

@@ -10,7 +10,7 @@ from mmengine.registry import init_default_scope
 from mmengine.runner import Runner
 from torch import nn
 
-import qbheat_mm.demo.classification  # noqa: F401
+import projects.drawn_world.demo.classification  # noqa: F401
 from qbheat_mm.engine.hooks import frozen_features_hook as module
 from qbheat_mm.engine.hooks.frozen_features_hook import (
     FrozenFeaturesHook,

@@ -98,7 +98,7 @@ def refusal(*args, **kwargs):
 
 
 STOP = dict(type='StopOnNonFiniteLossHook')
-MATCH = dict(type='CheckpointMatchHook')
+MATCH = dict(type='StrictLoadHook')
 REQUIRE = dict(type='RequireCheckpointHook', origin='the probing run')
 
 
@@ -257,7 +257,7 @@ def test_a_name_that_may_be_absent_is_no_list_of_letters(tmp_path):
     for wrong in ('', None, 1, [1], dict(head=1)):
         message = refusal(tmp_path, hooks=[dict(MATCH, allow_missing=wrong)],
                           load_from=str(file))
-        assert 'CheckpointMatchHook: allow_missing=' in message
+        assert 'StrictLoadHook: allow_missing=' in message
 
 
 @pytest.mark.parametrize('change,words', [

@@ -237,7 +237,7 @@ def test_the_encoder_must_be_in_what_is_resumed(work):
     runner = build(work, epochs=5, resume=True, load_from=str(file), init_cfg=
                    dict(type='PretrainedEncoder', checkpoint=None))
     hook = next(hook for hook in runner.hooks
-                if type(hook).__name__ == 'CheckpointMatchHook')
+                if type(hook).__name__ == 'StrictLoadHook')
     hook.allow_missing = ('', )
     with pytest.raises(UserError, match='1 missing .backbone.fc.weight'):
         runner.train()

@@ -13,7 +13,7 @@ from mmpretrain.structures import DataSample
 from torch.utils.data import Dataset
 
 from qbheat_mm.compat import load_checkpoint
-from qbheat_mm.engine import FittingRunner
+from qbheat_mm.engine import AutoScaleRunner
 from qbheat_mm.engine.hooks import export_encoder_hook
 
 from .conftest import MOBILE_FORMER, pretraining
@@ -58,7 +58,7 @@ def train(folder, backbone=MOBILE_FORMER, **settings):
         train_cfg=dict(by_epoch=True, max_epochs=2), log_level='ERROR',
         # mmengine names a run by the second.
         experiment_name=uuid.uuid4().hex, **settings))
-    FittingRunner.from_cfg(cfg).train()
+    AutoScaleRunner.from_cfg(cfg).train()
 
 
 def test_it_is_the_encoder_of_the_last_checkpoint(tmp_path, told):

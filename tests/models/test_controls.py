@@ -72,7 +72,7 @@ def test_an_unknown_prediction_is_told():
 
 
 def test_random_patches_hide_three_of_four():
-    model = build('RandomPatches')
+    model = build('RandomMasking')
     images = torch.rand(4, 3, 64, 128) + 1
     hidden = model.sample(images)
     assert hidden.shape == (4, 24)
@@ -87,7 +87,7 @@ def test_random_patches_hide_three_of_four():
 
 
 def test_random_patches_are_painted_from_what_is_shown(monkeypatch):
-    model = build('RandomPatches').eval()
+    model = build('RandomMasking').eval()
     images = torch.rand(2, 3, 64, 64)
     hidden = model.sample(images)
     monkeypatch.setattr(model, 'sample', lambda _: hidden)
@@ -105,16 +105,16 @@ def test_random_patches_are_painted_from_what_is_shown(monkeypatch):
 
 
 def test_random_patches_train_every_parameter():
-    model = build('RandomPatches')
+    model = build('RandomMasking')
     model.loss(torch.randn(4, 3, 64, 64))['loss'].backward()
     for name, parameter in model.named_parameters():
         assert parameter.grad is not None or not parameter.requires_grad, name
 
 
 def test_random_patches_paint_nothing_from_a_quarter():
-    model = build('RandomPatches')
+    model = build('RandomMasking')
     with pytest.raises(UserError, match='paints none from a quarter'):
         model.reconstruct(torch.randn(2, 3, 64, 64), 'center')
     hook = AnalysisHook()
-    with pytest.raises(UserError, match='model.type is RandomPatches'):
+    with pytest.raises(UserError, match='model.type is RandomMasking'):
         hook.before_train(SimpleNamespace(model=model))

@@ -5,12 +5,12 @@ from mmcv.cnn.bricks import DropPath
 from torch.nn.modules.batchnorm import _BatchNorm
 
 from qbheat_mm.errors import UserError
-from qbheat_mm.layers import MobileFormerBlock
 from qbheat_mm.models import MobileFormer
 from qbheat_mm.models.backbones.mobile_former_archs import (
     ARCHS,
     QBHEAT_ENCODERS,
 )
+from qbheat_mm.models.layers import MobileFormerBlock
 from qbheat_mm.utils.complexity import count_madds, count_parameters
 
 TINY = dict(

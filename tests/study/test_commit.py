@@ -2,7 +2,7 @@
 """Rows name the code that they were measured with."""
 import subprocess
 
-from qbheat_mm.study.running import commit
+from projects.drawn_world.study.running import commit
 
 
 def git(folder, *arguments):

@@ -8,13 +8,13 @@ import torch
 from mmengine.config import Config
 from mmengine.registry import MODELS, DefaultScope, init_default_scope
 
-from qbheat_mm.analysis.matrices import SCALES
-from qbheat_mm.errors import UserError
-from qbheat_mm.study.features import (
+from projects.drawn_world.study.features import (
     describe_linear_models,
     describe_maps,
     describe_matrices,
 )
+from qbheat_mm.analysis.matrices import SCALES
+from qbheat_mm.errors import UserError
 
 CONFIG = Path(__file__).parents[2] / 'configs/demo/qbheat_mf-demo_pretrain.py'
 

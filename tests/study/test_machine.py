@@ -8,9 +8,13 @@ from pathlib import Path
 import pytest
 import torch
 
-from qbheat_mm.demo.jobs import Job, JobRunner
+from projects.drawn_world.demo.jobs import Job, JobRunner
+from projects.drawn_world.study.machine import (
+    default_devices,
+    machine,
+    visible,
+)
 from qbheat_mm.errors import UserError
-from qbheat_mm.study.machine import default_devices, machine, visible
 
 TOOLS = Path(__file__).parents[2] / 'tools/study'
 

@@ -10,13 +10,13 @@ from mmdet.registry import DATASETS
 from mmengine.config import Config
 from mmengine.registry import init_default_scope
 
-from qbheat_mm.datasets.endings import Folder
+from projects.drawn_world.study.arms import ENCODER, Run
+from projects.drawn_world.study.files import load_study
+from projects.drawn_world.study.place import Place
+from projects.drawn_world.study.running import portable
+from projects.drawn_world.world import CLASSES
+from qbheat_mm.datasets.extensions import Folder
 from qbheat_mm.errors import UserError
-from qbheat_mm.study.arms import ENCODER, Run
-from qbheat_mm.study.files import load_study
-from qbheat_mm.study.place import Place
-from qbheat_mm.study.running import portable
-from qbheat_mm.world import CLASSES
 
 ROOT = Path(__file__).parents[2]
 STUDY = ROOT / 'tools/study/own_data.py'

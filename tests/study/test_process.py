@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from qbheat_mm.study import compare
-from qbheat_mm.study.machine import default_devices, machine
+from projects.drawn_world.study import compare
+from projects.drawn_world.study.machine import default_devices, machine
 
 ROOT = Path(__file__).parents[2]
 #: A handful of images and steps.

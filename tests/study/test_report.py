@@ -6,16 +6,16 @@ from pathlib import Path
 
 import pytest
 
-from qbheat_mm.errors import UserError
-from qbheat_mm.study import Arm, Probe, Results, Study
-from qbheat_mm.study.arms import ENCODER, Run
-from qbheat_mm.study.files import load_study
-from qbheat_mm.study.report import (
+from projects.drawn_world.study import Arm, Probe, Results, Study
+from projects.drawn_world.study.arms import ENCODER, Run
+from projects.drawn_world.study.files import load_study
+from projects.drawn_world.study.report import (
     Question,
     summary,
     to_markdown,
     to_report,
 )
+from qbheat_mm.errors import UserError
 
 SHIPPED = Path(__file__).parents[2] / 'tools/study/arms.py'
 STUDY = Study(
@@ -199,8 +199,8 @@ def test_a_page_in_html_has_no_marks_of_markdown(tmp_path):
 @pytest.mark.parametrize('text, named', [
     (None, 'there is no file'),
     ('ARMS = ()', 'sets no STUDY'),
-    ('from qbheat_mm.study import Study\n'
-     'from qbheat_mm.study.report import Question\n'
+    ('from projects.drawn_world.study import Study\n'
+     'from projects.drawn_world.study.report import Question\n'
      "STUDY = Study((), ())\nQUESTIONS = (Question('q', '', 'x', (), ()), )",
      "the arm 'x'"),
 ])

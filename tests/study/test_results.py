@@ -5,12 +5,16 @@ from dataclasses import replace
 
 import pytest
 
-from qbheat_mm.errors import UserError
-from qbheat_mm.study import Arm, Probe, Results, Study
-from qbheat_mm.study.arms import ENCODER, Run
-from qbheat_mm.study.files import load_study
-from qbheat_mm.study.place import Place, alone_in, checkpoint, mark_ended
-from qbheat_mm.study.running import (
+from projects.drawn_world.study import Arm, Probe, Results, Study
+from projects.drawn_world.study.arms import ENCODER, Run
+from projects.drawn_world.study.files import load_study
+from projects.drawn_world.study.place import (
+    Place,
+    alone_in,
+    checkpoint,
+    mark_ended,
+)
+from projects.drawn_world.study.running import (
     STEADY,
     check_settings,
     command,
@@ -21,6 +25,7 @@ from qbheat_mm.study.running import (
     run_study,
     steady_seconds,
 )
+from qbheat_mm.errors import UserError
 
 STUDY = Study(
     (Arm('base', 'base', 'base.py', seeds=2),
@@ -310,7 +315,7 @@ def test_runs_are_spread_over_the_devices_that_were_named(tmp_path,
         def run(self, jobs):
             asked.append([job.name for job in jobs])
 
-    monkeypatch.setattr('qbheat_mm.study.running.JobRunner', Runner)
+    monkeypatch.setattr('projects.drawn_world.study.running.JobRunner', Runner)
     monkeypatch.delenv('CUDA_VISIBLE_DEVICES', raising=False)
     run_study(STUDY, Results(tmp_path / 'rows.jsonl', 'this'),
               Place(tmp_path, tmp_path / 'work'), [Run('base', 1, ENCODER)],
@@ -383,8 +388,8 @@ def test_a_study_that_cannot_be(arms, named):
 def test_a_file_that_declares_no_study(tmp_path, text, named):
     file = tmp_path / 'study.py'
     if text.startswith('Question'):
-        text = f"""from qbheat_mm.study import Arm, Probe, Study
-from qbheat_mm.study.report import Question
+        text = f"""from projects.drawn_world.study import Arm, Probe, Study
+from projects.drawn_world.study.report import Question
 STUDY = Study((Arm('base', '', 'base.py'), ), (Probe('lin', 'lin.py', {{
     'top-1': ('accuracy/top1', 1), 'AP': ('coco/bbox_mAP', 100)}}), ))
 QUESTIONS = ({text}, )"""

@@ -7,7 +7,12 @@ import numpy as np
 import pytest
 from scipy.stats import norm
 
-from qbheat_mm.study.statistics import compare, correct, interval, sign_flip
+from projects.drawn_world.study.statistics import (
+    compare,
+    correct,
+    interval,
+    sign_flip,
+)
 
 
 @pytest.mark.parametrize('differences, p', [

@@ -49,7 +49,7 @@ def test_the_shipped_study_by_its_path_is_the_shipped_study(
 
 def test_a_plan_of_nothing_says_so(tmp_path, capsys):
     study = tmp_path / 'study.py'
-    study.write_text("""from qbheat_mm.study import Arm, Probe, Study
+    study.write_text("""from projects.drawn_world.study import Arm, Probe, Study
 STUDY = Study((Arm('a', '', 'a.py', seeds=1), ), ())""")
     rows = tmp_path / 'rows.jsonl'
     rows.write_text('{"arm": "a", "seed": 0, "stage": "encoder", "metrics": '

@@ -1,7 +1,7 @@
 # Copyright (c) QB-Heat MM authors. All rights reserved.
 """A study of two arms, for the test that kills it."""
-from qbheat_mm.study import Arm, Probe, Study
-from qbheat_mm.study.report import Question
+from projects.drawn_world.study import Arm, Probe, Study
+from projects.drawn_world.study.report import Question
 
 STUDY = Study(
     (Arm('base', 'random', 'demo/qbheat_mf-demo_random.py'),

@@ -225,7 +225,7 @@ def test_checkpoint_of_another_architecture(error_of, tmp_path,
 
 
 def test_an_unexpected_error_keeps_its_traceback(monkeypatch):
-    from qbheat_mm.launching import report_user_errors
+    from qbheat_mm.cli import report_user_errors
 
     def defect():
         raise KeyError('a defect')
@@ -235,8 +235,8 @@ def test_an_unexpected_error_keeps_its_traceback(monkeypatch):
 
 
 def test_the_traceback_of_a_user_error_can_be_had(monkeypatch):
+    from qbheat_mm.cli import report_user_errors
     from qbheat_mm.errors import UserError
-    from qbheat_mm.launching import report_user_errors
 
     def wrong():
         raise UserError('a wrong setting')

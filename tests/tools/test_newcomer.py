@@ -177,4 +177,4 @@ def test_a_configuration_anywhere_inherits_from_the_installed_ones(tmp_path):
     for part in ('train', 'val', 'test'):
         assert cfg[f'{part}_dataloader'].dataset.metainfo.classes == (
             'first', 'second', 'third')
-    assert cfg.runner_type == 'FittingRunner'
+    assert cfg.runner_type == 'AutoScaleRunner'

@@ -11,12 +11,12 @@ import pytest
 import torch
 from mmengine.config import Config
 
-from qbheat_mm.errors import UserError
-from qbheat_mm.launching import augment_at_test_time, draw_predictions
-from qbheat_mm.launching.test_time import (
+from qbheat_mm.cli import augment_at_test_time, draw_predictions
+from qbheat_mm.cli.test_time_augmentation import (
     warn_of_equal_names,
     warn_of_processes,
 )
+from qbheat_mm.errors import UserError
 
 from .conftest import ROOT
 
@@ -196,7 +196,7 @@ def test_compiling_keeps_the_configurations_settings(monkeypatch):
 def test_pictures_of_one_name_are_counted(monkeypatch):
     """mmdet calls them by the file, whatever its folder."""
     said = []
-    monkeypatch.setattr('qbheat_mm.launching.test_time.print_log',
+    monkeypatch.setattr('qbheat_mm.cli.test_time_augmentation.print_log',
                         lambda text, *args: said.append(text))
 
     class Images(list):
@@ -207,7 +207,7 @@ def test_pictures_of_one_name_are_counted(monkeypatch):
     assert not said
     warn_of_processes('out')
     assert not said
-    monkeypatch.setattr('qbheat_mm.launching.test_time.get_world_size',
+    monkeypatch.setattr('qbheat_mm.cli.test_time_augmentation.get_world_size',
                         lambda: 2)
     warn_of_processes('out')
     assert 'the first of 2 processes draws its own images' in said.pop()

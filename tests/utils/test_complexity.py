@@ -4,7 +4,7 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from qbheat_mm.layers import FormerToMobile
+from qbheat_mm.models.layers import FormerToMobile
 from qbheat_mm.utils import count_madds, count_parameters
 
 

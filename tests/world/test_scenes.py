@@ -4,22 +4,22 @@ import cv2
 import numpy as np
 import pytest
 
-from qbheat_mm.errors import UserError
-from qbheat_mm.world import (
+from projects.drawn_world.world import (
     CLASSES,
     TextureBank,
     classification_scene,
     detection_scene,
 )
-from qbheat_mm.world.objects import draw_clutter, draw_parts
-from qbheat_mm.world.scenes import MIN_SIZE, Thing, _cover
-from qbheat_mm.world.statistics import (
+from projects.drawn_world.world.objects import draw_clutter, draw_parts
+from projects.drawn_world.world.scenes import MIN_SIZE, Thing, _cover
+from projects.drawn_world.world.statistics import (
     correlation,
     flat_share,
     luminance,
     spectral_slope,
 )
-from qbheat_mm.world.textures import TILE, load_photographs
+from projects.drawn_world.world.textures import TILE, load_photographs
+from qbheat_mm.errors import UserError
 
 SIZE = 128
 

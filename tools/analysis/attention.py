@@ -17,9 +17,8 @@ from qbheat_mm.analysis.attention import (
 )
 from qbheat_mm.analysis.figures.attention import Panel, draw_attention
 from qbheat_mm.analysis.report import Report, Table
-from qbheat_mm.errors import UserError
-from qbheat_mm.launching import read_config, report_user_errors
-from qbheat_mm.launching.analysis_tool import (
+from qbheat_mm.cli import read_config, report_user_errors
+from qbheat_mm.cli.analysis_tool import (
     add_further_models,
     analysis_parser,
     as_batch,
@@ -29,7 +28,8 @@ from qbheat_mm.launching.analysis_tool import (
     read_settings,
     write,
 )
-from qbheat_mm.launching.trained_model import load_encoder
+from qbheat_mm.cli.trained_model import load_encoder
+from qbheat_mm.errors import UserError
 
 CAPTION = (
     'Mobile → Former attention sums to 1 over the pixels and shows where a '

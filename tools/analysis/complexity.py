@@ -13,9 +13,9 @@ from pathlib import Path
 from mmengine.config import Config
 from torch import nn
 
+from qbheat_mm.cli import report_user_errors
+from qbheat_mm.cli.model_size import build_without_memory, count
 from qbheat_mm.errors import UserError
-from qbheat_mm.launching import report_user_errors
-from qbheat_mm.launching.model_size import build_without_memory, count
 
 ROOT = Path(__file__).resolve().parents[2]
 # As published: encoders and detectors in the captions and columns of the

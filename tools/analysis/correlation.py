@@ -15,9 +15,8 @@ from qbheat_mm.analysis.correlation import (
 )
 from qbheat_mm.analysis.figures.correlation import draw_histograms
 from qbheat_mm.analysis.report import Report, Table
-from qbheat_mm.errors import UserError
-from qbheat_mm.launching import read_config, report_user_errors
-from qbheat_mm.launching.analysis_tool import (
+from qbheat_mm.cli import read_config, report_user_errors
+from qbheat_mm.cli.analysis_tool import (
     add_further_models,
     analysis_parser,
     as_batch,
@@ -27,7 +26,8 @@ from qbheat_mm.launching.analysis_tool import (
     read_settings,
     write,
 )
-from qbheat_mm.launching.trained_model import TrainedEncoder, load_encoder
+from qbheat_mm.cli.trained_model import TrainedEncoder, load_encoder
+from qbheat_mm.errors import UserError
 
 CAPTION = (
     'For each image, the mean absolute correlation over channels of two '

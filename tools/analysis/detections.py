@@ -26,8 +26,7 @@ from qbheat_mm.analysis.figures.detections import (
     draw_sizes,
 )
 from qbheat_mm.analysis.report import Report, Table
-from qbheat_mm.errors import UserError
-from qbheat_mm.launching import (
+from qbheat_mm.cli import (
     count,
     folder,
     read_config,
@@ -35,8 +34,9 @@ from qbheat_mm.launching import (
     require_file,
     require_parts,
 )
-from qbheat_mm.launching.analysis_tool import print_tables, write
-from qbheat_mm.launching.command_line import add_cfg_options
+from qbheat_mm.cli.analysis_tool import print_tables, write
+from qbheat_mm.cli.command_line import add_cfg_options
+from qbheat_mm.errors import UserError
 from qbheat_mm.utils.images import load_images
 
 CAPTION = (

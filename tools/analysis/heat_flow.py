@@ -24,9 +24,8 @@ from qbheat_mm.analysis.heat_flow import (
 from qbheat_mm.analysis.matrices import SCALES, learned_matrices
 from qbheat_mm.analysis.pixels import PixelSpace
 from qbheat_mm.analysis.report import Report, Table
-from qbheat_mm.errors import UserError
-from qbheat_mm.launching import count, report_user_errors
-from qbheat_mm.launching.analysis_tool import (
+from qbheat_mm.cli import count, report_user_errors
+from qbheat_mm.cli.analysis_tool import (
     analysis_parser,
     as_batch,
     print_tables,
@@ -34,11 +33,12 @@ from qbheat_mm.launching.analysis_tool import (
     read_settings,
     write,
 )
-from qbheat_mm.launching.trained_model import (
+from qbheat_mm.cli.trained_model import (
     build_pretraining,
     load_pretraining,
     require_matrices,
 )
+from qbheat_mm.errors import UserError
 from qbheat_mm.utils.images import spread
 
 CAPTION = (

@@ -17,10 +17,10 @@ from mmdet.utils import register_all_modules
 from torch import Tensor, nn
 
 import qbheat_mm.detection  # noqa: F401
+from qbheat_mm.cli import count, read_config, report_user_errors
+from qbheat_mm.cli.command_line import whole
+from qbheat_mm.cli.toolbox import toolbox
 from qbheat_mm.errors import UserError
-from qbheat_mm.launching import count, read_config, report_user_errors
-from qbheat_mm.launching.command_line import whole
-from qbheat_mm.launching.toolbox import toolbox
 from qbheat_mm.utils.images import find_images, load_images, spread
 
 

@@ -20,8 +20,8 @@ from qbheat_mm.analysis.reconstruction import (
     trained_places,
 )
 from qbheat_mm.analysis.report import Report, Table
-from qbheat_mm.launching import count, report_user_errors
-from qbheat_mm.launching.analysis_tool import (
+from qbheat_mm.cli import count, report_user_errors
+from qbheat_mm.cli.analysis_tool import (
     analysis_parser,
     as_batch,
     print_tables,
@@ -29,7 +29,7 @@ from qbheat_mm.launching.analysis_tool import (
     read_settings,
     write,
 )
-from qbheat_mm.launching.trained_model import (
+from qbheat_mm.cli.trained_model import (
     build_pretraining,
     load_pretraining,
 )

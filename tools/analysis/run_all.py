@@ -15,15 +15,15 @@ import spectrum
 import story
 
 from qbheat_mm.analysis.matrices import linear_models
-from qbheat_mm.launching import (
+from qbheat_mm.cli import (
     count,
     folder,
     read_config,
     report_user_errors,
 )
-from qbheat_mm.launching.command_line import add_cfg_options, add_device
-from qbheat_mm.launching.trained_model import build_pretraining
-from qbheat_mm.layers import MobileFormerBlock
+from qbheat_mm.cli.command_line import add_cfg_options, add_device
+from qbheat_mm.cli.trained_model import build_pretraining
+from qbheat_mm.models.layers import MobileFormerBlock
 from qbheat_mm.models.selfsup import QBHeat
 
 

@@ -13,14 +13,14 @@ from qbheat_mm.analysis.figures.spectrum import (
 from qbheat_mm.analysis.matrices import learned_matrices
 from qbheat_mm.analysis.report import Report, Table
 from qbheat_mm.analysis.spectrum import describe_predictor, eigenvalues
-from qbheat_mm.launching import report_user_errors
-from qbheat_mm.launching.analysis_tool import (
+from qbheat_mm.cli import report_user_errors
+from qbheat_mm.cli.analysis_tool import (
     analysis_parser,
     print_tables,
     read_settings,
     write,
 )
-from qbheat_mm.launching.trained_model import (
+from qbheat_mm.cli.trained_model import (
     build_pretraining,
     load_pretraining,
     require_matrices,

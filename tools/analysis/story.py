@@ -14,11 +14,11 @@ import time
 
 from qbheat_mm.analysis.report import is_report, require_report
 from qbheat_mm.analysis.story import in_order, tell
+from qbheat_mm.cli import count, report_user_errors
+from qbheat_mm.cli.command_line import target
+from qbheat_mm.cli.run_report import report_run
 from qbheat_mm.errors import UserError
-from qbheat_mm.launching import count, report_user_errors
-from qbheat_mm.launching.command_line import target
-from qbheat_mm.launching.run_report import report_run
-from qbheat_mm.utils.whole_file import whole_file
+from qbheat_mm.utils.atomic_write import atomic_write
 
 RUN = ('This page shows what a run has logged. What is on it was made by the '
        'command below it.')
@@ -139,7 +139,7 @@ def write_page(args: argparse.Namespace) -> None:
         INTRODUCTION if is_method else RUN), in_order(reports), read_picture,
         args.every)
     out = args.out or osp.join(args.folder, 'index.html')
-    with whole_file(out) as part, open(part, 'w', encoding='utf-8') as file:
+    with atomic_write(out) as part, open(part, 'w', encoding='utf-8') as file:
         file.write(page)
     print(f'{len(reports)} reports on one page: {out}', flush=True)
 

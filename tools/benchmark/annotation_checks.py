@@ -16,8 +16,8 @@ import numpy as np
 from mmdet.datasets.api_wrappers import COCO
 
 from qbheat_mm.annotations import check_annotations, read_annotations
+from qbheat_mm.cli import count, report_user_errors
 from qbheat_mm.detection.coco_api import index
-from qbheat_mm.launching import count, report_user_errors
 from qbheat_mm.utils import time_in_turn
 
 

@@ -20,7 +20,7 @@ from mmengine.hub import get_config
 from torch import nn
 
 import qbheat_mm.detection  # noqa: F401
-from qbheat_mm.launching import count, device, report_user_errors
+from qbheat_mm.cli import count, device, report_user_errors
 from qbheat_mm.utils import count_madds, count_parameters, time_in_turn
 
 CONFIGS = Path(__file__).resolve().parents[2] / 'configs/qbheat/coco'

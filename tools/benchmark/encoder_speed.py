@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from torchvision.models import mobilenet_v3_large
 
 import qbheat_mm  # noqa: F401
-from qbheat_mm.launching import count, device, report_user_errors
+from qbheat_mm.cli import count, device, report_user_errors
 from qbheat_mm.utils import time_in_turn
 
 

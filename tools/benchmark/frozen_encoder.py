@@ -22,13 +22,13 @@ from mmdet.utils import register_all_modules
 from torch import Tensor, nn
 
 import qbheat_mm.detection  # noqa: F401
-from qbheat_mm.errors import UserError
-from qbheat_mm.launching import (
+from qbheat_mm.cli import (
     count,
     device,
     read_config,
     report_user_errors,
 )
+from qbheat_mm.errors import UserError
 from qbheat_mm.utils import time_in_turn
 
 CONFIG = (Path(__file__).resolve().parents[2] / 'configs/qbheat/coco' /

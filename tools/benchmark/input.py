@@ -21,11 +21,11 @@ from mmpretrain.registry import TRANSFORMS
 from PIL import Image
 
 import qbheat_mm.datasets  # noqa: F401
-from qbheat_mm.datasets.endings import image_endings
+from projects.drawn_world.world import TextureBank, detection_scene
+from qbheat_mm.cli import count, read_config, report_user_errors
+from qbheat_mm.datasets.extensions import image_endings
 from qbheat_mm.errors import UserError
-from qbheat_mm.launching import count, read_config, report_user_errors
 from qbheat_mm.utils import time_in_turn
-from qbheat_mm.world import TextureBank, detection_scene
 
 CONFIG = (Path(__file__).resolve().parents[2] / 'configs/qbheat' /
           'qbheat_mf-285m_8xb128-amp-coslr-100e_in1k.py')

@@ -19,13 +19,13 @@ from mmpretrain.registry import MODELS
 from torch import Tensor, nn
 
 import qbheat_mm.models  # noqa: F401
-from qbheat_mm.errors import UserError
-from qbheat_mm.launching import (
+from qbheat_mm.cli import (
     count,
     device,
     read_config,
     report_user_errors,
 )
+from qbheat_mm.errors import UserError
 from qbheat_mm.utils import flop_counter, time_by_kind, time_in_turn
 from qbheat_mm.utils.settings import type_name
 
@@ -60,7 +60,7 @@ def parse_args() -> argparse.Namespace:
 def settings(config: str) -> dict:
     """The model of a configuration of pre-training."""
     model = read_config(config).get('model', {})
-    if type_name(model) not in ('QBHeat', 'RandomPatches'):
+    if type_name(model) not in ('QBHeat', 'RandomMasking'):
         raise UserError(
             f"configuration '{config}' has model.type={type_name(model)!r}, "
             'which is not timed here: give one of the pre-training '

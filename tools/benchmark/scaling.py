@@ -21,7 +21,7 @@ from mmengine.utils.dl_utils import collect_env
 from torch import Tensor, nn
 
 import qbheat_mm.models  # noqa: F401
-from qbheat_mm.launching import count, device, report_user_errors
+from qbheat_mm.cli import count, device, report_user_errors
 from qbheat_mm.utils import time_in_turn
 
 CONFIGS = Path(__file__).resolve().parents[2] / 'configs' / 'qbheat'

@@ -14,9 +14,9 @@ from collections import Counter
 
 from mmengine.utils import ProgressBar
 
+from qbheat_mm.cli import count, report_user_errors
 from qbheat_mm.datasets.shrinking import plan, shrink, summary
 from qbheat_mm.errors import UserError
-from qbheat_mm.launching import count, report_user_errors
 
 
 def parse_args() -> argparse.Namespace:

@@ -4,9 +4,9 @@ import argparse
 import json
 from pathlib import Path
 
-from qbheat_mm.demo.results import compare_seeds, to_markdown
+from projects.drawn_world.demo.results import compare_seeds, to_markdown
+from qbheat_mm.cli import report_user_errors
 from qbheat_mm.errors import UserError
-from qbheat_mm.launching import report_user_errors
 
 
 def read_results(out: Path) -> dict:

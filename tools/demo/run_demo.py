@@ -13,13 +13,16 @@ import warnings
 from collections.abc import Sequence
 from pathlib import Path
 
+from projects.drawn_world.demo.data import ensure_demo_data
+from projects.drawn_world.demo.jobs import Job, JobFailed, JobRunner
+from projects.drawn_world.demo.pictures import (
+    draw_detections,
+    draw_loss_curves,
+)
+from projects.drawn_world.demo.results import collect, to_markdown, to_table
 from qbheat_mm.analysis.report import Report
-from qbheat_mm.demo.data import ensure_demo_data
-from qbheat_mm.demo.jobs import Job, JobFailed, JobRunner
-from qbheat_mm.demo.pictures import draw_detections, draw_loss_curves
-from qbheat_mm.demo.results import collect, to_markdown, to_table
-from qbheat_mm.launching import count, report_user_errors
-from qbheat_mm.launching.command_line import quoted
+from qbheat_mm.cli import count, report_user_errors
+from qbheat_mm.cli.command_line import quoted
 
 ROOT = Path(__file__).resolve().parents[2]
 CONFIGS = ROOT / 'configs' / 'demo'

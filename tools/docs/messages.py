@@ -18,7 +18,7 @@ from typing import NamedTuple
 EXCEPTIONS = ('UserError', 'EnvError', 'ArgumentTypeError', 'ImportError',
               'SystemExit')
 #: Modules whose functions return such texts, for what others have raised.
-EXPLAINING = ('qbheat_mm/launching/explain.py',
+EXPLAINING = ('qbheat_mm/cli/explain.py',
               'qbheat_mm/checkpoint_file.py')
 #: Effects of a finding, the first argument of ``Report.add``.
 EFFECTS = ('STOPS', 'DROPPED', 'MENDED', 'KEPT')

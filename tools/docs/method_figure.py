@@ -1,7 +1,7 @@
 # Copyright (c) QB-Heat MM authors. All rights reserved.
 """Draw docs/figures/method.svg, the figure of the method in the README.
 
-The image is one of qbheat_mm.world's, as squares of one colour each, so that
+The image is one of projects.drawn_world.world's, as squares of one colour each, so that
 the file stays small and sharp. Text and lines follow the reader's light or
 dark background.
 """
@@ -12,7 +12,7 @@ from xml.sax.saxutils import escape
 import cv2
 import numpy as np
 
-from qbheat_mm.world import TextureBank, classification_scene
+from projects.drawn_world.world import TextureBank, classification_scene
 
 FILE = Path(__file__).resolve().parents[2] / 'docs/figures/method.svg'
 WIDTH, HEIGHT = 920, 276

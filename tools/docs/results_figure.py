@@ -8,8 +8,8 @@ from pathlib import Path
 
 from PIL import Image
 
+from qbheat_mm.cli import report_user_errors
 from qbheat_mm.errors import UserError
-from qbheat_mm.launching import report_user_errors
 
 ROOT = Path(__file__).resolve().parents[2]
 FILE = ROOT / 'docs/figures/demo.png'

@@ -17,14 +17,14 @@ from mmengine.registry import init_default_scope
 from mmpretrain.registry import MODELS
 from torch import Tensor
 
+from qbheat_mm.cli import report_user_errors, require_file
+from qbheat_mm.cli.command_line import target
 from qbheat_mm.compat import load_checkpoint
 from qbheat_mm.engine.hooks.safe_checkpoint_hook import WholeFileBackend
 from qbheat_mm.engine.matching import Mismatch, compare
 from qbheat_mm.engine.weights import require_possible
 from qbheat_mm.errors import UserError
-from qbheat_mm.launching import report_user_errors, require_file
-from qbheat_mm.launching.command_line import target
-from qbheat_mm.utils.whole_file import require_other
+from qbheat_mm.utils.atomic_write import require_other
 
 CONFIGS = Path(__file__).resolve().parents[2] / 'configs/mobile_former'
 VARIANTS = ('26m', '52m', '96m', '151m', '214m', '294m', '508m')

@@ -4,8 +4,8 @@
 All but those named otherwise have the demo's encoder and data. An arm's seed
 fixes its weights at the start, the order of its data, and its probes.
 """
-from qbheat_mm.study import ACCURACY, DETECTION, Arm, Probe, Study
-from qbheat_mm.study.report import Question
+from projects.drawn_world.study import ACCURACY, DETECTION, Arm, Probe, Study
+from projects.drawn_world.study.report import Question
 
 HEADLINE = 6  # seeds; with fewer no test can reach 0.05
 OTHERS = 3
@@ -112,7 +112,7 @@ ARMS = (
            'model.predictor.prediction=mask_token',
            probes=JUDGES, seeds=HEADLINE),
     qbheat('random-patches', 'patches hidden at random, whole images',
-           'model.type=RandomPatches', probes=JUDGES,
+           'model.type=RandomMasking', probes=JUDGES,
            seeds=HEADLINE),
     # Where should the quarter stand?
     qbheat('corner', 'the corner alone', 'model.position=corner',

@@ -9,15 +9,15 @@ import argparse
 import os
 from pathlib import Path
 
-from qbheat_mm.demo.data import (
+from projects.drawn_world.demo.data import (
     DemoSizes,
     draw_classification,
     draw_detection,
 )
+from projects.drawn_world.world import CLASSES, TextureBank
+from projects.drawn_world.world.scenes import check_size
+from qbheat_mm.cli import count, report_user_errors
 from qbheat_mm.errors import UserError
-from qbheat_mm.launching import count, report_user_errors
-from qbheat_mm.world import CLASSES, TextureBank
-from qbheat_mm.world.scenes import check_size
 
 ROOT = Path(__file__).resolve().parents[2]
 RETINANET = 'configs/qbheat/coco/retinanet_mf-285m_own-data.py'

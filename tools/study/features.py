@@ -13,12 +13,15 @@ from mmengine.runner import Runner
 from torch import Tensor
 from torch.utils.data import DataLoader
 
+from projects.drawn_world.study.features import (
+    describe_maps,
+    describe_matrices,
+)
+from qbheat_mm.cli import read_config, report_user_errors
+from qbheat_mm.cli.trained_model import TrainedEncoder, load_encoder
 from qbheat_mm.compat import load_checkpoint
 from qbheat_mm.engine.weights import named_weights
 from qbheat_mm.evaluation import knn_accuracy
-from qbheat_mm.launching import read_config, report_user_errors
-from qbheat_mm.launching.trained_model import TrainedEncoder, load_encoder
-from qbheat_mm.study.features import describe_maps, describe_matrices
 
 #: Images whose maps are looked at; 2 GiB of MF-285M's at 224 x 224.
 MAPS = 4096

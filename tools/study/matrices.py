@@ -10,13 +10,13 @@ import torch
 from measuring import measuring_parser, write_metrics
 from mmengine.runner import Runner
 
+from projects.drawn_world.study.features import describe_linear_models
 from qbheat_mm.analysis.pixels import PixelSpace
-from qbheat_mm.launching import count, read_config, report_user_errors
-from qbheat_mm.launching.trained_model import (
+from qbheat_mm.cli import count, read_config, report_user_errors
+from qbheat_mm.cli.trained_model import (
     build_pretraining,
     load_pretraining,
 )
-from qbheat_mm.study.features import describe_linear_models
 
 
 def parse_args() -> argparse.Namespace:

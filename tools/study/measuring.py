@@ -5,7 +5,7 @@ import json
 from collections.abc import Mapping
 from pathlib import Path
 
-from qbheat_mm.launching.command_line import add_cfg_options
+from qbheat_mm.cli.command_line import add_cfg_options
 
 
 def measuring_parser(description: str) -> argparse.ArgumentParser:

@@ -10,10 +10,10 @@ two one may be absent. Copy this file to ask something else.
 from math import ceil, log2
 from pathlib import Path
 
-from qbheat_mm.datasets.endings import Folder, image_endings
+from projects.drawn_world.study import ACCURACY, DETECTION, Arm, Probe, Study
+from projects.drawn_world.study.report import Question
+from qbheat_mm.datasets.extensions import Folder, image_endings
 from qbheat_mm.errors import UserError
-from qbheat_mm.study import ACCURACY, DETECTION, Arm, Probe, Study
-from qbheat_mm.study.report import Question
 
 SEEDS = 3
 IMAGES, CLASSES, BOXES = map(Path, ('data/images', 'data/own/train',

@@ -7,16 +7,10 @@ from pathlib import Path
 
 from run import ARMS, DOCS, ROWS, check_rows
 
-from qbheat_mm.analysis.figures.style import in_style, require_matplotlib
-from qbheat_mm.analysis.report import Report, Table
-from qbheat_mm.analysis.story import tell
-from qbheat_mm.errors import UserError
-from qbheat_mm.launching import report_user_errors
-from qbheat_mm.launching.command_line import folder, target
-from qbheat_mm.study import Results, Study
-from qbheat_mm.study.files import load_study
-from qbheat_mm.study.machine import default_devices, machine
-from qbheat_mm.study.report import (
+from projects.drawn_world.study import Results, Study
+from projects.drawn_world.study.files import load_study
+from projects.drawn_world.study.machine import default_devices, machine
+from projects.drawn_world.study.report import (
     draw,
     is_measured,
     plain,
@@ -25,7 +19,13 @@ from qbheat_mm.study.report import (
     to_markdown,
     to_report,
 )
-from qbheat_mm.study.running import check_settings
+from projects.drawn_world.study.running import check_settings
+from qbheat_mm.analysis.figures.style import in_style, require_matplotlib
+from qbheat_mm.analysis.report import Report, Table
+from qbheat_mm.analysis.story import tell
+from qbheat_mm.cli import report_user_errors
+from qbheat_mm.cli.command_line import folder, target
+from qbheat_mm.errors import UserError
 
 TITLE = 'Evidence'
 SUMMARY = 'At a glance'

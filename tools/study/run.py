@@ -9,21 +9,21 @@ import sys
 from collections import Counter
 from pathlib import Path
 
-from qbheat_mm.demo.jobs import JobFailed
-from qbheat_mm.errors import UserError
-from qbheat_mm.launching import device, report_user_errors
-from qbheat_mm.launching.command_line import folder, target
-from qbheat_mm.study import Results, Study
-from qbheat_mm.study.arms import ENCODER, Run
-from qbheat_mm.study.files import load_study
-from qbheat_mm.study.machine import default_devices, machine
-from qbheat_mm.study.place import Place
-from qbheat_mm.study.running import (
+from projects.drawn_world.demo.jobs import JobFailed
+from projects.drawn_world.study import Results, Study
+from projects.drawn_world.study.arms import ENCODER, Run
+from projects.drawn_world.study.files import load_study
+from projects.drawn_world.study.machine import default_devices, machine
+from projects.drawn_world.study.place import Place
+from projects.drawn_world.study.running import (
     check_settings,
     estimate,
     pending,
     run_study,
 )
+from qbheat_mm.cli import device, report_user_errors
+from qbheat_mm.cli.command_line import folder, target
+from qbheat_mm.errors import UserError
 
 ROOT = Path(__file__).resolve().parents[2]
 ARMS = ROOT / 'tools' / 'study' / 'arms.py'

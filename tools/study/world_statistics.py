@@ -6,15 +6,19 @@ import time
 import cv2
 import numpy as np
 
-from qbheat_mm.world import CLASSES, TextureBank, classification_scene
-from qbheat_mm.world.statistics import (
+from projects.drawn_world.world import (
+    CLASSES,
+    TextureBank,
+    classification_scene,
+)
+from projects.drawn_world.world.statistics import (
     correlation,
     flat_share,
     kurtosis,
     luminance,
     spectral_slope,
 )
-from qbheat_mm.world.textures import load_photographs
+from projects.drawn_world.world.textures import load_photographs
 
 SIZE = 128
 DISTANCES = (1, 4, 16, 32)

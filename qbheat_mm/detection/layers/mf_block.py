@@ -2,7 +2,7 @@
 from mmcv.cnn.bricks.transformer import FFN
 from torch import Tensor, nn
 
-from qbheat_mm.layers import LiteBottleneck
+from qbheat_mm.models.layers import LiteBottleneck
 
 from .attention import Attention
 from .content import separable

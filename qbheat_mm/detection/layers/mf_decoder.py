@@ -17,7 +17,7 @@ from qbheat_mm.arguments import (
     several,
 )
 from qbheat_mm.errors import UserError
-from qbheat_mm.layers.mobile import conv_bn, depthwise
+from qbheat_mm.models.layers.mobile import conv_bn, depthwise
 
 from .content import on_content, separable
 from .mf_block import BottleneckMobile, MFBlock, TransformerMobile

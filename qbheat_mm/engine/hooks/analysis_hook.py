@@ -33,7 +33,7 @@ from ...evaluation import (
     knn_of_folders,
     labelled_folder,
 )
-from ...models.selfsup import QBHeat, RandomPatches
+from ...models.selfsup import QBHeat, RandomMasking
 from ...utils.images import find_images, load_images, spread
 from ..origin import pixels_of
 from ..wrapping import unwrap
@@ -133,7 +133,7 @@ class AnalysisHook(Hook):
             UserError: If there is none, or the model is not QBHeat.
         """
         model = unwrap(runner.model)
-        if not isinstance(model, QBHeat) or isinstance(model, RandomPatches):
+        if not isinstance(model, QBHeat) or isinstance(model, RandomMasking):
             raise UserError(
                 f'AnalysisHook watches the pre-training of QBHeat, and '
                 f'model.type is {type(model).__name__}: take the hook out of '

@@ -66,7 +66,7 @@ class RequireCheckpointHook(Hook):
 
 
 @HOOKS.register_module()
-class CheckpointMatchHook(Hook):
+class StrictLoadHook(Hook):
     """Refuse a checkpoint that does not fill the whole model.
 
     mmengine loads what fits and warns about the rest, when it trains

@@ -1,5 +1,5 @@
 # Copyright (c) QB-Heat MM authors. All rights reserved.
-from .fitting_runner import FittingRunner
+from .auto_scale_runner import AutoScaleRunner
 from .schedules import fit_schedulers
 
-__all__ = ['FittingRunner', 'fit_schedulers']
+__all__ = ['AutoScaleRunner', 'fit_schedulers']

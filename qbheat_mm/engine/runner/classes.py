@@ -5,7 +5,7 @@ import os.path as osp
 from mmengine.config import Config
 from mmpretrain.registry import DATASETS
 
-from ...datasets.endings import class_folders
+from ...datasets.extensions import class_folders
 from ...errors import UserError
 from ..head_classes import set_classes
 

@@ -20,8 +20,8 @@ from ...arguments import (
     several,
 )
 from ...errors import UserError
-from ...layers import LiteBottleneck, MobileFormerBlock, MobileToFormer
-from ...layers.mobile import ConvBN, conv_bn
+from ..layers import LiteBottleneck, MobileFormerBlock, MobileToFormer
+from ..layers.mobile import ConvBN, conv_bn
 from .mobile_former_archs import ARCH_RULES, ARCHS, check_arch
 
 _BLOCKS = ('lite', 'lite-down', 'mf', 'mf-down')

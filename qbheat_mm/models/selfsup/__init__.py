@@ -1,6 +1,6 @@
 """The self-supervised algorithm."""
 from .qbheat import QBHeat
 from .qbheat_predictor import QBHeatPredictor
-from .random_patches import RandomPatches
+from .random_masking import RandomMasking
 
-__all__ = ['QBHeat', 'QBHeatPredictor', 'RandomPatches']
+__all__ = ['QBHeat', 'QBHeatPredictor', 'RandomMasking']

@@ -7,7 +7,7 @@ from torch import Tensor, nn
 
 from ...arguments import POSITIVE_INT, checked
 from ...errors import UserError
-from ...layers.linear_extrapolation import (
+from ..layers.linear_extrapolation import (
     CopiedFeatures,
     LinearExtrapolation,
     MaskToken,

@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import nn
 
-from qbheat_mm.layers.dynamic_relu import DynamicReLU
+from qbheat_mm.models.layers.dynamic_relu import DynamicReLU
 from qbheat_mm.utils import count_madds
 
 pytest.importorskip('mmdet')

@@ -12,9 +12,9 @@ from mmengine.config import Config
 from mmengine.registry import DefaultScope, init_default_scope
 from mmpretrain.registry import MODELS
 
+from qbheat_mm.cli import report_user_errors
 from qbheat_mm.engine.origin import describe_backbone
 from qbheat_mm.errors import UserError
-from qbheat_mm.launching import report_user_errors
 
 from .published_weights import DATA, image, listed_shapes, weights
 from .reference_v1 import Reference

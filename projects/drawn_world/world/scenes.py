@@ -1,0 +1,253 @@
+# Copyright (c) QB-Heat MM authors. All rights reserved.
+"""Scenes: ground, clutter far and near, objects, light.
+
+Things lie on top of each other as dead leaves do, with as many small ones as
+keep the picture's statistics the same at every scale (radius to the power
+-3), which gives photographs their spectrum and their edges (Lee, Mumford,
+Huang, "Occlusion models for natural images", IJCV 2001).
+
+Every function draws from the random generator that it is given and from
+nothing else; images are (S, S, 3) float32 arrays in RGB while they are made.
+"""
+from typing import NamedTuple
+
+import cv2
+import numpy as np
+
+from qbheat_mm.errors import UserError
+
+from .objects import CLASSES, Part, draw_clutter, draw_parts
+from .textures import TILE, TextureBank
+
+#: The least side of an image in pixels at which objects have parts.
+MIN_SIZE = 16
+
+#: Radius of an object as a share of the image's side: one object for
+#: classification, several of several sizes for detection.
+SINGLE_RADIUS = (0.3, 0.45)
+MULTIPLE_RADIUS = (0.16, 0.3)
+MAX_OBJECTS = 3
+
+#: Radii of clutter as shares of the image's side, drawn as radius**-3.
+_FAR_RADIUS = (0.04, 0.8)
+_NEAR_RADIUS = (0.04, 0.16)
+_FAR, _NEAR, _IN_FRONT = (4, 12), (0, 3), (0, 2)
+#: Things of smaller radius, in pixels, cast no shadow that one would see.
+_MIN_SHADOW = 8
+#: How often the parts of an object have a surface each.
+_APART = 0.25
+#: Standard deviation in pixels of the blur of what is far.
+_MAX_BLUR = 0.6
+#: At least so much of an object shows.
+_VISIBLE = 0.7
+#: Left, top, right, bottom in pixels; right and bottom are exclusive.
+Window = tuple[int, int, int, int]
+_SHIFT = 4  # OpenCV's fixed-point bits of a contour's coordinates
+
+
+class Scene(NamedTuple):
+    """An image and its objects.
+
+    ``image`` is (S, S, 3) uint8 in RGB, ``labels`` indexes ``CLASSES``,
+    ``boxes`` holds (left, top, right, bottom) of what is visible, in pixels;
+    right and bottom are exclusive. ``masks``, (S, S) bool, say what that is.
+    """
+    image: np.ndarray
+    labels: list[int]
+    boxes: list[Window]
+    masks: list[np.ndarray]
+
+
+def check_size(size: int) -> None:
+    """Raise UserError for a side in pixels at which nothing can be drawn."""
+    if not MIN_SIZE <= size <= TILE:
+        raise UserError(
+            f'images of {size} pixels a side cannot be drawn: give '
+            f'{MIN_SIZE} to {TILE}, the side of the textures')
+
+
+def classification_scene(rng: np.random.Generator, bank: TextureBank,
+                         label: int, size: int) -> Scene:
+    """One object of the category ``label`` among clutter.
+
+    Raises:
+        UserError: See :func:`check_size`.
+    """
+    check_size(size)
+    radius = rng.uniform(*SINGLE_RADIUS) * size
+    x, y = rng.uniform(radius, size - radius, 2)
+    return _draw_scene(rng, bank, size, [(label, x, y, radius)])
+
+
+def detection_scene(rng: np.random.Generator, bank: TextureBank,
+                    size: int) -> Scene:
+    """One to ``MAX_OBJECTS`` objects that do not cover each other.
+
+    Raises:
+        UserError: See :func:`check_size`.
+    """
+    check_size(size)
+    placed: list[tuple] = []
+    for _ in range(rng.integers(1, MAX_OBJECTS + 1)):
+        radius = rng.uniform(*MULTIPLE_RADIUS) * size
+        for _ in range(20):
+            x, y = rng.uniform(radius, size - radius, 2)
+            if all(np.hypot(x - x2, y - y2) > radius + radius2
+                   for _, x2, y2, radius2 in placed):
+                placed.append((int(rng.integers(len(CLASSES))), x, y, radius))
+                break
+    return _draw_scene(rng, bank, size, placed)
+
+
+def _draw_scene(rng: np.random.Generator, bank: TextureBank, size: int,
+                placed: list[tuple]) -> Scene:
+    """Draw from the farthest to the nearest."""
+    image = bank.surface(rng, size, size)
+    shadow = rng.uniform(-0.06, 0.06, 2) * size
+    for _ in range(rng.integers(*_FAR)):
+        _scatter(rng, bank, image, _FAR_RADIUS, shadow)
+    depth_blur = rng.uniform(0, _MAX_BLUR)
+    if depth_blur > 0.3:  # less is not seen
+        image = cv2.GaussianBlur(image, (0, 0), depth_blur)
+    for _ in range(rng.integers(*_NEAR)):
+        _scatter(rng, bank, image, _NEAR_RADIUS, shadow)
+    masks = []
+    for label, x, y, radius in placed:
+        thing = Thing(draw_parts(rng, label), np.array([x, y]), radius)
+        _draw(rng, bank, image, thing, shadow)
+        masks.append(thing.mask((0, 0, size, size)) > 127)
+    for _ in range(rng.integers(*_IN_FRONT)):
+        _cover(rng, bank, image, masks, shadow)
+    _light(rng, image)
+    return Scene(
+        np.clip(np.rint(image), 0, 255).astype(np.uint8),
+        [label for label, *_ in placed], [_box(mask) for mask in masks],
+        masks)
+
+
+class Thing(NamedTuple):
+    """Parts at a place: centre (x, y) and radius in pixels."""
+    parts: list[Part]
+    center: np.ndarray
+    radius: float
+
+    def window(self, size: int, margin: float = 2.) -> Window:
+        """Left, top, right, bottom of what it reaches in an image."""
+        reach = self.radius + margin
+        left, top = np.maximum(self.center - reach, 0).astype(int)
+        right, bottom = np.minimum(self.center + reach + 1, size).astype(int)
+        return int(left), int(top), int(right), int(bottom)
+
+    def mask(self, window: Window) -> np.ndarray:
+        """(h, w) uint8, how much of each pixel it covers, of 255."""
+        left, top, right, bottom = window
+        mask = np.zeros((bottom - top, right - left), np.uint8)
+        origin = self.center - (left, top)
+        for part in self.parts:
+            points = [((contour * self.radius + origin) * 2**_SHIFT).round()
+                      .astype(np.int32) for contour in part]
+            cv2.fillPoly(mask, points, 255, cv2.LINE_AA, _SHIFT)
+        return mask
+
+
+def _power_law(rng: np.random.Generator, low: float, high: float) -> float:
+    """A radius between two, its density falling as radius**-3."""
+    share = rng.uniform()
+    return (low**-2 - share * (low**-2 - high**-2))**-0.5
+
+
+def _clutter(rng: np.random.Generator, size: int,
+             radii: tuple[float, float]) -> Thing:
+    """One piece of clutter anywhere."""
+    return Thing([draw_clutter(rng)], rng.uniform(0, size, 2),
+                 _power_law(rng, *radii) * size)
+
+
+def _scatter(rng: np.random.Generator, bank: TextureBank, image: np.ndarray,
+             radii: tuple[float, float], shadow: np.ndarray) -> None:
+    """Let one piece of clutter fall."""
+    _draw(rng, bank, image, _clutter(rng, len(image), radii), shadow)
+
+
+def _cover(rng: np.random.Generator, bank: TextureBank, image: np.ndarray,
+           masks: list[np.ndarray], shadow: np.ndarray) -> None:
+    """Lay clutter over everything, unless it would hide an object."""
+    size = len(image)
+    thing = _clutter(rng, size, _NEAR_RADIUS)
+    shown = thing.mask((0, 0, size, size)) <= 127
+    left = [mask & shown for mask in masks]
+    if all(after.sum() >= _VISIBLE * mask.sum()
+           for after, mask in zip(left, masks)):
+        masks[:] = left
+        _draw(rng, bank, image, thing, shadow)
+
+
+def _draw(rng: np.random.Generator, bank: TextureBank, image: np.ndarray,
+          thing: Thing, shadow: np.ndarray) -> None:
+    """Draw a thing, in one surface or each part in its own, and its shadow.
+
+    Args:
+        rng (np.random.Generator): Draws the surfaces.
+        bank (TextureBank): Where they come from.
+        image (np.ndarray): (S, S, 3), changed in place.
+        thing (Thing): What and where.
+        shadow (np.ndarray): Where shadows fall, x and y in pixels, for a
+            thing of half the image's size.
+    """
+    share = 2 * thing.radius / len(image)
+    _darken(rng, image, thing._replace(
+        center=thing.center + shadow * (0.3 + share)))
+    left, top, right, bottom = window = thing.window(len(image))
+    apart = len(thing.parts) > 1 and rng.uniform() < _APART
+    for parts in [[p] for p in thing.parts] if apart else [thing.parts]:
+        cover = thing._replace(parts=parts).mask(window)
+        below = image[top:bottom, left:right]
+        surface = bank.surface(rng, bottom - top, right - left,
+                               _mean_below(below, cover))
+        _blend(below, surface, cover)
+
+
+def _mean_below(window: np.ndarray, cover: np.ndarray) -> np.ndarray | None:
+    """Mean colour of what a thing is going to cover."""
+    return np.array(cv2.mean(window, cover)[:3]) if cover.any() else None
+
+
+def _blend(window: np.ndarray, surface: np.ndarray,
+           cover: np.ndarray) -> None:
+    """Lay a surface over a part of an image, where 255 covers all of it."""
+    share = cv2.merge([cover.astype(np.float32) / 255] * 3)
+    surface -= window
+    surface *= share
+    window += surface
+
+
+def _darken(rng: np.random.Generator, image: np.ndarray,
+            thing: Thing) -> None:
+    """Cast a soft shadow."""
+    if thing.radius < _MIN_SHADOW:
+        return
+    blur = 0.1 * thing.radius
+    left, top, right, bottom = window = thing.window(len(image), 2 + 3 * blur)
+    if left >= right or top >= bottom:
+        return
+    soft = cv2.GaussianBlur(thing.mask(window), (0, 0), blur)
+    light = 1 - np.float32(rng.uniform(0.1, 0.5) / 255) * soft
+    image[top:bottom, left:right] *= light[..., None]
+
+
+def _light(rng: np.random.Generator, image: np.ndarray) -> None:
+    """Light that changes over the picture, and the camera's noise."""
+    size = len(image)
+    corners = np.exp(rng.normal(0, 0.25, (2, 2))).astype(np.float32)
+    light = cv2.resize(corners, (size, size), interpolation=cv2.INTER_LINEAR)
+    image *= light[..., None]
+    noise = rng.standard_normal((size, size, 3), dtype=np.float32)
+    noise *= np.float32(rng.uniform(1, 6))
+    image += noise
+
+
+def _box(mask: np.ndarray) -> Window:
+    """The tight box around what is set."""
+    rows, columns = np.nonzero(mask.any(1))[0], np.nonzero(mask.any(0))[0]
+    return (int(columns[0]), int(rows[0]), int(columns[-1]) + 1,
+            int(rows[-1]) + 1)

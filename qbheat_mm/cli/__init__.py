@@ -1,0 +1,26 @@
+# Copyright (c) QB-Heat MM authors. All rights reserved.
+"""What the command-line tools share: arguments, settings, processes."""
+from .coco_report import check_boxes
+from .command_line import (
+    add_common_arguments,
+    count,
+    device,
+    folder,
+    report_user_errors,
+)
+from .data_check import check_data
+from .distributed import init_processes
+from .settings import (
+    apply_common_arguments,
+    read_config,
+    require_file,
+    require_parts,
+)
+from .test_time_augmentation import augment_at_test_time, draw_predictions
+
+__all__ = [
+    'add_common_arguments', 'apply_common_arguments', 'augment_at_test_time',
+    'check_boxes', 'check_data', 'count', 'device', 'draw_predictions',
+    'folder', 'init_processes', 'read_config', 'report_user_errors',
+    'require_file', 'require_parts'
+]

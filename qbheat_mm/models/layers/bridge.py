@@ -1,0 +1,152 @@
+"""The two-way bridge between pixels and tokens of Mobile-Former.
+
+Pixels are read as (B, H * W, C), which in the ``channels_last`` layout is a
+view of the feature map: no bridge copies or transposes a map.
+"""
+import torch
+import torch.nn.functional as F
+from mmcv.cnn.bricks import DropPath
+from torch import Tensor, nn
+
+from ...arguments import POSITIVE_INT, RATE, checked, multiple
+
+
+def pixels_as_sequence(x: Tensor) -> Tensor:
+    """View a map (B, C, H, W) as (B, H * W, C); free in channels_last."""
+    return x.permute(0, 2, 3, 1).flatten(1, 2)
+
+
+def sequence_as_pixels(pixels: Tensor, like: Tensor) -> Tensor:
+    """The inverse of :func:`pixels_as_sequence`, with the shape of like."""
+    height, width = like.shape[2:]
+    return pixels.unflatten(1, (height, width)).permute(0, 3, 1, 2)
+
+
+class MobileToFormer(nn.Module):
+    """Tokens gather from pixels (Mobile-Former V1, post-norm).
+
+    The pixels are keys and values as they are; the result is gated per
+    channel by ``2 * hsigmoid`` of a linear layer of the token.
+
+    Args:
+        channels (int): Channels C of the features.
+        token_dims (int): Width d of the tokens.
+        num_heads (int): Attention heads. Defaults to 2.
+        drop_path_rate (float): Stochastic depth. Defaults to 0.
+    """
+
+    @checked(
+        channels=POSITIVE_INT,
+        token_dims=POSITIVE_INT,
+        num_heads=POSITIVE_INT,
+        drop_path_rate=RATE)
+    def __init__(self,
+                 channels: int,
+                 token_dims: int,
+                 num_heads: int = 2,
+                 drop_path_rate: float = 0.) -> None:
+        super().__init__()
+        multiple('MobileToFormer: channels', channels, 'num_heads', num_heads)
+        self.num_heads = num_heads
+        self.scale = (channels // num_heads)**-0.5
+        # the query and the gate read the same tokens: one product
+        self.query_gate = nn.Linear(token_dims, 2 * channels)
+        self.proj = nn.Linear(channels, token_dims)
+        self.drop_path = DropPath(drop_path_rate)
+        self.norm = nn.LayerNorm(token_dims)
+
+    def forward(self, x: Tensor, tokens: Tensor) -> Tensor:
+        """Update the tokens.
+
+        Args:
+            x (Tensor): (B, C, H, W).
+            tokens (Tensor): (B, T, d).
+
+        Returns:
+            Tensor: (B, T, d).
+        """
+        query, gate = self.query_gate(tokens).chunk(2, dim=-1)
+        attended = self.attend(query, pixels_as_sequence(x))
+        attended = attended * (2 * F.hardsigmoid(gate))
+        return self.norm(tokens + self.drop_path(self.proj(attended)))
+
+    def attend(self, query: Tensor, pixels: Tensor) -> Tensor:
+        """(B, T, C) queries over (B, N, C) pixels, head by head."""
+        outs = []
+        for query_h, pixels_h in zip((query * self.scale).chunk(
+                self.num_heads, -1), pixels.chunk(self.num_heads, -1)):
+            attention = self.attention(query_h, pixels_h)
+            outs.append(torch.bmm(attention, pixels_h))
+        return torch.cat(outs, dim=-1)
+
+    def attention(self, query: Tensor, pixels: Tensor) -> Tensor:
+        """One head's map (B, T, N), summing to 1 over the N pixels."""
+        return torch.bmm(query, pixels.transpose(1, 2)).softmax(dim=-1)
+
+
+class FormerToMobile(nn.Module):
+    """Pixels gather from tokens (Mobile-Former V1), added to the features.
+
+    Args:
+        channels (int): Channels C of the features.
+        token_dims (int): Width d of the tokens.
+        num_heads (int): Attention heads. Defaults to 2.
+    """
+
+    @checked(
+        channels=POSITIVE_INT,
+        token_dims=POSITIVE_INT,
+        num_heads=POSITIVE_INT)
+    def __init__(self,
+                 channels: int,
+                 token_dims: int,
+                 num_heads: int = 2) -> None:
+        super().__init__()
+        multiple('FormerToMobile: channels', channels, 'num_heads', num_heads)
+        self.num_heads = num_heads
+        self.scale = (channels // num_heads)**-0.5
+        # keys and values read the same tokens: one product
+        self.key_value = nn.Linear(token_dims, 2 * channels)
+
+    def forward(self, x: Tensor, tokens: Tensor) -> Tensor:
+        """Update the features.
+
+        Args:
+            x (Tensor): (B, C, H, W).
+            tokens (Tensor): (B, T, d).
+
+        Returns:
+            Tensor: (B, C, H, W).
+        """
+        key, value = self.key_value(tokens).chunk(2, dim=-1)
+        pixels = pixels_as_sequence(x)
+        attention = self.attention(self.per_head(key), pixels)
+        # CUDA's autocast gives a float32 softmax: of the two the attention
+        # is cast, not the map, which is much larger
+        attention = attention.to(pixels.dtype).flatten(1, 2).transpose(1, 2)
+        pixels = torch.baddbmm(pixels, attention, self.per_head(value))
+        return sequence_as_pixels(pixels, x)
+
+    def attention(self, key: Tensor, pixels: Tensor) -> Tensor:
+        """Maps (B, heads, T, N) that sum to 1 over the T tokens."""
+        scores = torch.bmm(key * self.scale, pixels.transpose(1, 2))
+        return scores.unflatten(1, (self.num_heads, -1)).softmax(dim=2)
+
+    def per_head(self, x: Tensor) -> Tensor:
+        """Repeat (B, T, C) tokens per head, the other heads' channels zero.
+
+        With the (B, heads * T, C) result all heads are one product on
+        untouched pixels; copying the pixels into heads costs more than the
+        zeros.
+        """
+        width = x.shape[-1] // self.num_heads
+        heads = [
+            F.pad(part, (i * width, (self.num_heads - 1 - i) * width))
+            for i, part in enumerate(x.chunk(self.num_heads, dim=-1))
+        ]
+        return torch.cat(heads, dim=1)
+
+    def madds_with_zeros(self, x: Tensor, tokens: Tensor) -> int:
+        """Multiply-adds of :meth:`per_head`'s zeros, which no rule counts."""
+        products = 2 * x.numel() * tokens.shape[1]  # scores, values
+        return (self.num_heads - 1) * products

@@ -1,0 +1,191 @@
+"""The convolutional sub-blocks of Mobile-Former."""
+from collections.abc import Sequence
+
+import torch
+from mmcv.cnn.bricks import DropPath
+from torch import Tensor, nn
+from torch.nn.modules.batchnorm import _BatchNorm
+
+from ...arguments import multiple
+from .dynamic_relu import DynamicReLU
+
+
+class ConvBN(nn.Sequential):
+    """Layers in sequence; BN is folded into its convolution where it may be.
+
+    It may be where no gradient is asked for and BN does not compute
+    statistics, as in a frozen encoder and in a test. Folding the weights
+    costs next to nothing, and saves a pass over each map.
+    """
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Run the layers."""
+        layers = list(self)
+        while layers:
+            layer = layers.pop(0)
+            if layers and self._may_fold(layer, layers[0]):
+                weight, bias = self._fold(layer, layers.pop(0))
+                x = layer._conv_forward(x, weight, bias)
+            else:
+                x = layer(x)
+        return x
+
+    @staticmethod
+    def _may_fold(layer: nn.Module, following: nn.Module) -> bool:
+        return (isinstance(layer, nn.Conv2d) and layer.bias is None
+                and isinstance(following, _BatchNorm) and following.affine
+                and following.running_mean is not None
+                and not following.training and not torch.is_grad_enabled())
+
+    @staticmethod
+    def _fold(conv: nn.Conv2d, bn: _BatchNorm) -> tuple[Tensor, Tensor]:
+        # fuse_conv_bn_weights of PyTorch cannot be compiled
+        inverse = torch.rsqrt(bn.running_var + bn.eps)
+        weight = conv.weight * (bn.weight * inverse)[:, None, None, None]
+        return weight, bn.bias - bn.running_mean * inverse * bn.weight
+
+
+def conv_bn(in_channels: int,
+            out_channels: int,
+            kernel_size: int = 1,
+            stride: int = 1,
+            groups: int = 1,
+            shuffle: int = 1) -> ConvBN:
+    """Convolution and BN, then a channel shuffle if ``shuffle`` > 1."""
+    for name, channels in (('channels in', in_channels),
+                           ('channels out', out_channels)):
+        multiple(f'{kernel_size}x{kernel_size} convolution: {name}', channels,
+                 'groups', groups)
+    layers = [
+        nn.Conv2d(
+            in_channels,
+            out_channels,
+            kernel_size,
+            stride,
+            kernel_size // 2,
+            groups=groups,
+            bias=False),
+        nn.BatchNorm2d(out_channels)
+    ]
+    if shuffle > 1:
+        layers.append(nn.ChannelShuffle(shuffle))
+    return ConvBN(*layers)
+
+
+def depthwise(in_channels: int,
+              out_channels: int,
+              stride: int = 1,
+              shuffle: int = 1) -> ConvBN:
+    """3x3 depthwise (a multiple of the channels may come out) and BN."""
+    return conv_bn(in_channels, out_channels, 3, stride, in_channels, shuffle)
+
+
+class LiteBottleneck(nn.Module):
+    """3x3 depthwise with a channel multiplier, ReLU6, 1x1 (no tokens).
+
+    Residual when the shapes agree ("bneck-lite", Table of the encoders).
+
+    Args:
+        in_channels (int): Input channels.
+        mid_channels (int): Channels after the depthwise convolution.
+        out_channels (int): Output channels.
+        stride (int): Of the depthwise convolution. Defaults to 1.
+        groups (int): Of the 1x1 convolution, with a channel shuffle before
+            it when > 1. Defaults to 1.
+        drop_path_rate (float): Stochastic depth. Defaults to 0.
+    """
+
+    def __init__(self,
+                 in_channels: int,
+                 mid_channels: int,
+                 out_channels: int,
+                 stride: int = 1,
+                 groups: int = 1,
+                 drop_path_rate: float = 0.) -> None:
+        super().__init__()
+        self.depthwise = depthwise(in_channels, mid_channels, stride)
+        self.act = nn.ReLU6(inplace=True)
+        self.shuffle = (
+            nn.ChannelShuffle(in_channels) if groups > 1 else nn.Identity())
+        self.pointwise = conv_bn(mid_channels, out_channels, groups=groups)
+        self.drop_path = DropPath(drop_path_rate)
+        self.residual = stride == 1 and in_channels == out_channels
+
+    def forward(self, x: Tensor) -> Tensor:
+        """(B, C_in, H, W) to (B, C_out, H / stride, W / stride)."""
+        out = self.pointwise(self.shuffle(self.act(self.depthwise(x))))
+        return x + self.drop_path(out) if self.residual else out
+
+
+class Mobile(nn.Module):
+    """Inverted bottleneck with DY-ReLU (the Mobile part of M-F).
+
+    Args:
+        in_channels (int): Input channels.
+        mid_channels (int): Expanded channels.
+        out_channels (int): Output channels.
+        groups (int): Of both 1x1 convolutions, each followed by a channel
+            shuffle when > 1. Defaults to 1.
+        drop_path_rate (float): Stochastic depth. Defaults to 0.
+    """
+
+    def __init__(self,
+                 in_channels: int,
+                 mid_channels: int,
+                 out_channels: int,
+                 groups: int = 1,
+                 drop_path_rate: float = 0.) -> None:
+        super().__init__()
+        self.expand = conv_bn(
+            in_channels, mid_channels, groups=groups, shuffle=groups)
+        self.depthwise = depthwise(mid_channels, mid_channels)
+        self.project = conv_bn(
+            mid_channels, out_channels, groups=groups, shuffle=groups)
+        self.act = DynamicReLU()
+        self.drop_path = DropPath(drop_path_rate)
+        self.residual = in_channels == out_channels
+
+    def forward(self, x: Tensor, slopes: Sequence[Tensor]) -> Tensor:
+        """(B, C_in, H, W) to (B, C_out, H, W), slopes as of two DY-ReLUs."""
+        out = self.act(self.expand(x), slopes[0])
+        out = self.act(self.depthwise(out), slopes[1])
+        out = self.project(out)
+        return x + self.drop_path(out) if self.residual else out
+
+
+class DownsampleMobile(nn.Module):
+    """Stride-2 Mobile (of M-F with a down arrow): two depthwise halves.
+
+    The second half has a residual around it; there is none around the whole.
+
+    Args:
+        in_channels (int): Input channels.
+        mid_channels (int): Channels after the strided depthwise convolution.
+        out_channels (int): Output channels.
+        groups (int): Of both 1x1 convolutions. Defaults to 1.
+        drop_path_rate (float): Stochastic depth. Defaults to 0.
+    """
+    #: Channels of the second half's depthwise convolution over its input's.
+    second_ratio = 4
+
+    def __init__(self,
+                 in_channels: int,
+                 mid_channels: int,
+                 out_channels: int,
+                 groups: int = 1,
+                 drop_path_rate: float = 0.) -> None:
+        super().__init__()
+        wide = self.second_ratio * out_channels
+        shuffles = (in_channels, out_channels) if groups > 1 else (1, 1)
+        self.depthwise1 = depthwise(in_channels, mid_channels, 2, shuffles[0])
+        self.project1 = conv_bn(mid_channels, out_channels, groups=groups)
+        self.depthwise2 = depthwise(out_channels, wide, 1, shuffles[1])
+        self.project2 = conv_bn(wide, out_channels, groups=groups)
+        self.act = DynamicReLU()
+        self.drop_path = DropPath(drop_path_rate)
+
+    def forward(self, x: Tensor, slopes: Sequence[Tensor]) -> Tensor:
+        """(B, C_in, H, W) to (B, C_out, ceil(H / 2), ceil(W / 2))."""
+        x = self.project1(self.act(self.depthwise1(x), slopes[0]))
+        out = self.project2(self.act(self.depthwise2(x), slopes[1]))
+        return x + self.drop_path(out)

@@ -1,0 +1,36 @@
+# Copyright (c) QB-Heat MM authors. All rights reserved.
+"""Curves of a run elsewhere than in its own files."""
+import re
+import shlex
+from argparse import ArgumentParser
+from pathlib import Path
+
+import pytest
+from mmengine.registry import VISUALIZERS, DefaultScope
+
+from qbheat_mm.cli import read_config
+from qbheat_mm.cli.command_line import add_cfg_options
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.mark.parametrize('config', [
+    'qbheat/qbheat_mf-285m_1xb256-amp-coslr-400e_own-images.py',
+    'qbheat/benchmarks/mf-285m_1xb256-tran1-coslr-200e_own-folders.py',
+    'qbheat/coco/retinanet_mf-285m_own-data.py'])
+def test_tensorboard_as_the_page_has_it(config, tmp_path):
+    pytest.importorskip('tensorboard')
+    page = (ROOT / 'docs' / 'analysis.md').read_text(encoding='utf-8')
+    command = re.search(r'--cfg-options \\\n +(visualizer\.vis_.*)', page)[1]
+    parser = ArgumentParser()
+    add_cfg_options(parser)
+    options = parser.parse_args(
+        ['--cfg-options', *shlex.split(command)]).cfg_options
+    cfg = read_config(str(ROOT / 'configs' / config), options)
+    with DefaultScope.overwrite_default_scope(cfg.default_scope):
+        visualizer = VISUALIZERS.build(
+            dict(cfg.visualizer, name=str(tmp_path), save_dir=str(tmp_path)))
+    visualizer.add_scalar('loss', 1., 1)
+    visualizer.close()
+    assert list(tmp_path.rglob('events.out.tfevents.*'))
+    assert list(tmp_path.rglob('scalars.json'))

@@ -1,0 +1,65 @@
+"""DY-ReLU: the activation, its gradients and its coefficients."""
+import torch
+
+from qbheat_mm.models.layers import DynamicReLU, DynamicReLUCoefficients
+
+
+def test_is_the_larger_of_two_lines():
+    torch.manual_seed(0)
+    x, slopes = torch.randn(2, 3, 4, 5), torch.randn(2, 6)
+    first, second = slopes[:, :3, None, None], slopes[:, 3:, None, None]
+    torch.testing.assert_close(DynamicReLU()(x, slopes),
+                               torch.maximum(first * x, second * x))
+
+
+def test_gradients_are_those_of_the_function():
+    torch.manual_seed(0)
+    x = torch.randn(2, 3, 2, 2, dtype=torch.double, requires_grad=True)
+    slopes = torch.randn(2, 6, dtype=torch.double, requires_grad=True)
+    assert torch.autograd.gradcheck(DynamicReLU(), (x, slopes))
+
+
+def test_zero_weights_give_relu():
+    coefficients = DynamicReLUCoefficients(8, (3, 5))
+    for parameter in coefficients.parameters():
+        torch.nn.init.zeros_(parameter)
+    x = torch.randn(2, 5, 4, 4)
+    slopes = coefficients(torch.randn(2, 6, 8))
+    assert [s.shape[1] for s in slopes] == [6, 10]
+    assert torch.equal(DynamicReLU()(x, slopes[1]), x.relu())
+
+
+def test_reads_only_the_first_token():
+    torch.manual_seed(0)
+    coefficients = DynamicReLUCoefficients(64, (3, ))
+    tokens = torch.randn(2, 6, 64)
+    others = tokens.clone()
+    others[:, 1:] = 0
+    assert torch.equal(coefficients(tokens)[0], coefficients(others)[0])
+    others[:, 0] = 0
+    assert not torch.equal(coefficients(tokens)[0], coefficients(others)[0])
+
+
+def test_slopes_are_two_of_one_token_by_formula():
+    """Up to twice the input for the larger half, -1 to 1 for the other."""
+    torch.manual_seed(0)
+    coefficients = DynamicReLUCoefficients(8, (3, 5))
+    for parameter in coefficients.parameters():
+        torch.nn.init.normal_(parameter)
+    tokens = 2 * torch.randn(4, 6, 8)
+    hidden = coefficients.squeeze(tokens[:, 0]).clamp(min=0)
+    assert hidden.shape == (4, 2 * 8 // 4)
+    for i, slopes in enumerate(coefficients(tokens)):
+        layer = coefficients.expand[i]
+        out = layer(hidden[:, 2 * i:2 * i + 2])
+        gates = (out + 3).clamp(0, 6) / 6
+        channels = gates.shape[1] // 2
+        torch.testing.assert_close(slopes[:, :channels],
+                                   2 * gates[:, :channels])
+        torch.testing.assert_close(slopes[:, channels:],
+                                   2 * gates[:, channels:] - 1)
+
+
+def test_the_map_keeps_its_precision():
+    x = torch.randn(2, 3, 4, 5, dtype=torch.bfloat16)
+    assert DynamicReLU()(x, torch.rand(2, 6)).dtype == torch.bfloat16
