@@ -9,27 +9,27 @@ from torch import Tensor
 from ..models.layers.linear_extrapolation import LinearExtrapolation
 from ..models.selfsup import QBHeat, QBHeatPredictor
 from .matrices import evaluating, linear_models
-from .reconstruction import trained_places
+from .reconstruction import trained_positions
 
 
 @torch.no_grad()
 def masked_loss(model: QBHeat, images: Tensor) -> float:
-    """The model's own loss in evaluation, every place once.
+    """The model's own loss in evaluation, every position once.
 
     Args:
         model (QBHeat): Left as it was.
         images (Tensor): Normalized, (B, 3, H, W).
 
     Returns:
-        float: Mean over the places that the model is trained on.
+        float: Mean over the positions that the model is trained on.
     """
     losses = []
     with evaluating(model):
-        for place in trained_places(model):
-            places = [(place, len(images))]
-            pred = model.paint(images, places)
+        for position in trained_positions(model):
+            positions = [(position, len(images))]
+            pred = model.predict_pixels(images, positions)
             losses.append(float(model.head.loss(
-                pred, images, model.mask(images, places))))
+                pred, images, model.mask(images, positions))))
     return sum(losses) / len(losses)
 
 

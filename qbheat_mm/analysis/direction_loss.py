@@ -9,17 +9,17 @@ from ..models.layers.linear_extrapolation import DIRECTIONS
 from ..models.selfsup import QBHeat
 from ..models.selfsup.quarters import CENTER, CORNERS
 from .matrices import evaluating
-from .reconstruction import trained_places
+from .reconstruction import trained_positions
 
 _NAMES = {step: name for name, step in DIRECTIONS.items()}
 
 
-def direction_regions(place: str, height: int,
+def direction_regions(position: str, height: int,
                       width: int) -> dict[tuple[str, str], Tensor]:
     """Which masked patches are predicted along which direction.
 
     Args:
-        place (str): Of the visible quarter.
+        position (str): Of the visible quarter.
         height (int): Rows of patches.
         width (int): Columns of patches.
 
@@ -27,9 +27,9 @@ def direction_regions(place: str, height: int,
         dict[tuple[str, str], Tensor]: Scale and direction, as
         ``('half', 'right')``, to the region, (height, width), 1 or 0.
     """
-    rows = _steps(place, height, axis=1)
-    columns = _steps(place, width, axis=0)
-    scale = 'quarter' if place == CENTER else 'half'
+    rows = _steps(position, height, axis=1)
+    columns = _steps(position, width, axis=0)
+    scale = 'quarter' if position == CENTER else 'half'
     return {
         (scale, name):
         ((rows == step_y)[:, None] & (columns == step_x)[None]).float()
@@ -38,12 +38,12 @@ def direction_regions(place: str, height: int,
     }
 
 
-def _steps(place: str, length: int, axis: int) -> Tensor:
+def _steps(position: str, length: int, axis: int) -> Tensor:
     """Sign of the step by which each row or column is reached."""
     index = torch.arange(length)
-    if place == CENTER:
+    if position == CENTER:
         return (index >= length * 3 // 4).int() - (index < length // 4).int()
-    far = CORNERS[place][axis]
+    far = CORNERS[position][axis]
     outside = (index >= length // 2) != bool(far)
     return outside.int() * (1 - 2 * far)
 
@@ -52,7 +52,7 @@ def _steps(place: str, length: int, axis: int) -> Tensor:
 def direction_losses(model: QBHeat, images: Tensor) -> dict[str, float]:
     """The model's own loss, direction by direction.
 
-    Each place that the model was trained on is painted once; a direction
+    Each position that the model was trained on is painted once; a direction
     that several corners share gets their mean. Three directions of a corner
     cover equally many patches; of the center, where a side is predicted from
     two sub-blocks, a side covers twice as many as a diagonal.
@@ -68,10 +68,10 @@ def direction_losses(model: QBHeat, images: Tensor) -> dict[str, float]:
     patch = model.head.patch_size
     height, width = (n // patch for n in images.shape[2:])
     with evaluating(model):
-        for place in trained_places(model):
-            pred = model.paint(images, [(place, len(images))])
+        for position in trained_positions(model):
+            pred = model.predict_pixels(images, [(position, len(images))])
             for (scale, name), region in direction_regions(
-                    place, height, width).items():
+                    position, height, width).items():
                 mask = region.flatten().to(pred).expand(len(images), -1)
                 losses[f'{scale}/{name}'].append(
                     float(model.head.loss(pred, images, mask)))

@@ -24,7 +24,7 @@ from ..models.selfsup.quarters import CENTER, CORNERS
 from .matrices import evaluating
 from .pixels import PixelSpace
 
-PLACES = (*CORNERS, CENTER)
+QUARTERS = (*CORNERS, CENTER)
 
 #: Where the brightness and contrast of a painted patch come from.
 STATISTICS = ('contrast', 'visible', 'true')
@@ -38,7 +38,7 @@ class Painting:
     """Images painted from one quarter each.
 
     Attributes:
-        place (str): Of the visible quarter.
+        position (str): Of the visible quarter.
         images (Tensor): The whole images, normalized, (B, 3, H, W).
         pred (Tensor): What was painted, in units of the target, the same
             shape.
@@ -46,44 +46,44 @@ class Painting:
         errors (Tensor): Loss of each image over its masked patches, (B, ).
             With normalized targets and the squared error, flat grey has 1.
     """
-    place: str
+    position: str
     images: Tensor
     pred: Tensor
     mask: Tensor
     errors: Tensor
 
 
-def trained_places(model: QBHeat) -> tuple[str, ...]:
-    """The places that a model was trained on, by its ``position``."""
+def trained_positions(model: QBHeat) -> tuple[str, ...]:
+    """The positions that a model was trained on, by its ``position``."""
     return dict(
-        corner=tuple(CORNERS), center=(CENTER, ), mixed=PLACES)[model.position]
+        corner=tuple(CORNERS), center=(CENTER, ), mixed=QUARTERS)[model.position]
 
 
-def paint(model: QBHeat, images: Tensor, place: str) -> Painting:
+def paint(model: QBHeat, images: Tensor, position: str) -> Painting:
     """Paint whole images from one quarter of each.
 
     Args:
         model (QBHeat): With encoder, predictor and decoder.
         images (Tensor): Normalized images, (B, 3, H, W).
-        place (str): A corner (``'top_left'`` ...) or ``'center'``.
+        position (str): A corner (``'top_left'`` ...) or ``'center'``.
 
     Raises:
-        UserError: A place that the model was not trained on.
+        UserError: A position that the model was not trained on.
     """
-    if place not in trained_places(model):
+    if position not in trained_positions(model):
         raise UserError(
-            f'place {place!r}: a model of position={model.position!r} paints '
-            f'from {", ".join(trained_places(model))} only')
+            f'position {position!r}: a model of position={model.position!r} paints '
+            f'from {", ".join(trained_positions(model))} only')
     head = model.head
     with evaluating(model), torch.no_grad():
-        painted = model.reconstruct(images, place)
-        mask = model.mask(images, [(place, len(images))])
+        painted = model.reconstruct(images, position)
+        mask = model.mask(images, [(position, len(images))])
         pred = head.patchify(painted['pred'])
         errors = [
             head.loss(pred[i:i + 1], images[i:i + 1], mask[i:i + 1])
             for i in range(len(images))
         ]
-    return Painting(place, images, painted['pred'], painted['mask'],
+    return Painting(position, images, painted['pred'], painted['mask'],
                     torch.stack(errors))
 
 
@@ -153,7 +153,7 @@ def _dress(painting: Painting, model: QBHeat, statistics: str) -> Tensor:
     std = patches.std(dim=-1)
     if statistics == 'visible':
         height, width = (n // head.patch_size for n in images.shape[2:])
-        visible = model.mask(images, [(painting.place, len(images))])[0] == 0
+        visible = model.mask(images, [(painting.position, len(images))])[0] == 0
         mean, std = extrapolate(
             torch.stack([mean, std]), visible.view(height, width))
     dressed = head.patchify(painting.pred) * std[..., None] + mean[..., None]
@@ -175,8 +175,8 @@ def extrapolate(values: Tensor, visible: Tensor) -> Tensor:
         Tensor: (..., H * W); the visible ones unchanged.
     """
     seen = visible.flatten()
-    places = torch.nonzero(torch.ones_like(visible)).to(values)
-    weights = torch.cdist(places[~seen], places[seen]).pow(-4)
+    positions = torch.nonzero(torch.ones_like(visible)).to(values)
+    weights = torch.cdist(positions[~seen], positions[seen]).pow(-4)
     weights = weights / weights.sum(dim=1, keepdim=True)
     out = values.clone()
     out[..., ~seen] = values[..., seen] @ weights.T

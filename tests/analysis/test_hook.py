@@ -15,7 +15,7 @@ from qbheat_mm.analysis.copied_features import copied_loss, masked_loss
 from qbheat_mm.analysis.direction_loss import direction_losses
 from qbheat_mm.analysis.embedding_quality import describe_embeddings
 from qbheat_mm.analysis.pixels import PixelSpace
-from qbheat_mm.analysis.reconstruction import paint, strips, trained_places
+from qbheat_mm.analysis.reconstruction import paint, strips, trained_positions
 from qbheat_mm.analysis.spectrum import describe_predictor
 from qbheat_mm.cli.run_report import report_run
 from qbheat_mm.engine import AnalysisHook
@@ -189,7 +189,7 @@ def test_tensorboard_gets_scalars_and_pictures(train):
 def test_chosen_images_and_places(train, image_folder):
     runner = train('run', [dict(
         HOOK, images=str(image_folder), num_images=6,
-        places=['center', 'bottom_right'])],
+        positions=['center', 'bottom_right'])],
         model=dict(MODEL, position='corner'))
     hook = next(h for h in runner.hooks if isinstance(h, AnalysisHook))
     # One of the six files is corrupt; all others have the training size.
@@ -202,10 +202,10 @@ def test_chosen_images_and_places(train, image_folder):
 
 def test_wrong_settings_are_named(train):
     with pytest.raises(UserError, match="'middle' is not one of top_left"):
-        AnalysisHook(places=['middle'])
+        AnalysisHook(positions=['middle'])
     with pytest.raises(UserError, match="'middle' is not one of top_left"):
-        AnalysisHook(places='middle')
-    assert AnalysisHook(places='center').places == ('center', )
+        AnalysisHook(positions='middle')
+    assert AnalysisHook(positions='center').positions == ('center', )
     with pytest.raises(UserError, match='interval=0'):
         AnalysisHook(interval=0)
     with pytest.raises(UserError, match='num_embeddings=1'):
@@ -224,8 +224,8 @@ def test_masked_loss_is_that_of_training(build, images):
     model = build(norm_pix=False)
     expected = []
     with torch.no_grad():
-        for place in trained_places(model):
-            made = model.reconstruct(images, place)
+        for position in trained_positions(model):
+            made = model.reconstruct(images, position)
             error = (made['pred'] - images).square().mean(1, keepdim=True)
             expected.append(float(error[made['mask'] == 1].mean()))
     assert masked_loss(model, images) == pytest.approx(

@@ -10,27 +10,27 @@ from qbheat_mm.analysis.direction_loss import (
 from qbheat_mm.analysis.pixels import PixelSpace
 from qbheat_mm.analysis.reconstruction import (
     GREY_LEVELS_PER_STD,
-    PLACES,
+    QUARTERS,
     Painting,
     extrapolate,
     hide,
     paint,
     render,
     strips,
-    trained_places,
+    trained_positions,
 )
 from qbheat_mm.errors import UserError
 from qbheat_mm.models.selfsup.quarters import quarter_offset
 
 
-def boxes(place, height, width):
-    top, left = quarter_offset(place, height, width)
+def boxes(position, height, width):
+    top, left = quarter_offset(position, height, width)
     return (slice(top, top + height // 2), slice(left, left + width // 2))
 
 
-def with_other_masked_pixels(images, place):
+def with_other_masked_pixels(images, position):
     """The same visible quarter in another image."""
-    rows, columns = boxes(place, *images.shape[2:])
+    rows, columns = boxes(position, *images.shape[2:])
     other = 3 * torch.randn_like(images) + 1
     other[..., rows, columns] = images[..., rows, columns]
     return other
@@ -41,16 +41,16 @@ def model(build):
     return build()
 
 
-@pytest.mark.parametrize('place', PLACES)
+@pytest.mark.parametrize('position', QUARTERS)
 @pytest.mark.parametrize('norm_pix,statistics', [
     (True, 'contrast'), (True, 'visible'), (False, 'contrast')])
-def test_nothing_comes_from_the_masked_pixels(build, images, place, norm_pix,
+def test_nothing_comes_from_the_masked_pixels(build, images, position, norm_pix,
                                               statistics):
     model = build(norm_pix=norm_pix)
     pixels = PixelSpace(model.data_preprocessor)
     shown = [
-        render(paint(model, inputs, place), model, pixels, statistics)
-        for inputs in (images, with_other_masked_pixels(images, place))
+        render(paint(model, inputs, position), model, pixels, statistics)
+        for inputs in (images, with_other_masked_pixels(images, position))
     ]
     assert np.array_equal(*shown)
 
@@ -63,12 +63,12 @@ def test_true_statistics_do_come_from_the_masked_pixels(model, images):
     assert not np.array_equal(*shown)
 
 
-def perfect(model, images, place):
+def perfect(model, images, position):
     """A painting of exactly the target."""
     head = model.head
     pred = head.unpatchify(head.target(images), *images.shape[2:])
-    painting = paint(model, images, place)
-    return Painting(place, images, pred, painting.mask, painting.errors)
+    painting = paint(model, images, position)
+    return Painting(position, images, pred, painting.mask, painting.errors)
 
 
 def test_a_perfect_painting_with_true_statistics_is_the_image(model, images):
@@ -96,13 +96,13 @@ def test_contrast_is_around_mid_grey(model, images):
 
 
 def test_the_error_is_the_training_loss(model, images):
-    for place in PLACES:
-        painting = paint(model, images, place)
-        places = [(place, len(images))]
+    for position in QUARTERS:
+        painting = paint(model, images, position)
+        positions = [(position, len(images))]
         with torch.no_grad():
             expected = model.head.loss(
-                model.paint(images, places), images,
-                model.mask(images, places))
+                model.predict_pixels(images, positions), images,
+                model.mask(images, positions))
         assert painting.errors.mean().item() == pytest.approx(expected.item())
         assert painting.errors[0] != painting.errors[1]
 
@@ -125,10 +125,10 @@ def test_strips_show_three_columns_of_each_image(model, images):
 
 def test_a_place_that_was_not_trained_is_refused(build, images):
     model = build(position='corner')
-    assert 'center' not in trained_places(model)
+    assert 'center' not in trained_positions(model)
     with pytest.raises(UserError, match="'center'.*position='corner'.*top_l"):
         paint(model, images, 'center')
-    assert trained_places(build(position='center')) == ('center', )
+    assert trained_positions(build(position='center')) == ('center', )
 
 
 def test_painting_leaves_the_mode(model, images):
@@ -155,14 +155,14 @@ def test_extrapolation_keeps_constants_and_the_visible_values():
     assert extrapolate(single, visible)[0, 3] > 0.5
 
 
-@pytest.mark.parametrize('place', PLACES)
-def test_directions_cover_the_masked_patches_once(model, images, place):
-    regions = direction_regions(place, 8, 12)
-    mask = model.mask(images, [(place, 2)])[0].view(8, 12)
+@pytest.mark.parametrize('position', QUARTERS)
+def test_directions_cover_the_masked_patches_once(model, images, position):
+    regions = direction_regions(position, 8, 12)
+    mask = model.mask(images, [(position, 2)])[0].view(8, 12)
     assert torch.equal(sum(regions.values()), mask)
-    assert len(regions) == (8 if place == 'center' else 3)
+    assert len(regions) == (8 if position == 'center' else 3)
     assert {scale for scale, _ in regions} == {
-        'quarter' if place == 'center' else 'half'}
+        'quarter' if position == 'center' else 'half'}
 
 
 def test_directions_are_the_predictors(model, images):
@@ -170,18 +170,18 @@ def test_directions_are_the_predictors(model, images):
     from qbheat_mm.models.layers.linear_extrapolation import DIRECTIONS
     z = torch.randn(1, 20, 4, 6)
     with torch.no_grad():
-        for place in PLACES:
-            places = [(place, 1)]
-            before = model.predictor(z, places)[0]
+        for position in QUARTERS:
+            positions = [(position, 1)]
+            before = model.predictor(z, positions)[0]
             for (scale, name), region in direction_regions(
-                    place, 8, 12).items():
+                    position, 8, 12).items():
                 linear = getattr(model.predictor, f'{scale}_step')
                 index = list(DIRECTIONS).index(name)
                 kept = linear.weight[index].clone()
                 linear.weight[index] += 1
-                changed = (model.predictor(z, places)[0] != before).any(-1)
+                changed = (model.predictor(z, positions)[0] != before).any(-1)
                 linear.weight[index] = kept
-                assert torch.equal(changed, region > 0), (place, name)
+                assert torch.equal(changed, region > 0), (position, name)
 
 
 def test_losses_of_directions_add_up(build, images):
@@ -198,8 +198,8 @@ def test_losses_of_directions_add_up(build, images):
             scale, direction = name.split('/')
             weight = weights[scale]['_' in direction]
             total, count = total + weight * loss, count + weight
-        expected = np.mean([paint(model, images, place).errors.mean().item()
-                            for place in trained_places(model)])
+        expected = np.mean([paint(model, images, position).errors.mean().item()
+                            for position in trained_positions(model)])
         assert total / count == pytest.approx(expected, rel=1e-5)
 
 

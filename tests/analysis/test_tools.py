@@ -28,7 +28,7 @@ def report_of(folder, name):
 def test_reconstruct(call, run, image_folder, tmp_path):
     call('reconstruct', *run, image_folder, '--out', tmp_path)
     report = report_of(tmp_path, 'reconstruction')
-    # Five files can be loaded, in five places each; one is corrupt.
+    # Five files can be loaded, in five positions each; one is corrupt.
     errors = report['numbers']['errors']
     assert list(errors) == [
         'a_rgb.png', 'b_grey.png', 'c_rgba.png', 'd_cmyk.JPG', 'e_wide.jpg']
@@ -52,7 +52,7 @@ def test_images_of_one_name_have_a_row_each(call, run, image_folder, tmp_path):
     for file, name in zip(files, ('a_rgb.png', 'b_grey.png')):
         file.parent.mkdir(parents=True)
         file.symlink_to(image_folder / name)
-    call('reconstruct', *run, *files, files[0], '--places', 'center', '--out',
+    call('reconstruct', *run, *files, files[0], '--positions', 'center', '--out',
          tmp_path)
     report = report_of(tmp_path, 'reconstruction')
     names = ['train/cat/1.png', 'val/cat/1.png']
@@ -64,11 +64,11 @@ def test_images_of_one_name_have_a_row_each(call, run, image_folder, tmp_path):
 def test_true_statistics_must_be_asked_for_and_are_labelled(
         call, run, image_folder, tmp_path):
     image = image_folder / 'a_rgb.png'
-    call('reconstruct', *run, image, '--places', 'center', '--out',
+    call('reconstruct', *run, image, '--positions', 'center', '--out',
          tmp_path / 'a')
     assert 'FROM THE MASKED' not in report_of(tmp_path / 'a',
                                               'reconstruction')['caption']
-    call('reconstruct', *run, image, '--places', 'center', '--out',
+    call('reconstruct', *run, image, '--positions', 'center', '--out',
          tmp_path / 'b', '--use-true-patch-statistics',
          '--use-visible-patch-statistics')
     report = report_of(tmp_path / 'b', 'reconstruction')
@@ -353,7 +353,7 @@ def test_sizes(call, run, image_folder, tmp_path, size, shape):
     option = ['--size', *size] if size else []
     image = tmp_path / 'image.png'
     Image.open(image_folder / 'a_rgb.png').resize((60, 44)).save(image)
-    call('reconstruct', *run, image, '--out', tmp_path, '--places', 'center',
+    call('reconstruct', *run, image, '--out', tmp_path, '--positions', 'center',
          *option)
     arrays = np.load(tmp_path / 'reconstruction.npz')
     assert arrays['pred_1_center'].shape == (3, *shape)
@@ -369,7 +369,7 @@ def test_a_size_of_training_that_does_not_divide_is_rounded(
                       "train_dataloader = dict(dataset=dict(pipeline=[dict("
                       "type='CenterCrop', crop_size=(70, 44))]))\n")
     call('reconstruct', config, run[1], image_folder, '--out', tmp_path,
-         '--places', 'center')
+         '--positions', 'center')
     arrays = np.load(tmp_path / 'reconstruction.npz')
     assert arrays['pred_1_center'].shape == (3, 48, 64)
     assert ('in 48x64, since training has 44x70 and this needs multiples of '
@@ -377,7 +377,7 @@ def test_a_size_of_training_that_does_not_divide_is_rounded(
 
 
 def test_fewer_images_are_spread_over_all(call, run, image_folder, tmp_path):
-    call('reconstruct', *run, image_folder, '--out', tmp_path, '--places',
+    call('reconstruct', *run, image_folder, '--out', tmp_path, '--positions',
          'center', '--max-images', 2)
     errors = report_of(tmp_path, 'reconstruction')['numbers']['errors']
     assert list(errors) == ['a_rgb.png', 'd_cmyk.JPG']

@@ -12,7 +12,7 @@ from qbheat_mm.errors import UserError
 from qbheat_mm.models.selfsup.qbheat_predictor import QBHeatPredictor
 from qbheat_mm.models.selfsup.quarters import CORNERS
 
-PLACES = (*CORNERS, 'center')
+QUARTERS = (*CORNERS, 'center')
 ARCH = dict(
     stem=8,
     tokens=(3, 16),
@@ -32,8 +32,8 @@ def build(kind='QBHeat', **predictor):
         head=dict(type='QBHeatPretrainHead')))
 
 
-@pytest.mark.parametrize('place', PLACES)
-def test_copied_features_are_those_of_linear_models_of_zero(place):
+@pytest.mark.parametrize('position', QUARTERS)
+def test_copied_features_are_those_of_linear_models_of_zero(position):
     torch.manual_seed(0)
     linear = QBHeatPredictor(6, embed_dims=8)
     copied = QBHeatPredictor(6, embed_dims=8, prediction='copy')
@@ -41,18 +41,18 @@ def test_copied_features_are_those_of_linear_models_of_zero(place):
     for step in (linear.half_step, linear.quarter_step):
         step.weight.data.zero_()
     feats = torch.randn(2, 6, 4, 4)
-    assert torch.equal(linear(feats, [(place, 2)]),
-                       copied(feats, [(place, 2)]))
+    assert torch.equal(linear(feats, [(position, 2)]),
+                       copied(feats, [(position, 2)]))
 
 
-@pytest.mark.parametrize('place', PLACES)
-def test_a_mask_token_says_nothing_of_the_image(place):
+@pytest.mark.parametrize('position', QUARTERS)
+def test_a_mask_token_says_nothing_of_the_image(position):
     predictor = QBHeatPredictor(6, embed_dims=8, prediction='mask_token')
-    first, second = (predictor(torch.randn(1, 6, 4, 4), [(place, 1)])
+    first, second = (predictor(torch.randn(1, 6, 4, 4), [(position, 1)])
                      for _ in range(2))
     same = (first == second).all(dim=-1)[0]
     # 8 x 8 positions, as an image of 128 x 128 has
-    mask = build().mask(torch.zeros(1, 3, 128, 128), [(place, 1)])
+    mask = build().mask(torch.zeros(1, 3, 128, 128), [(position, 1)])
     assert torch.equal(same.flatten(), mask[0].bool())
     assert len(first[0][same].unique(dim=0)) == 1
 

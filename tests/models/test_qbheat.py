@@ -8,7 +8,7 @@ from mmpretrain.registry import MODELS
 from qbheat_mm.errors import UserError
 from qbheat_mm.models.heads import QBHeatPretrainHead
 from qbheat_mm.models.selfsup.qbheat_predictor import QBHeatPredictor
-from qbheat_mm.models.selfsup.quarters import sample_places
+from qbheat_mm.models.selfsup.quarters import sample_positions
 
 TINY = dict(
     stem=8,
@@ -19,7 +19,7 @@ TINY = dict(
 # Halves of the image to the left of a corner and above it.
 CORNERS = dict(
     top_left=(0, 0), top_right=(1, 0), bottom_left=(0, 1), bottom_right=(1, 1))
-PLACES = (*CORNERS, 'center')
+QUARTERS = (*CORNERS, 'center')
 
 
 def qbheat(backbone=None, in_channels=24, patch_size=16, **kwargs):
@@ -42,7 +42,7 @@ def qbheat(backbone=None, in_channels=24, patch_size=16, **kwargs):
     return model
 
 
-def source_of(y, x, place, size):
+def source_of(y, x, position, size):
     """Where a position of the map is predicted from, and along what.
 
     Written from Section "Linear Prediction based on Quarter Masking": each
@@ -50,45 +50,45 @@ def source_of(y, x, place, size):
     half of the image away (corner) or a quarter of it (center), horizontally,
     vertically or both.
     """
-    if place == 'center':
+    if position == 'center':
         step, low, high = size // 4, size // 4, 3 * size // 4
     else:
-        column, row = CORNERS[place]
+        column, row = CORNERS[position]
         step = size // 2
 
-    def one_axis(position, corner_index):
-        if place == 'center':
-            inside = low <= position < high
-            direction = 0 if inside else (-1 if position < low else 1)
+    def one_axis(index, corner_index):
+        if position == 'center':
+            inside = low <= index < high
+            direction = 0 if inside else (-1 if index < low else 1)
         else:
-            inside = position // step == corner_index
+            inside = index // step == corner_index
             direction = 0 if inside else (1 if corner_index == 0 else -1)
-        return position - direction * step, direction
+        return index - direction * step, direction
 
-    source_x, step_x = one_axis(x, 0 if place == 'center' else column)
-    source_y, step_y = one_axis(y, 0 if place == 'center' else row)
+    source_x, step_x = one_axis(x, 0 if position == 'center' else column)
+    source_y, step_y = one_axis(y, 0 if position == 'center' else row)
     return source_y, source_x, (step_x, step_y)
 
 
-@pytest.mark.parametrize('place', PLACES)
+@pytest.mark.parametrize('position', QUARTERS)
 @pytest.mark.parametrize('num_models', [2, 4, 8])
-def test_map_equals_a_slow_loop_over_positions(place, num_models):
+def test_map_equals_a_slow_loop_over_positions(position, num_models):
     torch.manual_seed(0)
     predictor = QBHeatPredictor(6, embed_dims=5, num_models=num_models)
     predictor = predictor.double()
     size, batch = 16, 2
     feats = torch.randn(batch, 6, size // 2, size // 2).double()
 
-    out = predictor(feats, [(place, batch)])
+    out = predictor(feats, [(position, batch)])
 
     models = (
-        predictor.quarter_step if place == 'center' else predictor.half_step)
-    column, row = (0.5, 0.5) if place == 'center' else CORNERS[place]
+        predictor.quarter_step if position == 'center' else predictor.half_step)
+    column, row = (0.5, 0.5) if position == 'center' else CORNERS[position]
     top, left = int(row * size / 2), int(column * size / 2)
     expected = torch.zeros(batch, size, size, 5, dtype=torch.double)
     for y in range(size):
         for x in range(size):
-            source_y, source_x, step = source_of(y, x, place, size)
+            source_y, source_x, step = source_of(y, x, position, size)
             z = predictor.proj(feats[:, :, source_y - top, source_x - left])
             if step != (0, 0):
                 z = z + z @ models.matrix(step).T
@@ -97,28 +97,28 @@ def test_map_equals_a_slow_loop_over_positions(place, num_models):
 
 
 def test_places_of_one_batch_do_not_mix():
-    """Mixed and single-place batches give the same map for an image."""
+    """Mixed and single-position batches give the same map for an image."""
     torch.manual_seed(0)
     predictor = QBHeatPredictor(6, embed_dims=5)
     feats = torch.randn(5, 6, 4, 4)
-    together = predictor(feats, [(place, 1) for place in PLACES])
-    for i, place in enumerate(PLACES):
-        alone = predictor(feats[i:i + 1], [(place, 1)])
+    together = predictor(feats, [(position, 1) for position in QUARTERS])
+    for i, position in enumerate(QUARTERS):
+        alone = predictor(feats[i:i + 1], [(position, 1)])
         torch.testing.assert_close(together[i:i + 1], alone)
 
 
-@pytest.mark.parametrize('place', PLACES)
-def test_masked_pixels_do_not_reach_the_encoder(place):
+@pytest.mark.parametrize('position', QUARTERS)
+def test_masked_pixels_do_not_reach_the_encoder(position):
     model = qbheat().eval()
     images = torch.randn(2, 3, 128, 192)
-    mask = model.reconstruct(images, place)['mask'].bool()
+    mask = model.reconstruct(images, position)['mask'].bool()
     assert mask.float().mean() == 0.75
     others = torch.where(mask, torch.randn_like(images), images)
 
-    seen = model.reconstruct(images, place)['pred']
-    assert torch.equal(seen, model.reconstruct(others, place)['pred'])
+    seen = model.reconstruct(images, position)['pred']
+    assert torch.equal(seen, model.reconstruct(others, position)['pred'])
     visible_changed = torch.where(mask, images, images + 1)
-    changed = model.reconstruct(visible_changed, place)['pred']
+    changed = model.reconstruct(visible_changed, position)['pred']
     assert not torch.equal(seen, changed)
 
 
@@ -146,12 +146,12 @@ def test_every_parameter_gets_a_gradient(position, num_models):
     assert not silent
 
 
-@pytest.mark.parametrize('place', PLACES)
-def test_loss_compares_the_masked_quarters_only(place):
+@pytest.mark.parametrize('position', QUARTERS)
+def test_loss_compares_the_masked_quarters_only(position):
     model = qbheat()
     images = torch.randn(2, 3, 64, 128)
     target = model.head.target(images)
-    mask = model.mask(images, [(place, 2)])
+    mask = model.mask(images, [(position, 2)])
     assert mask.mean() == 0.75
     pred = target.clone()
     pred[mask == 0] += 7
@@ -168,9 +168,9 @@ def test_what_no_masked_patch_needs_is_left_out_of_the_step(position,
     torch.manual_seed(0)
     model = qbheat(position=position).double()
     images = torch.randn(6, 3, 128, 64).double()
-    places = sample_places(6, position)
+    positions = sample_positions(6, position)
     monkeypatch.setattr(sys.modules[type(model).__module__],
-                        'sample_places', lambda *args: places)
+                        'sample_positions', lambda *args: positions)
     painted = []
     model.neck.pixels.register_forward_hook(
         lambda module, args, out: painted.append(out.shape[1]))
@@ -181,7 +181,7 @@ def test_what_no_masked_patch_needs_is_left_out_of_the_step(position,
         return loss, [p.grad.clone() for p in model.parameters()]
 
     whole = loss_and_gradients(model.head.loss(
-        model.paint(images, places), images, model.mask(images, places)))
+        model.predict_pixels(images, positions), images, model.mask(images, positions)))
     step = loss_and_gradients(model.loss(images)['loss'])
     torch.testing.assert_close(step, whole, rtol=1e-9, atol=1e-12)
     assert painted == [32, 24]
@@ -198,13 +198,13 @@ def test_patches_are_cut_in_rows_and_put_back():
 
 def test_mixed_halves_the_batch_and_spreads_corners():
     for _ in range(8):
-        places = dict(sample_places(16, 'mixed'))
-        assert places.pop('center') == 8
-        assert places == dict.fromkeys(CORNERS, 2)
+        positions = dict(sample_positions(16, 'mixed'))
+        assert positions.pop('center') == 8
+        assert positions == dict.fromkeys(CORNERS, 2)
     torch.manual_seed(0)
-    seen = {sample_places(2, 'mixed')[0][0] for _ in range(64)}
+    seen = {sample_positions(2, 'mixed')[0][0] for _ in range(64)}
     assert seen == set(CORNERS)
-    assert sum(n for _, n in sample_places(7, 'corner')) == 7
+    assert sum(n for _, n in sample_positions(7, 'corner')) == 7
 
 
 @pytest.mark.parametrize('backbone, channels, stride', [

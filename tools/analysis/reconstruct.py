@@ -13,11 +13,11 @@ from qbheat_mm.analysis.figures.reconstruction import (
 )
 from qbheat_mm.analysis.pixels import PixelSpace
 from qbheat_mm.analysis.reconstruction import (
-    PLACES,
+    QUARTERS,
     hide,
     paint,
     render,
-    trained_places,
+    trained_positions,
 )
 from qbheat_mm.analysis.report import Report, Table
 from qbheat_mm.cli import count, report_user_errors
@@ -56,8 +56,8 @@ def parse_args() -> argparse.Namespace:
     """Read the command line."""
     parser = analysis_parser(__doc__)
     parser.add_argument(
-        '--places', nargs='+', choices=PLACES,
-        help='places of the visible quarter; by default all that the model '
+        '--positions', nargs='+', choices=QUARTERS,
+        help='positions of the visible quarter; by default all that the model '
         'was trained on')
     parser.add_argument(
         '--rows', type=count, default=5, metavar='N',
@@ -83,20 +83,20 @@ def columns_of(norm_pix: bool, args) -> dict:
 
 
 def paint_image(name: str, image: np.ndarray, model: QBHeat,
-                places: list, columns: dict) -> tuple[list, list]:
+                positions: list, columns: dict) -> tuple[list, list]:
     """Rows of the picture and the paintings of one image."""
     pixels = PixelSpace(model.data_preprocessor)
     inputs = pixels.normalize(as_batch([image]))
     rows, paintings = [], []
-    for place in places:
-        painting = paint(model, inputs, place)
+    for position in positions:
+        painting = paint(model, inputs, position)
         pictures = {
             key: render(painting, model, pixels, statistics)[0]
             for key, statistics in columns.items()
         }
         pictures.update(original=image[..., ::-1],
                         given=hide(painting, pixels)[0])
-        rows.append(Row(f'{name}\n{place.replace("_", " ")}',
+        rows.append(Row(f'{name}\n{position.replace("_", " ")}',
                         float(painting.errors[0]), pictures))
         paintings.append(painting)
     return rows, paintings
@@ -118,21 +118,21 @@ def main() -> None:
     epoch = load_pretraining(model, args.checkpoint)
     model.to(args.device)
     files, images = read_images(args, cfg, model.size_unit)
-    places = args.places or trained_places(model)
+    positions = args.positions or trained_positions(model)
     columns = columns_of(model.head.norm_pix, args)
 
     rows, arrays, errors = [], {}, []
     names = short_names(files)
     for number, (name, image) in enumerate(zip(names, images), start=1):
-        new_rows, paintings = paint_image(name, image, model, places, columns)
+        new_rows, paintings = paint_image(name, image, model, positions, columns)
         rows += new_rows
         errors.append([row.error for row in new_rows])
-        for place, painting in zip(places, paintings):
-            arrays[f'pred_{number}_{place}'] = painting.pred[0].cpu().numpy()
-            arrays[f'mask_{number}_{place}'] = painting.mask[
+        for position, painting in zip(positions, paintings):
+            arrays[f'pred_{number}_{position}'] = painting.pred[0].cpu().numpy()
+            arrays[f'mask_{number}_{position}'] = painting.mask[
                 0, 0].cpu().numpy().astype(np.uint8)
     table = Table('Error over the masked patches',
-                  ['image', *(place.replace('_', ' ') for place in places)],
+                  ['image', *(position.replace('_', ' ') for position in positions)],
                   [[name, *row] for name, row in zip(names, errors)])
     report = Report(
         'reconstruction', 'Reconstruction from one quarter',
@@ -140,7 +140,7 @@ def main() -> None:
         numbers=dict(
             norm_pix=model.head.norm_pix,
             statistics=list(columns.values()),
-            errors={name: dict(zip(places, row))
+            errors={name: dict(zip(positions, row))
                     for name, row in zip(names, errors)}),
         source=dict(config=args.config, checkpoint=args.checkpoint,
                     images=files, **epoch))

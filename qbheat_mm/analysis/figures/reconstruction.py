@@ -22,10 +22,10 @@ TITLES = dict(
 
 @dataclass(frozen=True)
 class Row:
-    """One image painted from one place.
+    """One image painted from one position.
 
     Attributes:
-        label (str): The image's name and the place.
+        label (str): The image's name and the position.
         error (float): Loss over the masked patches.
         pictures (dict[str, np.ndarray]): ``'original'``, ``'given'`` and
             the reconstructions by their key of :data:`TITLES`; (H, W, 3),
@@ -37,7 +37,7 @@ class Row:
 
 
 def draw_reconstructions(rows: Sequence[Row]):
-    """One row of pictures for each image and place.
+    """One row of pictures for each image and position.
 
     Returns:
         matplotlib.figure.Figure: original | visible quarter | one column

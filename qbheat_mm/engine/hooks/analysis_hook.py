@@ -14,7 +14,7 @@ from ...analysis.direction_loss import direction_losses
 from ...analysis.embedding_quality import all_outputs, describe_embeddings
 from ...analysis.matrices import evaluating, linear_models
 from ...analysis.pixels import PixelSpace
-from ...analysis.reconstruction import PLACES, paint, strips, trained_places
+from ...analysis.reconstruction import QUARTERS, paint, strips, trained_positions
 from ...analysis.spectrum import describe_predictor
 from ...arguments import (
     INT,
@@ -73,7 +73,7 @@ class AnalysisHook(Hook):
             the first images of the first batch of this run, as augmented
             (those of a resumed run are others).
         num_images (int): How many images. Defaults to 4.
-        places (str | Sequence[str]): Places of the visible quarter in the
+        positions (str | Sequence[str]): Positions of the visible quarter in the
             pictures; those that the model is not trained on are left out.
             Defaults to ('top_left', 'center').
         num_embeddings (int): How many images are embedded, the first ones of
@@ -85,14 +85,14 @@ class AnalysisHook(Hook):
             by default each image of the first by all its others.
 
     Raises:
-        UserError: An unknown place; an interval or number below 1.
+        UserError: An unknown position; an interval or number below 1.
     """
 
     @checked(
         interval=POSITIVE_INT,
         images=optional(TEXT_OR_TEXTS),
         num_images=POSITIVE_INT,
-        places=TEXT_OR_TEXTS,
+        positions=TEXT_OR_TEXTS,
         num_embeddings=INT,
         knn_train=optional(TEXT),
         knn_val=optional(TEXT))
@@ -100,15 +100,15 @@ class AnalysisHook(Hook):
                  interval: int = 1,
                  images: str | Sequence[str] | None = None,
                  num_images: int = 4,
-                 places: str | Sequence[str] = ('top_left', 'center'),
+                 positions: str | Sequence[str] = ('top_left', 'center'),
                  num_embeddings: int = 256,
                  knn_train: str | None = None,
                  knn_val: str | None = None) -> None:
-        places = as_texts(places)
-        unknown = set(places) - set(PLACES)
+        positions = as_texts(positions)
+        unknown = set(positions) - set(QUARTERS)
         if unknown:
-            raise UserError(f'AnalysisHook: place {sorted(unknown)[0]!r} is '
-                            f'not one of {", ".join(PLACES)}')
+            raise UserError(f'AnalysisHook: position {sorted(unknown)[0]!r} is '
+                            f'not one of {", ".join(QUARTERS)}')
         if num_embeddings < 0 or num_embeddings == 1:
             raise UserError(f'AnalysisHook: num_embeddings={num_embeddings} '
                             'must be 0 or at least 2')
@@ -118,7 +118,7 @@ class AnalysisHook(Hook):
         self.interval = interval
         self.files = None if images is None else as_texts(images)
         self.num_images = num_images
-        self.places = places
+        self.positions = positions
         self.num_embeddings = num_embeddings
         self.knn_folders = knn_train, knn_val
         self.knn_data: tuple[LabelledFolder, LabelledFolder | None] | None = (
@@ -205,11 +205,11 @@ class AnalysisHook(Hook):
         runner.logger.info('AnalysisHook: ' + ', '.join(
             f'{name.removeprefix("analysis/")} {value:.4f}'
             for name, value in scalars.items()))
-        for place in self.places:
-            if place in trained_places(model):
+        for position in self.positions:
+            if position in trained_positions(model):
                 runner.visualizer.add_image(
-                    f'reconstruction_{place}',
-                    strips(paint(model, images, place), model, pixels),
+                    f'reconstruction_{position}',
+                    strips(paint(model, images, position), model, pixels),
                     step=runner.iter)
 
     def _look_at_embeddings(self, model: QBHeat,

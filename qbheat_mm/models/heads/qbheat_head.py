@@ -52,22 +52,22 @@ class QBHeatPretrainHead(BaseModule):
         return grid.permute(0, 5, 1, 3, 2, 4).flatten(4).flatten(2, 3)
 
     def target(self, images: Tensor,
-               positions: Tensor | None = None) -> Tensor:
+               masked_ids: Tensor | None = None) -> Tensor:
         """What the decoder should paint.
 
         Args:
             images (Tensor): (B, 3, H, W).
-            positions (Tensor, optional): (B, M), int64: the patches wanted,
+            masked_ids (Tensor, optional): (B, M), int64: the patches wanted,
                 counted in rows. Defaults to all L.
 
         Returns:
             Tensor: (B, L or M, patch_size**2 * 3).
         """
         patches = self.patchify(images)
-        if positions is not None:
+        if masked_ids is not None:
             # Whole rows are copied, where `gather` picks number by number.
             first = torch.arange(len(patches), device=patches.device)
-            rows = positions + first[:, None] * patches.shape[1]
+            rows = masked_ids + first[:, None] * patches.shape[1]
             patches = patches.flatten(0, 1)[rows]
         return self._normalize(patches) if self.norm_pix else patches
 
@@ -97,17 +97,17 @@ class QBHeatPretrainHead(BaseModule):
         return self.loss_module(pred, self.target(images), mask)
 
     def loss_at(self, pred: Tensor, images: Tensor,
-                positions: Tensor) -> Tensor:
+                masked_ids: Tensor) -> Tensor:
         """Mean error where nothing but masked patches were painted.
 
         Args:
             pred (Tensor): Painted patches, (B, M, patch_size**2 * 3).
             images (Tensor): (B, 3, H, W).
-            positions (Tensor): (B, M), int64, which patches they are.
+            masked_ids (Tensor): (B, M), int64, which patches they are.
 
         Returns:
             Tensor: A scalar.
         """
-        target = self.target(images, positions)
+        target = self.target(images, masked_ids)
         return self.loss_module(
             pred, target, target.new_ones(target.shape[:2]))

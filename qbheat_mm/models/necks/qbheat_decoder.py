@@ -64,12 +64,12 @@ class QBHeatDecoder(BaseModule):
         self.pixels = nn.Linear(embed_dims, patch_size**2 * 3)
         self._position_embeddings = {}
 
-    def forward(self, z: Tensor, positions: Tensor | None = None) -> Tensor:
+    def forward(self, z: Tensor, masked_ids: Tensor | None = None) -> Tensor:
         """Paint the pixels of every patch, or of some.
 
         Args:
             z (Tensor): Features of all positions, (B, H, W, embed_dims).
-            positions (Tensor, optional): (B, M), int64: the patches to
+            masked_ids (Tensor, optional): (B, M), int64: the patches to
                 paint, counted in rows. What the others alone need is not
                 computed; the painted ones are the same up to rounding.
 
@@ -79,10 +79,10 @@ class QBHeatDecoder(BaseModule):
         """
         height, width = z.shape[1:3]
         x = z.flatten(1, 2) + self.position_embedding(height, width)
-        if positions is None:
+        if masked_ids is None:
             return self.pixels(self.norm(self.blocks(x)))
         x = self.blocks[:-1](x)
-        return self.pixels(self.norm(block_at(self.blocks[-1], x, positions)))
+        return self.pixels(self.norm(block_at(self.blocks[-1], x, masked_ids)))
 
     def position_embedding(self, height: int, width: int) -> Tensor:
         """The embedding of one size, (1, H * W, D), with the weights' dtype.

@@ -12,10 +12,10 @@ from .pixel_attention import refuse_pixel_attention
 from .quarters import (
     CENTER,
     CORNERS,
-    Places,
-    masked_positions,
+    Positions,
+    masked_patch_ids,
     quarter_offset,
-    sample_places,
+    sample_positions,
 )
 
 
@@ -121,38 +121,38 @@ class QBHeat(BaseModel):
              inputs: Tensor,
              data_samples: list | None = None) -> dict[str, Tensor]:
         """The pre-training loss of images (B, 3, H, W)."""
-        places = sample_places(len(inputs), self.position)
-        masked = masked_positions(
-            places, *self._grid(inputs)).to(inputs.device, non_blocking=True)
-        pred = self.paint(inputs, places, masked)
+        positions = sample_positions(len(inputs), self.position)
+        masked = masked_patch_ids(
+            positions, *self._grid(inputs)).to(inputs.device, non_blocking=True)
+        pred = self.predict_pixels(inputs, positions, masked)
         return dict(loss=self.head.loss_at(pred, inputs, masked))
 
-    def paint(self, images: Tensor, places: Places,
-              positions: Tensor | None = None) -> Tensor:
+    def predict_pixels(self, images: Tensor, positions: Positions,
+              masked_ids: Tensor | None = None) -> Tensor:
         """Paint patches from one quarter of each image.
 
         Args:
             images (Tensor): (B, 3, H, W).
-            places (Sequence[tuple[str, int]]): Where the quarters stand.
-            positions (Tensor, optional): (B, M), int64: the patches to
+            positions (Sequence[tuple[str, int]]): Where the quarters stand.
+            masked_ids (Tensor, optional): (B, M), int64: the patches to
                 paint, counted in rows. Defaults to all L.
 
         Returns:
             Tensor: (B, L or M, patch_size**2 * 3); normalized patch by patch
             if ``head.norm_pix``.
         """
-        quarters = self.crop(images, places)
+        quarters = self.crop(images, positions)
         feats = self.encode(quarters)
-        return self.neck(self.predictor(feats, places), positions)
+        return self.neck(self.predictor(feats, positions), masked_ids)
 
-    def crop(self, images: Tensor, places: Places) -> Tensor:
+    def crop(self, images: Tensor, positions: Positions) -> Tensor:
         """Cut the unmasked quarters, (B, 3, H / 2, W / 2)."""
         height, width = images.shape[2:]
         self._check_size(height, width)
         quarters = []
-        for part, (place, _) in zip(
-                images.split([n for _, n in places]), places):
-            top, left = quarter_offset(place, height, width)
+        for part, (position, _) in zip(
+                images.split([n for _, n in positions]), positions):
+            top, left = quarter_offset(position, height, width)
             quarters.append(part[..., top:top + height // 2,
                                  left:left + width // 2])
         return torch.cat(quarters)
@@ -172,10 +172,10 @@ class QBHeat(BaseModel):
                 'stride of the backbone')
         return feats
 
-    def mask(self, images: Tensor, places: Places) -> Tensor:
+    def mask(self, images: Tensor, positions: Positions) -> Tensor:
         """1 for masked patches, 0 for those of the quarter, (B, L)."""
         height, width = self._grid(images)
-        masked = masked_positions(places, height, width)
+        masked = masked_patch_ids(positions, height, width)
         mask = torch.zeros(len(images), height * width)
         return mask.scatter_(1, masked, 1).to(images)
 
@@ -184,12 +184,12 @@ class QBHeat(BaseModel):
         return [n // self.head.patch_size for n in images.shape[2:]]
 
     @torch.no_grad()
-    def reconstruct(self, images: Tensor, place: str) -> dict[str, Tensor]:
+    def reconstruct(self, images: Tensor, position: str) -> dict[str, Tensor]:
         """Paint whole images from one quarter of each.
 
         Args:
             images (Tensor): Normalized images, (B, 3, H, W).
-            place (str): A corner (``'top_left'`` ...) or ``'center'``.
+            position (str): A corner (``'top_left'`` ...) or ``'center'``.
 
         Returns:
             dict[str, Tensor]: ``pred``, the painted images in the units of
@@ -198,17 +198,17 @@ class QBHeat(BaseModel):
             nothing; (B, 3, H, W) and (B, 1, H, W).
 
         Raises:
-            UserError: An unknown place.
+            UserError: An unknown position.
         """
-        if place not in (*CORNERS, CENTER):
-            raise UserError(f'place={place!r} is not one of '
+        if position not in (*CORNERS, CENTER):
+            raise UserError(f'position={position!r} is not one of '
                              f'{", ".join((*CORNERS, CENTER))}')
-        places = [(place, len(images))]
+        positions = [(position, len(images))]
         height, width = images.shape[2:]
         pred = self.head.unpatchify(
-            self.paint(images, places), height, width)
+            self.predict_pixels(images, positions), height, width)
         mask = torch.ones_like(images[:, :1])
-        top, left = quarter_offset(place, height, width)
+        top, left = quarter_offset(position, height, width)
         mask[..., top:top + height // 2, left:left + width // 2] = 0
         return dict(pred=pred, mask=mask)
 

@@ -12,7 +12,7 @@ from ..layers.linear_extrapolation import (
     LinearExtrapolation,
     MaskToken,
 )
-from .quarters import CENTER, CORNERS, POSITIONS, Places
+from .quarters import CENTER, CORNERS, POSITIONS, Positions
 
 #: What stands in for the heat equation in controls.
 _CONTROLS = dict(copy=CopiedFeatures, mask_token=MaskToken)
@@ -74,26 +74,26 @@ class QBHeatPredictor(BaseModule):
         if position != 'corner':
             self.quarter_step = extrapolation()
 
-    def forward(self, feats: Tensor, places: Places) -> Tensor:
+    def forward(self, feats: Tensor, positions: Positions) -> Tensor:
         """Predict the features of the whole image.
 
         Args:
             feats (Tensor): Features of the unmasked quarters, (B, C, h, w).
-            places (Sequence[tuple[str, int]]): Places of the quarters.
+            positions (Sequence[tuple[str, int]]): Positions of the quarters.
 
         Returns:
             Tensor: (B, 2h, 2w, embed_dims).
         """
         z = self.proj(feats.permute(0, 2, 3, 1))
         maps = []
-        for part, (place, _) in zip(z.split([n for _, n in places]), places):
-            predict = self.from_center if place == CENTER else self.from_corner
-            maps.append(predict(part, place))
+        for part, (position, _) in zip(z.split([n for _, n in positions]), positions):
+            predict = self.from_center if position == CENTER else self.from_corner
+            maps.append(predict(part, position))
         return torch.cat(maps)
 
-    def from_corner(self, z: Tensor, place: str) -> Tensor:
+    def from_corner(self, z: Tensor, position: str) -> Tensor:
         """Extrapolate a corner (B, h, w, D) by half of the image."""
-        column, row = CORNERS[place]
+        column, row = CORNERS[position]
         step_x, step_y = 1 - 2 * column, 1 - 2 * row
         beside = self.half_step(z, (step_x, 0))
         across = self.half_step(z, (0, step_y))
@@ -103,7 +103,7 @@ class QBHeatPredictor(BaseModule):
         rows = [torch.cat(pair, dim=2) for pair in (near, far)[::step_y]]
         return torch.cat(rows, dim=1)
 
-    def from_center(self, z: Tensor, place: str = CENTER) -> Tensor:
+    def from_center(self, z: Tensor, position: str = CENTER) -> Tensor:
         """Extrapolate the center (B, h, w, D) by a quarter of the image.
 
         Each of its four sub-blocks predicts its three outward neighbours.

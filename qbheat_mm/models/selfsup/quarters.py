@@ -13,12 +13,12 @@ CENTER = 'center'
 #: What a model may be trained on (Table "ablation", a).
 POSITIONS = ('corner', 'center', 'mixed')
 
-#: Consecutive images of a batch that share a place: (place, count).
-Places = Sequence[tuple[str, int]]
+#: Consecutive images of a batch that share a position: (position, count).
+Positions = Sequence[tuple[str, int]]
 
 
-def sample_places(batch_size: int, position: str) -> list[tuple[str, int]]:
-    """Give each image of a batch the place of its unmasked quarter.
+def sample_positions(batch_size: int, position: str) -> list[tuple[str, int]]:
+    """Give each image of a batch the position of its unmasked quarter.
 
     Corners are spread evenly over the batch, starting at a random one; in
     ``'mixed'`` half of the batch is corner, half center (Figure "Spectrum of
@@ -29,7 +29,7 @@ def sample_places(batch_size: int, position: str) -> list[tuple[str, int]]:
         position (str): ``'corner'``, ``'center'`` or ``'mixed'``.
 
     Returns:
-        list[tuple[str, int]]: Places and counts, in the batch's order.
+        list[tuple[str, int]]: Positions and counts, in the batch's order.
 
     Raises:
         UserError: A single image cannot be split into the two halves.
@@ -47,25 +47,25 @@ def sample_places(batch_size: int, position: str) -> list[tuple[str, int]]:
     first = int(torch.randint(4, ()))
     names = [*CORNERS][first:] + [*CORNERS][:first]
     counts = [len(range(i, num_corner, 4)) for i in range(4)]
-    places = [(name, n) for name, n in zip(names, counts) if n]
+    positions = [(name, n) for name, n in zip(names, counts) if n]
     if position == 'mixed':
-        places.append((CENTER, batch_size - num_corner))
-    return places
+        positions.append((CENTER, batch_size - num_corner))
+    return positions
 
 
-def quarter_offset(place: str, height: int, width: int) -> tuple[int, int]:
+def quarter_offset(position: str, height: int, width: int) -> tuple[int, int]:
     """Top and left of the unmasked quarter of a height x width map."""
-    if place == CENTER:
+    if position == CENTER:
         return height // 4, width // 4
-    column, row = CORNERS[place]
+    column, row = CORNERS[position]
     return row * (height // 2), column * (width // 2)
 
 
-def masked_positions(places: Places, height: int, width: int) -> Tensor:
+def masked_patch_ids(positions: Positions, height: int, width: int) -> Tensor:
     """The patches that the encoder does not see.
 
     Args:
-        places (Sequence[tuple[str, int]]): Places of the quarters.
+        positions (Sequence[tuple[str, int]]): Positions of the quarters.
         height (int): Rows of patches.
         width (int): Columns of patches.
 
@@ -74,9 +74,9 @@ def masked_positions(places: Places, height: int, width: int) -> Tensor:
         ascending; on the CPU.
     """
     rows = []
-    for place, count in places:
+    for position, count in positions:
         masked = torch.ones(height, width, dtype=torch.bool)
-        top, left = quarter_offset(place, height, width)
+        top, left = quarter_offset(position, height, width)
         masked[top:top + height // 2, left:left + width // 2] = False
         rows.append(masked.flatten().nonzero()[:, 0].expand(count, -1))
     return torch.cat(rows)

@@ -6,7 +6,7 @@ from torch import Tensor
 
 from ...errors import UserError
 from .qbheat import QBHeat
-from .quarters import Places
+from .quarters import Positions
 
 
 @MODELS.register_module()
@@ -38,8 +38,8 @@ class RandomMasking(QBHeat):
         pred = self.neck(z, hidden)
         return dict(loss=self.head.loss_at(pred, inputs, hidden))
 
-    def paint(self, images: Tensor, places: Places,
-              positions: Tensor | None = None) -> Tensor:
+    def predict_pixels(self, images: Tensor, positions: Positions,
+              masked_ids: Tensor | None = None) -> Tensor:
         """Refuse: no quarter was ever all that this encoder saw.
 
         Raises:
