@@ -1,0 +1,81 @@
+# Copyright (c) QB-Heat MM authors. All rights reserved.
+"""From RGB images to the input of a network, and back."""
+import math
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+
+
+@dataclass(frozen=True)
+class Normalization:
+    """How images become the input of a network.
+
+    Attributes:
+        mean (tuple[float, ...]): Subtracted from each channel, in 0-255, in
+            the network's channel order; empty for none.
+        std (tuple[float, ...]): Divisor of each channel; empty for none.
+        rgb (bool): Whether the network takes RGB; otherwise BGR.
+    """
+    mean: tuple[float, ...] = ()
+    std: tuple[float, ...] = ()
+    rgb: bool = True
+
+    @classmethod
+    def of(cls, preprocessor: nn.Module | None) -> 'Normalization | None':
+        """Read a data preprocessor of mmengine, mmpretrain or mmdet.
+
+        Returns:
+            Normalization | None: None for a preprocessor of another kind.
+        """
+        rgb = getattr(preprocessor, 'to_rgb',
+                      getattr(preprocessor, '_channel_conversion', None))
+        if rgb is None:
+            return None
+        mean, std = (
+            tuple(value.flatten().tolist()) if value is not None else ()
+            for value in (getattr(preprocessor, name, None)
+                          for name in ('mean', 'std')))
+        return cls(mean, std, bool(rgb))
+
+    def is_close(self, other: 'Normalization') -> bool:
+        """Whether both agree to 1 %, as published constants do."""
+        ours, theirs = ((*n.mean, *n.std) for n in (self, other))
+        return self.rgb == other.rgb and len(ours) == len(theirs) and all(
+            math.isclose(a, b, rel_tol=0.01, abs_tol=0.01)
+            for a, b in zip(ours, theirs))
+
+    def __str__(self) -> str:
+        order = 'RGB' if self.rgb else 'BGR'
+        if not self.mean:
+            return f'{order}, not normalized'
+        mean, std = ('/'.join(f'{value:g}' for value in values)
+                     for values in (self.mean, self.std))
+        return f'{order}, mean {mean}, std {std}'
+
+
+class Normalize(nn.Module):
+    """Normalize RGB images for a network.
+
+    Args:
+        normalization (Normalization): Mean, std and channel order.
+    """
+
+    def __init__(self, normalization: Normalization) -> None:
+        super().__init__()
+        self.rgb = normalization.rgb
+        for name, values in (('mean', normalization.mean or (0., )),
+                             ('std', normalization.std or (1., ))):
+            self.register_buffer(
+                name, torch.tensor(values).view(-1, 1, 1), persistent=False)
+
+    def forward(self, images: Tensor) -> Tensor:
+        """RGB (B, 3, H, W), 0-255, to the network's float32 input."""
+        images = images.to(self.mean)
+        images = images if self.rgb else images.flip(1)
+        return (images - self.mean) / self.std
+
+    def inverse(self, inputs: Tensor) -> Tensor:
+        """The network's input (B, 3, H, W) to RGB, 0-255, not clamped."""
+        images = inputs * self.std + self.mean
+        return images if self.rgb else images.flip(1)
