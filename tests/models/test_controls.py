@@ -71,49 +71,48 @@ def test_an_unknown_prediction_is_told():
         build(prediction='none')
 
 
-def test_random_patches_hide_three_of_four():
+def test_random_masking_masks_three_patches_of_four():
     model = build('RandomMasking')
     images = torch.rand(4, 3, 64, 128) + 1
-    hidden = model.sample(images)
-    assert hidden.shape == (4, 24)
-    assert all(len(set(row.tolist())) == 24 for row in hidden)
-    assert not torch.equal(hidden[0].sort().values, hidden[1].sort().values)
+    masked_ids = model.sample_masked_ids(images)
+    assert masked_ids.shape == (4, 24)
+    assert all(len(set(row.tolist())) == 24 for row in masked_ids)
+    assert not torch.equal(*masked_ids[:2].sort().values)
     before, after = (model.head.patchify(i)
-                     for i in (images, model.hide(images, hidden)))
-    for i, row in enumerate(hidden):
+                     for i in (images, model.mask_images(images, masked_ids)))
+    for i, row in enumerate(masked_ids):
         shown = [n for n in range(32) if n not in set(row.tolist())]
         assert (after[i, row] == 0).all()
         assert torch.equal(after[i, shown], before[i, shown])
 
 
-def test_random_patches_are_painted_from_what_is_shown(monkeypatch):
+def test_random_masking_predicts_masked_from_visible_patches(monkeypatch):
     model = build('RandomMasking').eval()
     images = torch.rand(2, 3, 64, 64)
-    hidden = model.sample(images)
-    monkeypatch.setattr(model, 'sample', lambda _: hidden)
+    masked_ids = model.sample_masked_ids(images)
+    monkeypatch.setattr(model, 'sample_masked_ids', lambda _: masked_ids)
     with torch.no_grad():
         loss = model.loss(images)['loss']
-        shown = model.hide(torch.ones_like(images), hidden)
-        # what is shown decides what is painted, what is hidden the loss
+        visible = model.mask_images(torch.ones_like(images), masked_ids)
         pred = [model.neck(model.predictor.proj(model.encode(
-            model.hide(i, hidden)).permute(0, 2, 3, 1)), hidden)
-            for i in (images, images * shown)]
+            model.mask_images(i, masked_ids)).permute(0, 2, 3, 1)), masked_ids)
+            for i in (images, images * visible)]
         assert torch.equal(*pred)
         target = model.head.target(images).gather(
-            1, hidden[..., None].expand(-1, -1, 768))
+            1, masked_ids[..., None].expand(-1, -1, 768))
     assert loss == pytest.approx(float((pred[0] - target).square().mean()))
 
 
-def test_random_patches_train_every_parameter():
+def test_random_masking_trains_every_parameter():
     model = build('RandomMasking')
     model.loss(torch.randn(4, 3, 64, 64))['loss'].backward()
     for name, parameter in model.named_parameters():
         assert parameter.grad is not None or not parameter.requires_grad, name
 
 
-def test_random_patches_paint_nothing_from_a_quarter():
+def test_random_masking_reconstructs_nothing_from_a_quarter():
     model = build('RandomMasking')
-    with pytest.raises(UserError, match='paints none from a quarter'):
+    with pytest.raises(UserError, match='cannot reconstruct'):
         model.reconstruct(torch.randn(2, 3, 64, 64), 'center')
     hook = AnalysisHook()
     with pytest.raises(UserError, match='model.type is RandomMasking'):

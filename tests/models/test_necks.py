@@ -217,6 +217,6 @@ def test_a_decoder_of_tokens_says_what_an_encoder_without_needs(config, feats):
     decoder = build(**config)
     decoder(feats)
     for wrong in (feats[:1], (feats[0], feats[0]), (*feats, feats[1])):
-        with pytest.raises(UserError, match='set, for an encoder without '
+        with pytest.raises(UserError, match='for an encoder without '
                            "tokens, model.neck=.*'GlobalAveragePooling'"):
             decoder(wrong)

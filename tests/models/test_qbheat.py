@@ -221,11 +221,11 @@ def test_any_convolutional_backbone_is_an_encoder(backbone, channels, stride):
 
 @pytest.mark.parametrize('kwargs, image, message', [
     (dict(backbone=dict(type='VisionTransformer', arch='deit-tiny')), 64,
-     'VisionTransformer attends among pixels'),
+     'VisionTransformer cannot be the encoder'),
     (dict(position='corners'), 64, "position='corners'.*'corner', 'center'"),
     (dict(num_models=6), 64, 'num_models=6'),
-    (dict(), 100, 'multiples of 64; the nearest fit is 128x128'),
-    (dict(position='corner'), 100, 'multiples of 32; the nearest fit is 96x9'),
+    (dict(), 100, 'multiples of 64.*to 128x128'),
+    (dict(position='corner'), 100, 'multiples of 32.*to 96x9'),
     (dict(in_channels=99), 64, r'\(24, 2, 2\).*\(99, 2, 2\)'),
     (dict(patch_size=8), 64, r'\(24, 2, 2\).*\(24, 4, 4\)'),
 ])
@@ -235,7 +235,7 @@ def test_bad_settings_are_named_with_the_way_out(kwargs, image, message):
 
 
 def test_a_size_that_does_not_divide_is_named_height_first():
-    with pytest.raises(UserError, match='100x200 .* nearest fit is 128x192'):
+    with pytest.raises(UserError, match='100x200 .* to 128x192'):
         qbheat()(torch.randn(2, 3, 100, 200), mode='loss')
 
 
@@ -282,5 +282,5 @@ def test_defaults_are_the_papers():
 
 
 def test_one_image_cannot_be_mixed():
-    with pytest.raises(UserError, match='batch of 1 .*drop_last'):
+    with pytest.raises(UserError, match='not 1: .*drop_last'):
         qbheat()(torch.randn(1, 3, 64, 64), mode='loss')

@@ -8,23 +8,14 @@ from mmengine.registry import MODELS
 from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 
-from ...arguments import (
-    BOOL,
-    INT,
-    MAPPING,
-    RATE,
-    TEXT,
-    checked,
-    either,
-    optional,
-    several,
-)
 from ...errors import UserError
 from ..layers import LiteBottleneck, MobileFormerBlock, MobileToFormer
 from ..layers.mobile import ConvBN, conv_bn
-from .mobile_former_archs import ARCH_RULES, ARCHS, check_arch
+from .mobile_former_archs import ARCHS
 
 _BLOCKS = ('lite', 'lite-down', 'mf', 'mf-down')
+_REQUIRED = {'stem', 'tokens', 'stages', 'conv'}
+_OPTIONAL = {'groups', 'final_bridge'}
 
 
 @MODELS.register_module()
@@ -74,16 +65,9 @@ class MobileFormer(BaseModule):
             convolutions and a truncated normal for linear layers if None.
 
     Raises:
-        UserError: An unknown ``arch``, block, output or stage; a number that
-            cannot be.
+        UserError: An unknown ``arch``, block, output or stage.
     """
 
-    @checked(
-        arch=either(TEXT, MAPPING),
-        out_indices=optional(either(INT, several(INT))),
-        frozen_stages=INT,
-        norm_eval=BOOL,
-        drop_path_rate=RATE)
     def __init__(self,
                  arch: str | dict = 'mf-285m',
                  out_indices: Sequence[int] | None = None,
@@ -119,16 +103,10 @@ class MobileFormer(BaseModule):
         for rows in self.arch['stages']:
             stage = nn.ModuleList()
             for block, mid_channels, out_channels in rows:
-                try:
-                    stage.append(
-                        self._make_block(block, channels, mid_channels,
-                                         out_channels, token_dims, groups,
-                                         next(drop_rates)))
-                except UserError as error:
-                    row = (block, mid_channels, out_channels)
-                    raise UserError(
-                        f'row {row} of arch.stages, after {channels} '
-                        f'channels: {error}') from error
+                stage.append(
+                    self._make_block(block, channels, mid_channels,
+                                     out_channels, token_dims, groups,
+                                     next(drop_rates)))
                 channels = out_channels
             self.stages.append(stage)
         self.final_bridge = (
@@ -147,14 +125,13 @@ class MobileFormer(BaseModule):
                 raise UserError(f'arch={arch!r} is unknown; known are '
                                  f'{", ".join(ARCHS)}, or a dict')
             return ARCHS[arch]
-        missing = {'stem', 'tokens', 'stages', 'conv'} - set(arch)
-        unknown = set(arch) - set(ARCH_RULES)
+        missing = _REQUIRED - set(arch)
+        unknown = set(arch) - _REQUIRED - _OPTIONAL
         if missing or unknown:
             raise UserError(
-                'arch as a dict needs stem, tokens, stages and conv (and may '
-                'have groups and final_bridge); '
+                f'arch={arch} needs {", ".join(sorted(_REQUIRED))} and may '
+                f'have {", ".join(sorted(_OPTIONAL))}; '
                 f'missing: {sorted(missing)}, unknown: {sorted(unknown)}')
-        check_arch(arch)
         return arch
 
     def _resolve_out_indices(self,
@@ -179,7 +156,7 @@ class MobileFormer(BaseModule):
                     drop_path_rate: float) -> nn.Module:
         if block not in _BLOCKS:
             raise UserError(f'block {block!r} in arch.stages is unknown; '
-                             f'known are {", ".join(_BLOCKS)}')
+                            f'known are {", ".join(_BLOCKS)}')
         downsample = block.endswith('-down')
         if block.startswith('lite'):
             return LiteBottleneck(in_channels, mid_channels, out_channels,

@@ -5,38 +5,6 @@ Mobile-Former block, ``-down`` their stride-2 forms; #exp the channels of the
 (first) depthwise convolution, #out those of the block's output. One list per
 resolution, from 1/2 of the image (after the stride-2 stem) or 1/4 on.
 """
-from collections.abc import Mapping
-
-from ...arguments import (
-    BOOL,
-    POSITIVE_INT,
-    TEXT,
-    Rule,
-    is_list,
-    several,
-)
-
-_ROW = Rule('(block, #exp, #out)', lambda row: is_list(row) and len(
-    row) == 3 and TEXT.holds(row[0]) and all(map(POSITIVE_INT.holds, row[1:])))
-
-#: What a variant of one's own may hold.
-ARCH_RULES = dict(
-    stem=POSITIVE_INT,
-    tokens=several(POSITIVE_INT, 2),
-    stages=several(several(_ROW)),
-    conv=POSITIVE_INT,
-    groups=POSITIVE_INT,
-    final_bridge=BOOL)
-
-
-def check_arch(arch: Mapping) -> None:
-    """Check the numbers of a variant.
-
-    Raises:
-        UserError: If one cannot be.
-    """
-    for name, value in arch.items():
-        ARCH_RULES[name].check(f'arch.{name}', value)
 
 # "Specification of Mobile-Former encoders" in the appendix of QB-Heat. One
 # correction: the first stage-4 row of MF-1.0G is printed as (288, 96), a copy

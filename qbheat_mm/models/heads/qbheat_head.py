@@ -1,5 +1,4 @@
 """The loss of QB-Heat: pixels of the masked quarters."""
-
 import torch
 import torch.nn.functional as F
 from mmengine.model import BaseModule
@@ -7,27 +6,22 @@ from mmengine.registry import MODELS
 from mmpretrain.registry import MODELS as MMPRETRAIN_MODELS
 from torch import Tensor
 
-from ...arguments import BOOL, POSITIVE_INT, checked
-
 
 @MODELS.register_module()
 class QBHeatPretrainHead(BaseModule):
-    """Compare painted patches with the image, on the masked part only.
+    """Compare predicted patches with the image, on the masked part only.
 
-    The same comparison as MAE's (mmpretrain's MAEPretrainHead), for images
-    that need not be square.
+    As mmpretrain's ``MAEPretrainHead``, but images need not be square.
 
     Args:
         loss (dict, optional): Config of the loss module; mmpretrain's
-            ``PixelReconstructionLoss`` with the squared error
-            if None.
-        norm_pix (bool): Normalize the pixels of each target patch by their
-            own mean and standard deviation; the paper does not say, MAE
-            does. Defaults to True.
+            ``PixelReconstructionLoss`` with the squared error if None.
+        norm_pix (bool): Normalize each target patch by its own mean and
+            standard deviation, as in MAE; the paper does not say. Defaults
+            to True.
         patch_size (int): Side of a patch in pixels. Defaults to 16.
     """
 
-    @checked(norm_pix=BOOL, patch_size=POSITIVE_INT)
     def __init__(self,
                  loss: dict | None = None,
                  norm_pix: bool = True,
@@ -53,19 +47,19 @@ class QBHeatPretrainHead(BaseModule):
 
     def target(self, images: Tensor,
                masked_ids: Tensor | None = None) -> Tensor:
-        """What the decoder should paint.
+        """Patches that the decoder should predict.
 
         Args:
             images (Tensor): (B, 3, H, W).
             masked_ids (Tensor, optional): (B, M), int64: the patches wanted,
-                counted in rows. Defaults to all L.
+                numbered row by row. Defaults to all L.
 
         Returns:
             Tensor: (B, L or M, patch_size**2 * 3).
         """
         patches = self.patchify(images)
         if masked_ids is not None:
-            # Whole rows are copied, where `gather` picks number by number.
+            # Indexing copies whole rows; `gather` picks single elements.
             first = torch.arange(len(patches), device=patches.device)
             rows = masked_ids + first[:, None] * patches.shape[1]
             patches = patches.flatten(0, 1)[rows]
@@ -73,10 +67,10 @@ class QBHeatPretrainHead(BaseModule):
 
     @staticmethod
     def _normalize(patches: Tensor) -> Tensor:
-        """By mean and standard deviation (of n - 1) of the last axis.
+        """MAE's (x - mean) / sqrt(var + 1e-6) over the last axis.
 
-        (x - mean) / sqrt(var + 1e-6) as MAE has it, in one pass: layer norm
-        divides by the standard deviation of n.
+        MAE's variance divides by n - 1; layer norm, used here for a single
+        pass, divides by n.
         """
         n = patches.shape[-1]
         unbiased = (n - 1) / n
@@ -84,12 +78,12 @@ class QBHeatPretrainHead(BaseModule):
             patches, (n, ), eps=1e-6 * unbiased) * unbiased**0.5
 
     def loss(self, pred: Tensor, images: Tensor, mask: Tensor) -> Tensor:
-        """Mean error over the masked patches of all.
+        """Average the error over masked patches.
 
         Args:
-            pred (Tensor): Painted patches, (B, L, patch_size**2 * 3).
+            pred (Tensor): All patches, (B, L, patch_size**2 * 3).
             images (Tensor): (B, 3, H, W).
-            mask (Tensor): (B, L), 1 is masked, 0 is seen by the encoder.
+            mask (Tensor): (B, L), 1 is masked, 0 is visible.
 
         Returns:
             Tensor: A scalar.
@@ -98,12 +92,12 @@ class QBHeatPretrainHead(BaseModule):
 
     def loss_at(self, pred: Tensor, images: Tensor,
                 masked_ids: Tensor) -> Tensor:
-        """Mean error where nothing but masked patches were painted.
+        """Average the error where only masked patches were predicted.
 
         Args:
-            pred (Tensor): Painted patches, (B, M, patch_size**2 * 3).
+            pred (Tensor): Masked patches, (B, M, patch_size**2 * 3).
             images (Tensor): (B, 3, H, W).
-            masked_ids (Tensor): (B, M), int64, which patches they are.
+            masked_ids (Tensor): (B, M), int64, their numbers.
 
         Returns:
             Tensor: A scalar.

@@ -8,7 +8,7 @@ import torch.nn.functional as F
 from mmcv.cnn.bricks import DropPath
 from torch import Tensor, nn
 
-from ...arguments import POSITIVE_INT, RATE, checked, multiple
+from ...errors import UserError
 
 
 def pixels_as_sequence(x: Tensor) -> Tensor:
@@ -23,9 +23,9 @@ def sequence_as_pixels(pixels: Tensor, like: Tensor) -> Tensor:
 
 
 class MobileToFormer(nn.Module):
-    """Tokens gather from pixels (Mobile-Former V1, post-norm).
+    """Cross-attention from tokens to pixels (Mobile-Former V1, post-norm).
 
-    The pixels are keys and values as they are; the result is gated per
+    Pixels are keys and values without projection; the result is gated per
     channel by ``2 * hsigmoid`` of a linear layer of the token.
 
     Args:
@@ -35,18 +35,15 @@ class MobileToFormer(nn.Module):
         drop_path_rate (float): Stochastic depth. Defaults to 0.
     """
 
-    @checked(
-        channels=POSITIVE_INT,
-        token_dims=POSITIVE_INT,
-        num_heads=POSITIVE_INT,
-        drop_path_rate=RATE)
     def __init__(self,
                  channels: int,
                  token_dims: int,
                  num_heads: int = 2,
                  drop_path_rate: float = 0.) -> None:
         super().__init__()
-        multiple('MobileToFormer: channels', channels, 'num_heads', num_heads)
+        if channels % num_heads:  # unequal heads would share one scale
+            raise UserError(f'MobileToFormer: channels={channels} is not a '
+                            f'multiple of num_heads={num_heads}')
         self.num_heads = num_heads
         self.scale = (channels // num_heads)**-0.5
         # the query and the gate read the same tokens: one product
@@ -71,7 +68,7 @@ class MobileToFormer(nn.Module):
         return self.norm(tokens + self.drop_path(self.proj(attended)))
 
     def attend(self, query: Tensor, pixels: Tensor) -> Tensor:
-        """(B, T, C) queries over (B, N, C) pixels, head by head."""
+        """Attend with queries (B, T, C) to pixels (B, N, C)."""
         outs = []
         for query_h, pixels_h in zip((query * self.scale).chunk(
                 self.num_heads, -1), pixels.chunk(self.num_heads, -1)):
@@ -80,12 +77,12 @@ class MobileToFormer(nn.Module):
         return torch.cat(outs, dim=-1)
 
     def attention(self, query: Tensor, pixels: Tensor) -> Tensor:
-        """One head's map (B, T, N), summing to 1 over the N pixels."""
+        """One head's attention (B, T, N), summing to 1 over N pixels."""
         return torch.bmm(query, pixels.transpose(1, 2)).softmax(dim=-1)
 
 
 class FormerToMobile(nn.Module):
-    """Pixels gather from tokens (Mobile-Former V1), added to the features.
+    """Cross-attention from pixels to tokens, added to the features (V1).
 
     Args:
         channels (int): Channels C of the features.
@@ -93,16 +90,11 @@ class FormerToMobile(nn.Module):
         num_heads (int): Attention heads. Defaults to 2.
     """
 
-    @checked(
-        channels=POSITIVE_INT,
-        token_dims=POSITIVE_INT,
-        num_heads=POSITIVE_INT)
     def __init__(self,
                  channels: int,
                  token_dims: int,
                  num_heads: int = 2) -> None:
         super().__init__()
-        multiple('FormerToMobile: channels', channels, 'num_heads', num_heads)
         self.num_heads = num_heads
         self.scale = (channels // num_heads)**-0.5
         # keys and values read the same tokens: one product
@@ -121,23 +113,22 @@ class FormerToMobile(nn.Module):
         key, value = self.key_value(tokens).chunk(2, dim=-1)
         pixels = pixels_as_sequence(x)
         attention = self.attention(self.per_head(key), pixels)
-        # CUDA's autocast gives a float32 softmax: of the two the attention
-        # is cast, not the map, which is much larger
+        # CUDA's autocast computes softmax in float32; casting the attention
+        # is cheaper than casting the map
         attention = attention.to(pixels.dtype).flatten(1, 2).transpose(1, 2)
         pixels = torch.baddbmm(pixels, attention, self.per_head(value))
         return sequence_as_pixels(pixels, x)
 
     def attention(self, key: Tensor, pixels: Tensor) -> Tensor:
-        """Maps (B, heads, T, N) that sum to 1 over the T tokens."""
+        """Attention (B, heads, T, N), summing to 1 over the T tokens."""
         scores = torch.bmm(key * self.scale, pixels.transpose(1, 2))
         return scores.unflatten(1, (self.num_heads, -1)).softmax(dim=2)
 
     def per_head(self, x: Tensor) -> Tensor:
-        """Repeat (B, T, C) tokens per head, the other heads' channels zero.
+        """Repeat tokens (B, T, C) per head, zeroing other heads' channels.
 
-        With the (B, heads * T, C) result all heads are one product on
-        untouched pixels; copying the pixels into heads costs more than the
-        zeros.
+        With the result, (B, heads * T, C), one product serves all heads.
+        Splitting the pixels into heads would cost more than the zeros.
         """
         width = x.shape[-1] // self.num_heads
         heads = [
@@ -147,6 +138,6 @@ class FormerToMobile(nn.Module):
         return torch.cat(heads, dim=1)
 
     def madds_with_zeros(self, x: Tensor, tokens: Tensor) -> int:
-        """Multiply-adds of :meth:`per_head`'s zeros, which no rule counts."""
+        """Multiply-adds spent on the zeros of :meth:`per_head`."""
         products = 2 * x.numel() * tokens.shape[1]  # scores, values
         return (self.num_heads - 1) * products

@@ -1,4 +1,4 @@
-"""DY-ReLU of Mobile-Former: a two-piece activation steered by a token."""
+"""DY-ReLU of Mobile-Former: a two-piece activation driven by a token."""
 from collections.abc import Sequence
 
 import torch
@@ -7,10 +7,9 @@ from torch import Tensor, nn
 
 
 class _TwoPiece(torch.autograd.Function):
-    """``low * x + gap * relu(x)`` that keeps nothing but its inputs.
+    """``low * x + gap * relu(x)``, saving only its inputs.
 
-    Autograd's own graph of the same formula holds two more maps of the size
-    of ``x`` until the backward pass.
+    Plain autograd would keep two more maps of the size of ``x``.
     """
 
     @staticmethod
@@ -31,7 +30,7 @@ class _TwoPiece(torch.autograd.Function):
 
 
 class DynamicReLU(nn.Module):
-    """``max(a1 * x, a2 * x)`` with one pair of slopes per image and channel.
+    """``max(a1 * x, a2 * x)`` with slopes per image and channel.
 
     Args of forward:
         x (Tensor): Features, (B, C, H, W).
@@ -47,10 +46,9 @@ class DynamicReLU(nn.Module):
 
 
 class DynamicReLUCoefficients(nn.Module):
-    """The slopes of all DY-ReLUs of one block, from its first token.
+    """Compute the slopes of a block's DY-ReLUs from its first token.
 
-    The squeezing linear layers of the block's DY-ReLUs share their input and
-    are one product here.
+    The squeezing layers share their input and are one product.
 
     Args:
         token_dims (int): Width d of the tokens.
@@ -67,11 +65,11 @@ class DynamicReLUCoefficients(nn.Module):
         """Compute the slopes.
 
         Args:
-            tokens (Tensor): (B, T, d), only the first of the T is read.
+            tokens (Tensor): (B, T, d); only the first token is used.
 
         Returns:
-            list[Tensor]: (B, 2C) for each DY-ReLU; a1 lies in [0, 2] and is 1
-            where the linear layer gives 0, a2 lies in [-1, 1], 0 there.
+            list[Tensor]: (B, 2C) for each DY-ReLU. a1 lies in [0, 2], a2 in
+            [-1, 1]; they are 1 and 0 where the linear layer gives 0.
         """
         hidden = F.relu(self.squeeze(tokens[:, 0]))
         slopes = []

@@ -1,16 +1,13 @@
-"""The Former sub-block of Mobile-Former: self-attention of few tokens."""
+"""The Former sub-block of Mobile-Former: self-attention of the tokens."""
 import torch.nn.functional as F
 from mmcv.cnn.bricks import DropPath
 from torch import Tensor, nn
 
-from ...arguments import POSITIVE_INT, RATE, checked, multiple
-
 
 class Former(nn.Module):
-    """Self-attention and MLP of the tokens, both post-norm (V1).
+    """Self-attention and MLP of the tokens, post-norm (V1).
 
-    Keys and values are the tokens as they are; only the query and the output
-    are projected.
+    Only query and output are projected; keys and values are the tokens.
 
     Args:
         token_dims (int): Width d of the tokens.
@@ -19,18 +16,12 @@ class Former(nn.Module):
         drop_path_rate (float): Stochastic depth. Defaults to 0.
     """
 
-    @checked(
-        token_dims=POSITIVE_INT,
-        num_heads=POSITIVE_INT,
-        mlp_ratio=POSITIVE_INT,
-        drop_path_rate=RATE)
     def __init__(self,
                  token_dims: int,
                  num_heads: int = 4,
                  mlp_ratio: int = 2,
                  drop_path_rate: float = 0.) -> None:
         super().__init__()
-        multiple('Former: token_dims', token_dims, 'num_heads', num_heads)
         self.num_heads = num_heads
         self.query = nn.Linear(token_dims, token_dims)
         self.proj = nn.Linear(token_dims, token_dims)
@@ -48,7 +39,7 @@ class Former(nn.Module):
         return self.norm2(tokens + self.drop_path(self.mlp(tokens)))
 
     def attend(self, query: Tensor, tokens: Tensor) -> Tensor:
-        """(B, T, d) queries over the raw tokens (B, T, d)."""
+        """Attend with queries (B, T, d) to tokens (B, T, d)."""
         query, tokens = (
             t.unflatten(-1, (self.num_heads, -1)).transpose(1, 2)
             for t in (query, tokens))

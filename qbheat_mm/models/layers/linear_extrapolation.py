@@ -1,10 +1,8 @@
 """The linear models of QB-Heat: z(x + dx, y + dy) = z(x, y) + M z(x, y)."""
-
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from ...arguments import POSITIVE_INT, checked
 from ...errors import UserError
 
 Direction = tuple[int, int]
@@ -47,16 +45,14 @@ class LinearExtrapolation(nn.Module):
         UserError: Another number of models.
     """
 
-    @checked(embed_dims=POSITIVE_INT)
     def __init__(self, embed_dims: int, num_models: int = 8) -> None:
         super().__init__()
         if num_models not in EXPLICIT_DIRECTIONS:
             raise UserError(f'num_models={num_models} is not one of '
                              f'{sorted(EXPLICIT_DIRECTIONS)}')
         self.explicit = EXPLICIT_DIRECTIONS[num_models]
-        # One parameter for all directions: each gets a gradient (zero where
-        # no image of the batch is predicted along it), which
-        # DistributedDataParallel insists on.
+        # One parameter for all directions, so that none goes unused under
+        # DistributedDataParallel when a batch lacks a direction.
         self.weight = nn.Parameter(
             torch.empty(num_models, embed_dims, embed_dims))
         nn.init.trunc_normal_(self.weight, std=.02)
@@ -71,11 +67,11 @@ class LinearExtrapolation(nn.Module):
             Tensor: (embed_dims, embed_dims).
 
         Raises:
-            UserError: If they are the signs of no step.
+            UserError: If it is not a direction.
         """
         if direction not in DIRECTIONS.values():
-            raise UserError(f'direction={direction!r} is no step: give signs '
-                            'along x and y, -1, 0 or 1, and not 0 twice')
+            raise UserError(f'direction={direction!r} must be two signs (-1, '
+                            '0 or 1) along x and y, not both 0')
         for i, name in enumerate(self.explicit):
             if DIRECTIONS[name] == direction:
                 return self.weight[i]
@@ -101,22 +97,22 @@ class LinearExtrapolation(nn.Module):
 
 
 class CopiedFeatures(nn.Module):
-    """A control: ``A = B = 0``, every prediction is the feature itself.
+    """A control: ``A = B = 0``, every prediction copies the feature.
 
     Args:
-        embed_dims (int): Not used; as of :class:`LinearExtrapolation`.
+        embed_dims (int): Unused.
     """
 
     def __init__(self, embed_dims: int) -> None:
         super().__init__()
 
     def forward(self, z: Tensor, direction: Direction) -> Tensor:
-        """z, (..., embed_dims), as it is."""
+        """Return z, (..., embed_dims)."""
         return z
 
 
 class MaskToken(nn.Module):
-    """A control: one learned vector for all that is masked, as in MAE.
+    """A control: one learned vector for all masked positions, as in MAE.
 
     Args:
         embed_dims (int): Channels of the predicted features.
@@ -128,5 +124,5 @@ class MaskToken(nn.Module):
         nn.init.normal_(self.token, std=.02)
 
     def forward(self, z: Tensor, direction: Direction) -> Tensor:
-        """The token in the shape of z, (..., embed_dims)."""
+        """Expand the token to the shape of z, (..., embed_dims)."""
         return self.token.to(z.dtype).expand_as(z)

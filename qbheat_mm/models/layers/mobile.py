@@ -6,16 +6,14 @@ from mmcv.cnn.bricks import DropPath
 from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 
-from ...arguments import multiple
 from .dynamic_relu import DynamicReLU
 
 
 class ConvBN(nn.Sequential):
-    """Layers in sequence; BN is folded into its convolution where it may be.
+    """Sequential layers; BN is folded into its convolution at inference.
 
-    It may be where no gradient is asked for and BN does not compute
-    statistics, as in a frozen encoder and in a test. Folding the weights
-    costs next to nothing, and saves a pass over each map.
+    Folding saves one pass over each map wherever gradients are off and BN
+    uses running statistics: in frozen encoders and in tests.
     """
 
     def forward(self, x: Tensor) -> Tensor:
@@ -52,10 +50,6 @@ def conv_bn(in_channels: int,
             groups: int = 1,
             shuffle: int = 1) -> ConvBN:
     """Convolution and BN, then a channel shuffle if ``shuffle`` > 1."""
-    for name, channels in (('channels in', in_channels),
-                           ('channels out', out_channels)):
-        multiple(f'{kernel_size}x{kernel_size} convolution: {name}', channels,
-                 'groups', groups)
     layers = [
         nn.Conv2d(
             in_channels,

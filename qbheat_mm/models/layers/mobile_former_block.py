@@ -1,5 +1,4 @@
 """The Mobile-Former block: Mobile->Former, Former, Mobile, Former->Mobile."""
-
 from torch import Tensor, nn
 
 from .bridge import FormerToMobile, MobileToFormer

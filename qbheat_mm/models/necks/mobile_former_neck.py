@@ -1,20 +1,16 @@
 """The classifier of Mobile-Former V1, up to its last linear layer."""
-from typing import Optional, Tuple
-
 import torch
 import torch.nn.functional as F
 from mmengine.model import BaseModule
 from mmengine.registry import MODELS
 from torch import Tensor, nn
 
-from ...arguments import POSITIVE_INT, RATE, checked
-
 
 @MODELS.register_module()
 class MobileFormerV1Neck(BaseModule):
-    """Pool, append the first token, one hidden layer (Mobile-Former V1).
+    """Pool, append the first token, apply one hidden layer.
 
-    h-swish follows the pooling and the hidden layer; dropout comes last.
+    h-swish follows both the pooling and the hidden layer; dropout is last.
 
     Args:
         in_channels (int): Channels C of the features.
@@ -24,24 +20,19 @@ class MobileFormerV1Neck(BaseModule):
         init_cfg (dict, optional): Initialization; the authors' if None.
     """
 
-    @checked(
-        in_channels=POSITIVE_INT,
-        token_dims=POSITIVE_INT,
-        mid_channels=POSITIVE_INT,
-        drop_rate=RATE)
     def __init__(self,
                  in_channels: int,
                  token_dims: int,
                  mid_channels: int,
                  drop_rate: float = 0.,
-                 init_cfg: Optional[dict] = None) -> None:
+                 init_cfg: dict | None = None) -> None:
         super().__init__(
             init_cfg or dict(type='Normal', layer='Linear', std=.01))
         self.fc = nn.Linear(in_channels + token_dims, mid_channels)
         self.norm = nn.BatchNorm1d(mid_channels)
         self.drop = nn.Dropout(drop_rate)
 
-    def forward(self, feats: Tuple[Tensor, Tensor]) -> Tuple[Tensor]:
+    def forward(self, feats: tuple[Tensor, Tensor]) -> tuple[Tensor]:
         """Features (B, C, H, W) and tokens (B, T, d) to ((B, mid), )."""
         pixels, tokens = feats
         pooled = F.hardswish(pixels.mean(dim=(2, 3)))

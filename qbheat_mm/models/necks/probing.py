@@ -1,24 +1,22 @@
 """Classification decoders on the encoder (Section "Decoder Probing").
 
-Both read two outputs of the backbone: the features of the last 1x1
+Both take two outputs of the backbone: the features of the last 1x1
 convolution, (B, C, H, W), and the tokens, (B, T, d).
 """
-
 import torch
 from mmengine.model import BaseModule
 from mmengine.registry import MODELS
 from torch import Tensor, nn
 
-from ...arguments import POSITIVE_INT, RATE, checked, multiple, optional
 from ...errors import UserError
 from .transformer import transformer_blocks
 
 
 @MODELS.register_module()
 class PoolWithToken(BaseModule):
-    """Average the pixels and append the first token (912, 1696 or 3136).
+    """Average the pixels and append the first token ("pool", "concat").
 
-    Last rows ("pool", "concat") of the specification of the encoders.
+    912, 1696 and 3136 channels for the paper's encoders.
     """
 
     def forward(self, feats: tuple[Tensor, Tensor]) -> tuple[Tensor]:
@@ -31,32 +29,24 @@ class PoolWithToken(BaseModule):
 class TransformerProbe(BaseModule):
     """The ``tran-k`` decoder: k transformer blocks, then average pooling.
 
-    Pixels and tokens are projected to one width and attend to each other;
-    all of them are averaged.
+    Pixels and tokens are projected to one width, attend to each other, and
+    are averaged together.
 
     Args:
         in_channels (int): Channels C of the features.
         token_dims (int): Width d of the tokens.
-        embed_dims (int): Width of the blocks: 192, 384 and 768 for the three
-            encoders of the paper.
+        embed_dims (int): Width of the blocks: 192, 384 and 768 in the
+            paper.
         depth (int): Number k of blocks: 1 for probing, 1 or 4 for
             fine-tuning. Defaults to 1.
-        num_heads (int, optional): Attention heads. Defaults to None, one for
-            each 64 channels.
+        num_heads (int, optional): Attention heads. Defaults to None, one per
+            64 channels.
         mlp_ratio (int): Hidden width of the MLP over embed_dims. Defaults
             to 4.
         drop_rate (float): Dropout before the classifier. Defaults to 0.
         init_cfg (dict, optional): Initialization; a truncated normal if None.
     """
 
-    @checked(
-        in_channels=POSITIVE_INT,
-        token_dims=POSITIVE_INT,
-        embed_dims=POSITIVE_INT,
-        depth=POSITIVE_INT,
-        num_heads=optional(POSITIVE_INT),
-        mlp_ratio=POSITIVE_INT,
-        drop_rate=RATE)
     def __init__(self,
                  in_channels: int,
                  token_dims: int,
@@ -69,8 +59,6 @@ class TransformerProbe(BaseModule):
         super().__init__(
             init_cfg or dict(type='TruncNormal', layer='Linear', std=.02))
         num_heads = num_heads or max(embed_dims // 64, 1)
-        multiple('TransformerProbe: embed_dims', embed_dims, 'num_heads',
-                 num_heads)
         self.pixel_proj = nn.Linear(in_channels, embed_dims)
         self.token_proj = nn.Linear(token_dims, embed_dims)
         self.blocks = transformer_blocks(
@@ -88,19 +76,18 @@ class TransformerProbe(BaseModule):
 
 
 def _pixels_and_tokens(feats: tuple[Tensor, ...]) -> tuple[Tensor, Tensor]:
-    """The two outputs of a backbone that these decoders read.
+    """Check that a backbone gives features and tokens.
 
     Raises:
-        UserError: If it gives others.
+        UserError: Otherwise, with the shapes.
     """
     if len(feats) != 2 or (feats[0].ndim, feats[1].ndim) != (4, 3):
         given = ', '.join(str(tuple(each.shape)) for each in feats)
         raise UserError(
-            'model.backbone gives maps of the shapes '
-            f'{given}, and this decoder reads one of features, '
-            '(B, C, H, W), and tokens, (B, T, d), as MobileFormer with '
-            'out_indices=(-2, -1) has them: set, for an encoder without '
-            "tokens, model.neck=[{'type':'GlobalAveragePooling'},"
+            f'this decoder needs features (B, C, H, W) and tokens (B, T, d), '
+            f'but model.backbone gives {given}. Set model.backbone.out_indices'
+            '=(-2, -1) for MobileFormer; for an encoder without tokens, '
+            "model.neck=[{'type':'GlobalAveragePooling'},"
             "{'type':'ClsBatchNormNeck','input_features':C}] and "
             'model.head.in_channels=C')
     return feats

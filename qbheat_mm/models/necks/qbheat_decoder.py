@@ -1,11 +1,8 @@
 """The decoder of QB-Heat: from predicted features to pixels."""
-
 from mmengine.model import BaseModule
 from mmengine.registry import MODELS
 from torch import Tensor, nn
 
-from ...arguments import POSITIVE_INT, checked, multiple
-from ...errors import UserError
 from .transformer import (
     block_at,
     sincos_position_embedding,
@@ -27,18 +24,12 @@ class QBHeatDecoder(BaseModule):
         num_heads (int): Attention heads, 16 as in MAE. Defaults to 16.
         mlp_ratio (int): Hidden width of the MLPs over embed_dims. Defaults
             to 4.
-        patch_size (int): Side, in pixels, of the patch that a position
-            stands for: the stride of the encoder. Defaults to 16.
-        init_cfg (dict | list[dict], optional): Initialization; as in MAE
-            if None.
+        patch_size (int): Side of a patch in pixels, the encoder's stride.
+            Defaults to 16.
+        init_cfg (dict | list[dict], optional): Initialization; MAE's if
+            None.
     """
 
-    @checked(
-        embed_dims=POSITIVE_INT,
-        depth=POSITIVE_INT,
-        num_heads=POSITIVE_INT,
-        mlp_ratio=POSITIVE_INT,
-        patch_size=POSITIVE_INT)
     def __init__(
         self,
         embed_dims: int = 512,
@@ -50,12 +41,6 @@ class QBHeatDecoder(BaseModule):
     ) -> None:
         super().__init__(init_cfg or dict(
             type='Xavier', layer='Linear', distribution='uniform'))
-        multiple('QBHeatDecoder: embed_dims', embed_dims, 'num_heads',
-                 num_heads)
-        if embed_dims % 4:
-            raise UserError(
-                f'QBHeatDecoder: embed_dims={embed_dims} must be a multiple '
-                'of 4: sine and cosine along two axes mark the positions')
         self.embed_dims = embed_dims
         self.patch_size = patch_size
         self.blocks = transformer_blocks(embed_dims, depth, num_heads,
@@ -65,13 +50,13 @@ class QBHeatDecoder(BaseModule):
         self._position_embeddings = {}
 
     def forward(self, z: Tensor, masked_ids: Tensor | None = None) -> Tensor:
-        """Paint the pixels of every patch, or of some.
+        """Predict the pixels of all patches, or of some.
 
         Args:
             z (Tensor): Features of all positions, (B, H, W, embed_dims).
             masked_ids (Tensor, optional): (B, M), int64: the patches to
-                paint, counted in rows. What the others alone need is not
-                computed; the painted ones are the same up to rounding.
+                predict, numbered row by row. The last block then skips the
+                others; results are the same up to rounding.
 
         Returns:
             Tensor: (B, H * W, patch_size**2 * 3), patches in rows, or
@@ -85,11 +70,10 @@ class QBHeatDecoder(BaseModule):
         return self.pixels(self.norm(block_at(self.blocks[-1], x, masked_ids)))
 
     def position_embedding(self, height: int, width: int) -> Tensor:
-        """The embedding of one size, (1, H * W, D), with the weights' dtype.
+        """Position embedding, (1, H * W, D), in the dtype of the weights.
 
-        Not with the features', which are of half precision under AMP: as in
-        MAE, what is added to the residual stream is not. Computed once, and
-        again where the weights were moved.
+        Under AMP the features are float16, but the residual stream is not,
+        as in MAE. Cached per size, device and dtype.
         """
         size, weights = (height, width), self.pixels.weight
         known = self._position_embeddings.get(size)

@@ -1,7 +1,6 @@
-"""Transformer blocks of mmpretrain, loaded when a model is built.
+"""mmpretrain's transformer blocks, imported when a model is built.
 
-mmpretrain.models imports mmdet and mmcv's compiled ops where they are
-installed; importing this package must not.
+Importing mmpretrain.models imports mmdet and mmcv's compiled ops.
 """
 import torch
 import torch.nn.functional as F
@@ -24,15 +23,15 @@ def transformer_blocks(embed_dims: int, depth: int, num_heads: int,
 
 
 def block_at(block: nn.Module, x: Tensor, positions: Tensor) -> Tensor:
-    """What a block of :func:`transformer_blocks` gives at some positions.
+    """Run a pre-norm block for the outputs at some positions only.
 
-    Only those ask, pass the MLP and cost anything but their key and value;
-    the result is that of the whole block, up to rounding.
+    The other positions serve as keys and values. Equal to the whole block up
+    to rounding.
 
     Args:
         block (nn.Module): Pre-norm transformer block.
         x (Tensor): All positions, (B, L, D).
-        positions (Tensor): (B, M), int64, of each image's L.
+        positions (Tensor): Of the outputs, (B, M), int64.
 
     Returns:
         Tensor: (B, M, D).
@@ -50,7 +49,7 @@ def block_at(block: nn.Module, x: Tensor, positions: Tensor) -> Tensor:
 
 
 def pick(x: Tensor, positions: Tensor) -> Tensor:
-    """Take the positions (B, M) of each image's (B, L, D): (B, M, D)."""
+    """Select positions (B, M) of (B, L, D): (B, M, D)."""
     batch, length = x.shape[:2]
     start = torch.arange(0, batch * length, length, device=x.device)
     index = (positions + start[:, None]).flatten()
@@ -62,5 +61,5 @@ def sincos_position_embedding(height: int, width: int,
     """Fixed 2-D sine-cosine embedding, (1, height * width, embed_dims)."""
     from mmpretrain.models.utils import build_2d_sincos_position_embedding
 
-    # It lays the first of the two sizes along the inner axis.
+    # mmpretrain lays the first of the two sizes along the inner axis.
     return build_2d_sincos_position_embedding((width, height), embed_dims)

@@ -1,14 +1,12 @@
 """QB-Heat pre-training: crop, encode, predict, decode, compare."""
-
 import torch
 from mmengine.model import BaseModel
 from mmengine.registry import MODELS
 from mmpretrain.registry import MODELS as MMPRETRAIN_MODELS
 from torch import Tensor, nn
 
-from ...arguments import BOOL, checked
 from ...errors import UserError
-from .pixel_attention import refuse_pixel_attention
+from .pixel_attention import reject_pixel_attention
 from .quarters import (
     CENTER,
     CORNERS,
@@ -23,14 +21,12 @@ from .quarters import (
 class QBHeat(BaseModel):
     """Quarter-block prediction guided by the heat equation.
 
-    An encoder sees one quarter of the image; linear models extrapolate its
-    features to the other three quarters, a small decoder paints the pixels,
-    and the loss compares them with the image. After pre-training the
-    encoder, ``backbone``, is what is kept.
+    The encoder sees one quarter of the image, linear models extrapolate its
+    features to the other three, and a small decoder predicts the pixels.
+    After pre-training only the encoder, ``backbone``, is kept.
 
-    It follows mmpretrain's contract of self-supervised algorithms without
-    inheriting its base class: importing that class imports mmdet and mmcv's
-    compiled ops, which pre-training does not need.
+    The interface is that of mmpretrain's ``BaseSelfSupervisor``. It is not
+    inherited because importing it imports mmdet and mmcv's compiled ops.
 
     Args:
         backbone (dict): Any convolutional backbone; its last output, divided
@@ -38,22 +34,22 @@ class QBHeat(BaseModel):
         predictor (dict): Config of :class:`QBHeatPredictor`.
         neck (dict): Config of the decoder, :class:`QBHeatDecoder`.
         head (dict): Config of :class:`QBHeatPretrainHead`.
-        position (str): Place of the unmasked quarter: ``'corner'``,
+        position (str): Position of the visible quarter: ``'corner'``,
             ``'center'`` or ``'mixed'``. Defaults to 'mixed'.
         num_models (int): Explicit linear models per scale: 2, 4 or 8.
             Defaults to 8.
-        allow_pixel_attention (bool): Take a backbone that attends among
-            pixels all the same. Defaults to False.
+        allow_pixel_attention (bool): Accept a backbone with spatial
+            self-attention. Defaults to False.
         data_preprocessor (dict, optional): Defaults to mmpretrain's
             ``SelfSupDataPreprocessor``.
         init_cfg (dict, optional): Initialization of the whole model.
 
     Raises:
-        UserError: The backbone attends among pixels; a wrong position or
-            number of models; parts whose widths or patches differ.
+        UserError: The backbone has spatial self-attention; an unknown
+            position or number of models; parts whose widths or patch sizes
+            differ.
     """
 
-    @checked(allow_pixel_attention=BOOL)
     def __init__(self,
                  backbone: dict,
                  predictor: dict,
@@ -78,10 +74,10 @@ class QBHeat(BaseModel):
         self.head = MMPRETRAIN_MODELS.build(head)
         self._check_parts()
         if not allow_pixel_attention:
-            refuse_pixel_attention(self.backbone)
+            reject_pixel_attention(self.backbone)
 
     def _check_parts(self) -> None:
-        """Compare what predictor, neck and head must agree on."""
+        """Check that predictor, neck and head agree."""
         for first, second, name in (('predictor', 'neck', 'embed_dims'),
                                     ('neck', 'head', 'patch_size')):
             sizes = [getattr(getattr(self, part), name, None)
@@ -96,11 +92,11 @@ class QBHeat(BaseModel):
                 data_samples: list | None = None,
                 mode: str = 'tensor'
                 ) -> dict[str, Tensor] | tuple[Tensor, ...]:
-        """The entry that mmengine's runner calls.
+        """Dispatch as mmengine's runner expects.
 
         Args:
             inputs (Tensor): Images, (B, 3, H, W).
-            data_samples (list, optional): Not used.
+            data_samples (list, optional): Unused.
             mode (str): ``'loss'``, or ``'tensor'`` for the encoder's
                 features of the whole images.
 
@@ -111,31 +107,33 @@ class QBHeat(BaseModel):
             return self.loss(inputs, data_samples)
         if mode == 'tensor':
             return self.extract_feat(inputs)
-        raise RuntimeError(f"mode={mode!r}: QBHeat has 'loss' and 'tensor'")
+        raise RuntimeError(f"mode={mode!r} is neither 'loss' nor 'tensor'")
 
     def extract_feat(self, inputs: Tensor) -> tuple[Tensor, ...]:
-        """Features of whole images (B, 3, H, W), as the backbone's."""
+        """Extract the backbone's features of whole images (B, 3, H, W)."""
         return self.backbone(inputs)
 
     def loss(self,
              inputs: Tensor,
              data_samples: list | None = None) -> dict[str, Tensor]:
-        """The pre-training loss of images (B, 3, H, W)."""
+        """Compute the pre-training loss of images (B, 3, H, W)."""
         positions = sample_positions(len(inputs), self.position)
-        masked = masked_patch_ids(
-            positions, *self._grid(inputs)).to(inputs.device, non_blocking=True)
-        pred = self.predict_pixels(inputs, positions, masked)
-        return dict(loss=self.head.loss_at(pred, inputs, masked))
+        masked_ids = masked_patch_ids(positions, *self._grid(inputs)).to(
+            inputs.device, non_blocking=True)
+        pred = self.predict_pixels(inputs, positions, masked_ids)
+        return dict(loss=self.head.loss_at(pred, inputs, masked_ids))
 
-    def predict_pixels(self, images: Tensor, positions: Positions,
-              masked_ids: Tensor | None = None) -> Tensor:
-        """Paint patches from one quarter of each image.
+    def predict_pixels(self,
+                       images: Tensor,
+                       positions: Positions,
+                       masked_ids: Tensor | None = None) -> Tensor:
+        """Predict patches from one quarter of each image.
 
         Args:
             images (Tensor): (B, 3, H, W).
-            positions (Sequence[tuple[str, int]]): Where the quarters stand.
+            positions (Sequence[tuple[str, int]]): Of the visible quarters.
             masked_ids (Tensor, optional): (B, M), int64: the patches to
-                paint, counted in rows. Defaults to all L.
+                predict, numbered row by row. Defaults to all L.
 
         Returns:
             Tensor: (B, L or M, patch_size**2 * 3); normalized patch by patch
@@ -146,7 +144,7 @@ class QBHeat(BaseModel):
         return self.neck(self.predictor(feats, positions), masked_ids)
 
     def crop(self, images: Tensor, positions: Positions) -> Tensor:
-        """Cut the unmasked quarters, (B, 3, H / 2, W / 2)."""
+        """Crop the visible quarters, (B, 3, H / 2, W / 2)."""
         height, width = images.shape[2:]
         self._check_size(height, width)
         quarters = []
@@ -158,26 +156,26 @@ class QBHeat(BaseModel):
         return torch.cat(quarters)
 
     def encode(self, quarters: Tensor) -> Tensor:
-        """The encoder's last features of the quarters, (B, C, h, w)."""
+        """Encode the quarters to the last features, (B, C, h, w)."""
         feats = self.backbone(quarters)[-1]
         stride = self.head.patch_size
         expected = (self.predictor.in_channels, quarters.shape[2] // stride,
                     quarters.shape[3] // stride)
         if tuple(feats.shape[1:]) != expected:
             raise UserError(
-                f'the last features of {type(self.backbone).__name__} are '
-                f'{tuple(feats.shape[1:])} (C, h, w), where {expected} is '
-                f'expected: predictor.in_channels={expected[0]}, and '
-                f'head.patch_size={stride} and neck.patch_size must be the '
-                'stride of the backbone')
+                f'{type(self.backbone).__name__} gives features of shape '
+                f'{tuple(feats.shape[1:])} (C, h, w), not {expected}: set '
+                f'model.predictor.in_channels (now {expected[0]}) to its '
+                f'channels, and head.patch_size (now {stride}) and '
+                'neck.patch_size to its stride')
         return feats
 
     def mask(self, images: Tensor, positions: Positions) -> Tensor:
-        """1 for masked patches, 0 for those of the quarter, (B, L)."""
+        """Return 1 for masked and 0 for visible patches, (B, L)."""
         height, width = self._grid(images)
-        masked = masked_patch_ids(positions, height, width)
+        masked_ids = masked_patch_ids(positions, height, width)
         mask = torch.zeros(len(images), height * width)
-        return mask.scatter_(1, masked, 1).to(images)
+        return mask.scatter_(1, masked_ids, 1).to(images)
 
     def _grid(self, images: Tensor) -> list[int]:
         """Rows and columns of patches."""
@@ -185,24 +183,24 @@ class QBHeat(BaseModel):
 
     @torch.no_grad()
     def reconstruct(self, images: Tensor, position: str) -> dict[str, Tensor]:
-        """Paint whole images from one quarter of each.
+        """Predict whole images from one quarter of each.
 
         Args:
             images (Tensor): Normalized images, (B, 3, H, W).
             position (str): A corner (``'top_left'`` ...) or ``'center'``.
 
         Returns:
-            dict[str, Tensor]: ``pred``, the painted images in the units of
-            the target (each patch has zero mean and unit variance if
-            ``head.norm_pix``), and ``mask``, 1 where the encoder saw
-            nothing; (B, 3, H, W) and (B, 1, H, W).
+            dict[str, Tensor]: ``pred``, the predicted images in units of the
+            target (zero mean and unit variance per patch if
+            ``head.norm_pix``), (B, 3, H, W), and ``mask``, 1 where masked,
+            (B, 1, H, W).
 
         Raises:
             UserError: An unknown position.
         """
         if position not in (*CORNERS, CENTER):
             raise UserError(f'position={position!r} is not one of '
-                             f'{", ".join((*CORNERS, CENTER))}')
+                            f'{", ".join((*CORNERS, CENTER))}')
         positions = [(position, len(images))]
         height, width = images.shape[2:]
         pred = self.head.unpatchify(
@@ -214,9 +212,9 @@ class QBHeat(BaseModel):
 
     @property
     def size_unit(self) -> int:
-        """What height and width of images must be multiples of.
+        """The divisor of valid image heights and widths.
 
-        The quarter, or each of its four sub-blocks, is whole patches.
+        The quarter, and each of its four sub-blocks, must be whole patches.
         """
         parts = 2 if self.position == 'corner' else 4
         return parts * self.head.patch_size
@@ -226,12 +224,12 @@ class QBHeat(BaseModel):
         if height % unit or width % unit:
             fit = [max(round(n / unit), 1) * unit for n in (height, width)]
             raise UserError(
-                f'images of {height}x{width} pixels do not divide: with '
-                f'position={self.position!r} and patches of '
-                f'{self.head.patch_size} pixels height and width must be '
-                f'multiples of {unit}; the nearest fit is {fit[0]}x{fit[1]} '
-                '(the scale of RandomResizedCrop in the train pipeline)')
+                f'images of {height}x{width} pixels do not split into '
+                f'quarters of whole patches: with position={self.position!r} '
+                f'and patch_size={self.head.patch_size}, height and width '
+                f'must be multiples of {unit}. Set the scale of '
+                f'RandomResizedCrop to {fit[0]}x{fit[1]}')
 
     def get_layer_depth(self, param_name: str) -> tuple[int, int]:
-        """Depth of a parameter, see the backbone's method."""
+        """See the backbone's method."""
         return self.backbone.get_layer_depth(param_name, 'backbone.')

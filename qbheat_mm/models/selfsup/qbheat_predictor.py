@@ -1,11 +1,9 @@
 """The predictor of QB-Heat: from one quarter's features to the whole map."""
-
 import torch
 from mmengine.model import BaseModule
 from mmengine.registry import MODELS
 from torch import Tensor, nn
 
-from ...arguments import POSITIVE_INT, checked
 from ...errors import UserError
 from ..layers.linear_extrapolation import (
     CopiedFeatures,
@@ -14,7 +12,7 @@ from ..layers.linear_extrapolation import (
 )
 from .quarters import CENTER, CORNERS, POSITIONS, Positions
 
-#: What stands in for the heat equation in controls.
+#: Controls without the heat equation.
 _CONTROLS = dict(copy=CopiedFeatures, mask_token=MaskToken)
 
 
@@ -22,30 +20,29 @@ _CONTROLS = dict(copy=CopiedFeatures, mask_token=MaskToken)
 class QBHeatPredictor(BaseModule):
     """Linear prediction of the three masked quarters (Section 4.1).
 
-    The features are projected, then every position is extrapolated by itself.
-    Each scale has its own matrices: ``half_step`` goes half of the image
-    from a corner, ``quarter_step`` a quarter of it from the four sub-blocks
-    of the center. A scale that ``position`` does not use is not built.
+    Features are projected, then extrapolated position by position. Each
+    scale has its own matrices: ``half_step`` moves by half of the image from
+    a corner, ``quarter_step`` by a quarter of it from the four sub-blocks of
+    the center. A scale that ``position`` does not use is not built.
 
     Args:
         in_channels (int): Channels of the encoder's last features.
-        embed_dims (int): Channels of the predicted features; the paper has
-            512. Defaults to 512.
+        embed_dims (int): Channels of the predicted features. Defaults to
+            512.
         position (str): ``'corner'``, ``'center'`` or ``'mixed'``. Defaults
             to 'mixed'.
         num_models (int): Explicit linear models per scale: 2, 4 or 8.
             Defaults to 8.
-        prediction (str): ``'linear'``, the method; or one of two controls,
-            ``'copy'`` (A = B = 0: features are copied) and ``'mask_token'``
-            (a learned vector for all that is masked). Defaults to 'linear'.
+        prediction (str): ``'linear'`` (the paper), or a control: ``'copy'``
+            (A = B = 0) or ``'mask_token'`` (one learned vector, as in MAE).
+            Defaults to 'linear'.
         init_cfg (dict, optional): Initialization of the projection; Xavier's
             if None.
 
     Raises:
-        UserError: Another position, number of models or prediction.
+        UserError: An unknown position, number of models or prediction.
     """
 
-    @checked(in_channels=POSITIVE_INT, embed_dims=POSITIVE_INT)
     def __init__(self,
                  in_channels: int,
                  embed_dims: int = 512,
@@ -79,16 +76,18 @@ class QBHeatPredictor(BaseModule):
 
         Args:
             feats (Tensor): Features of the unmasked quarters, (B, C, h, w).
-            positions (Sequence[tuple[str, int]]): Positions of the quarters.
+            positions (Sequence[tuple[str, int]]): Of the visible quarters.
 
         Returns:
             Tensor: (B, 2h, 2w, embed_dims).
         """
         z = self.proj(feats.permute(0, 2, 3, 1))
         maps = []
-        for part, (position, _) in zip(z.split([n for _, n in positions]), positions):
-            predict = self.from_center if position == CENTER else self.from_corner
-            maps.append(predict(part, position))
+        parts = z.split([count for _, count in positions])
+        for part, (position, _) in zip(parts, positions):
+            maps.append(
+                self.from_center(part) if position == CENTER else
+                self.from_corner(part, position))
         return torch.cat(maps)
 
     def from_corner(self, z: Tensor, position: str) -> Tensor:
@@ -103,10 +102,10 @@ class QBHeatPredictor(BaseModule):
         rows = [torch.cat(pair, dim=2) for pair in (near, far)[::step_y]]
         return torch.cat(rows, dim=1)
 
-    def from_center(self, z: Tensor, position: str = CENTER) -> Tensor:
+    def from_center(self, z: Tensor) -> Tensor:
         """Extrapolate the center (B, h, w, D) by a quarter of the image.
 
-        Each of its four sub-blocks predicts its three outward neighbours.
+        Each of its four sub-blocks predicts its three outward neighbors.
         """
         top, bottom = z.chunk(2, dim=1)
         upper = self.beside(self.quarter_step(top, (0, -1)), top, -1)
@@ -115,7 +114,7 @@ class QBHeatPredictor(BaseModule):
         return torch.cat([upper, middle, lower], dim=1)
 
     def beside(self, strip: Tensor, source: Tensor, step_y: int) -> Tensor:
-        """Put the left and right neighbours of source beside a strip."""
+        """Extend a strip by the left and right neighbors of source."""
         left, right = source.chunk(2, dim=2)
         return torch.cat([
             self.quarter_step(left, (-1, step_y)), strip,

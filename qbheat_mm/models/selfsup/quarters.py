@@ -1,4 +1,4 @@
-"""Where the unmasked quarter stands in an image."""
+"""Position of the visible quarter in an image."""
 from collections.abc import Sequence
 
 import torch
@@ -10,7 +10,7 @@ from ...errors import UserError
 CORNERS = dict(
     top_left=(0, 0), top_right=(1, 0), bottom_left=(0, 1), bottom_right=(1, 1))
 CENTER = 'center'
-#: What a model may be trained on (Table "ablation", a).
+#: Choices of training (Table "ablation", a).
 POSITIONS = ('corner', 'center', 'mixed')
 
 #: Consecutive images of a batch that share a position: (position, count).
@@ -18,21 +18,21 @@ Positions = Sequence[tuple[str, int]]
 
 
 def sample_positions(batch_size: int, position: str) -> list[tuple[str, int]]:
-    """Give each image of a batch the position of its unmasked quarter.
+    """Assign a position of the visible quarter to each image of a batch.
 
-    Corners are spread evenly over the batch, starting at a random one; in
-    ``'mixed'`` half of the batch is corner, half center (Figure "Spectrum of
-    matrices A and B"). How the corners share their half is not said.
+    Corners are spread evenly over the batch, starting at a random one; with
+    ``'mixed'``, half of the batch is corner, half center (Figure "Spectrum of
+    matrices A and B"). The paper does not say how corners are drawn.
 
     Args:
         batch_size (int): Number of images.
         position (str): ``'corner'``, ``'center'`` or ``'mixed'``.
 
     Returns:
-        list[tuple[str, int]]: Positions and counts, in the batch's order.
+        list[tuple[str, int]]: Positions and counts, in batch order.
 
     Raises:
-        UserError: A single image cannot be split into the two halves.
+        UserError: ``'mixed'`` with a single image.
     """
     if position == 'center':
         return [(CENTER, batch_size)]
@@ -40,9 +40,9 @@ def sample_positions(batch_size: int, position: str) -> list[tuple[str, int]]:
     if position == 'mixed':
         if batch_size < 2:
             raise UserError(
-                f"a batch of {batch_size} image cannot be half corner, half "
-                "center: use a batch size of at least 2 (with drop_last=True "
-                "in the train_dataloader), or position='corner'")
+                f"position='mixed' needs at least 2 images per batch, not "
+                f'{batch_size}: raise train_dataloader.batch_size (and set '
+                "drop_last=True), or set model.position='corner'")
         num_corner = batch_size // 2
     first = int(torch.randint(4, ()))
     names = [*CORNERS][first:] + [*CORNERS][:first]
@@ -54,7 +54,7 @@ def sample_positions(batch_size: int, position: str) -> list[tuple[str, int]]:
 
 
 def quarter_offset(position: str, height: int, width: int) -> tuple[int, int]:
-    """Top and left of the unmasked quarter of a height x width map."""
+    """Top and left of the visible quarter of a height x width map."""
     if position == CENTER:
         return height // 4, width // 4
     column, row = CORNERS[position]
@@ -62,15 +62,15 @@ def quarter_offset(position: str, height: int, width: int) -> tuple[int, int]:
 
 
 def masked_patch_ids(positions: Positions, height: int, width: int) -> Tensor:
-    """The patches that the encoder does not see.
+    """Number the masked patches of each image.
 
     Args:
-        positions (Sequence[tuple[str, int]]): Positions of the quarters.
+        positions (Sequence[tuple[str, int]]): Of the visible quarters.
         height (int): Rows of patches.
         width (int): Columns of patches.
 
     Returns:
-        Tensor: (B, 3/4 of height * width), int64, counted in rows,
+        Tensor: (B, 3/4 of height * width), int64, numbered row by row,
         ascending; on the CPU.
     """
     rows = []

@@ -1,5 +1,5 @@
 # Copyright (c) QB-Heat MM authors. All rights reserved.
-"""A control of QB-Heat: masked image modelling without the heat equation."""
+"""A control: random masking (MAE-style) instead of the heat equation."""
 import torch
 from mmengine.registry import MODELS
 from torch import Tensor
@@ -11,17 +11,17 @@ from .quarters import Positions
 
 @MODELS.register_module()
 class RandomMasking(QBHeat):
-    """Patches of the whole image are hidden at random, as in MAE and SimMIM.
+    """Mask random patches of the whole image, as in MAE and SimMIM.
 
-    As many are hidden as in QB-Heat, three of four, but scattered. The
-    encoder, being convolutional, gets the whole image, grey (the mean pixel)
-    where patches are hidden, which costs it four times as much as a quarter
-    does; the projection, the decoder, the target and the loss are those of
-    :class:`QBHeat`, and nothing is extrapolated.
+    Like QB-Heat it masks three patches of four. The convolutional encoder
+    gets the whole image with masked patches set to the mean pixel, which
+    costs four times as much as a quarter. Projection, decoder, target and
+    loss are those of :class:`QBHeat`; nothing is extrapolated.
 
     Args:
-        predictor (dict): As of :class:`QBHeat`; without linear models.
-        **kwargs: Of :class:`QBHeat`.
+        predictor (dict): Config of :class:`QBHeatPredictor`; its linear
+            models are not built.
+        **kwargs: See :class:`QBHeat`.
     """
 
     def __init__(self, predictor: dict, **kwargs) -> None:
@@ -31,35 +31,37 @@ class RandomMasking(QBHeat):
     def loss(self,
              inputs: Tensor,
              data_samples: list | None = None) -> dict[str, Tensor]:
-        """The pre-training loss of images (B, 3, H, W)."""
-        hidden = self.sample(inputs)
-        feats = self.encode(self.hide(inputs, hidden))
+        """Compute the pre-training loss of images (B, 3, H, W)."""
+        masked_ids = self.sample_masked_ids(inputs)
+        feats = self.encode(self.mask_images(inputs, masked_ids))
         z = self.predictor.proj(feats.permute(0, 2, 3, 1))
-        pred = self.neck(z, hidden)
-        return dict(loss=self.head.loss_at(pred, inputs, hidden))
+        pred = self.neck(z, masked_ids)
+        return dict(loss=self.head.loss_at(pred, inputs, masked_ids))
 
-    def predict_pixels(self, images: Tensor, positions: Positions,
-              masked_ids: Tensor | None = None) -> Tensor:
-        """Refuse: no quarter was ever all that this encoder saw.
+    def predict_pixels(self,
+                       images: Tensor,
+                       positions: Positions,
+                       masked_ids: Tensor | None = None) -> Tensor:
+        """Not available: this encoder never saw a quarter alone.
 
         Raises:
             UserError: Always.
         """
-        raise UserError('RandomMasking learns from patches all over the '
-                        'image and paints none from a quarter')
+        raise UserError('RandomMasking learns from random patches and cannot '
+                        'reconstruct an image from one quarter')
 
-    def sample(self, images: Tensor) -> Tensor:
-        """Which patches to hide, 3 of 4 of each image, (B, M), int64."""
-        height, width = (n // self.head.patch_size for n in images.shape[2:])
+    def sample_masked_ids(self, images: Tensor) -> Tensor:
+        """Draw three patches of four of each image, (B, M), int64."""
+        height, width = self._grid(images)
         order = torch.rand(len(images), height * width).argsort(dim=1)
         return order[:, :3 * height * width // 4].to(images.device)
 
-    def hide(self, images: Tensor, hidden: Tensor) -> Tensor:
-        """Images (B, 3, H, W) with 0, the mean pixel, in hidden patches."""
+    def mask_images(self, images: Tensor, masked_ids: Tensor) -> Tensor:
+        """Set masked patches of images (B, 3, H, W) to 0, the mean pixel."""
         self._check_size(*images.shape[2:])
-        height, width = (n // self.head.patch_size for n in images.shape[2:])
-        shown = images.new_ones(len(images), height * width)
-        shown = shown.scatter(1, hidden, 0.).view(-1, 1, height, width)
+        height, width = self._grid(images)
+        visible = images.new_ones(len(images), height * width)
+        visible = visible.scatter(1, masked_ids, 0.).view(-1, 1, height, width)
         for axis in (2, 3):
-            shown = shown.repeat_interleave(self.head.patch_size, dim=axis)
-        return images * shown
+            visible = visible.repeat_interleave(self.head.patch_size, dim=axis)
+        return images * visible

@@ -86,6 +86,6 @@ def test_other_numbers_of_models_are_refused():
 
 
 @pytest.mark.parametrize('direction', [(0, 0), (2, 0), 'right'])
-def test_what_is_no_direction_is_told(direction):
-    with pytest.raises(UserError, match='is no step: give signs'):
+def test_an_invalid_direction_is_rejected(direction):
+    with pytest.raises(UserError, match='must be two signs'):
         LinearExtrapolation(4).matrix(direction)
