@@ -14,7 +14,12 @@ from ...analysis.direction_loss import direction_losses
 from ...analysis.embedding_quality import all_outputs, describe_embeddings
 from ...analysis.matrices import evaluating, linear_models
 from ...analysis.pixels import PixelSpace
-from ...analysis.reconstruction import QUARTERS, paint, strips, trained_positions
+from ...analysis.reconstruction import (
+    QUARTERS,
+    paint,
+    strips,
+    trained_positions,
+)
 from ...analysis.spectrum import describe_predictor
 from ...arguments import (
     INT,
