@@ -25,12 +25,12 @@ def build(name):
         return MODELS.build(cfg.model)
 
 
-def normalised(name, rgb):
-    """What the model is given for an image of one colour.
+def normalized(name, rgb):
+    """What the model is given for an image of one color.
 
     Args:
         name (str): Of a configuration.
-        rgb (list[float]): The colour. mmcv loads it as BGR.
+        rgb (list[float]): The color. mmcv loads it as BGR.
 
     Returns:
         list[float]: Its channels after the data preprocessor.
@@ -39,11 +39,11 @@ def normalised(name, rgb):
     settings = {key: value for key, value in (
         cfg.get('data_preprocessor') or cfg.model.data_preprocessor).items()
                 if key not in ('type', '_scope_')}
-    normalise = type(build(name).data_preprocessor)(**settings)
+    normalize = type(build(name).data_preprocessor)(**settings)
     image = torch.tensor(rgb[::-1])[None, :, None, None].expand(1, 3, 32, 32)
     batch = dict(QBHeat=image, MoCo=[image, image]).get(
         cfg.model.type, list(image))
-    result = normalise(dict(inputs=batch, data_samples=None))['inputs']
+    result = normalize(dict(inputs=batch, data_samples=None))['inputs']
     result = result[0] if isinstance(result, list) else result
     return result[0, :, 16, 16].tolist()
 

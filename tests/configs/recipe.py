@@ -1,15 +1,12 @@
 # Copyright (c) QB-Heat MM authors. All rights reserved.
-"""Configurations as tables: the path of every value that mmengine resolves.
+"""Resolved configs as flat tables of dotted paths.
 
-Elements of a list that have a type are called by it and not by their place,
-so that `train_dataloader.dataset.pipeline.RandomFlip.prob` is the same value
-whatever stands before the flip. The order has an entry of its own, the path
-of the list.
+Typed elements of a list are named by their type, as in
+`train_dataloader.dataset.pipeline.RandomFlip.prob`; the order of the list is
+the value of its own path.
 """
 import functools
 from collections import Counter
-
-from mmengine.config import Config
 
 from .shipped import ROOT, load
 
@@ -112,70 +109,3 @@ def leaves_of(cfg):
 def resolved(name):
     """The leaves of a shipped configuration, which are not to be changed."""
     return leaves_of(load(name))
-
-
-@functools.cache
-def cited(name):
-    """The leaves of a recipe that is installed with mmdet or mmpretrain.
-
-    Args:
-        name (str): Such as `mmdet::detr/detr_r50_8xb2-150e_coco.py`.
-    """
-    return leaves_of(Config.fromfile(
-        Config._get_cfg_path(name, '')[0], import_custom_modules=False))
-
-
-def under(prefix, *tables, **values):
-    """A table whose paths begin with a prefix.
-
-    Args:
-        prefix (str): Path of a dict.
-        tables (dict): Values of longer paths below it.
-        values: Values that stand in it.
-    """
-    return {f'{prefix}.{path}': value
-            for table in (values, *tables) for path, value in table.items()}
-
-
-def differences(name, table, leaves=None):
-    """Lines that say where a configuration departs from a table.
-
-    Args:
-        name (str): Of a shipped configuration.
-        table (dict): Path to value; the value None demands None or no value.
-        leaves (dict, optional): To compare with instead of the configuration.
-
-    Returns:
-        list[str]: Empty if all is as the table says.
-    """
-    leaves = resolved(name) if leaves is None else leaves
-    return [f'{name}: {path} is {leaves.get(path)!r}, not {wanted!r}'
-            for path, wanted in table.items()
-            if not _same(leaves.get(path), _plain(wanted))]
-
-
-def departures(name, source):
-    """What a configuration has otherwise than the recipe it is built on.
-
-    Args:
-        name (str): Of a shipped configuration.
-        source (str): Of an installed recipe.
-
-    Returns:
-        dict: Path to the value of the configuration, None where it has none.
-    """
-    ours, theirs = resolved(name), cited(source)
-    return {path: ours.get(path) for path in {**ours, **theirs}
-            if not _same(ours.get(path), theirs.get(path))}
-
-
-def _same(one, other):
-    """Equal, and no truth value that equals a number."""
-    return one == other and isinstance(one, bool) == isinstance(other, bool)
-
-
-def assert_tables(names, recipes):
-    """That each configuration, and no other, has a table of its values."""
-    wrong = sorted(set(names) ^ set(recipes))
-    assert not wrong, (f'{wrong}: say in RECIPES of this file which values '
-                       'it has to have, and where they come from')

@@ -1,9 +1,8 @@
 # Copyright (c) QB-Heat MM authors. All rights reserved.
-"""What every shipped configuration resolved to when it was last looked at.
+"""The reviewed values of every config, under `tests/data/recipes`.
 
-One file a folder and model under `tests/data/recipes`: what its
-configurations share, then what each has of its own. `make recipes` writes
-them anew; the difference is then to be looked at as that of any other file.
+One file per folder and model: values shared by all configs, then those of
+each. `make recipes` rewrites them; review the diff.
 """
 from collections import defaultdict
 from pathlib import Path
@@ -16,7 +15,7 @@ FOLDER = Path(__file__).parents[1] / 'data/recipes'
 
 
 def families():
-    """Path of the reference file to the names of its configurations."""
+    """Map each reference file to the names of its configs."""
     found = defaultdict(list)
     for name in ALL:
         model = resolved(name)['model.type']
@@ -25,7 +24,7 @@ def families():
 
 
 def read():
-    """Name of each configuration to the leaves that it had."""
+    """Map each config to its reviewed values."""
     leaves = {}
     for file in FOLDER.rglob('*.yml'):
         content = yaml.safe_load(file.read_text())
@@ -35,7 +34,7 @@ def read():
 
 
 def write():
-    """Write what the configurations resolve to now."""
+    """Write the current values."""
     for file in FOLDER.rglob('*.yml'):
         file.unlink()
     for file, names in families().items():

@@ -1,25 +1,29 @@
 # Copyright (c) QB-Heat MM authors. All rights reserved.
-"""The paper's tables of settings against what mmengine makes of the configs.
+"""The values of the papers' tables against what mmengine makes of the configs.
 
-The cells are written from the paper; a dict has one value per encoder.
+A dict within a table has one value per encoder.
 """
 import math
 
 import pytest
 from torch import nn
 
-from .built import ITERATIONS, build, groups_of, learning_rates
-from .shipped import find, load
+from .built import ITERATIONS, build, groups_of, learning_rates, normalized
+from .recipe import resolved
+from .shipped import NAMES, find, load
 
 ENCODERS = ('285m', '1.0g', '3.7g')
 
+# Table "Pre-training setting"
 PRETRAIN = dict(
     optimizer='AdamW', base_lr=1.5e-4, weight_decay=0.1, batch=1024,
     warmup=10, image=256, rand_aug=None, erase=0, amp=True)
+# Table "Linear probing setting"
 LINEAR = dict(
     optimizer='SGD', base_lr=0.1, weight_decay=0, batch=4096, warmup=10,
     epochs=90, image=224, rand_aug=None, erase=0, smoothing=0, dropout=0,
     mixup=0, cutmix=0, frozen=True)
+# Table "tran-1 probing setting"
 TRAN1 = dict(
     optimizer='AdamW', base_lr=0.0005, weight_decay=0.1, batch=4096,
     warmup=10, epochs=200, image=224, rand_aug=(9, 0.5), smoothing=0.1,
@@ -27,6 +31,7 @@ TRAN1 = dict(
     erase={'285m': 0, '1.0g': 0, '3.7g': 0.25},
     mixup=0, cutmix=0, width={'285m': 192, '1.0g': 384, '3.7g': 768},
     blocks=1, frozen=True)
+# Table "End-to-end fine-tuning setting"
 FINETUNE = dict(
     optimizer='AdamW', base_lr=0.0005, weight_decay=0.05, batch=512,
     layer_decay={'285m': 0.90, '1.0g': 0.90, '3.7g': 0.85}, warmup=5,
@@ -35,31 +40,140 @@ FINETUNE = dict(
     mixup={'285m': 0, '1.0g': 0.2, '3.7g': 0.8},
     cutmix={'285m': 0, '1.0g': 0.25, '3.7g': 1.0}, dropout=0.2, erase=0.25,
     width={'285m': 192, '1.0g': 384, '3.7g': 768}, frozen=False)
-
-# Schedules that the paper names: Section "Main Properties on ImageNet" and
-# Table "Spectrum energy ratio".
+# Section "Main Properties on ImageNet" and Table "Spectrum energy ratio"
 SCHEDULES = (100, 200, 400, 800, 1600, 2400)
+
+# Sections "Architecture and Implementation" and 4.1; betas, patch
+# normalization and crops of MAE where the paper is silent.
+QBHEAT = {
+    'model.predictor.embed_dims': 512, 'model.neck.embed_dims': 512,
+    'model.neck.depth': 6, 'model.neck.num_heads': 16,
+    'model.head.norm_pix': True, 'model.head.patch_size': 16,
+    'model.position': 'mixed', 'model.num_models': 8,
+    'optim_wrapper.optimizer.betas': [0.9, 0.95],
+}
+ABLATIONS = dict(
+    corner={'model.position': 'corner'}, center={'model.position': 'center'},
+    **{f'{n}models': {'model.num_models': n} for n in (2, 4)})
+
+# Appendix "Object Detection in COCO"; losses and costs of DETR
+DETR = {
+    'optim_wrapper.optimizer.type': 'AdamW',
+    'optim_wrapper.optimizer.weight_decay': 1e-4,
+    'optim_wrapper.clip_grad.max_norm': 0.1,
+    'param_scheduler': 'MultiStepLR', 'param_scheduler.MultiStepLR.gamma': 0.1,
+    'auto_scale_lr.base_batch_size': 16,
+    'model.dropout': 0.1, 'model.num_queries': 100,
+    'model.bbox_head.num_classes': 80,
+    'model.bbox_head.loss_cls.bg_cls_weight': 0.1,
+    'model.bbox_head.loss_cls.loss_weight': 1.0,
+    'model.bbox_head.loss_bbox.loss_weight': 5.0,
+    'model.bbox_head.loss_iou.loss_weight': 2.0,
+    **{f'model.train_cfg.assigner.match_costs.{cost}.weight': weight
+       for cost, weight in (('ClassificationCost', 1.0), ('BBoxL1Cost', 5.0),
+                            ('IoUCost', 2.0))},
+    'val_dataloader.dataset.pipeline.Resize.scale': [1333, 800],
+}
+# "500 epochs ... 1e-4 ... drops by a factor of 10 after 400 epochs"
+FROZEN_DETR = {
+    'optim_wrapper.optimizer.lr': 1e-4, 'train_cfg.max_epochs': 500,
+    'param_scheduler.MultiStepLR.milestones': [400],
+    'model.backbone.frozen_stages': 5,
+    'model.backbone.init_cfg.type': 'PretrainedEncoder'}
+# "200 epochs from decoder probing ... 1e-5 which drops to 1e-6 after 150"
+TUNED_DETR = {
+    'optim_wrapper.optimizer.lr': 1e-5, 'train_cfg.max_epochs': 200,
+    'param_scheduler.MultiStepLR.milestones': [150],
+    'model.backbone.frozen_stages': -1, 'model.backbone.norm_eval': True}
+DEPTHS = {'522': [5, 2, 2], '211': [2, 1, 1]}
+# Table "Specification of Mobile-Former encoders": 1/8 and last features
+CHANNELS = {'285m': [48, 720], '1.0g': [96, 1440], '3.7g': [192, 2880]}
+# mmdet's 1x recipe
+RETINANET = {
+    'optim_wrapper.optimizer.type': 'SGD', 'optim_wrapper.optimizer.lr': 0.01,
+    'optim_wrapper.optimizer.weight_decay': 1e-4,
+    'train_cfg.max_epochs': 12,
+    'param_scheduler.MultiStepLR.milestones': [8, 11],
+    'auto_scale_lr.base_batch_size': 16, 'model.backbone.frozen_stages': 5,
+    'model.bbox_head.anchor_generator.strides': [8, 16, 32, 64, 128]}
+
+# Mobile-Former (CVPR 2022), Table of training: learning rate, weight decay,
+# dropout; mixup, erasing and schedule of the command in its repository.
+V1 = {'26m': (8e-4, 0.08, 0.1), '52m': (8e-4, 0.10, 0.2),
+      '96m': (8e-4, 0.10, 0.2), '151m': (9e-4, 0.10, 0.2),
+      '214m': (9e-4, 0.15, 0.2), '294m': (1e-3, 0.20, 0.3),
+      '508m': (1e-3, 0.20, 0.3)}
+SUPERVISED = {
+    'optim_wrapper.optimizer.type': 'AdamW', 'train_cfg.max_epochs': 450,
+    'auto_scale_lr.base_batch_size': 1024, 'train_dataloader.batch_size': 128,
+    'model.head.loss.label_smooth_val': 0.1,
+    'model.train_cfg.augments.type': 'Mixup',
+    'model.train_cfg.augments.alpha': 0.2,
+    'train_dataloader.dataset.pipeline.RandAugment.magnitude_level': 9,
+    'train_dataloader.dataset.pipeline.RandomErasing.erase_prob': 0.2}
+
+# He et al., Section 3.3 (K, m, dimension); MoCo-v2's --moco-t 0.2 --mlp --cos
+MOCO = {
+    'model.queue_len': 65536, 'model.feat_dim': 128, 'model.momentum': 0.001,
+    'model.head.temperature': 0.2, 'optim_wrapper.optimizer.type': 'SGD',
+    'optim_wrapper.optimizer.lr': 0.03,
+    'optim_wrapper.optimizer.weight_decay': 1e-4,
+    'auto_scale_lr.base_batch_size': 256, 'train_cfg.max_epochs': 200}
+
+
+def value_tables():
+    """(config, path to value) of every table that is read off directly."""
+    for e in ENCODERS:
+        yield f'qbheat/qbheat_mf-{e}_8xb128-amp-coslr-100e_in1k.py', QBHEAT
+        for head, depths in DEPTHS.items():
+            own = {'model.depths': depths, 'model.in_channels': CHANNELS[e]}
+            start = f'qbheat/coco/mf-dec-{head}_mf-{e}'
+            yield (f'{start}_frozen_8xb2-500e_coco.py',
+                   {**DETR, **FROZEN_DETR, **own})
+            yield (f'{start}_ft_8xb2-200e_coco.py',
+                   {**DETR, **TUNED_DETR, **own})
+        yield (f'qbheat/coco/retinanet_mf-{e}_fpn_frozen_8xb2-1x_coco.py',
+               {**RETINANET, 'model.neck.in_channels': CHANNELS[e]})
+        yield f'mocov2/mocov2_mf-{e}_8xb32-coslr-200e_in1k.py', MOCO
+    for part, change in ABLATIONS.items():
+        name, = find('qbheat/ablation/', f'_{part}_')
+        yield name, {**QBHEAT, **change, 'train_cfg.max_epochs': 2400}
+    for variant, (lr, decay, drop) in V1.items():
+        yield f'mobile_former/mf-{variant}_8xb128-coslr-450e_in1k.py', {
+            **SUPERVISED, 'optim_wrapper.optimizer.lr': lr,
+            'optim_wrapper.optimizer.weight_decay': decay,
+            'model.neck.drop_rate': drop}
+
+
+@pytest.mark.parametrize('name, table', value_tables())
+def test_values_of_the_papers(name, table):
+    leaves = resolved(name)
+    assert {path: leaves.get(path) for path in table} == table
 
 
 def recipes():
-    """(config, cells of the paper) for every encoder and schedule."""
+    """(config, row of the paper) for every encoder and schedule."""
     benchmarks = 'qbheat/benchmarks/mf-{}_{}_in1k.py'
     for e in ENCODERS:
         for n in SCHEDULES:
             yield (f'qbheat/qbheat_mf-{e}_8xb128-amp-coslr-{n}e_in1k.py',
                    dict(PRETRAIN, epochs=n, encoder=e))
         ft = f'8xb64-ft-tran%d-coslr-{FINETUNE["epochs"][e]}e'
-        for file, cells in (('8xb512-linear-coslr-90e', LINEAR),
-                            ('8xb512-tran1-coslr-200e', TRAN1),
-                            (ft % 1, dict(FINETUNE, blocks=1)),
-                            (ft % 4, dict(FINETUNE, blocks=4))):
-            cells = {key: value[e] if isinstance(value, dict) else value
-                     for key, value in cells.items()}
-            yield benchmarks.format(e, file), dict(cells, encoder=e)
+        for file, row in (('8xb512-linear-coslr-90e', LINEAR),
+                          ('8xb512-tran1-coslr-200e', TRAN1),
+                          (ft % 1, dict(FINETUNE, blocks=1)),
+                          (ft % 4, dict(FINETUNE, blocks=4))):
+            row = {key: value[e] if isinstance(value, dict) else value
+                   for key, value in row.items()}
+            yield benchmarks.format(e, file), dict(row, encoder=e)
 
 
 RECIPES = dict(recipes())
+# The schedules of one encoder differ in their length alone.
+VARIED = [name for name in RECIPES
+          if 'benchmarks' in name or '-100e' in name or '-2400e' in name]
 every_recipe = pytest.mark.parametrize('name', RECIPES)
+every_kind = pytest.mark.parametrize('name', VARIED)
 
 
 @every_recipe
@@ -78,17 +192,17 @@ def test_optimizer_and_batch(name):
     assert cfg.train_cfg.max_epochs == paper['epochs']
 
 
-@every_recipe
+@every_kind
 def test_learning_rate_over_the_run(name, tmp_path):
     cfg, paper = load(name), RECIPES[name]
     rates = learning_rates(cfg, tmp_path)
     top, warmup = cfg.optim_wrapper.optimizer.lr, paper['warmup']
     assert len(rates) == paper['epochs'] * ITERATIONS
     assert rates[0] < 0.01 * top
-    # linear up
+    # linear warm-up
     middle = warmup * ITERATIONS // 2
     assert rates[middle] == pytest.approx(top / 2, rel=0.06)
-    # cosine down
+    # cosine decay
     for part in (0, 0.25, 0.5, 0.75):
         epoch = warmup + part * (paper['epochs'] - warmup)
         expected = top * (1 + math.cos(math.pi * part)) / 2
@@ -98,11 +212,13 @@ def test_learning_rate_over_the_run(name, tmp_path):
     assert rates[-1] < 0.01 * top
 
 
-@every_recipe
+@every_kind
 def test_data(name):
     cfg, paper = load(name), RECIPES[name]
     transforms = {t.type: t for t in cfg.train_dataloader.dataset.pipeline}
-    assert transforms['RandomResizedCrop'].scale == paper['image']
+    crop = next(t for kind, t in transforms.items()
+                if kind.endswith('RandomResizedCrop'))
+    assert crop.scale == paper['image']
     assert transforms['RandomFlip'].prob == 0.5
     augment = transforms.get('RandAugment')
     if paper['rand_aug'] is None:
@@ -165,7 +281,7 @@ def test_layer_wise_decay(name):
             top * decay**(14 - depth)), param
 
 
-@every_recipe
+@every_kind
 def test_norms_biases_and_tokens_do_not_decay(name):
     model, paper = build(name), RECIPES[name]
     norms = {f'{n}.{leaf}' for n, m in model.named_modules()
@@ -176,3 +292,44 @@ def test_norms_biases_and_tokens_do_not_decay(name):
                 or param.endswith('backbone.tokens'))
         assert group['weight_decay'] == (
             0 if free else paper['weight_decay']), param
+
+
+@pytest.mark.parametrize('name', [
+    *find('211_mf-285m_ft_'), *find('294m_e2e_')])
+def test_bn_of_a_trained_encoder_keeps_its_statistics(name):
+    model = build(name)
+    model.train()
+    norms = [m for m in model.backbone.modules()
+             if isinstance(m, nn.BatchNorm2d)]
+    assert norms and not any(m.training for m in norms)
+
+
+def test_the_encoder_of_an_end_to_end_detector_learns_ten_times_slower():
+    name, = find('294m_e2e_')
+    groups = groups_of(name)
+    rates = {param.split('.')[0]: group['lr']
+             for param, group in groups.items()}
+    assert rates['backbone'] == pytest.approx(rates['bbox_head'] / 10)
+
+
+# ImageNet's statistics in RGB
+MEAN, STD = [123.675, 116.28, 103.53], [58.395, 57.12, 57.375]
+
+
+@pytest.mark.parametrize('name', [
+    'qbheat/qbheat_mf-285m_8xb128-amp-coslr-100e_in1k.py',
+    'qbheat/benchmarks/mf-285m_8xb512-linear-coslr-90e_in1k.py',
+    'mocov2/mocov2_mf-285m_8xb32-coslr-200e_in1k.py',
+    'qbheat/coco/retinanet_mf-285m_fpn_frozen_8xb2-1x_coco.py'])
+def test_the_network_sees_normalized_rgb(name):
+    color = [m + k * s for k, m, s in zip((1, 2, -1), MEAN, STD)]
+    assert normalized(name, color) == pytest.approx([1, 2, -1], abs=1e-4)
+
+
+def test_all_networks_see_the_same_statistics():
+    for name in NAMES:
+        leaves = resolved(name)
+        assert {tuple(value) for path, value in leaves.items()
+                if path.endswith('data_preprocessor.mean')} == {tuple(MEAN)}
+        assert {tuple(value) for path, value in leaves.items()
+                if path.endswith('data_preprocessor.std')} == {tuple(STD)}
