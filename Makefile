@@ -17,7 +17,7 @@ test: env
 	    --maxprocesses 4 --dist loadfile
 
 # Before every commit: what needs neither data nor a whole run.
-QUICK = tests/layers tests/models tests/annotations tests/datasets \
+QUICK = tests/models tests/annotations tests/datasets \
     tests/docs/test_errors_page.py tests/docs/test_pages.py \
     tests/test_architecture.py \
     tests/cli/test_setting_values.py

@@ -5,7 +5,8 @@ import yaml
 
 from .recipe import ALL, resolved
 from .shipped import ROOT
-from .sources import ENCODERS
+
+ENCODERS = ('285m', '1.0g', '3.7g')
 
 TOP1, AP = 'Top 1 Accuracy (paper)', 'box AP (paper)'
 TUNED_AP = 'box AP after IN-1k fine-tuning of the encoder (paper)'
