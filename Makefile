@@ -2,7 +2,7 @@
 # environment first. PYTHON, TORCH, ... : see tools/env/make_env.py.
 PYTHON ?= python3
 
-.PHONY: env demo test test-quick test-gpu lint docs pages recipes matrix release check \
+.PHONY: env demo test test-quick test-gpu lint docs pages recipes release check \
     clean
 
 env:
@@ -18,7 +18,7 @@ test: env
 
 # Before every commit: what needs neither data nor a whole run.
 QUICK = tests/models tests/annotations tests/datasets \
-    tests/docs/test_errors_page.py tests/docs/test_pages.py \
+    tests/docs/test_pages.py \
     tests/test_architecture.py \
     tests/cli/test_setting_values.py
 
@@ -42,7 +42,6 @@ docs: env
 
 # The pages that are made of the code. The sizes take some minutes.
 pages: env
-	.venv/bin/python tools/docs/errors_page.py
 	.venv/bin/python tools/docs/configs_page.py
 	.venv/bin/python tools/analysis/complexity.py --markdown \
 	    > docs/model_sizes.md
@@ -50,11 +49,6 @@ pages: env
 # What the configurations resolve to, for the test that notices changes.
 recipes: env
 	cd tests && ../.venv/bin/python -m configs.reference
-
-# The tests in an environment of docs/compatibility.md, made by its steps:
-# `make matrix ENTRY=oldest`. Takes an hour or so.
-matrix:
-	$(PYTHON) tools/env/matrix.py $(ENTRY) --again --workers 4
 
 # sdist and wheel in dist/, the wheel tried in an environment of its own.
 release: env

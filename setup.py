@@ -20,8 +20,7 @@ MIM_ENTRIES = ('configs', 'tools', 'model-index.yml')
 # Also what serves the project's own folder alone: its pages, releases and
 # environments.
 NOT_SHIPPED = shutil.ignore_patterns(
-    '__pycache__', '.*', 'work_dirs', 'docs', 'release', 'make_env.py',
-    'matrix.py')
+    '__pycache__', '.*', 'work_dirs', 'docs', 'release', 'make_env.py')
 
 
 def read_version() -> str:

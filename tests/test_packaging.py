@@ -27,8 +27,7 @@ def python(*args, cwd):
 
 
 #: What serves the project's own folder alone.
-OUR_OWN = ('tools/docs/', 'tools/release/', 'tools/env/make_env.py',
-           'tools/env/matrix.py')
+OUR_OWN = ('tools/docs/', 'tools/release/', 'tools/env/make_env.py')
 
 
 def shipped(root):

@@ -20,8 +20,6 @@ NEEDS = {'GPUs', 'ImageNet', 'COCO', 'Slurm', 'a network', 'minutes'}
 #: Pages that a test runs from the top.
 RUN = {f'docs/tutorials/{name}.md' for name in (
     'images', 'boxes', 'own_encoder', 'heat_equation', 'many_processes')}
-#: Written by a tool.
-GENERATED = {'docs/compatibility.md'}
 CODE = {'python', 'bash', 'indented'}
 _COMMENT = re.compile(r'<!-- (needs|tested): (.*?) -->')
 _FENCE = re.compile(r'( *)```(\S*)')
