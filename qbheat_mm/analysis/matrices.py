@@ -1,8 +1,5 @@
 # Copyright (c) QB-Heat MM authors. All rights reserved.
 """The matrices that a predictor has learned, by scale and direction."""
-from collections.abc import Iterator
-from contextlib import contextmanager
-
 import torch
 from torch import Tensor, nn
 
@@ -11,6 +8,7 @@ from ..models.layers.linear_extrapolation import (
     LinearExtrapolation,
 )
 from ..models.selfsup import QBHeatPredictor
+from ..utils.modes import evaluating  # noqa: F401
 
 #: Name of a scale: the predictor's module, and its step as a share of the
 #: image's side. The fine scale first, as in the paper's tables.
@@ -71,19 +69,3 @@ def derive(horizontal: Tensor, vertical: Tensor) -> dict[str, Tensor]:
         name: linear.matrix(direction)
         for name, direction in DIRECTIONS.items()
     }
-
-
-@contextmanager
-def evaluating(model: nn.Module) -> Iterator[nn.Module]:
-    """Put a model in evaluation mode and each module back afterwards.
-
-    ``model.train()`` would not do: frozen parts are in evaluation mode while
-    the rest trains.
-    """
-    training = {module: module.training for module in model.modules()}
-    model.eval()
-    try:
-        yield model
-    finally:
-        for module, mode in training.items():
-            module.training = mode

@@ -15,7 +15,6 @@ from torch import nn
 from ..arguments import INT, PATH, several, shown
 from ..cli.settings import parse_config
 from ..cli.toolbox import toolbox
-from ..cli.training_size import training_size
 from ..compat import load_checkpoint
 from ..config_text import find_obstacle
 from ..engine.origin import (
@@ -33,6 +32,7 @@ from ..model_index import find_config
 from ..models.backbones import MobileFormer
 from ..utils.devices import require_device
 from ..utils.settings import type_name
+from ..utils.training_size import training_size
 
 _WAY_OUT = 'the configuration that it was trained with, as config=FILE'
 # How a backbone is trained and where its weights come from, not what it is.

@@ -18,9 +18,9 @@ from ..analysis.figures.style import in_style
 from ..analysis.report import Report
 from ..errors import UserError
 from ..utils.images import find_images, load_images, spread
+from ..utils.training_size import training_size
 from .command_line import add_cfg_options, add_device, folder
 from .settings import read_config
-from .training_size import training_size
 
 #: Dots per inch of the pictures, enough for print.
 DPI = 200

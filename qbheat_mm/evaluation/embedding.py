@@ -15,10 +15,10 @@ from PIL import Image, ImageOps
 from torch import Tensor
 from torch.utils.data import DataLoader, Dataset
 
-from ..analysis.matrices import evaluating
 from ..datasets.image_file import ImageProblem, decode, read_file
 from ..errors import UserError
 from ..utils.images import find_images, fit, fitting_size
+from ..utils.modes import evaluating
 from .encoder import Encoder
 
 #: Height and width where the checkpoint does not say.

@@ -16,3 +16,19 @@ def type_name(settings: Mapping) -> str:
     """
     kind = settings.get('type') or ''
     return getattr(kind, '__name__', str(kind)).split('.')[-1]
+
+
+def toolbox(cfg: Mapping) -> str | None:
+    """The toolbox that a configuration is for.
+
+    Returns:
+        str | None: As ``'mmdet'``: the default scope or, in configurations
+        of the new style, the package of the model's class; None if neither
+        is there.
+    """
+    if cfg.get('default_scope'):
+        return cfg['default_scope']
+    model = cfg.get('model')
+    kind = model.get('type') if isinstance(model, Mapping) else None
+    name = kind if isinstance(kind, str) else getattr(kind, '__module__', '')
+    return name.split('.')[0] if name and '.' in name else None

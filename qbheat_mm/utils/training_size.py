@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from mmengine.config import Config
 
-from ..utils.settings import type_name
+from .settings import type_name
 
 
 def training_size(cfg: Config | Mapping) -> tuple[int, int] | None:
