@@ -17,10 +17,9 @@ from setuptools.command.develop import develop
 ROOT = Path(__file__).resolve().parent
 PACKAGE = 'qbheat_mm'
 MIM_ENTRIES = ('configs', 'tools', 'model-index.yml')
-# Also what serves the project's own folder alone: its pages, releases and
-# environments.
+# Including tools that only work in a clone.
 NOT_SHIPPED = shutil.ignore_patterns(
-    '__pycache__', '.*', 'work_dirs', 'docs', 'release', 'make_env.py')
+    '__pycache__', '.*', 'work_dirs', 'docs', 'release', 'env')
 
 
 def read_version() -> str:

@@ -1,25 +1,27 @@
 # Copyright (c) QB-Heat MM authors. All rights reserved.
-"""``python -m qbheat_mm.check_env``: does this environment fit?
+"""``python -m qbheat_mm.check_env``: does this environment work?
 
-Prints each part, its version and whether it fits, and for what does not the
-command that mends it; the exit status is then 1. Written on the standard
-library alone, for it must run where everything else is missing.
+Prints each package with its version, and a command for each problem; the
+exit status is then 1. Standard library only, since this must run where
+everything else is missing or broken.
 """
+import contextlib
 import importlib.metadata
 import importlib.util
 import json
+import os
 import re
 import shlex
 import subprocess
 import sys
 from pathlib import Path
-from typing import Dict, List, NamedTuple, Optional, Tuple
+from typing import Dict, List, NamedTuple, Tuple
 
 MIN_PYTHON = '3.10'
 
-# Import name: distribution, lowest version that was tried, first version
-# that is refused. torch 2.6 is the first whose safe unpickler can be told the
-# names in mmengine's checkpoints. mmdet 3.3.0 asserts mmcv < 2.2.0.
+# Import name: distribution, oldest version, first version that is refused.
+# torch 2.6 is the first that can be told which classes mmengine's checkpoints
+# may contain. mmdet 3.3.0 asserts mmcv < 2.2.0.
 Bounds = Dict[str, Tuple[str, str, str]]
 COMMON: Bounds = dict(
     numpy=('numpy', '1.26', ''),
@@ -29,37 +31,25 @@ FAMILIES: Dict[str, Bounds] = dict(
     upstream=dict(
         mmengine=('mmengine', '0.10.7', '1.0.0'),
         mmcv=('mmcv', '2.1.0', '2.2.0'),
-        mmdet=('mmdet', '3.3.0', '4.0.0'),
         mmpretrain=('mmpretrain', '1.2.0', '2.0.0'),
+        mmdet=('mmdet', '3.3.0', '4.0.0'),
         mim=('openmim', '0.3.9', '')),
     onedl=dict(
         mmengine=('onedl-mmengine', '0.10.12', '1.0.0'),
         mmcv=('onedl-mmcv', '2.3.6', '2.4.0'),
-        mmdet=('onedl-mmdetection', '3.5.1', '4.0.0'),
         mmpretrain=('onedl-mmpretrain', '1.3.6', '2.0.0'),
+        mmdet=('onedl-mmdetection', '3.5.1', '4.0.0'),
         mim=('onedl-mim', '0.5.1', '')),
-    # Without compiled operators: all but detection.
+    # Without compiled operators: everything but detection.
     lite=dict(
         mmengine=('mmengine', '0.10.7', '1.0.0'),
         mmcv=('mmcv-lite', '2.1.0', '2.2.0'),
         mmpretrain=('mmpretrain', '1.2.0', '2.0.0')))
-
-# What is imported to see that it works, each after what it needs.
+PROJECT = 'qbheat_mm'
 IMPORTS = ('numpy', 'torch', 'torchvision', 'mmengine', 'mmcv', 'mmcv.ops',
-           'mmpretrain', 'mmdet', 'mim', 'qbheat_mm')
+           'mmpretrain', 'mmdet', 'mim', PROJECT)
 
-# What a part's import needs: where that is at fault, mending it is enough.
-NEEDS = dict(
-    numpy=(),
-    torch=('numpy', ),
-    torchvision=('torch', ),
-    mmengine=('torch', ),
-    mmcv=('torch', 'mmengine'),
-    mmdet=('torch', 'torchvision', 'mmengine', 'mmcv', 'mmcv.ops'),
-    mmpretrain=('torch', 'torchvision', 'mmengine', 'mmcv'),
-    mim=())
-
-# Runs in a process of its own, for a broken binary can end its importer.
+# Runs in a process of its own, since a broken binary can end its importer.
 PROBE = """
 import importlib, json, sys, warnings
 warnings.simplefilter('ignore')
@@ -67,6 +57,7 @@ for name in sys.argv[1:]:
     found = dict(error='')
     try:
         module = importlib.import_module(name)
+        found['file'] = getattr(module, '__file__', None) or ''
         if name == 'torch':
             found['cuda'] = module.version.cuda or ''
             found['gpu'] = (module.cuda.get_device_name()
@@ -81,331 +72,324 @@ for name in sys.argv[1:]:
 
 
 class Facts(NamedTuple):
-    """What an environment holds.
+    """What an environment contains.
 
     Args:
         python (str): Python's version.
         dists (dict[str, str]): Versions of the installed distributions.
         imports (dict[str, dict]): For each of :data:`IMPORTS` the ``error``
-            of its import, '' when it works; for torch also ``cuda`` (its
-            CUDA version) and ``gpu`` (a name), for mmcv.ops ``cuda`` (the
-            CUDA version of its operators), each '' for none.
-        torchvision_torch (str): The torch version that torchvision demands.
-        source (str): The project's folder if it runs from there, not
-            from an installed package.
+            of importing it ('' for none) and its ``file``; ``cuda`` (a
+            version or '') for torch and mmcv.ops, ``gpu`` for torch.
+        torchvision_torch (str): The torch version that torchvision requires.
+        folder (str): Where the installed qbheat_mm is, '' if unknown.
     """
     python: str
     dists: Dict[str, str]
     imports: Dict[str, dict]
     torchvision_torch: str = ''
-    source: str = ''
+    folder: str = ''
 
 
 class Row(NamedTuple):
-    """One line of the table; ``fix`` is a command, '' where all is well."""
+    """One line of the report; ``fix`` is a command."""
     part: str
     version: str
-    family: str = ''
     problem: str = ''
     fix: str = ''
     note: str = ''
 
 
 class Commands:
-    """The commands that mend, spelt for one interpreter and its installer."""
+    """Commands that fix a problem, for one interpreter.
+
+    Args:
+        python (str): Path of the interpreter.
+        has_pip (bool): Whether it has pip; otherwise uv is used.
+    """
 
     def __init__(self, python: str, has_pip: bool) -> None:
         self.python = shlex.quote(python)
         self.has_pip = has_pip
 
-    def install(self, *requirements: str, options: str = '') -> str:
-        quoted = ' '.join(shlex.quote(r) for r in requirements)
+    def install(self, *requirements: str) -> str:
+        """Install requirements (or options)."""
         tool = (f'{self.python} -m pip install' if self.has_pip else
                 f'uv pip install --python {self.python}')
-        return ' '.join(filter(None, (tool, options, quoted)))
+        return f'{tool} {" ".join(map(shlex.quote, requirements))}'
 
     def uninstall(self, *names: str) -> str:
+        """Uninstall distributions."""
         tool = (f'{self.python} -m pip uninstall -y' if self.has_pip else
                 f'uv pip uninstall --python {self.python}')
         return f'{tool} {" ".join(names)}'
 
-    def build_mmcv(self, family: str) -> str:
-        """Build for the torch that is there, in place of any other mmcv."""
+    def mmcv(self, family: str) -> str:
+        """Replace any mmcv by the family's."""
+        if family == 'lite':  # its setup.py imports pkg_resources
+            tools = self.install('setuptools<81', 'wheel')
+            lite = self.install('--no-build-isolation',
+                                requirement('mmcv', 'lite'))
+            return f'{tools} && {lite}'
         option = ' --family onedl' if family == 'onedl' else ''
         return f'{self.python} -m qbheat_mm.build_mmcv{option}'
 
-    def mmcv(self, family: str) -> str:
-        if family != 'lite':
-            return self.build_mmcv(family)
-        # Its setup.py imports pkg_resources, gone from setuptools 81.
-        tools = self.install('setuptools<81', 'wheel')
-        lite = self.install(requirement('mmcv', 'lite'),
-                            options='--no-build-isolation')
-        return f'{tools} && {lite}'
-
-    def pair_torch(self, torch: str, torchvision: str) -> str:
-        """Take torch and torchvision from one source, by one resolver."""
-        pins = [f'torch=={torch}']
-        pins.append(f'torchvision=={torchvision}' if torchvision else
-                    'torchvision')
-        return (f'{self.install("uv")} && ' if self.has_pip else '') + (
-            f'{self.python + " -m " if self.has_pip else ""}uv pip install '
-            f'--python {self.python} --reinstall-package torch '
-            f'--reinstall-package torchvision {" ".join(pins)}')
+    def pair_torch(self, torch: str, torchvision: str = '') -> str:
+        """Reinstall both from one source, by uv, which does not mix them."""
+        pins = f'torch=={torch} torchvision' + (
+            f'=={torchvision}' if torchvision else '')
+        uv = (f'{self.install("uv")} && {self.python} -m uv'
+              if self.has_pip else 'uv')
+        return (f'{uv} pip install --python {self.python} --reinstall-package '
+                f'torch --reinstall-package torchvision {pins}')
 
 
 def release(version: str) -> Tuple[int, ...]:
     """Read ``2.1.0rc1+cu130`` as (2, 1, 0)."""
-    return tuple(map(int, re.findall(r'\d+',
-                                     re.match(r'[\d.]*', version).group())))
+    digits = re.match(r'[\d.]*', version).group()
+    return tuple(map(int, re.findall(r'\d+', digits)))
 
 
 def fits(version: str, low: str, high: str) -> bool:
+    """Whether low <= version < high ('' for no upper bound)."""
     return release(version) >= release(low) and (
         not high or release(version) < release(high))
 
 
 def requirement(name: str, family: str) -> str:
-    """Spell an import name as what pip is to install."""
-    dist, low, high = (COMMON.get(name) or FAMILIES[family][name])
+    """Return the pip requirement of an import name."""
+    dist, low, high = COMMON.get(name) or FAMILIES[family][name]
     return f'{dist}>={low}' + (f',<{high}' if high else '')
 
 
-def families_in(dists: Dict[str, str]) -> List[str]:
-    """The families of which packages are installed.
-
-    Upstream without operators is a family of its own, unless something is
-    there that needs them.
-    """
-    found = [
-        family for family in ('upstream', 'onedl')
-        if any(dist in dists for dist, _, _ in FAMILIES[family].values())
-    ]
+def find_families(dists: Dict[str, str]) -> List[str]:
+    """Return the families that have packages, 'lite' for mmcv-lite alone."""
+    found = [name for name in ('upstream', 'onedl')
+             if any(d in dists for d, _, _ in FAMILIES[name].values())]
     if 'mmcv-lite' in dists:
-        found = [f for f in found if f != 'upstream']
-        lite = not found and not {'mmcv', 'mmdet'} & set(dists)
+        found = [name for name in found if name != 'upstream']
+        lite = not found and 'mmcv' not in dists and 'mmdet' not in dists
         found.insert(0, 'lite' if lite else 'upstream')
     return found
 
 
 def judge(facts: Facts, commands: Commands) -> List[Row]:
-    """Tell for every part whether it fits, and what mends it if not."""
-    families = families_in(facts.dists)
+    """Judge every part, in an order in which problems can be fixed."""
+    families = find_families(facts.dists)
     family = families[0] if families else 'upstream'
-    rows = {'python': judge_python(facts)}
+    rows = [Row('python', facts.python)]
+    if not fits(facts.python, MIN_PYTHON, ''):
+        rows = [Row('python', facts.python, f'needs {MIN_PYTHON} or newer',
+                    'make env PYTHON=python3.11')]
     if len(families) > 1:
-        rows['families'] = judge_both(facts, commands)
+        rows.append(judge_both(facts, commands))
     for name in (*COMMON, *FAMILIES[family]):
-        row = judge_part(name, '' if name in COMMON else family, facts,
-                         commands)
-        at_fault = [n for n in ('families', *NEEDS[name])
-                    if n in rows and rows[n].problem]
-        if row.fix and at_fault and row.version != '-':
-            row = row._replace(fix='')
-        rows[name] = row
+        row = judge_part(name, family, facts, commands)
+        rows.append(without_fix_if_consequence(row, rows, facts))
         if name == 'mmcv' and family != 'lite':
-            rows['mmcv.ops'] = judge_ops(family, facts, commands)
+            row = judge_ops(family, facts, commands)
+            rows.append(without_fix_if_consequence(row, rows, facts))
     if family == 'lite':
-        rows['detection'] = describe_lite(commands)
-    rows['qbheat_mm'] = judge_project(facts, commands)
-    return [*rows.values(), describe_gpu(facts)]
+        rows.append(describe_lite(commands))
+    rows.append(judge_project(facts, commands))
+    torch = facts.imports['torch']
+    cuda = f'CUDA {torch["cuda"]}' if torch.get('cuda') else 'no CUDA'
+    rows.append(Row('GPU', torch.get('gpu') or 'none', note=f'torch: {cuda}'))
+    return rows
 
 
-def judge_python(facts: Facts) -> Row:
-    if fits(facts.python, MIN_PYTHON, ''):
-        return Row('python', facts.python)
-    return Row('python', facts.python, '', f'needs {MIN_PYTHON} or newer',
-               'make env PYTHON=python3.11')
+def without_fix_if_consequence(row: Row, before: List[Row],
+                               facts: Facts) -> Row:
+    """Drop the fix of a failing import while an earlier part is broken."""
+    errors = [found['error'] for found in facts.imports.values()]
+    broken = any(other.problem for other in before)
+    if broken and row.problem and row.problem in errors:
+        return row._replace(fix='')
+    return row
 
 
 def judge_both(facts: Facts, commands: Commands) -> Row:
-    """Both families under one import name: whose files are there is luck."""
-    present = [
-        dist for dist in dict.fromkeys(
-            d for bounds in FAMILIES.values() for d, _, _ in bounds.values())
-        if dist in facts.dists
-    ]
-    wanted = [requirement(n, 'upstream') for n in FAMILIES['upstream']
-              if n != 'mmcv']
+    """Both families, whose files overwrite each other."""
+    dists = (d for bounds in FAMILIES.values() for d, _, _ in bounds.values())
+    present = [d for d in dict.fromkeys(dists) if d in facts.dists]
+    wanted = [requirement(name, 'upstream') for name in FAMILIES['upstream']
+              if name != 'mmcv']
     return Row(
-        'families', 'both', 'both',
-        'upstream and onedl packages overwrite each other\'s files: keep one '
-        f'(found {", ".join(present)})',
+        'families', 'both', 'upstream and onedl packages overwrite each '
+        f"other's files: keep one (found {', '.join(present)})",
         f'{commands.uninstall(*present)} && {commands.install(*wanted)} && '
-        f'{commands.build_mmcv("upstream")}')
+        f'{commands.mmcv("upstream")}')
 
 
 def judge_part(name: str, family: str, facts: Facts,
                commands: Commands) -> Row:
-    """Judge a package by its version, then by its import."""
+    """Judge a package by its version, then by importing it."""
     dist, low, high = COMMON.get(name) or FAMILIES[family][name]
-    install = commands.install(requirement(name, family))
+    version = facts.dists.get(dist, '')
+    torch = facts.dists.get('torch', '').split('+')[0]
     if name == 'mmcv':
         install = commands.mmcv(family)
-    elif name == 'torchvision' and 'torch' in facts.dists:
-        torch = facts.dists['torch'].split('+')[0]
+    elif name == 'torchvision' and torch:
         install = commands.install('torchvision', f'torch=={torch}')
-    elif name in ('torch', 'torchvision'):  # from one source, they must fit
-        install = commands.install(*(requirement(n, '')
-                                     for n in ('torch', 'torchvision')))
-    version = facts.dists.get(dist, '')
+    elif name in ('torch', 'torchvision'):  # together, so that they match
+        install = commands.install(requirement('torch', ''),
+                                   requirement('torchvision', ''))
+    else:
+        install = commands.install(requirement(name, family))
     if dist == 'mmcv' and 'mmcv-lite' in facts.dists:
-        return Row(dist, version or '-', family,
-                   'mmcv-lite is in its place, without the compiled '
-                   'operators that detection needs', install)
+        return Row(dist, version or '-', 'mmcv-lite is in its place, without '
+                   'the compiled operators that detection needs', install)
     if not version:
-        return Row(dist, '-', family, 'missing', install)
+        return Row(dist, '-', 'missing', install)
     if not fits(version, low, high):
         wanted = f'>={low}' + (f', <{high}' if high else '')
-        return Row(dist, version, family, f'does not fit: needs {wanted}',
-                   install)
-    if name == 'torchvision':
-        problem = torchvision_problem(facts)
-        if problem:
-            same = facts.torchvision_torch in ('', torch)
-            return Row(dist, version, '', problem, commands.pair_torch(
-                torch, version.split('+')[0] if same else ''))
+        return Row(dist, version, f'needs {wanted}', install)
     error = facts.imports[name]['error']
+    if name == 'torchvision':
+        demanded = facts.torchvision_torch
+        if torch and demanded and torch != demanded:
+            return Row(dist, version, f'is for torch {demanded}, not {torch}',
+                       commands.pair_torch(torch))
+        if 'torchvision::' in error:
+            return Row(dist, version, f'is another build than torch ({error})',
+                       commands.pair_torch(torch, version.split('+')[0]))
     if error:
-        return Row(dist, version, family, error,
-                   mend_import(dist, version, error, install, commands))
-    return Row(dist, version, family)
+        fix = fix_import(dist, version, error, install, commands)
+        return Row(dist, version, error, fix)
+    return Row(dist, version)
 
 
-def torchvision_problem(facts: Facts) -> str:
-    """Why torchvision does not go with torch: a version or a build."""
-    torch = facts.dists.get('torch', '').split('+')[0]
-    demanded = facts.torchvision_torch
-    if torch and demanded and torch != demanded:
-        return f'is made for torch {demanded}, not {torch}'
-    error = facts.imports['torchvision']['error']
-    if 'torchvision::' in error:
-        return f'is another build than torch ({error})'
-    return ''
-
-
-def mend_import(dist: str, version: str, error: str, install: str,
-                commands: Commands) -> str:
-    """The command for a package that is there and cannot be imported."""
+def fix_import(dist: str, version: str, error: str, install: str,
+               commands: Commands) -> str:
+    """Return a command for a package that is there but fails to import."""
     again = '--force-reinstall' if commands.has_pip else '--reinstall'
     if 'libGL' in error:  # of opencv-python, on a machine without a screen
-        headless = commands.install('opencv-python-headless',
-                                    options=f'{again} --no-deps')
+        headless = commands.install(again, '--no-deps',
+                                    'opencv-python-headless')
         return f'{commands.uninstall("opencv-python")} && {headless}'
     if "No module named 'pkg_resources'" in error:
         return commands.install('setuptools<81')
-    pinned = f'{dist}=={version.split("+")[0]}'
-    missing = re.search(r"No module named '(\w+)'", error)
-    if missing and missing.group(1) not in NEEDS:
-        return commands.install(pinned)  # brings what it depends on
     if dist in ('mmcv', 'mmcv-lite', 'onedl-mmcv'):
         return install
-    return commands.install(pinned, options=again)
+    pinned = f'{dist}=={version.split("+")[0]}'
+    if 'No module named' in error:  # a dependency is missing
+        return commands.install(pinned)
+    return commands.install(again, pinned)
 
 
 def judge_ops(family: str, facts: Facts, commands: Commands) -> Row:
-    """Judge mmcv's compiled operators, which mmdet cannot do without."""
+    """Judge mmcv's compiled operators, which mmdet imports."""
     part = 'mmcv.ops (compiled)'
     found, gpu = facts.imports['mmcv.ops'], facts.imports['torch'].get('gpu')
-    fix = commands.build_mmcv(family)
+    fix = commands.mmcv(family)
     if found['error']:
-        return Row(part, '-', family, found['error'], fix)
+        return Row(part, '-', found['error'], fix)
     cuda = found.get('cuda', '')
-    with_cuda = bool(re.match(r'\d', cuda))
-    if gpu and not with_cuda:
-        return Row(part, 'CPU', family,
-                   f'built for the CPU only, and {gpu} is here: detection '
-                   'fails on the GPU; build again with nvcc on the PATH',
-                   f'FORCE_CUDA=1 sh -c {shlex.quote(fix)}')
-    return Row(part, f'CUDA {cuda}' if with_cuda else 'CPU', family)
+    if re.match(r'\d', cuda):
+        return Row(part, f'CUDA {cuda}')
+    if gpu:
+        return Row(part, 'CPU', f'built for the CPU only, and {gpu} is here: '
+                   'detection fails on the GPU; build again with nvcc on the '
+                   'PATH', f'FORCE_CUDA=1 sh -c {shlex.quote(fix)}')
+    return Row(part, 'CPU')
 
 
 def judge_project(facts: Facts, commands: Commands) -> Row:
-    version = facts.dists.get('qbheat_mm', '')
-    if not version:
-        folder = facts.source or '.'
-        return Row('qbheat_mm', '-', '', 'is not installed: `mim train` from '
-                   'another folder will not find it',
-                   commands.install('-e', folder, options='--no-deps'))
-    return Row('qbheat_mm', version, '', facts.imports['qbheat_mm']['error'])
+    """Judge the installation of this package, and what an import finds."""
+    version = facts.dists.get(PROJECT, '-')
+    here = Path(__file__).resolve().parents[1]
+    source = str(here) if (here / 'setup.py').exists() else '.'
+    again = commands.install('--no-deps', '--no-build-isolation', '-e', source)
+    found = facts.imports[PROJECT]
+    if version == '-':
+        return Row(PROJECT, '-', 'is not installed: `mim train` finds it only '
+                   'in its own folder', again)
+    if found['error']:
+        return Row(PROJECT, version, found['error'])
+    if not found.get('file'):
+        return Row(PROJECT, version, f'in {os.getcwd()}, `import {PROJECT}` '
+                   'finds a folder of that name instead of the package', again)
+    folder = os.path.dirname(os.path.realpath(found['file']))
+    if facts.folder and folder != facts.folder:
+        return Row(PROJECT, version, note=f'{facts.folder} is installed, but '
+                   f'imports find {folder} (PYTHONPATH or this folder)')
+    return Row(PROJECT, version)
 
 
 def describe_lite(commands: Commands) -> Row:
-    """What an environment on mmcv-lite is for, and what would be more."""
-    more = commands.install(*(requirement(n, 'upstream')
-                              for n in ('mmdet', 'mim')), 'setuptools<81')
-    return Row('detection', '-', 'lite',
-               note='not here: this environment is for pre-training, probing,'
-               ' embedding and analysis. Detection needs operators and mmdet:'
-               f'\n  {commands.build_mmcv("upstream")} && {more}')
-
-
-def describe_gpu(facts: Facts) -> Row:
-    torch = facts.imports['torch']
-    cuda = f'CUDA {torch["cuda"]}' if torch.get('cuda') else 'no CUDA'
-    return Row('GPU', torch.get('gpu') or 'none seen, CPU is used',
-               f'({cuda})')
+    """Say what an environment with mmcv-lite is for."""
+    more = commands.install(requirement('mmdet', 'upstream'),
+                            requirement('mim', 'upstream'), 'setuptools<81')
+    return Row('detection', '-', note='not here: this environment is for '
+               'pre-training, probing, embedding and analysis. Detection '
+               'needs mmdet and compiled operators:\n'
+               f'  {commands.mmcv("upstream")} && {more}')
 
 
 def probe(names: Tuple[str, ...]) -> Dict[str, dict]:
     """Import each name in a child process; a crash counts as its error."""
     found: Dict[str, dict] = {}
     while len(found) < len(names):
-        left = [n for n in names if n not in found]
+        left = [name for name in names if name not in found]
         child = subprocess.run([sys.executable, '-c', PROBE, *left],
                                capture_output=True, text=True)
         for line in child.stdout.splitlines():
             if line.startswith('probe '):
                 name, result = json.loads(line[len('probe '):])
                 found[name] = result
-        left = [n for n in left if n not in found]
+        left = [name for name in left if name not in found]
         if left:
-            found[left[0]] = dict(
-                error=f'Python ended with status {child.returncode} while '
-                'importing it')
+            found[left[0]] = dict(error='importing it ended Python with '
+                                  f'status {child.returncode}')
     return found
 
 
-def version_of(dist: str) -> Optional[str]:
+def installed_folder() -> str:
+    """Return the folder of the installed qbheat_mm, '' if unknown."""
     try:
-        return importlib.metadata.version(dist)
+        dist = importlib.metadata.distribution(PROJECT)
     except importlib.metadata.PackageNotFoundError:
-        return None
+        return ''
+    source = json.loads(dist.read_text('direct_url.json') or '{}')
+    editable = source.get('dir_info', {}).get('editable')
+    root = (source['url'][len('file://'):] if editable
+            else dist.locate_file(''))
+    return os.path.realpath(os.path.join(root, PROJECT))
 
 
 def gather() -> Facts:
     """Look at the environment of the running interpreter."""
-    names = [d for bounds in (COMMON, *FAMILIES.values())
-             for d, _, _ in bounds.values()] + ['qbheat_mm']
-    dists = {n: v for n, v in ((n, version_of(n)) for n in names) if v}
-    demanded = ''
+    names = {d for bounds in (COMMON, *FAMILIES.values())
+             for d, _, _ in bounds.values()} | {PROJECT}
+    dists = {}
+    for name in names:
+        with contextlib.suppress(importlib.metadata.PackageNotFoundError):
+            dists[name] = importlib.metadata.version(name)
+    demanded = None
     if 'torchvision' in dists:
         needs = ' '.join(importlib.metadata.requires('torchvision') or ())
-        match = re.search(r'\btorch ?\(?==([\d.]+)', needs)
-        demanded = match.group(1) if match else ''
-    root = Path(__file__).resolve().parents[1]
+        demanded = re.search(r'\btorch ?\(?==([\d.]+)', needs)
     return Facts(
-        python='.'.join(map(str, sys.version_info[:3])), dists=dists,
-        imports=probe(IMPORTS), torchvision_torch=demanded,
-        source=str(root) if (root / 'setup.py').exists() else '')
+        '.'.join(map(str, sys.version_info[:3])), dists, probe(IMPORTS),
+        demanded.group(1) if demanded else '', installed_folder())
 
 
 def report(rows: List[Row]) -> str:
-    """Lay the rows out as a table, the commands that mend below it."""
+    """Format the rows as a table, with the commands below it."""
     lines, fixes = [], {}
     for row in rows:
         verdict = f'NO  {row.problem}' if row.problem else row.note or 'ok'
-        lines.append(f'{row.part:22}{row.version:24}{row.family:12}{verdict}')
+        lines.append(f'{row.part:22}{row.version:24}{verdict}')
         if row.fix:
             fixes.setdefault(row.fix, []).append(row.part)
     if fixes:
-        lines.append('\nTo mend it, in this order:')
+        lines.append('\nTo fix this, run in this order:')
         lines += [f'# {", ".join(parts)}\n{fix}'
                   for fix, parts in fixes.items()]
     return '\n'.join(lines)
 
 
 def main() -> int:
+    """Print the report; the exit status says whether all is well."""
     has_pip = importlib.util.find_spec('pip') is not None
     rows = judge(gather(), Commands(sys.executable, has_pip))
     print(report(rows))
