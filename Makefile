@@ -20,7 +20,7 @@ test: env
 QUICK = tests/models tests/annotations tests/datasets \
     tests/docs/test_pages.py \
     tests/test_architecture.py \
-    tests/cli/test_setting_values.py
+    tests/cli/test_options.py
 
 test-quick: lint
 	OMP_NUM_THREADS=1 .venv/bin/python -m pytest $(QUICK) -q -n auto \

@@ -17,10 +17,10 @@ from qbheat_mm.cli.coco_report import (
 from qbheat_mm.cli.command_line import add_cfg_options
 from qbheat_mm.cli.data_check import check_data, datasets
 from qbheat_mm.cli.folder_report import folder_report
-from qbheat_mm.cli.toolbox import toolbox
 from qbheat_mm.engine.runner.loaders import too_few
 from qbheat_mm.errors import UserError
 from qbheat_mm.processes import map_in_processes
+from qbheat_mm.utils.settings import toolbox
 
 PARTS = ('train', 'val', 'test')
 #: Pictures from which on it is faster to begin other processes.

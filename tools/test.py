@@ -24,8 +24,8 @@ from qbheat_mm.cli.test_time_augmentation import (
     warn_of_equal_names,
     warn_of_processes,
 )
-from qbheat_mm.cli.toolbox import toolbox
 from qbheat_mm.errors import UserError
+from qbheat_mm.utils.settings import toolbox
 
 
 def parse_args() -> argparse.Namespace:

@@ -14,7 +14,6 @@ from torch import nn
 
 from ..arguments import INT, PATH, several, shown
 from ..cli.settings import parse_config
-from ..cli.toolbox import toolbox
 from ..compat import load_checkpoint
 from ..config_text import find_obstacle
 from ..engine.origin import (
@@ -31,7 +30,7 @@ from ..evaluation.encoder import Encoder
 from ..model_index import find_config
 from ..models.backbones import MobileFormer
 from ..utils.devices import require_device
-from ..utils.settings import type_name
+from ..utils.settings import toolbox, type_name
 from ..utils.training_size import training_size
 
 _WAY_OUT = 'the configuration that it was trained with, as config=FILE'

@@ -96,7 +96,7 @@ def pretrain(images: str | Sequence[str],
         'train_dataloader.dataset.pipeline.1.scale': size,
         'auto_scale_lr.enable': True,
         'randomness.seed': seed, 'resume': resume, **(options or {})}
-    cfg = read_config(find_config(CONFIG), settings, 'options')
+    cfg = read_config(find_config(CONFIG), settings)
     cfg.work_dir = out
     cfg.launcher = 'none'
     check_data(cfg, ('train', ))

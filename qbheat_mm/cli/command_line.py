@@ -1,101 +1,74 @@
 # Copyright (c) QB-Heat MM authors. All rights reserved.
-"""Arguments that all tools know, and errors in one line."""
+"""Arguments that the tools share, and how a tool ends on an error."""
 import ast
-import contextlib
 import math
 import os
 import os.path as osp
-import re
+import shlex
 import sys
+import time
 from argparse import ArgumentError, ArgumentParser, ArgumentTypeError
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 from mmengine.config import DictAction
 
 from ..errors import UserError
 from ..utils.devices import require_device
-from .explain import TRACEBACK, explain
+
+#: Seconds that a process waits before it reports an error that the first
+#: process probably reports, too.
+WAIT = 5
 
 
 class KeyValueAction(DictAction):
-    """mmengine's ``KEY=VALUE`` arguments with a message for the rest.
+    """mmengine's ``KEY=VALUE`` arguments, with blanks kept in values.
 
-    Blanks within a value stay, as those of a path or of the name of a class;
-    in quotes a value may hold commas, too: ``data_root="'my, images'"``.
-    Dicts are written as in Python: ``clip_grad="{'max_norm': 3.0}"``.
+    Values are Python literals (``clip_grad="{'max_norm': 3.0}"``,
+    ``data_root="'my, images'"``) or, failing that, what mmengine makes of
+    them (``true``, ``a,b``, ``[a,(1,2)]``). Other text is taken as it is.
     """
 
-    @staticmethod
-    def _parse_iterable(val: str):
-        text = val.strip('\'"')
-        if re.match(r'[\[(\s]*\{.*[\])}]\s*$', text, re.DOTALL):
-            return _literal(text)
-        bare = text.strip()
-        depths = list(_depths(bare))
-        # Not so "(old) images", whose first bracket is closed before its end.
-        if bare.startswith(('(', '[')) and 0 not in depths[:-1]:
-            return _items(bare)
-        if text == val and (',', 0) in zip(bare, depths):
-            return _items(f'[{bare}]')
-        return DictAction._parse_int_float_bool(bare)
-
     def __call__(self, parser, namespace, values, option_string=None):
-        for value in values:
-            if '=' not in value:
-                raise ArgumentError(
-                    self, f"'{value}' is not KEY=VALUE; write no space "
-                    'around = and quote values that hold spaces')
-        try:
-            super().__call__(parser, namespace, values, option_string)
-        except AssertionError as error:
-            raise ArgumentError(self, str(error)) from error
+        """Add the options in ``values`` to ``namespace``."""
+        for option in values:
+            key, separator, text = option.partition('=')
+            if not separator:
+                raise ArgumentError(self, f"'{option}' is not KEY=VALUE")
+            try:
+                value = ast.literal_eval(text.strip())
+            except (ValueError, SyntaxError):
+                if text.startswith('{'):
+                    raise ArgumentError(
+                        self, f'{option} is not a Python dict: quote names '
+                        'and strings in it') from None
+                value = None if text == 'None' else text
+                if _for_mmengine(text):
+                    super().__call__(parser, namespace, [option])
+                    continue
+            if isinstance(value, tuple) and not text.startswith('('):
+                value = list(value)
+            setattr(namespace, self.dest, {
+                **(getattr(namespace, self.dest, None) or {}), key: value})
 
 
-def _depths(text: str) -> Iterator[int]:
-    """How many brackets are open after each character."""
-    depth = 0
-    for sign in text:
-        depth += (sign in '([') - (sign in ')]')
-        yield depth
-
-
-def _items(text: str) -> list | tuple:
-    """A list in brackets: as in Python, or without quotes as in mmengine."""
-    with contextlib.suppress(ValueError, SyntaxError):
-        items = ast.literal_eval(text)
-        if isinstance(items, list | tuple):
-            return items
-    # mmengine drops all blanks; those between items may go.
-    text = re.sub(r'(?<=[,(\[])\s+|\s+(?=[,)\]])', '', text)
-    return _with_blanks(DictAction._parse_iterable(text.replace(' ', '\0')))
-
-
-def _with_blanks(value):
-    if isinstance(value, list | tuple):
-        return type(value)(map(_with_blanks, value))
-    return value.replace('\0', ' ') if isinstance(value, str) else value
-
-
-def _literal(text: str) -> dict | list | tuple:
-    try:
-        return ast.literal_eval(text)
-    except (ValueError, SyntaxError) as error:
-        raise AssertionError(
-            f'{text} cannot be read: write dicts as in Python, names and '
-            'texts in quotes, and all of it in others: '
-            '"{\'type\': \'NAME\'}"') from error
+def _for_mmengine(text: str) -> bool:
+    """Whether unquoted text is a list, a bool, or inf and nan."""
+    if ',' in text or text.startswith(('[', '"')):
+        return text.count('(') == text.count(')') and (
+            text.count('[') == text.count(']'))
+    return text.lower() in ('true', 'false', 'inf', '-inf', 'nan')
 
 
 def quoted(text: str) -> str:
-    """A text that :class:`KeyValueAction` takes for one value."""
-    return f"'{text}'" if ',' in text else text
+    """Quote text so that :class:`KeyValueAction` reads it as one string."""
+    return repr(text)
 
 
 def count(text: str) -> int:
-    """The type of arguments that are positive integers.
+    """Parse a positive integer.
 
     Raises:
-        ArgumentTypeError: For another text.
+        ArgumentTypeError: For any other text.
     """
     if not text.isascii() or not text.isdigit() or int(text) < 1:
         raise ArgumentTypeError(f"'{text}' is not a positive integer")
@@ -103,36 +76,36 @@ def count(text: str) -> int:
 
 
 def whole(text: str) -> int:
-    """The type of arguments that are whole numbers from 0 on.
+    """Parse an integer of 0 or more.
 
     Raises:
-        ArgumentTypeError: For another text.
+        ArgumentTypeError: For any other text.
     """
     if not text.isascii() or not text.isdigit():
-        raise ArgumentTypeError(f"'{text}' is not a whole number from 0 on")
+        raise ArgumentTypeError(f"'{text}' is not an integer of 0 or more")
     return int(text)
 
 
 def positive(text: str) -> float:
-    """The type of arguments that are finite numbers above 0.
+    """Parse a finite number above 0.
 
     Raises:
-        ArgumentTypeError: For another text.
+        ArgumentTypeError: For any other text.
     """
     try:
         number = float(text)
     except ValueError:
         number = math.nan
     if not 0 < number < math.inf:
-        raise ArgumentTypeError(f"'{text}' is not a number above 0: give one")
+        raise ArgumentTypeError(f"'{text}' is not a number above 0")
     return number
 
 
 def device(text: str) -> str:
-    """The type of arguments that name a device of torch that is there.
+    """Check that a torch device exists on this machine.
 
     Raises:
-        ArgumentTypeError: For another text.
+        ArgumentTypeError: If it doesn't.
     """
     try:
         require_device(text)
@@ -142,71 +115,65 @@ def device(text: str) -> str:
 
 
 def folder(text: str) -> str:
-    """The type of arguments that name a folder to write into.
-
-    It need not be there; nothing is made yet.
+    """Check that a folder can be created or written, without creating it.
 
     Raises:
-        ArgumentTypeError: If it cannot be made or written.
+        ArgumentTypeError: If it can't.
     """
-    there = osp.abspath(text)
-    while not osp.lexists(there):
-        there = osp.dirname(there)
-    if not text or not osp.isdir(there) or not os.access(there, os.W_OK):
+    existing = osp.abspath(text)
+    while not osp.lexists(existing):
+        existing = osp.dirname(existing)
+    if not text or not osp.isdir(existing) or not os.access(
+            existing, os.W_OK):
         raise ArgumentTypeError(
-            f"'{text}' is no folder that can be written: '{there}' is in the "
-            'way' if text else 'the name of the folder is empty')
+            f"'{text}' is not a writable folder (see '{existing}')")
     return text
 
 
 def target(text: str) -> str:
-    """The type of arguments that name a file to write.
+    """Check that a file can be written, before the work rather than after.
 
     Raises:
-        ArgumentTypeError: If it cannot be written: better now than when the
-            work is done.
+        ArgumentTypeError: If it can't.
     """
     if not text or osp.isdir(text):
-        raise ArgumentTypeError(f"'{text}' is a folder: give a file in it"
-                                if text else 'the name of the file is empty: '
-                                'give one')
+        raise ArgumentTypeError(f"'{text}' is not a file name")
     folder(osp.dirname(osp.abspath(text)))
     if osp.exists(text) and not os.access(text, os.W_OK):
-        raise ArgumentTypeError(f"'{text}' cannot be written: change its "
-                                'permissions or give another file')
+        raise ArgumentTypeError(f"'{text}' is not writable")
     return text
 
 
 def add_cfg_options(parser: ArgumentParser, more: str = '') -> None:
-    """Let a tool change settings of its configuration."""
+    """Add ``--cfg-options``."""
     parser.add_argument(
         '--cfg-options', nargs='+', action=KeyValueAction,
         metavar='KEY=VALUE',
-        help=f'settings that replace those of the configuration{more}')
+        help=f'settings that replace those of the config{more}')
 
 
 def add_device(parser: ArgumentParser) -> None:
-    """Let a tool run elsewhere than on the CPU."""
+    """Add ``--device``."""
     parser.add_argument(
         '--device', type=device, default='cpu',
-        help="as 'cuda:0'; defaults to the CPU")
+        help="such as 'cuda:0'; defaults to the CPU")
 
 
 def add_common_arguments(parser: ArgumentParser) -> None:
-    """Add the arguments of mmdet's and mmpretrain's tools alike."""
-    parser.add_argument('config', help='configuration file')
+    """Add the arguments of ``tools/train.py`` and ``tools/test.py``."""
+    parser.add_argument('config', help='config file')
     parser.add_argument(
         '--work-dir',
         type=folder,
-        help='folder for logs and checkpoints; by default the work_dir of '
-        'the configuration or work_dirs/NAME_OF_THE_CONFIGURATION')
-    add_cfg_options(parser, ', as train_dataloader.batch_size=4 or '
+        help='folder for logs and checkpoints; defaults to work_dir of the '
+        'config, or work_dirs/CONFIG_NAME')
+    add_cfg_options(parser, ', such as train_dataloader.batch_size=4 or '
                     'model.neck.in_channels="[8,16]"')
     parser.add_argument(
         '--launcher',
         choices=['none', 'pytorch', 'slurm', 'mpi'],
         default='none',
-        help='what has started the processes of a distributed run; '
+        help='what started the processes of a distributed run; '
         'tools/dist_*.sh set it')
     # Older launchers pass the rank as an argument, torchrun does not.
     parser.add_argument(
@@ -215,22 +182,33 @@ def add_common_arguments(parser: ArgumentParser) -> None:
 
 
 def report_user_errors(main: Callable[[], None]) -> None:
-    """Run a tool; end with one line where the user can mend the error.
+    """Run a tool and end with one line on a :class:`UserError`.
 
-    Defects keep their traceback; see :mod:`.explain` for the border.
+    Other exceptions keep their traceback, which ends with the command line,
+    since messages of other packages rarely name the setting.
 
     Args:
         main (Callable): The tool.
 
     Raises:
-        SystemExit: With status 1, for an error told in one line.
+        SystemExit: With status 1.
     """
     try:
         main()
     except Exception as error:
-        line = explain(error)
-        if line is None or os.environ.get(TRACEBACK) == '1':
-            raise
         rank = os.environ.get('RANK', '0')
-        where = '' if rank == '0' else f' (process {rank})'
-        sys.exit(f'error{where}: {line}')
+        if rank != '0':
+            # The launcher ends this process if the first one fails, too.
+            time.sleep(WAIT)
+        if isinstance(error, UserError):
+            where = '' if rank == '0' else f' (process {rank})'
+            sys.exit(f'error{where}: {_last_line(error)}')
+        if hasattr(error, 'add_note'):  # Python 3.11
+            error.add_note(f'while running {shlex.join(sys.argv)}')
+        raise
+
+
+def _last_line(error: UserError) -> str:
+    """The message; a data loader's worker sends a whole traceback."""
+    last = str(error).strip().splitlines()[-1]
+    return last.removeprefix('qbheat_mm.errors.UserError: ')

@@ -1,5 +1,5 @@
 # Copyright (c) QB-Heat MM authors. All rights reserved.
-"""Processes of a distributed run, with and without GPUs."""
+"""Distributed runs with and without GPUs."""
 import os
 from datetime import timedelta
 
@@ -12,43 +12,39 @@ from ..errors import UserError
 
 
 def init_processes(cfg: Config) -> None:
-    """Prepare a distributed run of ``cfg.launcher``; no-op for ``'none'``.
+    """Connect the processes of a ``pytorch`` launcher on a machine without GPU.
 
-    mmengine reaches for a GPU in each process. Without one the processes
-    are connected here, through gloo, before mmengine builds its runner,
-    which respects that.
+    mmengine selects a GPU in each process unless a process group exists, so
+    on the CPU we create it (gloo) before the runner. No-op otherwise.
 
     Args:
         cfg (Config): Gets ``env_cfg.dist_cfg`` and ``model_wrapper_cfg``
-            that fit the CPU.
+            for the CPU.
 
     Raises:
         UserError: If there are more processes than GPUs.
     """
     if cfg.launcher != 'pytorch':
         return
-    local_rank = int(os.environ.get('LOCAL_RANK', 0))
     if get_device() != 'cpu':
-        gpus = torch.cuda.device_count()
-        if torch.cuda.is_available() and local_rank >= gpus:
+        rank, gpus = int(os.environ['LOCAL_RANK']), torch.cuda.device_count()
+        if torch.cuda.is_available() and rank >= gpus:
             raise UserError(
-                f'process {local_rank} has no GPU: this machine shows {gpus};'
-                ' start at most so many processes, or set '
-                'CUDA_VISIBLE_DEVICES=-1 to train on the CPU')
+                f'process {rank} has no GPU, this machine has {gpus}: start '
+                'fewer processes, or set CUDA_VISIBLE_DEVICES=-1 to train on '
+                'the CPU')
         return
     cfg.env_cfg = cfg.get('env_cfg') or {}
-    given = dict(cfg.env_cfg.get('dist_cfg') or {})
-    cfg.env_cfg.dist_cfg = dict(given, backend='gloo')
-    # mmengine's default names a GPU of each process.
-    wrapper = dict(
-        type='MMDistributedDataParallel',
-        broadcast_buffers=False,
-        find_unused_parameters=cfg.get('find_unused_parameters', False))
-    wrapper.update(cfg.get('model_wrapper_cfg') or {})
-    wrapper['device_ids'] = None
-    cfg.model_wrapper_cfg = wrapper
+    dist_cfg = dict(cfg.env_cfg.get('dist_cfg') or {}, backend='gloo')
+    cfg.env_cfg.dist_cfg = dist_cfg
+    # mmengine's default names a GPU for each process.
+    cfg.model_wrapper_cfg = {
+        'type': 'MMDistributedDataParallel',
+        'broadcast_buffers': False,
+        'find_unused_parameters': cfg.get('find_unused_parameters', False),
+        **(cfg.get('model_wrapper_cfg') or {}),
+        'device_ids': None}
     if not dist.is_initialized():
-        seconds = given.get('timeout')
+        seconds = dist_cfg.get('timeout')
         dist.init_process_group(
-            backend='gloo',
-            timeout=None if seconds is None else timedelta(seconds=seconds))
+            backend='gloo', timeout=seconds and timedelta(seconds=seconds))

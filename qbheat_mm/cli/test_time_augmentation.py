@@ -11,7 +11,7 @@ from mmengine.logging import print_log
 from torch.utils.data import Dataset
 
 from ..errors import UserError
-from .toolbox import toolbox
+from ..utils.settings import toolbox
 
 #: What mmdet needs to turn boxes of a flipped image back.
 _FLIPS = ('flip', 'flip_direction')

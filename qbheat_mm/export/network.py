@@ -22,11 +22,10 @@ from ..arguments import (
     optional,
     several,
 )
-from ..cli.toolbox import toolbox
 from ..engine.origin import Pixels
 from ..errors import UserError
 from ..utils.atomic_write import atomic_write
-from ..utils.settings import type_name
+from ..utils.settings import toolbox, type_name
 from .comparing import TOLERANCE, largest_difference
 from .examples import BATCHES, compared_sizes, example_inputs
 from .graphs import (

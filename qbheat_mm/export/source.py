@@ -13,11 +13,11 @@ from mmengine.registry import MODELS, DefaultScope
 from torch import nn
 
 from ..apis import load_encoder
-from ..cli.toolbox import toolbox
 from ..compat import load_checkpoint
 from ..engine.filling import fill
 from ..engine.head_classes import set_classes
 from ..engine.origin import Pixels, classes_in, pixels_of
+from ..utils.settings import toolbox
 from ..version import __version__
 
 

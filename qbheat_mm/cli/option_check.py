@@ -1,0 +1,204 @@
+# Copyright (c) QB-Heat MM authors. All rights reserved.
+"""Find settings that mmengine would ignore or misread without a word.
+
+Everything that mmengine, mmdet or mmpretrain reject themselves is left to
+them.
+"""
+import difflib
+import importlib
+import inspect
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+from mmengine.config import Config
+from mmengine.registry import Registry
+from mmengine.runner import Runner
+
+from ..errors import UserError
+from ..utils.settings import toolbox
+
+#: Read beside the arguments of the runner: by mmengine, then by our tools.
+OTHER_SECTIONS = {
+    'activation_checkpointing', 'compile', 'efficient_conv_bn_eval',
+    'find_unused_parameters', 'model_wrapper_cfg', 'runner_type', 'sync_bn',
+    'work_dir', 'count_classes', 'gpu_decode', 'tta_model', 'tta_pipeline'}
+_DECAY = {'bias_lr_mult', 'bias_decay_mult', 'norm_decay_mult',
+          'flat_decay_mult', 'dwconv_decay_mult', 'dcn_offset_lr_mult',
+          'bypass_duplicate', 'custom_keys', 'num_layers', 'decay_rate',
+          'decay_type', 'layer_decay_rate'}
+#: Dicts of which mmengine and mmdet ignore what they don't know.
+SILENT = {
+    r'env_cfg': {'cudnn_benchmark', 'mp_cfg', 'dist_cfg', 'resource_limit'},
+    r'auto_scale_lr': {'enable', 'base_batch_size'},
+    r'optim_wrapper\.paramwise_cfg': _DECAY,
+    r'.*_dataloader\..*filter_cfg': {'filter_empty_gt', 'min_size',
+                                    'bbox_min_size'},
+}
+#: Numbers that would spoil a run silently: (setting, condition, in words).
+RANGES: tuple[tuple[str, Callable[[Any], bool], str], ...] = (
+    (r'.*\.(max_epochs|max_iters|batch_size|accumulative_counts|val_interval|'
+     r'base_batch_size|num_classes|num_outs|in_channels|out_channels)',
+     lambda x: x > 0, 'above 0'),
+    (r'default_hooks\.(checkpoint|logger)\.(interval|max_keep_ckpts)',
+     lambda x: x > 0 or x == -1, 'above 0, or -1'),
+    (r'optim_wrapper\.clip_grad\.(max_norm|clip_value)',
+     lambda x: x > 0, 'above 0'),
+    (r'.*\.std', lambda x: x > 0, 'above 0'),
+    (r'optim_wrapper\.(.*\.lr|.*weight_decay|.*_mult)|.*\.loss_weight',
+     lambda x: 0 <= x < float('inf'), '0 or more'),
+    (r'.*\.(layer_decay_rate|score_thr|iou_threshold|(min_)?pos_iou_thr|'
+     r'neg_iou_thr|prob|momentum)', lambda x: 0 <= x <= 1, 'from 0 to 1'),
+    (r'.*\.(max_per_img|nms_pre)', lambda x: x > 0 or x == -1,
+     'above 0, or -1'))
+_RANGES = tuple((re.compile(pattern), holds, words)
+                for pattern, holds, words in RANGES)
+#: By the last part of a setting's path, else by its section.
+_REGISTRIES = dict(
+    pipeline='TRANSFORMS', transforms='TRANSFORMS', dataset='DATASETS',
+    sampler='DATA_SAMPLERS', batch_sampler='DATA_SAMPLERS',
+    optimizer='OPTIMIZERS', vis_backends='VISBACKENDS', model='MODELS',
+    optim_wrapper='OPTIM_WRAPPERS', param_scheduler='PARAM_SCHEDULERS',
+    default_hooks='HOOKS', custom_hooks='HOOKS', val_evaluator='METRICS',
+    test_evaluator='METRICS', visualizer='VISUALIZERS', train_cfg='LOOPS',
+    val_cfg='LOOPS', test_cfg='LOOPS', log_processor='LOG_PROCESSORS')
+
+
+def check_names(cfg: Config, options: Mapping[str, Any]) -> None:
+    """Check options against the config before they are merged into it.
+
+    An option may set what is there, or what the class accepts that is built
+    from the dict around it. Where nobody can tell which names are read, a
+    name passes unless it resembles one that is there.
+
+    Raises:
+        UserError: For a name that nothing reads, or a value of another kind.
+    """
+    sections = {*OTHER_SECTIONS, *inspect.signature(
+        Runner.__init__).parameters} - {'self', 'cfg'}
+    for option, value in options.items():
+        first, *rest = option.split('.')
+        if first not in sections:
+            known = sections & {*cfg} or sections
+            raise UserError(f'--cfg-options {option}: no setting {first!r} '
+                            'is read once the config is loaded, write it in '
+                            f'the file{_did_you_mean(first, known)}')
+        # Any text is true.
+        if value in ('yes', 'no', 'on', 'off'):
+            raise UserError(f'--cfg-options {option}={value}: write True or '
+                            'False')
+        node = cfg.get(first)
+        for i, name in enumerate(rest):
+            if isinstance(node, list | tuple) and name.isdigit() and (
+                    int(name) < len(node)):
+                node = node[int(name)]
+            elif isinstance(node, Mapping) and name in node:
+                node = node[name]
+            else:
+                if isinstance(node, Mapping):
+                    _check_new(cfg, node, (first, *rest[:i]), name)
+                break
+        else:
+            _check_kind(option, node, value)
+
+
+def check_values(cfg: Config) -> None:
+    """Check settings of a whole config that would be misread silently.
+
+    Raises:
+        UserError: For the first of them.
+    """
+    for path, value in _settings('', cfg.to_dict()):
+        for pattern, names in SILENT.items():
+            if isinstance(value, dict) and re.fullmatch(pattern, path):
+                for name in {*value} - names:
+                    raise UserError(f'{path}.{name} is not a setting'
+                                    f'{_did_you_mean(name, names)}')
+        if value == [] and path.endswith('_dataloader.dataset.pipeline'):
+            raise UserError(f'{path} is empty: nothing loads the images')
+        numbers = value if isinstance(value, list | tuple) else [value]
+        for pattern, holds, words in _RANGES:
+            if pattern.fullmatch(path) and not all(
+                    holds(number) for number in numbers
+                    if _kind(number) == 'number'):
+                raise UserError(f'{path}={value!r} must be {words}')
+
+
+def _check_new(cfg: Config, node: Mapping, path: Sequence[str],
+               name: str) -> None:
+    """Refuse a name that the class of a dict doesn't take.
+
+    A dict without a class passes it unless one that is there looks alike.
+    """
+    accepted = _accepted(_resolve(cfg, path, node)) if 'type' in node else {
+        *difflib.get_close_matches(name, map(str, node), 1, 0.8)}
+    if accepted and name not in accepted:
+        raise UserError(f"--cfg-options: {'.'.join(path)} has no {name!r}"
+                        f'{_did_you_mean(name, {*accepted, *node})}')
+
+
+def _resolve(cfg: Config, path: Sequence[str], node: Mapping) -> Any:
+    """The class that is built from a dict, None if it can't be found."""
+    kind = node['type']
+    if not isinstance(kind, str):
+        return kind
+    names = [name for name in path if not name.isdigit()]
+    registry = _REGISTRIES.get(names[-1]) or _REGISTRIES.get(
+        names[0], 'DATASETS' if names[0].endswith('_dataloader') else None)
+    for package in (node.get('_scope_') or toolbox(cfg), 'mmengine'):
+        try:
+            module = importlib.import_module(f'{package}.registry')
+            found = getattr(module, registry or '', None)
+            target = isinstance(found, Registry) and found.get(kind)
+        except Exception:  # imports of other packages may fail in any way
+            continue
+        if target:
+            return target
+    return None
+
+
+def _accepted(target: Any) -> set[str] | None:
+    """Names of the arguments of a class, None where any may be taken."""
+    if not callable(target):
+        return None
+    try:
+        parameters = inspect.signature(target).parameters.values()
+    except (TypeError, ValueError):
+        return None
+    if any(one.kind is one.VAR_KEYWORD for one in parameters):
+        return None
+    return {one.name for one in parameters} | {'type', '_scope_', 'priority'}
+
+
+def _check_kind(option: str, old: Any, new: Any) -> None:
+    """Refuse text for a number, a number for a switch, a value for a dict."""
+    kinds = _kind(old), _kind(new)
+    if kinds in {('number', 'text'), ('number', 'switch'), ('number', 'dict'),
+                 ('switch', 'number'), ('switch', 'dict'), ('dict', 'text'),
+                 ('dict', 'number'), ('dict', 'switch'), ('list', 'dict')}:
+        raise UserError(f'--cfg-options {option}={new}: the config has '
+                        f'{old!r}, a {kinds[0]}')
+
+
+def _kind(value: Any) -> str:
+    for kind, types in (('switch', bool), ('number', int | float),
+                        ('text', str), ('dict', Mapping),
+                        ('list', list | tuple)):
+        if isinstance(value, types):
+            return kind
+    return 'other'
+
+
+def _settings(path: str, value: Any) -> Iterator[tuple[str, Any]]:
+    """Every setting of a config with its path, dicts and lists included."""
+    if path:
+        yield path, value
+    parts = value.items() if isinstance(value, Mapping) else (
+        enumerate(value) if isinstance(value, list | tuple) else ())
+    for name, part in parts:
+        yield from _settings(f'{path}.{name}'.lstrip('.'), part)
+
+
+def _did_you_mean(name: Any, known: Iterable) -> str:
+    near = difflib.get_close_matches(str(name), map(str, known), n=1)
+    return f'; did you mean {near[0]!r}?' if near else ''

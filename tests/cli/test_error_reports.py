@@ -1,0 +1,50 @@
+# Copyright (c) QB-Heat MM authors. All rights reserved.
+"""How a tool ends on an error."""
+import sys
+
+import pytest
+from torch.utils.data import DataLoader
+
+from qbheat_mm.cli import command_line, report_user_errors
+from qbheat_mm.errors import UserError
+
+
+def fail(error):
+    def main():
+        raise error
+    return main
+
+
+class Broken:
+
+    def __len__(self):
+        return 1
+
+    def __getitem__(self, index):
+        raise UserError("image 'a.jpg' is cut")
+
+
+@pytest.mark.parametrize('workers', [0, 1])
+def test_a_user_error_is_one_line(workers):
+    with pytest.raises(SystemExit) as end:
+        report_user_errors(
+            lambda: next(iter(DataLoader(Broken(), num_workers=workers))))
+    assert end.value.code == "error: image 'a.jpg' is cut"
+
+
+@pytest.mark.skipif(sys.version_info < (3, 11), reason='has no notes')
+def test_other_errors_keep_their_traceback_and_name_the_command(monkeypatch):
+    monkeypatch.setattr(sys, 'argv', ['tools/train.py', 'a.py', 'x=a b'])
+    with pytest.raises(KeyError) as error:
+        report_user_errors(fail(KeyError('a defect')))
+    assert error.value.__notes__ == [
+        "while running tools/train.py a.py 'x=a b'"]
+
+
+def test_other_processes_give_the_first_time_to_report(monkeypatch):
+    waited = []
+    monkeypatch.setattr(command_line.time, 'sleep', waited.append)
+    monkeypatch.setenv('RANK', '1')
+    with pytest.raises(SystemExit, match=r'error \(process 1\): x'):
+        report_user_errors(fail(UserError('x')))
+    assert waited == [command_line.WAIT]

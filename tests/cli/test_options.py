@@ -1,0 +1,184 @@
+# Copyright (c) QB-Heat MM authors. All rights reserved.
+"""Settings that would be ignored or misread silently are refused."""
+import math
+from argparse import ArgumentParser
+from pathlib import Path
+
+import pytest
+import torch
+
+from qbheat_mm.cli import count, device, folder, read_config, require_file
+from qbheat_mm.cli.command_line import add_cfg_options, quoted
+from qbheat_mm.errors import UserError
+
+CONFIGS = Path(__file__).parents[2] / 'configs'
+PRETRAIN = 'qbheat/qbheat_mf-285m_8xb128-amp-coslr-100e_in1k.py'
+TUNE = 'qbheat/benchmarks/mf-1.0g_8xb64-ft-tran1-coslr-150e_in1k.py'
+RETINA = 'qbheat/coco/retinanet_mf-285m_fpn_frozen_8xb2-1x_coco.py'
+DETR = 'qbheat/coco/mf-dec-522_mf-285m_ft_8xb2-200e_coco.py'
+
+
+def parse(*options):
+    parser = ArgumentParser()
+    add_cfg_options(parser)
+    return parser.parse_args(['--cfg-options', *options]).cfg_options
+
+
+@pytest.mark.parametrize('text, value', [
+    ('my images/x y.pth', 'my images/x y.pth'), ("'a, b'", 'a, b'),
+    (quoted('/a,b/c d.pth'), '/a,b/c d.pth'), ('(old) images', '(old) images'),
+    ("('red','green thing')", ('red', 'green thing')),
+    ('1,2', [1, 2]), ('a,b', ['a', 'b']), ('[(1, 2), [a, b]]',
+                                          [(1, 2), ['a', 'b']]),
+    ('"[8, 16]"', '[8, 16]'), ('3', 3), ('1e-4', 1e-4), ('True', True),
+    ('true', True), ('None', None), ('inf', math.inf), ('', ''),
+    ("{'max_norm': 3.0}", dict(max_norm=3.)), ('a=b', 'a=b'),
+    ("[{'type': 'A b'}]", [dict(type='A b')])])
+def test_values_of_options(text, value):
+    assert parse(f'key={text}') == {'key': value}
+
+
+def test_options_are_collected():
+    assert parse('a=1', 'b=x,y', 'a=2') == dict(a=2, b=['x', 'y'])
+
+
+@pytest.mark.parametrize('option', ['resume', 'a={max_norm:3}'])
+def test_options_that_cannot_be_parsed(capsys, option):
+    with pytest.raises(SystemExit):
+        parse(option)
+    assert option in capsys.readouterr().err.strip().split('\n')[-1]
+
+
+@pytest.mark.parametrize('kind, good, bad', [
+    (count, ['12'], ['0', '-1', '1.5', 'two', '']),
+    (device, ['cpu', 'cpu:0'], ['gpu', 'cuda:99', 'meta', '0']),
+    (folder, ['', 'new/and/deep'], ['file', 'file/below', 'link'])])
+def test_types_of_arguments(kind, good, bad, tmp_path, capsys):
+    (tmp_path / 'file').touch()
+    (tmp_path / 'link').symlink_to('nowhere')
+    parser = ArgumentParser()
+    parser.add_argument('--x', type=kind)
+    full = (lambda text: str(tmp_path / text)) if kind is folder else str
+    for text in good:
+        assert str(parser.parse_args(['--x', full(text)]).x) == full(text)
+    for text in bad:
+        with pytest.raises(SystemExit):
+            parser.parse_args([f'--x={full(text)}'])
+        assert f"'{full(text)}' is" in capsys.readouterr().err
+
+
+@pytest.fixture
+def config(tmp_path):
+    file = tmp_path / 'a.py'
+    file.write_text(
+        "default_scope = 'mmpretrain'\ndata_root = 'x'\n"
+        'train_dataloader = dict(batch_size=2, num_workers=2, '
+        'persistent_workers=True, prefetch_factor=2)\n'
+        "val_dataloader = dict(num_workers=2, collate_fn=dict(type='own'))\n"
+        'test_dataloader = None\noptim_wrapper = dict(clip_grad=None)\n'
+        'model = dict(head=dict(num_classes=2))\n')
+    return str(file)
+
+
+def test_options_replace_settings(config):
+    cfg = read_config(config, {
+        'model.head.num_classes': 3, 'load_from': 'a.pth',
+        'optim_wrapper.clip_grad.max_norm': 3.})
+    assert cfg.model.head.num_classes == 3
+    assert cfg.load_from == 'a.pth'
+    assert cfg.optim_wrapper.clip_grad == dict(max_norm=3.)
+
+
+def test_loaders_of_mmpretrain_get_its_defaults(config):
+    cfg = read_config(config)
+    assert cfg.train_dataloader.collate_fn.type == 'default_collate'
+    assert cfg.val_dataloader.collate_fn.type == 'own'
+    assert cfg.val_dataloader.persistent_workers
+    assert cfg.test_dataloader is None
+
+
+def test_no_workers_is_one_setting(config):
+    loader = read_config(
+        config, {'train_dataloader.num_workers': 0}).train_dataloader
+    settings = {name: loader[name] for name in loader if name != 'collate_fn'}
+    torch.utils.data.DataLoader([0], **settings)
+
+
+@pytest.mark.parametrize('name, option, value, words', [
+    (PRETRAIN, 'modle.neck.depth', 1, "did you mean 'model'"),
+    (PRETRAIN, 'custom_imports.imports', 'x', 'write it in the file'),
+    (PRETRAIN, 'env_cfg.cudnn_benchmrk', True, "mean 'cudnn_benchmark'"),
+    (PRETRAIN, 'auto_scale_lr.base_batch', 1, "mean 'base_batch_size'"),
+    (PRETRAIN, 'optim_wrapper.paramwise_cfg.norm_decay', 1,
+     "mean 'norm_decay_mult'"),
+    (PRETRAIN, 'model.neck.depht', 1, "mean 'depth'"),
+    (PRETRAIN, 'model.num_model', 2, "mean 'num_models'"),
+    (PRETRAIN, 'train_dataloader.num_worker', 1, "mean 'num_workers'"),
+    (PRETRAIN, 'train_dataloader.dataset.pipeline.9.scale', 1, 'pipeline.9'),
+    (RETINA, 'model.test_cfg.scorethr', 0.1, "mean 'score_thr'"),
+    (RETINA, 'train_dataloader.dataset.filter_cfg.minsize', 1, 'min_size'),
+    (DETR, 'model.bbox_head.loss_bbox.loss_weigth', 1, "mean 'loss_weight'"),
+    (PRETRAIN, 'train_dataloader.batch_size', 'two', 'batch_size=two'),
+    (PRETRAIN, 'train_dataloader.batch_size', 0, 'batch_size=0 must be'),
+    (PRETRAIN, 'train_dataloader.batch_size.x', 3, 'batch_size.x'),
+    (PRETRAIN, 'model', 3, 'model=3'),
+    (PRETRAIN, 'train_cfg.max_epochs', 0, 'max_epochs=0 must be'),
+    (PRETRAIN, 'train_dataloader.dataset.pipeline', [], 'pipeline is empty'),
+    (PRETRAIN, 'optim_wrapper.clip_grad.max_norm', -1, 'max_norm=-1 must'),
+    (PRETRAIN, 'optim_wrapper.optimizer.lr', math.nan, 'lr=nan must'),
+    (PRETRAIN, 'default_hooks.checkpoint.interval', 0, 'interval=0 must'),
+    (PRETRAIN, 'model.data_preprocessor.std', [1, -1, 1], 'std='),
+    (PRETRAIN, 'auto_scale_lr.enable', 'no', 'enable=no'),
+    (TUNE, 'optim_wrapper.paramwise_cfg.layer_decay_rate', 1.1, 'rate=1.1'),
+    (RETINA, 'model.test_cfg.score_thr', 2., 'score_thr=2.0 must be')])
+def test_what_would_be_ignored_or_misread_is_refused(name, option, value,
+                                                     words):
+    with pytest.raises(UserError) as error:
+        read_config(str(CONFIGS / name), {option: value})
+    assert words in str(error.value) and '\n' not in str(error.value)
+
+
+@pytest.mark.parametrize('name, option, value', [
+    (PRETRAIN, 'model.backbone.drop_path_rate', 0.1),
+    (PRETRAIN, 'auto_scale_lr.enable', True),
+    (PRETRAIN, 'model.backbone.init_cfg.checkpoint', 'a.pth'),
+    (PRETRAIN, 'default_hooks.analysis.type', 'AnalysisHook'),
+    (PRETRAIN, 'default_hooks.checkpoint.save_best', 'auto'),
+    (PRETRAIN, 'optim_wrapper.accumulative_counts', 2),
+    (PRETRAIN, 'optim_wrapper.paramwise_cfg.custom_keys.former',
+     dict(lr_mult=0.1)),
+    (PRETRAIN, 'train_dataloader.dataset.pipeline.1.scale', (64, 64)),
+    (PRETRAIN, 'train_dataloader.dataset.metainfo.classes', ('a', 'b')),
+    (PRETRAIN, 'param_scheduler', []),
+    (RETINA, 'model.test_cfg.nms.iou_threshold', 0.7),
+    (RETINA, 'val_evaluator.classwise', True),
+    (DETR, 'model.backbone.frozen_stages', -1),
+    (RETINA, 'model.backbone.init_cfg', None)])
+def test_options_that_fit(name, option, value):
+    cfg = read_config(str(CONFIGS / name), {option: value})
+    for part in option.split('.'):
+        cfg = cfg[int(part) if part.isdigit() else part]
+    assert cfg == value
+
+
+@pytest.mark.parametrize('name, text, reason', [
+    ('a.py', 'model = dict(', 'SyntaxError'),
+    ('a.py', "_base_ = 'nowhere.py'\n", 'nowhere.py'),
+    ('a.py', 'model = 1 / 0\n', 'ZeroDivisionError'),
+    ('a.py', '\0\1', ''), ('a.json', '{', ''), ('a.txt', 'model = 1', ''),
+    ('a.py', 'auto_scale_lr = dict(base_batch=1)\n', 'base_batch_size')])
+def test_files_that_are_no_config(tmp_path, name, text, reason):
+    file = tmp_path / name
+    file.write_text(text)
+    with pytest.raises(UserError, match=reason or '.') as error:
+        read_config(str(file))
+    assert str(file) in str(error.value)
+
+
+def test_paths_that_are_no_files(tmp_path):
+    with pytest.raises(UserError, match='is not a file'):
+        read_config(str(tmp_path))
+    with pytest.raises(UserError, match=r'\(--resume\) is a folder'):
+        require_file(str(tmp_path), '--resume')
+    with pytest.raises(UserError, match='does not exist'):
+        require_file(str(tmp_path / 'a.pth'), '--resume')
