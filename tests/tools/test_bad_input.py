@@ -44,7 +44,6 @@ def last_line(monkeypatch, tmp_path):
     ('model.backbone.type=RestNet', 'RestNet'),
     ('model.backbone.depth=19', 'depth'),
     ('model.head.in_channels=33', 'in_channels=33'),
-    ('model.head.num_classes=9', 'num_classes=9'),
     ('optim_wrapper.optimizer.type=AdamWW', 'AdamWW'),
     ('optim_wrapper.optimizer.lr=-1', 'lr=-1'),
     ('default_hooks.checkpoint.type=Hok', 'Hok'),
