@@ -1,7 +1,7 @@
 # Copyright (c) QB-Heat MM authors. All rights reserved.
 """Make the project's ``.venv``: what ``make env`` runs.
 
-Needs Python 3.11 or newer, and a C++ compiler for building mmcv once. The
+Needs Python 3.11.5 or newer, and a C++ compiler for building mmcv once. The
 environment remembers these choices, so that later calls need not repeat them:
 
 - ``PYTHON``: interpreter to build on (Makefile; default python3)
@@ -141,9 +141,9 @@ def create(venv: Path, choices: dict, uv: list) -> None:
     """Create an empty environment, or one that sees PYTHON's packages."""
     say(f'creating {venv} on Python {sys.version.split()[0]}')
     if not choices['QBHEAT_SYSTEM_TORCH']:
-        if sys.version_info < (3, 11):
+        if sys.version_info < (3, 11, 5):
             raise EnvError(
-                'the locked versions need Python 3.11 or newer, this is '
+                'the locked versions need Python 3.11.5 or newer, this is '
                 f'{sys.version.split()[0]}: make env PYTHON=python3.12')
         run([*uv, 'venv', '-q', '--python', sys.executable, venv])
         return
