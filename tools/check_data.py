@@ -17,7 +17,6 @@ from qbheat_mm.cli.coco_report import (
 from qbheat_mm.cli.command_line import add_cfg_options
 from qbheat_mm.cli.data_check import check_data, datasets
 from qbheat_mm.cli.folder_report import folder_report
-from qbheat_mm.engine.runner.loaders import too_few
 from qbheat_mm.errors import UserError
 from qbheat_mm.processes import map_in_processes
 from qbheat_mm.utils.settings import toolbox
@@ -86,7 +85,8 @@ def check_part(cfg: Config, part: str,
             errors.append(str(error))
         if setting == 'train_dataloader.dataset' and (
                 toolbox(cfg) != 'mmdet' and len(result.files) == 1):
-            errors.append(str(too_few(1, 1, 2)))
+            errors.append('train_dataloader.dataset has 1 image, training '
+                          'needs at least 2 images')
     return found, errors
 
 

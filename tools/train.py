@@ -17,8 +17,8 @@ from qbheat_mm.cli import (
     require_file,
     require_parts,
 )
+from qbheat_mm.engine.auto_scale_runner import use_float32
 from qbheat_mm.engine.resuming import latest_checkpoint
-from qbheat_mm.engine.runner.auto_scale_runner import use_float32
 from qbheat_mm.errors import UserError
 from qbheat_mm.utils.settings import type_name
 
@@ -43,11 +43,6 @@ def parse_args() -> argparse.Namespace:
         help='compile the model by torch.compile; the first steps take '
         'minutes')
     parser.add_argument(
-        '--gpu-decode',
-        action='store_true',
-        help='pre-training: decode, crop and flip JPEG files on the GPU, '
-        'where the CPU cannot feed it')
-    parser.add_argument(
         '--auto-scale-lr',
         action='store_true',
         help='scale the learning rate by the batch size that there is over '
@@ -66,8 +61,6 @@ def apply_arguments(cfg: Config, args: argparse.Namespace) -> None:
         cfg.val_cfg = cfg.val_dataloader = cfg.val_evaluator = None
     if args.compile:
         cfg.compile = cfg.get('compile') or True
-    if args.gpu_decode:
-        cfg.gpu_decode = True
     if args.resume is not None:
         # weights to begin with count as long as there is nothing to resume
         begins = (args.resume == 'auto' and cfg.get('load_from')

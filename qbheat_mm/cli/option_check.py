@@ -22,7 +22,7 @@ from ..utils.settings import toolbox
 OTHER_SECTIONS = {
     'activation_checkpointing', 'compile', 'efficient_conv_bn_eval',
     'find_unused_parameters', 'model_wrapper_cfg', 'runner_type', 'sync_bn',
-    'work_dir', 'count_classes', 'gpu_decode', 'tta_model', 'tta_pipeline'}
+    'work_dir', 'count_classes', 'tta_model', 'tta_pipeline'}
 _DECAY = {'bias_lr_mult', 'bias_decay_mult', 'norm_decay_mult',
           'flat_decay_mult', 'dwconv_decay_mult', 'dcn_offset_lr_mult',
           'bypass_duplicate', 'custom_keys', 'num_layers', 'decay_rate',
@@ -114,8 +114,6 @@ def check_values(cfg: Config) -> None:
                 for name in {*value} - names:
                     raise UserError(f'{path}.{name} is not a setting'
                                     f'{_did_you_mean(name, names)}')
-        if value == [] and path.endswith('_dataloader.dataset.pipeline'):
-            raise UserError(f'{path} is empty: nothing loads the images')
         numbers = value if isinstance(value, list | tuple) else [value]
         for pattern, holds, words in _RANGES:
             if pattern.fullmatch(path) and not all(

@@ -1,4 +1,5 @@
 # Copyright (c) QB-Heat MM authors. All rights reserved.
+from .auto_scale_runner import AutoScaleRunner
 from .hooks import (
     AnalysisHook,
     BroadcastBuffersHook,
@@ -13,7 +14,6 @@ from .hooks import (
     StrictLoadHook,
 )
 from .pretrained_encoder import PretrainedEncoder
-from .runner import AutoScaleRunner
 
 __all__ = [
     'AnalysisHook', 'BroadcastBuffersHook', 'CheckFoldersHook',

@@ -123,7 +123,6 @@ def test_no_workers_is_one_setting(config):
     (PRETRAIN, 'train_dataloader.batch_size.x', 3, 'batch_size.x'),
     (PRETRAIN, 'model', 3, 'model=3'),
     (PRETRAIN, 'train_cfg.max_epochs', 0, 'max_epochs=0 must be'),
-    (PRETRAIN, 'train_dataloader.dataset.pipeline', [], 'pipeline is empty'),
     (PRETRAIN, 'optim_wrapper.clip_grad.max_norm', -1, 'max_norm=-1 must'),
     (PRETRAIN, 'optim_wrapper.optimizer.lr', math.nan, 'lr=nan must'),
     (PRETRAIN, 'default_hooks.checkpoint.interval', 0, 'interval=0 must'),

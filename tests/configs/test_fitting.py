@@ -5,8 +5,8 @@ import itertools
 import pytest
 from torch.utils.data import DataLoader
 
-from qbheat_mm.engine.runner import fit_schedulers
-from qbheat_mm.engine.runner.loaders import fitting_batch
+from qbheat_mm.engine.auto_scale_runner import fitting_batch
+from qbheat_mm.engine.schedules import fit_schedulers
 
 from .shipped import NAMES, ROOT, load
 
@@ -32,9 +32,8 @@ def test_a_full_run_is_as_the_recipe_says(name):
     assert fitting_batch(loader, batch, processes, least=2) == batch
     schedulers = cfg.param_scheduler
     epoch = share // batch
-    fitted, changes = fit_schedulers(
-        schedulers, cfg.train_cfg.max_epochs * epoch, epoch)
-    assert not changes and fitted == schedulers
+    assert fit_schedulers(schedulers, cfg.train_cfg.max_epochs * epoch,
+                          epoch) == schedulers
 
 
 @pytest.mark.parametrize('name', NAMES)
@@ -43,8 +42,8 @@ def test_the_number_of_epochs_is_enough_for_a_short_run(name):
     assert cfg.runner_type == 'AutoScaleRunner'
     for epochs, epoch in itertools.product((1, 2, 5), (1, 30)):
         steps = epochs * epoch
-        fitted, changes = fit_schedulers(cfg.param_scheduler, steps, epoch)
-        assert changes
+        fitted = fit_schedulers(cfg.param_scheduler, steps, epoch)
+        assert fitted != cfg.param_scheduler
         for scheduler in fitted:
             # Nothing is left for after the end.
             factor = epoch if scheduler.get('by_epoch', True) else 1
@@ -61,7 +60,7 @@ def test_the_demo_is_left_as_it_is(name):
               else getattr(sizes, cfg.train_dataloader.dataset.split))
     images = cfg.train_dataloader.dataset.get('indices', images)
     epoch = images // cfg.train_dataloader.batch_size
-    _, changes = fit_schedulers(
-        cfg.param_scheduler if isinstance(cfg.param_scheduler, list)
-        else [cfg.param_scheduler], cfg.train_cfg.max_epochs * epoch, epoch)
-    assert not changes
+    schedulers = (cfg.param_scheduler if isinstance(cfg.param_scheduler, list)
+                  else [cfg.param_scheduler])
+    assert fit_schedulers(schedulers, cfg.train_cfg.max_epochs * epoch,
+                          epoch) == schedulers

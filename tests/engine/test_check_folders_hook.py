@@ -10,7 +10,7 @@ from mmengine.config import Config
 from mmengine.registry import RUNNERS
 from mmengine.runner import Runner
 
-from qbheat_mm.engine.runner.classes import count_classes
+from qbheat_mm.engine.head_classes import count_classes
 from qbheat_mm.errors import UserError
 
 CONFIGS = Path(__file__).parents[2] / 'configs/qbheat/benchmarks'
@@ -115,8 +115,7 @@ def test_the_classes_of_a_list_are_those_that_it_is_given(build, tmp_path):
              for part in ('train', 'val', 'test') for key, value in dict(
                  ann_file='val.txt' if part == 'test' else f'{part}.txt',
                  data_prefix='').items()}
-    with pytest.raises(UserError, match='numbers the classes: name them.*'
-                       'train_dataloader.dataset.metainfo.classes='):
+    with pytest.raises(UserError, match='metainfo.classes for an annotation'):
         build('', '', **lists)
     lists |= {f'{part}_dataloader.dataset.metainfo.classes': ['first', 'other']
               for part in ('train', 'val', 'test')}
@@ -146,13 +145,9 @@ def test_a_number_that_is_not_that_of_the_folders(build):
         build('abc', 'abc', count_classes=False).train()
 
 
-@pytest.mark.parametrize('classes,found', [('', '0 folders'),
-                                           ('a', '1 folder,')])
-def test_too_few_folders(build, tmp_path, classes, found):
-    (tmp_path / 'own/train').mkdir(parents=True,
-                                   exist_ok=True)
-    with pytest.raises(UserError, match=f'{found}.* and each class of'):
-        build(classes, 'ab')
+def test_one_folder_is_too_few(build):
+    with pytest.raises(UserError, match='has 1 classes, and at least 2'):
+        build('a', 'ab')
 
 
 def test_a_test_set_of_other_classes_than_the_checkpoint(build, tmp_path):

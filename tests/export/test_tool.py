@@ -99,9 +99,6 @@ def test_a_checkpoint_of_another_network(error_of, pretrained, classifier):
     line = error_of(classifier[1], pretrained[2], '--format', 'pt2', '--out',
                     'a.pt2')
     assert 'does not fit the configuration' in line
-    line = error_of(classifier[1], 'nowhere.pth', '--format', 'pt2', '--out',
-                    'a.pt2')
-    assert 'nowhere.pth' in line
 
 
 def test_packages_that_are_missing(error_of, pretrained, monkeypatch):

@@ -1,0 +1,247 @@
+# Copyright (c) QB-Heat MM authors. All rights reserved.
+"""mmengine's runner, adapting recipes to small data sets, runs and machines."""
+import copy
+import os.path as osp
+from collections.abc import Iterator, Mapping
+
+from mmengine.config import Config
+from mmengine.dataset import InfiniteSampler
+from mmengine.device import get_device
+from mmengine.dist import master_only
+from mmengine.optim import OptimWrapper
+from mmengine.registry import RUNNERS
+from mmengine.runner import BaseLoop, EpochBasedTrainLoop, Runner
+from torch import nn
+from torch.utils.data import DataLoader
+
+from ..errors import UserError
+from ..utils.loaders import loader_settings
+from ..utils.settings import type_name
+from .head_classes import count_classes
+from .schedules import fit_schedulers, require_steps
+from .wrapping import unwrap
+
+
+@RUNNERS.register_module()
+class AutoScaleRunner(Runner):
+    """A runner that adapts a recipe to the machine and the data.
+
+    Before training it
+
+    - replaces mixed precision by float32 if there is no GPU;
+    - lowers a batch size that the data set doesn't fill, and the learning
+      rate with it (linear scaling);
+    - shortens warm-ups and schedules that are longer than the run;
+    - counts classes, if ``count_classes=True``;
+
+    and logs one line for each change. Recipes that fit are left alone.
+    mmengine's own runner would fail, or end without a step. Choose it with
+    ``runner_type='AutoScaleRunner'``; ``'Runner'`` is mmengine's.
+    """
+
+    def __init__(self, *args, train_dataloader=None, **kwargs) -> None:
+        self.train_settings = train_dataloader
+        super().__init__(*args, train_dataloader=train_dataloader, **kwargs)
+
+    @classmethod
+    def from_cfg(cls, cfg: Config) -> 'AutoScaleRunner':
+        """Build the runner, with the classes counted if asked for."""
+        if not cfg.get('count_classes'):
+            return super().from_cfg(cfg)
+        cfg = copy.deepcopy(cfg)
+        number = count_classes(cfg)
+        runner = super().from_cfg(cfg)
+        runner.logger.info(f'counted model.head.num_classes={number}')
+        return runner
+
+    def train(self) -> nn.Module:
+        """Train.
+
+        Returns:
+            nn.Module: The trained model.
+
+        Raises:
+            UserError: If the recipe can't be adapted.
+        """
+        super().dump_config()
+        return super().train()
+
+    @master_only
+    def dump_config(self) -> None:
+        """Write the config unless a run has written its own.
+
+        A test must not replace the config of the training in its folder.
+        """
+        name = osp.basename(self.cfg.filename or f'{self.timestamp}.py')
+        if not osp.exists(osp.join(self.work_dir, name)):
+            super().dump_config()
+
+    @staticmethod
+    def build_dataloader(dataloader: DataLoader | dict, *args,
+                         **kwargs) -> DataLoader:
+        """Build a loader; ``num_workers=0`` alone turns workers off."""
+        if isinstance(dataloader, Mapping):
+            dataloader = loader_settings(dataloader)
+        return Runner.build_dataloader(dataloader, *args, **kwargs)
+
+    def build_train_loop(self, loop: BaseLoop | dict) -> BaseLoop:
+        """Build the loop with a batch size that the data set fills.
+
+        Raises:
+            UserError: If there are too few images, or no step to train.
+        """
+        built = super().build_train_loop(loop)
+        settings = self.train_settings
+        if isinstance(loop, dict) and isinstance(settings, dict) and (
+                'batch_size' in settings):
+            given = settings['batch_size']
+            settings['batch_size'] = self._fit_batch(built.dataloader, given)
+            if settings['batch_size'] < given:
+                built = super().build_train_loop(loop)
+        if not len(built.dataloader) or built.max_iters < 1:
+            raise UserError(
+                'the run has no step: '
+                f'train_cfg.max_epochs={built.max_epochs}, '
+                f'{len(built.dataloader)} batches an epoch')
+        return built
+
+    def build_optim_wrapper(self, optim_wrapper) -> OptimWrapper:
+        """Build the optimizer, in float32 if there is no GPU."""
+        if isinstance(optim_wrapper, dict) and type_name(
+                optim_wrapper) == 'AmpOptimWrapper' and (
+                    get_device() in ('cpu', 'mps')):
+            use_float32(optim_wrapper)
+            self.logger.warning('no GPU for mixed precision: training in '
+                                'float32')
+        return super().build_optim_wrapper(optim_wrapper)
+
+    def scale_lr(self, optim_wrapper: OptimWrapper,
+                 auto_scale_lr: dict | None = None) -> None:
+        """Scale the rate by the images of a step, accumulated ones included.
+        """
+        count = (self.cfg.get('optim_wrapper') or {}).get(
+            'accumulative_counts', 1)
+        if (auto_scale_lr or {}).get('enable') and count > 1:
+            self.logger.info(f'accumulative_counts={count}: a step has '
+                             f'{count} batches')
+            auto_scale_lr = dict(
+                auto_scale_lr,
+                base_batch_size=auto_scale_lr['base_batch_size'] / count)
+        super().scale_lr(optim_wrapper, auto_scale_lr)
+
+    def build_param_scheduler(self, scheduler) -> list:
+        """Build schedulers that are no longer than the run.
+
+        Raises:
+            UserError: If one counts epochs in a run without epochs.
+        """
+        given = [scheduler] if isinstance(scheduler, dict) and (
+            'type' in scheduler) else scheduler
+        if isinstance(given, list) and all(
+                isinstance(part, dict) for part in given):
+            by_epoch = isinstance(self.train_loop, EpochBasedTrainLoop)
+            if not by_epoch:
+                require_steps(given)
+            if by_epoch or not any(part.get('by_epoch', True)
+                                   for part in given):
+                scheduler = fit_schedulers(
+                    given, self.max_iters, len(self.train_dataloader))
+            if scheduler != given and scheduler is not given:
+                self.logger.warning(
+                    f'schedule shortened to the {self.max_iters} steps of '
+                    f'the run: {scheduler}')
+        return super().build_param_scheduler(scheduler)
+
+    def _maybe_compile(self, target: str) -> None:
+        """Compile the model, not mmengine's whole step.
+
+        Dynamo breaks at the optimizer, which gains nothing from it.
+        """
+        settings = self.cfg.get('compile')
+        if settings:
+            self.model.compile(**({} if settings is True else settings))
+            self.logger.info('the model is compiled: the first steps take '
+                             'minutes')
+
+    def _fit_batch(self, loader: DataLoader, batch: int) -> int:
+        """The batch size for one process; scales learning rates with it."""
+        model = unwrap(self.model)
+        # Classifiers and pre-training have batch norm on pooled features.
+        preprocessor = type(getattr(model, 'data_preprocessor', None))
+        least = 1 if preprocessor.__name__.startswith('Det') else 2
+        queue = getattr(model, 'queue_len', 0)
+        fitted = fitting_batch(loader, batch, self.world_size, least, queue)
+        step = fitted * self.world_size
+        if queue % step:
+            raise UserError(
+                f'model.queue_len={queue} is not a multiple of the {step} '
+                f'images of a step (train_dataloader.batch_size={fitted}): '
+                f'set model.queue_len={max(round(queue / step), 1) * step}')
+        if queue >= len(loader.dataset):
+            self.logger.warning(
+                f'model.queue_len={queue}: with {len(loader.dataset)} images '
+                'each is among its own negatives')
+        if fitted < batch:
+            scaled = '' if (self.auto_scale_lr or {}).get('enable') else (
+                ', learning rate ' + ', '.join(
+                    f'{old:g} -> {new:g}' for old, new in _scale(
+                        self.optim_wrapper, fitted / batch)))
+            self.logger.warning(
+                f'{len(loader.dataset)} training images for '
+                f'{self.world_size} process(es): '
+                f'train_dataloader.batch_size={fitted}{scaled}')
+        return fitted
+
+
+def fitting_batch(loader: DataLoader, batch: int, processes: int,
+                  least: int = 1, queue: int = 0) -> int:
+    """The batch size that the images of one process fill.
+
+    Args:
+        loader (DataLoader): Of one process.
+        batch (int): Images in a batch of one process, as set.
+        processes (int): Number of processes.
+        least (int): Images that a batch needs. Defaults to 1.
+        queue (int): What a step of all processes must divide (MoCo).
+
+    Returns:
+        int: ``batch`` or less.
+
+    Raises:
+        UserError: If a process has fewer than ``least`` images.
+    """
+    # With a batch_sampler, torch's loader.sampler runs over all images.
+    sampler = getattr(loader.batch_sampler, 'sampler', loader.sampler)
+    images = len(loader.dataset)
+    share = batch if isinstance(sampler, InfiniteSampler) and (
+        images) else len(sampler)
+    if share < least:
+        raise UserError(
+            f'train_dataloader.dataset has {images} images for {processes} '
+            f'process(es), and each needs at least {least}')
+    if share >= batch:
+        return batch
+    while queue and share > least and queue % (share * processes):
+        share -= 1
+    return share
+
+
+def use_float32(wrapper: dict) -> None:
+    """Turn the settings of an ``AmpOptimWrapper`` into float32's."""
+    wrapper['type'] = 'OptimWrapper'
+    for setting in ('loss_scale', 'dtype', 'use_fsdp'):
+        wrapper.pop(setting, None)
+
+
+def _scale(wrapper, ratio: float) -> Iterator[tuple[float, float]]:
+    """Scale learning rates in settings of one or several optimizers."""
+    if not isinstance(wrapper, dict):
+        return
+    optimizer = wrapper.get('optimizer')
+    if isinstance(optimizer, dict) and 'lr' in optimizer:
+        old = optimizer['lr']
+        optimizer['lr'] = old * ratio
+        yield old, optimizer['lr']
+        return
+    for value in wrapper.values():
+        yield from _scale(value, ratio)
