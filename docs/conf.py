@@ -1,5 +1,5 @@
 # Copyright (c) QB-Heat MM authors. All rights reserved.
-"""How the site is made of these pages: ``make docs``.
+"""Settings of the site: ``make docs``.
 
 Nothing is fetched when it is built or read: neither inventories of other
 projects nor fonts or scripts. Every warning stops the build.
@@ -16,7 +16,7 @@ project = 'qbheat_mm'
 author = 'the authors of QB-Heat MM'
 copyright = 'QB-Heat MM authors'  # noqa: A001
 version = release = __version__
-language = 'en-GB'
+language = 'en'
 
 extensions = [
     'myst_parser',
@@ -24,7 +24,7 @@ extensions = [
     'sphinx.ext.napoleon',
     'sphinx.ext.viewcode',
     'mathml',
-    'repository_files',
+    'repository_links',
 ]
 exclude_patterns = ['_build', '_extensions']
 

@@ -19,7 +19,7 @@ ROOT = Path(__file__).resolve().parents[2]
 NEEDS = {'GPUs', 'ImageNet', 'COCO', 'Slurm', 'a network', 'minutes'}
 #: Pages that a test runs from the top.
 RUN = {f'docs/tutorials/{name}.md' for name in (
-    'images', 'boxes', 'own_encoder', 'heat_equation', 'many_processes')}
+    'images', 'boxes', 'own_encoder', 'heat_equation')}
 CODE = {'python', 'bash', 'indented'}
 _COMMENT = re.compile(r'<!-- (needs|tested): (.*?) -->')
 _FENCE = re.compile(r'( *)```(\S*)')

@@ -1,19 +1,15 @@
 # Copyright (c) QB-Heat MM authors. All rights reserved.
-"""Run the blocks of a page as its reader would, but in this process.
+"""Run the code blocks of a page as a reader would, but in this process.
 
-One import of torch and the toolboxes serves all of a page. Started as
-programs of their own are only the shell scripts.
+One import of torch and the toolboxes serves the whole page.
 """
-import importlib.util
 import os
 import re
 import runpy
 import shlex
 import shutil
 import string
-import subprocess
 import sys
-from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from mmengine.config import Config
@@ -27,68 +23,52 @@ class Page:
     """A reader in a folder that has the project's ``configs`` and ``tools``.
 
     Args:
-        folder (Path): Where the page is read.
+        folder (Path): Where the page is followed.
         monkeypatch (pytest.MonkeyPatch): Of the test.
         forget (Callable): Drops what one run leaves for the next.
-        shorter (Mapping[str, str]): Texts of the page, and what stands for
-            them here, where what the page says would take long.
-        added (Mapping[str, list[str]]): Words of a command, and arguments
-            that are added to it.
-        small (Mapping[str, dict]): Configurations of the project, and
-            settings that they have here, where the page's take long.
+        shorter (dict[str, str]): Texts of the page, and replacements that
+            take less time.
+        added (dict[str, list[str]]): Arguments to add to commands that
+            contain the key.
+        small (dict[str, dict]): Settings for configurations of the project
+            that take less time.
     """
 
-    def __init__(self, folder: Path, monkeypatch, forget: Callable,
-                 shorter: Mapping[str, str] | None = None,
-                 added: Mapping[str, list[str]] | None = None,
-                 small: Mapping[str, dict] | None = None) -> None:
-        self.folder = folder
+    def __init__(self, folder: Path, monkeypatch, forget, shorter=(),
+                 added=(), small=()) -> None:
         self.monkeypatch = monkeypatch
         self.forget = forget
-        self.shorter = dict(shorter or {})
-        self.added = dict(added or {})
-        self.used: set[str] = set()
+        self.shorter, self.added = dict(shorter), dict(added)
         self.names: dict = {'__name__': 'page'}
         self.variables: dict[str, str] = {}
         if not (folder / 'tools').exists():
             (folder / 'tools').symlink_to(ROOT / 'tools')
             shutil.copytree(ROOT / 'configs', folder / 'configs')
-        for name, settings in (small or {}).items():
+        for name, settings in dict(small).items():
             cfg = Config.fromfile(ROOT / 'configs' / name)
             cfg.merge_from_dict(settings)
             cfg.dump(folder / 'configs' / name)
         monkeypatch.chdir(folder)
         monkeypatch.syspath_prepend(str(folder))
 
-    def run(self, blocks: list[Block], whole: bool = True) -> None:
-        """Run blocks in order.
-
-        Args:
-            blocks (list[Block]): Of the page.
-            whole (bool): Whether no others follow. Defaults to True.
-
-        Raises:
-            AssertionError: Naming the place on the page, where one fails.
-        """
+    def run(self, blocks: list[Block]) -> None:
+        """Run blocks in order; a failure names the line of the page."""
+        text = ''.join(block.text for block in blocks)
+        unused = [key for key in (*self.shorter, *self.added)
+                  if key not in text]
+        assert not unused, f'no longer on the page: {unused}'
         for block in blocks:
-            text = self._shorten(block.text)
+            text = block.text
+            for long, short in self.shorter.items():
+                text = text.replace(long, short)
             try:
                 if block.language == 'python':
                     self._run_python(text, block.where)
                 else:
-                    for line in shell_lines(text):
-                        self._run_line(line)
+                    for line in re.sub(r'\\\n\s*', ' ', text).splitlines():
+                        self._run_line(line.strip())
             except (Exception, SystemExit) as error:
                 raise AssertionError(f'{block.where} fails') from error
-        unused = {*self.shorter, *self.added} - self.used
-        assert not (whole and unused), f'no longer on the page: {unused}'
-
-    def _shorten(self, text: str) -> str:
-        for long, short in self.shorter.items():
-            if long in text:
-                self.used.add(long)
-                text = text.replace(long, short)
-        return text
 
     def _run_python(self, text: str, where: str) -> None:
         """Run a block, or write it where its first line names a file."""
@@ -101,40 +81,25 @@ class Page:
 
     def _run_line(self, line: str) -> None:
         assignment = _ASSIGNMENT.fullmatch(line)
+        text = string.Template(line).safe_substitute(self.variables)
+        words = shlex.split(text, comments=True)
         if assignment:
-            self.variables[assignment[1]] = self._expand(assignment[2])
-            return
-        words = shlex.split(self._expand(line), comments=True)
-        for part, arguments in self.added.items():
-            if part in line:
-                self.used.add(part)
-                words += arguments
-        words = [name for word in words for name in _glob(word)]
-        environment = {}
-        while _ASSIGNMENT.fullmatch(words[0]):
-            name, value = words.pop(0).split('=', 1)
-            environment[name] = value
-        if words[0] == 'mim':
-            words = _program_of_mim(words)
-        if words[0] == 'python':
-            self._run_program(words[1:])
-        else:
-            subprocess.run(words, check=True, timeout=900, env={
-                **os.environ, 'PYTHON': sys.executable,
-                'PYTHONPATH': str(ROOT), **environment})
-
-    def _expand(self, text: str) -> str:
-        return string.Template(text).safe_substitute(self.variables)
+            self.variables[assignment[1]] = words[-1].partition('=')[2]
+        elif words:
+            for part, arguments in self.added.items():
+                words += arguments if part in line else []
+            assert words[0] == 'python', f'cannot run {line}'
+            self._run_program([name for word in words[1:]
+                               for name in expand(word)])
 
     def _run_program(self, words: list[str]) -> None:
-        """What ``python WORDS`` does; the tool's own modules go after."""
+        """Do what ``python WORDS`` does, and forget the tool's modules."""
         if words[0] == '-c':
             exec(compile(words[1], 'command', 'exec'), {})
             return
         is_module = words[0] == '-m'
-        arguments = words[1:] if is_module else words
         with self.monkeypatch.context() as patch:
-            patch.setattr(sys, 'argv', arguments)
+            patch.setattr(sys, 'argv', words[1:] if is_module else words)
             before = {*sys.modules}
             try:
                 if is_module:
@@ -146,32 +111,15 @@ class Page:
                 if error.code:
                     raise
             finally:
-                tools = str(ROOT / 'tools')
                 for name in {*sys.modules} - before:
                     file = getattr(sys.modules[name], '__file__', None)
-                    if file and os.path.realpath(file).startswith(tools):
+                    if file and os.path.realpath(file).startswith(
+                            str(ROOT / 'tools')):
                         del sys.modules[name]
         self.forget()
 
 
-def shell_lines(text: str) -> list[str]:
-    """Commands of a block, continued ones joined, without comments."""
-    joined = re.sub(r'\\\n\s*', ' ', text).split('\n')
-    return [line.strip() for line in joined
-            if line.strip() and not line.startswith('#')]
-
-
-def _glob(word: str) -> list[str]:
-    if '*' not in word or '=' in word:
-        return [word]
-    return sorted(map(str, Path().glob(word))) or [word]
-
-
-def _program_of_mim(words: list[str]) -> list[str]:
-    """The script that ``mim run mmdet NAME ...`` starts."""
-    _, command, package, name, *arguments = words
-    assert command == 'run', words
-    spec = importlib.util.find_spec(package)
-    root = Path(spec.origin).parent / '.mim' / 'tools'
-    file, = root.rglob(f'{name}.py')
-    return ['python', str(file), *arguments]
+def expand(word: str) -> list[str]:
+    """Expand ``*`` as a shell does."""
+    found = sorted(map(str, Path().glob(word))) if '*' in word else []
+    return found or [word]

@@ -172,21 +172,3 @@ def test_reading_the_matrices(home, monkeypatch, forget, capsys):
     # Two steps do not move the matrices far from their random beginning.
     assert re.search(r'learned \d\.\d+, standing still \d\.\d+, random', out)
 
-
-def test_many_processes(home, monkeypatch, forget):
-    # Two processes are started once; one goes on, in this process.
-    blocks = code_of('many_processes')
-    page = Page(home, monkeypatch, forget, shorter={
-        'tools/dist_train.sh $CONFIG 2 --auto-scale-lr --resume '
-        '--cfg-options':
-        'python tools/train.py $CONFIG --resume --cfg-options '
-        'train_dataloader.batch_size=16'})
-    page.run(blocks[:1], whole=False)
-    run = home / 'work_dirs' / ENCODER
-    assert 'GPU number: 2' in max(run.glob('*/*.log')).read_text()
-    (run / 'epoch_2.pth').unlink()
-    page.run(blocks[1:])
-    text = max(run.glob('*/*.log')).read_text()
-    assert 'resumed epoch: 1' in text
-    epochs = re.findall(r'Epoch\(train\) +\[(\d+)\]', text)
-    assert set(epochs) == {'2'}

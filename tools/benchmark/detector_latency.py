@@ -1,17 +1,14 @@
 # Copyright (c) QB-Heat MM authors. All rights reserved.
 """Latency and multiply-adds of MF-Dec beside mmdet's DETR and RetinaNet.
 
-One image goes through each detector in turn, in one process, so that
-whatever else the machine does hits all of them; the ratios of the medians are
-what to look at. Latency includes post-processing. Weights are random, with
-which RetinaNet leaves its NMS little to do.
+One image goes through each detector in turn, with post-processing; look at
+the ratios. Weights are random, which leaves RetinaNet's NMS little to do.
 """
-import argparse
-import statistics
 from functools import partial
 from pathlib import Path
 
 import torch
+from common import describe, make_parser, medians, parse
 from mmdet.registry import MODELS
 from mmdet.structures import DetDataSample
 from mmdet.utils import register_all_modules
@@ -20,38 +17,18 @@ from mmengine.hub import get_config
 from torch import nn
 
 import qbheat_mm.detection  # noqa: F401
-from qbheat_mm.cli import count, device, report_user_errors
-from qbheat_mm.utils import count_madds, count_parameters, time_in_turn
+from qbheat_mm.cli import count, report_user_errors
+from qbheat_mm.utils import count_madds, count_parameters
 
 CONFIGS = Path(__file__).resolve().parents[2] / 'configs/qbheat/coco'
+ENCODERS = ('285m', '1.0g', '3.7g')
 OURS = {
     f'MF-Dec-{decoder} on MF-{encoder.upper()}':
     f'mf-dec-{decoder}_mf-{encoder}_frozen_8xb2-500e_coco.py'
-    for encoder in ('285m', '1.0g', '3.7g') for decoder in ('211', '522')
-}
+    for encoder in ENCODERS for decoder in ('211', '522')}
 THEIRS = {
     'DETR-R50': 'detr/detr_r50_8xb2-150e_coco.py',
-    'RetinaNet-R50': 'retinanet/retinanet_r50_fpn_1x_coco.py',
-}
-
-
-def parse_args() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(
-        description=__doc__,
-        formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument(
-        '--size', type=count, nargs=2, default=(800, 1333), metavar=('H', 'W'))
-    parser.add_argument(
-        '--encoders',
-        nargs='+',
-        default=['285m'],
-        choices=['285m', '1.0g', '3.7g'])
-    parser.add_argument('--threads', type=count, default=1)
-    parser.add_argument('--repeats', type=count, default=10)
-    parser.add_argument(
-        '--device', type=device,
-        default='cuda' if torch.cuda.is_available() else 'cpu')
-    return parser.parse_args()
+    'RetinaNet-R50': 'retinanet/retinanet_r50_fpn_1x_coco.py'}
 
 
 def build(name: str) -> nn.Module:
@@ -66,19 +43,20 @@ def build(name: str) -> nn.Module:
 
 def make_sample(size: tuple[int, int]) -> DetDataSample:
     """One image of this size, without padding."""
-    return DetDataSample(
-        metainfo=dict(
-            img_shape=size,
-            ori_shape=size,
-            batch_input_shape=size,
-            scale_factor=(1., 1.)))
+    return DetDataSample(metainfo=dict(
+        img_shape=size, ori_shape=size, batch_input_shape=size,
+        scale_factor=(1., 1.)))
 
 
 def main() -> None:
-    args = parse_args()
+    """Measure and print."""
+    parser = make_parser(__doc__, repeats=10)
+    parser.add_argument('--size', type=count, nargs=2, default=(800, 1333),
+                        metavar=('H', 'W'))
+    parser.add_argument('--encoders', nargs='+', default=['285m'],
+                        choices=ENCODERS)
+    args = parse(parser)
     register_all_modules()
-    torch.set_num_threads(args.threads)
-    torch.manual_seed(0)
     size = tuple(args.size)
     names = [name for name in OURS
              if name.split('-')[-1].lower() in args.encoders] + list(THEIRS)
@@ -86,31 +64,24 @@ def main() -> None:
     madds = {
         name: count_madds(model, torch.empty(1, 3, *size, device='meta'),
                           [make_sample(size)])
-        for name, model in models.items()
-    }
+        for name, model in models.items()}
     image = torch.randn(1, 3, *size, device=args.device)
 
     def detect(model: nn.Module) -> None:
         with torch.no_grad():
             model(image, [make_sample(size)], mode='predict')
 
-    times = time_in_turn(
-        {name: partial(detect, model.to(args.device))
-         for name, model in models.items()}, args.repeats, args.device,
-        warmups=2)
-    medians = {name: statistics.median(t) for name, t in times.items()}
-
-    print(f'torch {torch.__version__}, {args.device}, {args.threads} threads,'
-          f' one image of {size[0]}x{size[1]}, float32, random weights, '
-          f'median of {args.repeats}')
+    times = medians({name: partial(detect, model.to(args.device))
+                     for name, model in models.items()}, args, warmups=2)
+    print(describe(args, f'one image of {size[0]}x{size[1]}', 'float32',
+                   'random weights'))
     print(f'{"":<22} {"params":>8} {"MAdds":>8} {"latency":>10}  '
           + '  '.join(f'to {name}' for name in THEIRS))
     for name, model in models.items():
-        ratios = '  '.join(
-            f'{medians[name] / medians[other]:{len(other) + 3}.2f}'
-            for other in THEIRS)
+        ratios = '  '.join(f'{times[name] / times[other]:{len(other) + 3}.2f}'
+                           for other in THEIRS)
         print(f'{name:<22} {count_parameters(model) / 1e6:7.1f}M '
-              f'{madds[name] / 1e9:7.1f}G {medians[name] * 1e3:7.0f} ms  '
+              f'{madds[name] / 1e9:7.1f}G {times[name] * 1e3:7.0f} ms  '
               f'{ratios}')
 
 

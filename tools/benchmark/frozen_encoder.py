@@ -2,55 +2,31 @@
 """Step time and memory of training a detector on a frozen encoder.
 
 The same detector with random weights is trained on a frozen and on a trained
-encoder: steps are timed alternately in one process, and memory is measured
-in a process of its own for each. "Kept" is what autograd keeps of a forward
-pass for the backward pass; "peak" is how much the memory grows during steps
-(the resident memory of the process on the CPU, the allocated on CUDA).
+encoder: steps are timed in turn, memory is measured in one process each.
+"Kept" is what autograd keeps of a forward pass for the backward pass; "peak"
+is how much memory grows during steps (resident on the CPU, allocated on
+CUDA).
 """
 import argparse
 import multiprocessing
 import resource
-import statistics
 import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import torch
+from common import describe, make_parser, medians, parse
 from mmdet.registry import MODELS
 from mmdet.testing import demo_mm_inputs
 from mmdet.utils import register_all_modules
 from torch import Tensor, nn
 
 import qbheat_mm.detection  # noqa: F401
-from qbheat_mm.cli import (
-    count,
-    device,
-    read_config,
-    report_user_errors,
-)
-from qbheat_mm.errors import UserError
-from qbheat_mm.utils import time_in_turn
+from qbheat_mm.cli import count, read_config, report_user_errors
 
 CONFIG = (Path(__file__).resolve().parents[2] / 'configs/qbheat/coco' /
           'mf-dec-211_mf-285m_frozen_8xb2-500e_coco.py')
 FROZEN = dict(frozen={}, trained=dict(frozen_stages=-1, norm_eval=True))
-
-
-def parse_args() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(
-        description=__doc__,
-        formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument(
-        '--config', default=str(CONFIG), help='of a frozen detector')
-    parser.add_argument('--batch-size', type=count, default=2)
-    parser.add_argument(
-        '--size', type=count, nargs=2, default=(800, 1333), metavar=('H', 'W'))
-    parser.add_argument('--threads', type=count, default=1)
-    parser.add_argument('--repeats', type=count, default=5)
-    parser.add_argument(
-        '--device', type=device,
-        default='cuda' if torch.cuda.is_available() else 'cpu')
-    return parser.parse_args()
 
 
 def build(kind: str, args: argparse.Namespace) -> nn.Module:
@@ -58,16 +34,7 @@ def build(kind: str, args: argparse.Namespace) -> nn.Module:
     torch.manual_seed(0)
     cfg = read_config(args.config)
     cfg.model.backbone.update(init_cfg=None, **FROZEN[kind])
-    try:
-        model = MODELS.build(cfg.model)
-    except TypeError as error:
-        if 'unexpected keyword' not in str(error):
-            raise
-        raise UserError(
-            f"model.backbone of '{args.config}' has no frozen_stages or no "
-            'norm_eval, by which this trains it: give a configuration of a '
-            'detector whose backbone has them') from error
-    return model.train().to(args.device)
+    return MODELS.build(cfg.model).train().to(args.device)
 
 
 def make_batch(args: argparse.Namespace) -> dict:
@@ -137,25 +104,26 @@ def used_at_most(device: str) -> int:
 
 
 def main() -> None:
-    args = parse_args()
+    """Measure and print."""
+    parser = make_parser(__doc__)
+    parser.add_argument('--config', default=str(CONFIG),
+                        help='of a detector whose backbone can be frozen')
+    parser.add_argument('--batch-size', type=count, default=2)
+    parser.add_argument('--size', type=count, nargs=2, default=(800, 1333),
+                        metavar=('H', 'W'))
+    args = parse(parser)
     with multiprocessing.get_context('spawn').Pool(
             1, maxtasksperchild=1) as pool:
         sizes = {kind: pool.apply(memory, (kind, args)) for kind in FROZEN}
     register_all_modules()
-    torch.set_num_threads(args.threads)
     batch = make_batch(args)
-    times = time_in_turn(
-        {kind: make_step(build(kind, args), batch) for kind in FROZEN},
-        args.repeats, args.device, warmups=1)
-
-    print(f'{Path(args.config).stem}\ntorch {torch.__version__}, '
-          f'{args.device}, {args.threads} threads, batch {args.batch_size}, '
-          f'{args.size[0]}x{args.size[1]}, float32, median of {args.repeats}')
-    rows = {
-        kind: (statistics.median(times[kind]), *(s / 2**20
-                                                 for s in sizes[kind]))
-        for kind in FROZEN
-    }
+    times = medians({kind: make_step(build(kind, args), batch)
+                     for kind in FROZEN}, args, warmups=1)
+    print(Path(args.config).stem)
+    print(describe(args, f'batch {args.batch_size}',
+                   f'{args.size[0]}x{args.size[1]}', 'float32'))
+    rows = {kind: (times[kind], *(size / 2**20 for size in sizes[kind]))
+            for kind in FROZEN}
     for kind, (seconds, kept, peak) in rows.items():
         print(f'{kind:<8} encoder: {seconds:8.3f} s a step, '
               f'{kept:8.0f} MiB kept, {peak:8.0f} MiB at peak')

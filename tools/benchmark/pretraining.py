@@ -1,32 +1,25 @@
 # Copyright (c) QB-Heat MM authors. All rights reserved.
 """Time steps of pre-training beside MAE and the machine's matrix product.
 
-Forward, backward and optimizer of a QB-Heat configuration and of
-mmpretrain's MAE with ViT-S/16 are timed in turn in one process, on random
-images. The share of the limit is the floating-point operations of the step
-(thrice those of matrix products and convolutions forward) over its time,
-beside the rate of the best of some matrix products measured in the same run.
+Forward, backward and optimizer of a QB-Heat configuration and of mmpretrain's
+MAE with ViT-S/16 are timed in turn on random images. The share of the limit
+is the rate of a step's floating-point operations (three times those of matrix
+products and convolutions forward) over that of the best matrix product.
 """
 import argparse
 import contextlib
-import statistics
 from collections.abc import Callable
 from pathlib import Path
 
 import torch
-from mmengine.utils.dl_utils import collect_env
+from common import describe, make_parser, medians, parse
 from mmpretrain.registry import MODELS
 from torch import Tensor, nn
 
 import qbheat_mm.models  # noqa: F401
-from qbheat_mm.cli import (
-    count,
-    device,
-    read_config,
-    report_user_errors,
-)
+from qbheat_mm.cli import count, read_config, report_user_errors
 from qbheat_mm.errors import UserError
-from qbheat_mm.utils import flop_counter, time_by_kind, time_in_turn
+from qbheat_mm.utils import flop_counter, time_by_kind
 from qbheat_mm.utils.settings import type_name
 
 CONFIG = (Path(__file__).resolve().parents[2] / 'configs/qbheat' /
@@ -35,26 +28,6 @@ CONFIG = (Path(__file__).resolve().parents[2] / 'configs/qbheat' /
 PRODUCTS = ((4096, 512, 2048), (4096, 2048, 512), (2048, 2048, 2048),
             (4096, 4096, 4096))
 PRECISIONS = dict(fp32=None, bf16=torch.bfloat16, fp16=torch.float16)
-
-
-def parse_args() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(
-        description=__doc__,
-        formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument('--config', default=str(CONFIG), help='of QB-Heat')
-    parser.add_argument('--batch-size', type=count, default=16)
-    parser.add_argument('--size', type=count, default=256)
-    parser.add_argument('--threads', type=count, default=2)
-    parser.add_argument('--repeats', type=count, default=5)
-    parser.add_argument('--precision', choices=PRECISIONS, default='fp32')
-    parser.add_argument('--compile', action='store_true')
-    parser.add_argument(
-        '--profile', action='store_true',
-        help='also print what kinds of operations the time goes to')
-    parser.add_argument(
-        '--device', type=device,
-        default='cuda' if torch.cuda.is_available() else 'cpu')
-    return parser.parse_args()
 
 
 def settings(config: str) -> dict:
@@ -114,57 +87,54 @@ def operations(model: nn.Module, images: Tensor) -> int:
     return 3 * counter.get_total_flops()
 
 
-def products(args: argparse.Namespace) -> dict[str, Callable[[], None]]:
-    """Matrix products, of which each counts 2 M K N operations."""
+def best_product(args: argparse.Namespace) -> tuple[str, float]:
+    """The fastest matrix product, and its operations per second."""
     dtype = PRECISIONS[args.precision] or torch.float32
     steps = {}
     for m, k, n in PRODUCTS:
         left, right = (torch.randn(shape, device=args.device, dtype=dtype)
                        for shape in ((m, k), (k, n)))
-        steps[f'{m}x{k}x{n}'] = lambda a=left, b=right: a @ b
-    return steps
-
-
-def best_rate(args: argparse.Namespace) -> tuple[str, float]:
-    """The quickest product and its operations a second."""
-    times = time_in_turn(products(args), 2 * args.repeats, args.device,
-                         warmups=1)
-    rates = {f'{m}x{k}x{n}': 2 * m * k * n / statistics.median(
-        times[f'{m}x{k}x{n}']) for m, k, n in PRODUCTS}
+        steps[m, k, n] = lambda a=left, b=right: a @ b
+    rates = {(m, k, n): 2 * m * k * n / seconds for (m, k, n), seconds in
+             medians(steps, args, warmups=1).items()}
     best = max(rates, key=rates.get)
-    return best, rates[best]
+    return 'x'.join(map(str, best)), rates[best]
 
 
 def main() -> None:
-    args = parse_args()
-    torch.manual_seed(0)
-    torch.set_num_threads(args.threads)
+    """Measure and print."""
+    parser = make_parser(__doc__, threads=2)
+    parser.add_argument('--config', default=str(CONFIG), help='of QB-Heat')
+    parser.add_argument('--batch-size', type=count, default=16)
+    parser.add_argument('--size', type=count, default=256)
+    parser.add_argument('--precision', choices=PRECISIONS, default='fp32')
+    parser.add_argument('--compile', action='store_true')
+    parser.add_argument(
+        '--profile', action='store_true',
+        help='also print what kinds of operations the time goes to')
+    args = parse(parser)
     images = torch.randn(args.batch_size, 3, args.size, args.size,
                          device=args.device)
     models = {Path(args.config).stem.split('_8x')[0]: settings(args.config),
               'MAE ViT-S/16': mae(args.size)}
     models = {name: MODELS.build(cfg).train().to(args.device)
               for name, cfg in models.items()}
-    work = {name: operations(model, images)
+    work = {name: operations(model, images) / args.batch_size
             for name, model in models.items()}
     steps = {name: make_step(model, images, args)
              for name, model in models.items()}
-    times = time_in_turn(steps, args.repeats, args.device)
-    shape, limit = best_rate(args)
-
-    print(f'torch {torch.__version__}, {args.device}, {args.threads} threads, '
-          f'batch {args.batch_size}, {args.size}x{args.size}, '
-          f'{args.precision}{", compiled" if args.compile else ""}, median of '
-          f'{args.repeats}, {collect_env().get("GPU 0", "no GPU")}')
+    rates = {name: args.batch_size / seconds
+             for name, seconds in medians(steps, args).items()}
+    shape, limit = best_product(args)
+    print(describe(args, f'batch {args.batch_size}',
+                   f'{args.size}x{args.size}', args.precision +
+                   (' compiled' if args.compile else '')))
     print(f'limit: {limit / 1e9:.0f} GFLOP/s by the matrix product {shape}')
-    rates = {name: args.batch_size / statistics.median(t)
-             for name, t in times.items()}
     first = next(iter(rates.values()))
     for name, rate in rates.items():
-        each = work[name] / args.batch_size
-        print(f'{name:<18}{rate:9.2f} images/s, {each / 1e9:6.1f} GFLOP an '
-              f'image, {each * rate / limit:5.0%} of the limit, ours is '
-              f'{first / rate:.2f} times as fast')
+        print(f'{name:<18}{rate:9.2f} images/s, {work[name] / 1e9:6.1f} GFLOP '
+              f'an image, {work[name] * rate / limit:5.0%} of the limit, ours '
+              f'is {first / rate:.2f} times as fast')
     for name, step in steps.items() if args.profile else ():
         shares = time_by_kind(step, args.device)
         print(f'{name}: ' + ', '.join(

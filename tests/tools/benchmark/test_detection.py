@@ -8,8 +8,6 @@ import sys
 import pytest
 import torch
 
-from qbheat_mm.errors import UserError
-
 from ..conftest import ROOT
 
 pytest.importorskip('mmdet')
@@ -17,8 +15,9 @@ TOOLS = ROOT / 'tools/benchmark'
 
 
 @pytest.fixture(autouse=True)
-def one_thread():
+def one_thread(monkeypatch):
     torch.set_num_threads(1)
+    monkeypatch.syspath_prepend(str(TOOLS))
 
 
 def test_a_frozen_encoder_keeps_nothing_for_the_backward_pass():
@@ -50,11 +49,6 @@ def test_a_frozen_encoder_below_any_detector(tmp_path):
                               device='cpu')
     tool['make_step'](tool['build']('frozen', args),
                       tool['make_batch'](args))()
-    config.write_text(
-        f"_base_ = '{base}'\nmodel = dict(backbone=dict(_delete_=True, "
-        "type='mmdet.HRNet', extra={}))\n")
-    with pytest.raises(UserError, match='has no frozen_stages.*give a'):
-        tool['build']('trained', args)
 
 
 def test_detectors_stand_beside_each_other(monkeypatch, capsys):

@@ -1,0 +1,50 @@
+# Copyright (c) QB-Heat MM authors. All rights reserved.
+"""Shared by the benchmarks: alternatives timed in turn in one process.
+
+Whatever else the machine does then hits all of them alike, so that ratios of
+their medians mean more than the medians themselves.
+"""
+import argparse
+import statistics
+from collections.abc import Callable, Mapping
+
+import torch
+from mmengine.utils.dl_utils import collect_env
+
+from qbheat_mm.cli import count
+from qbheat_mm.utils import time_in_turn
+
+
+def make_parser(doc: str, threads: int = 1, repeats: int = 5
+                ) -> argparse.ArgumentParser:
+    """A parser with the options of every benchmark."""
+    parser = argparse.ArgumentParser(
+        description=doc, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument('--threads', type=count, default=threads)
+    parser.add_argument('--repeats', type=count, default=repeats)
+    parser.add_argument(
+        '--device', default='cuda' if torch.cuda.is_available() else 'cpu')
+    return parser
+
+
+def parse(parser: argparse.ArgumentParser) -> argparse.Namespace:
+    """Parse the command line, set the threads, seed torch."""
+    args = parser.parse_args()
+    torch.set_num_threads(args.threads)
+    torch.manual_seed(0)
+    return args
+
+
+def medians(steps: Mapping[str, Callable[[], object]],
+            args: argparse.Namespace, warmups: int = 3) -> dict[str, float]:
+    """Median seconds of each step."""
+    times = time_in_turn(steps, args.repeats, args.device, warmups)
+    return {name: statistics.median(each) for name, each in times.items()}
+
+
+def describe(args: argparse.Namespace, *more: str) -> str:
+    """The conditions of a measurement, in one line."""
+    return ', '.join([
+        f'torch {torch.__version__}', args.device, f'{args.threads} threads',
+        *more, f'median of {args.repeats}',
+        collect_env().get('GPU 0', 'no GPU')])
