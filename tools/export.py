@@ -3,7 +3,7 @@
 
     python tools/export.py CONFIG CHECKPOINT --format FORMAT --out FILE
 
-safetensors   the encoder's weights, with what it is and its normalisation
+safetensors   the encoder's weights, with what it is and its normalization
 torchvision   the weights of a ResNet or ConvNeXt under torchvision's names
 timm          the same under timm's
 pt2           encoder, classifier or detector for torch.export.load
@@ -14,14 +14,18 @@ inputs and outputs are.
 """
 import argparse
 
+from qbheat_mm.apis import Encoder, load_encoder
 from qbheat_mm.cli import count, read_config, report_user_errors
 from qbheat_mm.cli.command_line import add_cfg_options, target
 from qbheat_mm.errors import UserError
 from qbheat_mm.export import (
+    Source,
     export_encoder,
     export_network,
     export_state_dict,
+    load_model,
 )
+from qbheat_mm.utils.settings import toolbox, type_name
 
 GRAPHS = ('pt2', 'onnx')
 LIBRARIES = ('torchvision', 'timm')
@@ -59,47 +63,53 @@ def parse_args() -> argparse.Namespace:
 
 
 def check_arguments(args: argparse.Namespace) -> None:
-    """Refuse names and settings that do not go with the format.
-
-    Raises:
-        UserError: Naming the first.
-    """
+    """Raise UserError for options that do not go with the format."""
     endings = ENDINGS[args.format]
     if not args.out.endswith(endings):
         raise UserError(f"--out '{args.out}' must end in "
                         f'{" or ".join(endings)} for --format {args.format}')
-    if args.format in GRAPHS:
-        return
     given = [name for name, value in (
         ('--size', args.size), ('--out-indices', args.out_indices),
         ('--with-preprocessing', args.with_preprocessing)) if value]
-    if given:
-        raise UserError(f'{given[0]} has no meaning for --format '
-                        f'{args.format}, which holds weights: leave it out, '
-                        'or take --format pt2 or onnx')
+    if given and args.format not in GRAPHS:
+        raise UserError(f'{given[0]} is for --format pt2 and onnx; '
+                        f'{args.format} holds weights alone')
+
+
+def load(args: argparse.Namespace) -> Encoder | Source:
+    """The encoder, or all of a classifier or detector.
+
+    Raises:
+        UserError: If it cannot be loaded.
+    """
+    cfg = read_config(args.config, args.cfg_options)
+    if 'module' in cfg.model:  # a configuration with test-time augmentation
+        cfg.model = cfg.model['module']
+    whole = args.part == 'model' and args.format in GRAPHS and (
+        toolbox(cfg) == 'mmdet' or type_name(cfg.model) == 'ImageClassifier')
+    if not whole:
+        return load_encoder(args.checkpoint, cfg, args.out_indices)
+    if args.out_indices:
+        raise UserError('--out-indices is for encoders: add --part encoder')
+    return load_model(cfg, args.checkpoint)
 
 
 def main() -> None:
     args = parse_args()
     check_arguments(args)
-    cfg = read_config(args.config, args.cfg_options)
+    network = load(args)
     if args.format == 'safetensors':
-        export_encoder(args.checkpoint, args.out, cfg)
+        export_encoder(network, args.out)
         print(f'encoder of {args.checkpoint} written to {args.out}')
     elif args.format in LIBRARIES:
-        written = export_state_dict(
-            args.checkpoint, args.out, args.format, cfg)
-        checked = (f'{args.format} is not installed: not compared'
-                   if written.difference is None else
-                   f'loaded strictly by {args.format}, largest relative '
-                   f'difference of its features {written.difference:.1e}')
-        print(f'{written.tensors} tensors written to {args.out}; {checked}')
+        written = export_state_dict(network, args.out, args.format)
+        print(f'{written.tensors} tensors written to {args.out}; loaded '
+              f'strictly by {args.format}, largest relative difference of '
+              f'its features {written.difference:.1e}')
     else:
         written = export_network(
-            cfg, args.checkpoint, args.out, part=args.part,
-            size=args.size and tuple(args.size),
-            preprocessing=args.with_preprocessing,
-            out_indices=args.out_indices and tuple(args.out_indices))
+            network, args.out, args.size and tuple(args.size),
+            args.with_preprocessing)
         print(f'{written.kind} written to {args.out}: '
               f'{", ".join(written.facts["inputs"])} -> '
               f'{", ".join(written.facts["outputs"])}\n'

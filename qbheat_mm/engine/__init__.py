@@ -4,7 +4,6 @@ from .hooks import (
     AnalysisHook,
     BroadcastBuffersHook,
     CheckFoldersHook,
-    ExportEncoderHook,
     FrozenFeaturesHook,
     RandomStateHook,
     RequireCheckpointHook,
@@ -17,7 +16,7 @@ from .pretrained_encoder import PretrainedEncoder
 
 __all__ = [
     'AnalysisHook', 'BroadcastBuffersHook', 'CheckFoldersHook',
-    'StrictLoadHook', 'ExportEncoderHook', 'AutoScaleRunner',
+    'StrictLoadHook', 'AutoScaleRunner',
     'FrozenFeaturesHook', 'PretrainedEncoder', 'RandomStateHook',
     'RequireCheckpointHook', 'ResumeHook', 'SafeCheckpointHook',
     'StopOnNonFiniteLossHook'

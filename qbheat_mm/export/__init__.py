@@ -1,20 +1,27 @@
 # Copyright (c) QB-Heat MM authors. All rights reserved.
 """Networks for other programs: safetensors, torch.export, ONNX, state dicts.
 
-Nothing of ONNX and mmdet is imported before it is needed.
-"""
-from .encoder_file import export_encoder
-from .network import (
-    ExportedFile,
-    Traced,
-    export_network,
-    trace_network,
-    write_network,
-)
-from .running import Exported
-from .state_dict import StateDict, export_state_dict
+    from qbheat_mm.apis import load_encoder
+    from qbheat_mm.export import export_encoder, export_network
 
-__all__ = [
-    'Exported', 'ExportedFile', 'StateDict', 'Traced', 'export_encoder',
-    'export_network', 'export_state_dict', 'trace_network', 'write_network'
-]
+    encoder = load_encoder('epoch_100.pth')
+    export_encoder(encoder, 'encoder.safetensors')
+    export_network(encoder, 'encoder.onnx', preprocessing=True)
+"""
+import importlib
+
+# Imported on first use: the package registers the hook alone.
+_MODULES = dict(
+    ExportEncoderHook='hook', ExportedFile='network', Exported='files',
+    Source='source', StateDict='weights', Traced='network',
+    export_encoder='weights', export_network='network',
+    export_state_dict='weights', load_model='source',
+    trace_network='network', write_network='network')
+__all__ = list(_MODULES)
+
+
+def __getattr__(name: str) -> object:
+    if name not in _MODULES:
+        raise AttributeError(f'module {__name__!r} has no attribute {name!r}')
+    return getattr(importlib.import_module(f'.{_MODULES[name]}', __name__),
+                   name)

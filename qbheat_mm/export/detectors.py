@@ -1,12 +1,11 @@
 # Copyright (c) QB-Heat MM authors. All rights reserved.
-"""Detectors as functions of tensors, ready to be exported.
+"""Detectors as functions of tensors.
 
-A batch is padded to the right and below, and the sizes of the images in it
-are an input. What mmdet does to one image after another, with as many boxes
-as there are, is left out: the choice of the best, NMS, scaling back.
+A batch is padded to the right and below; the sizes of its images are an
+input. What mmdet does image by image with a varying number of boxes is left
+out: score thresholds, NMS, rescaling.
 """
 import torch
-from mmdet.models.dense_heads.base_dense_head import BaseDenseHead
 from mmdet.models.detectors import SingleStageDetector
 from mmdet.models.task_modules import DeltaXYWHBBoxCoder
 from mmdet.structures import DetDataSample
@@ -17,6 +16,12 @@ from ..detection import MobileFormerDETR
 from ..errors import UserError
 from .graphs import IMAGES, SIZES, Graph, folded
 from .source import Source
+
+#: Heads that give scores and deltas of anchors, and decode no further. Heads
+#: derived from them may, and are not accepted.
+ANCHOR_HEADS = (
+    'AnchorHead', 'FreeAnchorRetinaHead', 'PISARetinaHead', 'PISASSDHead',
+    'RetinaHead', 'RetinaSepBNHead', 'SSDHead', 'YOLOFHead')
 
 
 class MFDecNetwork(nn.Module):
@@ -35,7 +40,7 @@ class MFDecNetwork(nn.Module):
         """Detect.
 
         Args:
-            images (Tensor): Normalised, zero in the padding, (B, 3, H, W).
+            images (Tensor): Normalized, zero in the padding, (B, 3, H, W).
             image_sizes (Tensor): Heights and widths, (B, 2), int64.
 
         Returns:
@@ -67,7 +72,7 @@ class AnchorNetwork(nn.Module):
         """Detect.
 
         Args:
-            images (Tensor): Normalised, zero in the padding, (B, 3, H, W).
+            images (Tensor): Normalized, zero in the padding, (B, 3, H, W).
             image_sizes (Tensor): Heights and widths, (B, 2), int64.
 
         Returns:
@@ -101,23 +106,24 @@ def detector_graph(source: Source) -> Graph:
     """A detector of a kind that can be exported.
 
     Raises:
-        UserError: If it is none.
+        UserError: If it is of another kind.
     """
     model = source.model
+    head = model.bbox_head if hasattr(model, 'bbox_head') else None
     if isinstance(model, MobileFormerDETR):
-        return mf_dec_graph(source)
-    if isinstance(model, SingleStageDetector) and hasattr(
-            model.bbox_head, 'bbox_coder'):
-        return anchor_graph(source)
+        return mf_dec_graph(model)
+    if isinstance(model, SingleStageDetector) and type(
+            head).__name__ in ANCHOR_HEADS and isinstance(
+            head.bbox_coder, DeltaXYWHBBoxCoder):
+        return anchor_graph(model)
     raise UserError(
-        f'{type(model).__name__} cannot be exported: of detectors MF-Dec and '
-        'those of one stage with anchors, as RetinaNet, can; its encoder can '
-        '(--part encoder)')
+        f'{type(model).__name__} with {type(head).__name__} cannot be '
+        'exported: MF-Dec can, and detectors of one stage with a head among '
+        f'{", ".join(ANCHOR_HEADS)}; its encoder can, too (--part encoder)')
 
 
-def mf_dec_graph(source: Source) -> Graph:
-    """Logits and boxes of MF-Dec."""
-    model = source.model
+def mf_dec_graph(model: MobileFormerDETR) -> Graph:
+    """Logits and boxes of MF-Dec, compared with mmdet's way to them."""
 
     def reference(images: Tensor, image_sizes: Tensor) -> dict[str, Tensor]:
         samples = samples_of(images, image_sizes)
@@ -131,62 +137,13 @@ def mf_dec_graph(source: Source) -> Graph:
         ('logits', 'boxes'), 'MF-Dec', 32)
 
 
-def anchor_graph(source: Source) -> Graph:
-    """Scores and boxes of a single-stage detector with anchors.
-
-    Raises:
-        UserError: If its boxes are not decoded from anchors alone.
-    """
-    model = source.model
-    head = model.bbox_head
-    own = type(head)._predict_by_feat_single
-    if own is not BaseDenseHead._predict_by_feat_single or not isinstance(
-            head.bbox_coder, DeltaXYWHBBoxCoder):
-        raise UserError(
-            f'{type(model).__name__} with a {type(head).__name__} cannot be '
-            'exported: its boxes are decoded in a way of their own; its '
-            'encoder can (--part encoder)')
-    side = 2 * max(map(max, head.prior_generator.strides))
-    with torch.no_grad():
-        maps = model(torch.zeros(1, 3, side, side), mode='tensor')
-    if len(maps) != 2:
-        raise UserError(
-            f'{type(model).__name__} with a {type(head).__name__} cannot be '
-            f'exported: its head gives {len(maps)} kinds of maps and not '
-            'scores and boxes alone; its encoder can (--part encoder)')
-
-    def reference(images: Tensor, image_sizes: Tensor) -> dict[str, Tensor]:
-        return _decoded_by_mmdet(model, images, image_sizes)
-
+def anchor_graph(model: SingleStageDetector) -> Graph:
+    """Scores and boxes of a single-stage detector with anchors."""
+    strides = model.bbox_head.prior_generator.strides
     return Graph(
-        AnchorNetwork(folded(model)), reference, (IMAGES, SIZES),
+        AnchorNetwork(folded(model)), AnchorNetwork(model), (IMAGES, SIZES),
         ('scores', 'boxes', 'levels'), 'detector with anchors',
-        max(map(max, head.prior_generator.strides)))
-
-
-def _decoded_by_mmdet(model: SingleStageDetector, images: Tensor,
-                      image_sizes: Tensor) -> dict[str, Tensor]:
-    """Scores and boxes, image by image and level by level, as mmdet does."""
-    head = model.bbox_head
-    maps = model(images, samples_of(images, image_sizes), mode='tensor')
-    anchors = head.prior_generator.grid_priors(
-        [level.shape[-2:] for level in maps[0]], device=images.device)
-    scores, boxes = [], []
-    for i, size in enumerate(image_sizes.tolist()):
-        for score, delta, anchor in zip(*maps, anchors):
-            score = score[i].permute(1, 2, 0).reshape(
-                -1, head.cls_out_channels)
-            delta = delta[i].permute(1, 2, 0).reshape(-1, 4)
-            scores.append(score.sigmoid() if head.use_sigmoid_cls
-                          else score.softmax(-1)[:, :-1])
-            boxes.append(get_box_tensor(head.bbox_coder.decode(
-                anchor, delta, max_shape=size)))
-    images = len(image_sizes)
-    levels = torch.cat([torch.full((len(anchor), ), i)
-                        for i, anchor in enumerate(anchors)])
-    return dict(
-        scores=torch.cat(scores).unflatten(0, (images, -1)),
-        boxes=torch.cat(boxes).unflatten(0, (images, -1)), levels=levels)
+        max(map(max, strides)))
 
 
 def samples_of(images: Tensor, image_sizes: Tensor) -> list[DetDataSample]:
@@ -207,7 +164,7 @@ def _all_anchors(levels: list[Tensor], width: int) -> Tensor:
 
 
 def _in_pixels(boxes: Tensor, image_sizes: Tensor) -> Tensor:
-    """Centres and sizes as shares of images to corners in pixels, inside."""
+    """Centers and sizes as shares of images to corners in pixels, inside."""
     sides = _sides(image_sizes, boxes)
     return _inside(bbox_cxcywh_to_xyxy(boxes) * sides, sides)
 

@@ -1,60 +1,46 @@
 # Copyright (c) QB-Heat MM authors. All rights reserved.
-"""A trained network as torch.export's program or as ONNX, checked."""
-import copy
+"""Export a trained network to torch.export or ONNX, and verify the file."""
 import dataclasses
 import os
 from collections.abc import Mapping
 from typing import NamedTuple
 
-import mmcv
-import numpy as np
 import torch
-from mmengine.config import Config
+from mmengine.model import BaseModel
+from mmpretrain.models import ImageClassifier
 from torch import Tensor
 from torch.export import ExportedProgram
 
-from ..arguments import (
-    INT,
-    PATH,
-    POSITIVE_INT,
-    Rule,
-    one_of,
-    optional,
-    several,
-)
-from ..engine.origin import Pixels
 from ..errors import UserError
+from ..evaluation.encoder import Encoder
+from ..models.layers.normalize import Normalization, Normalize
 from ..utils.atomic_write import atomic_write
-from ..utils.settings import toolbox, type_name
-from .comparing import TOLERANCE, largest_difference
-from .examples import BATCHES, compared_sizes, example_inputs
+from .compare import TOLERANCE, largest_difference
+from .files import Exported, format_of, trace, write_file
 from .graphs import (
     IMAGES,
     SIZES,
-    FromPaddedPictures,
     FromPictures,
     Graph,
     classifier_graph,
     encoder_graph,
 )
-from .running import Exported
-from .source import Source, read_encoder, read_model
-from .writing import WRITERS, require_packages, trace
+from .source import Source
 
-CONFIG = Rule('a configuration as Config.fromfile reads it',
-              lambda value: isinstance(value, Config))
+#: Images in the batches that are compared.
+BATCHES = (1, 3)
 
 
 class ExportedFile(NamedTuple):
-    """What was written.
+    """A file that was written and verified.
 
     Args:
         out (str): The file.
-        kind (str): What of, as ``'classifier'``.
+        kind (str): As ``'classifier'``.
         facts (dict): What the file says about itself.
         difference (float): Largest difference from PyTorch over the largest
-            value of an output, on all sizes that were compared.
-        compared (list[str]): These, as ``'3x97x94'``.
+            value of an output.
+        compared (list[str]): The batches compared, as ``'3x97x94'``.
     """
     out: str
     kind: str
@@ -88,138 +74,74 @@ class Traced:
             **source.facts())
 
 
-def trace_network(cfg: Config,
-                  checkpoint: str,
-                  part: str = 'model',
-                  size: tuple[int, int] | None = None,
-                  preprocessing: bool = False,
-                  out_indices: tuple[int, ...] | None = None) -> Traced:
-    """Trace a trained network as a function of tensors.
+def export_network(network: Encoder | Source, out: str,
+                   size: tuple[int, int] | None = None,
+                   preprocessing: bool = False) -> ExportedFile:
+    """Write a network, run the file, and compare it with PyTorch.
 
     Args:
-        cfg (Config): Its configuration: pre-training (of which the encoder
-            is exported), classification, MF-Dec, or a detector with anchors,
-            as RetinaNet.
-        checkpoint (str): Its checkpoint, file or URL.
-        part (str): ``'model'``, or ``'encoder'`` for ``model.backbone``
-            alone. Defaults to 'model'.
+        network (Encoder | Source): An encoder of ``apis.load_encoder``, or a
+            classifier or detector of :func:`load_model`.
+        out (str): The file, ``.pt2`` or ``.onnx``.
         size (tuple[int, int], optional): Height and width of all images.
             Defaults to None: any.
         preprocessing (bool): Whether images are (B, H, W, 3), RGB, uint8,
-            and normalised inside. Defaults to False.
-        out_indices (tuple[int, ...], optional): Outputs of the encoder.
-            Defaults to None: features and tokens of a ``MobileFormer``, of
-            others those of the configuration.
+            and normalized inside. Defaults to False.
 
     Raises:
-        FileNotFoundError: If there is no such checkpoint.
-        UserError: If it does not fit, the network cannot be exported, or an
-            argument is none.
+        UserError: If the network cannot be exported, or the file computes
+            something else; then none is left.
     """
-    for name, value, rule in (
-            ('cfg', cfg, CONFIG), ('checkpoint', checkpoint, PATH),
-            ('part', part, one_of('model', 'encoder')),
-            ('size', size, optional(several(POSITIVE_INT, 2))),
-            ('out_indices', out_indices, optional(several(INT)))):
-        rule.check(name, value)
-    checkpoint = os.fspath(checkpoint)
-    graph, source = make_graph(cfg, checkpoint, part, out_indices)
+    format_of(os.fspath(out))  # before time is spent
+    return write_network(trace_network(network, size, preprocessing), out)
+
+
+def trace_network(network: Encoder | Source,
+                  size: tuple[int, int] | None = None,
+                  preprocessing: bool = False) -> Traced:
+    """Trace a network once for both formats: see :func:`export_network`."""
+    source = Source.of(network)
+    graph = make_graph(source)
     if preprocessing:
-        graph = with_preprocessing(graph, source)
+        if source.normalization is None:
+            raise UserError(
+                f"'{source.checkpoint}' and its configuration do not say how "
+                'images are normalized: set model.data_preprocessor, or leave '
+                'out --with-preprocessing')
+        graph = dataclasses.replace(
+            graph, pictures=True,
+            module=FromPictures(graph.module, source.normalization).eval())
     if size is not None and min(size) <= graph.stride:
         raise UserError(f'--size {size[0]} {size[1]}: this {graph.kind} needs '
                         f'more than {graph.stride} pixels on each side')
-    return Traced(graph, trace(graph, size), source, size)
+    # No two sides alike: torch might take them for one.
+    traced = size or (3 * graph.stride // 2 + 8, 2 * graph.stride + 7)
+    program = trace(graph, example_inputs(graph, 2, traced), size)
+    return Traced(graph, program, source, size)
+
+
+def make_graph(source: Source) -> Graph:
+    """The function of tensors that a network is."""
+    if not isinstance(source.model, BaseModel):
+        return encoder_graph(source)
+    if isinstance(source.model, ImageClassifier):
+        return classifier_graph(source)
+    from .detectors import detector_graph  # needs mmdet
+    return detector_graph(source)
 
 
 def write_network(traced: Traced, out: str) -> ExportedFile:
-    """Write a traced network, run the file, and compare it with PyTorch.
-
-    Args:
-        traced (Traced): The network.
-        out (str): The file, ``.pt2`` or ``.onnx``.
-
-    Raises:
-        UserError: If the network cannot be written so; if the file computes
-            something else, and then none is left.
-    """
-    kind = _format_of(out)
+    """Write a traced network and verify it: see :func:`export_network`."""
+    out = os.fspath(out)
+    traced.source.require_other(out)
     facts = traced.facts()
     with atomic_write(out) as part:
-        WRITERS[kind](traced.graph, traced.program, facts, part)
-        difference, compared = compare(Exported(part), traced)
+        write_file(traced.graph, traced.program, facts, out, part)
+        difference, compared = verify(Exported(part), traced)
     return ExportedFile(out, traced.graph.kind, facts, difference, compared)
 
 
-def export_network(cfg: Config, checkpoint: str, out: str,
-                   **options) -> ExportedFile:
-    """Export a network: :func:`trace_network`, then :func:`write_network`."""
-    PATH.check('out', out)
-    out = os.fspath(out)
-    _format_of(out)  # before time is spent
-    return write_network(trace_network(cfg, checkpoint, **options), out)
-
-
-def _format_of(out: str) -> str:
-    """The format that a file's name asks for.
-
-    Raises:
-        UserError: If there is none such, or what it needs is missing.
-    """
-    kind = out.rpartition('.')[2]
-    if kind not in WRITERS:
-        raise UserError(f"'{out}' must end in .{' or .'.join(WRITERS)}, the "
-                        'formats of networks')
-    require_packages(kind)
-    return kind
-
-
-def make_graph(cfg: Config, checkpoint: str, part: str,
-               out_indices: tuple[int, ...] | None) -> tuple[Graph, Source]:
-    """The network that a configuration asks for, with its weights.
-
-    Raises:
-        UserError: If there is no way to export it.
-    """
-    model = cfg.get('model') or {}
-    if 'module' in model:  # as `--tta` tests it
-        cfg = copy.deepcopy(cfg)
-        model = cfg.model = model['module']
-    detector = toolbox(cfg) == 'mmdet'
-    if part == 'encoder' or (
-            not detector and type_name(model) != 'ImageClassifier'):
-        source = read_encoder(checkpoint, cfg, out_indices)
-        return encoder_graph(source), source
-    if out_indices is not None:
-        raise UserError(f'--out-indices {" ".join(map(str, out_indices))} is '
-                        'for encoders: add --part encoder')
-    source = read_model(cfg, checkpoint)
-    if not detector:
-        return classifier_graph(source), source
-    # Needs mmdet, which a detector's configuration has brought.
-    from .detectors import detector_graph
-    return detector_graph(source), source
-
-
-def with_preprocessing(graph: Graph, source: Source) -> Graph:
-    """A graph that takes pictures, (B, H, W, 3), RGB, uint8.
-
-    Raises:
-        UserError: If the pixels of the network are not known.
-    """
-    if source.pixels is None:
-        raise UserError(
-            f"checkpoint '{source.checkpoint}' and its configuration do not "
-            'say with which pixels it was trained: set mean, std and channel '
-            'order of model.data_preprocessor, or leave out '
-            '--with-preprocessing')
-    network = FromPaddedPictures if SIZES in graph.inputs else FromPictures
-    return dataclasses.replace(
-        graph, module=network(graph.module, source.pixels).eval(),
-        pictures=True)
-
-
-def compare(exported: Exported, traced: Traced) -> tuple[float, list[str]]:
+def verify(exported: Exported, traced: Traced) -> tuple[float, list[str]]:
     """Compare an exported network with the original.
 
     Returns:
@@ -230,43 +152,72 @@ def compare(exported: Exported, traced: Traced) -> tuple[float, list[str]]:
         UserError: If it is larger than :data:`TOLERANCE`.
     """
     graph, worst, compared = traced.graph, 0., []
+    stride = graph.stride
+    sizes = [traced.size] if traced.size else [
+        (stride + 1, stride + 14), (2 * stride + 33, 2 * stride + 62),
+        (stride + 57, 3 * stride + 5)]
     for number in BATCHES:
-        for sides in compared_sizes(graph, traced.size):
-            inputs = example_inputs(graph, number, sides, seed=number)
+        for size in sizes:
+            inputs = example_inputs(graph, number, size)
             with torch.no_grad():
-                wanted = graph.reference(
-                    **_normalized(inputs, graph, traced.source.pixels))
+                expected = graph.reference(
+                    **_normalized(inputs, graph, traced.source.normalization))
             found = {name: torch.from_numpy(array)
                      for name, array in exported(**inputs).items()}
-            difference, name = largest_difference(found, wanted)
-            compared.append(f'{number}x{sides[0]}x{sides[1]}')
+            difference, name = largest_difference(found, expected)
+            compared.append(f'{number}x{size[0]}x{size[1]}')
             if not difference <= TOLERANCE:
                 raise UserError(
                     f'the exported {graph.kind} differs from PyTorch by '
                     f'{difference:.1e} of the largest value in {name} at '
-                    f'{compared[-1]} (images, height, width); more than '
-                    f'{TOLERANCE:g} is refused and nothing was written')
+                    f'{compared[-1]} (images, height, width), more than '
+                    f'{TOLERANCE:g}: nothing was written')
             worst = max(worst, difference)
     return worst, compared
 
 
-def _normalized(inputs: Mapping[str, Tensor], graph: Graph,
-                pixels: Pixels | None) -> dict[str, Tensor]:
-    """Inputs for the original: pictures are normalised by mmcv, then padded.
+def example_inputs(graph: Graph, number: int,
+                   size: tuple[int, int]) -> dict[str, Tensor]:
+    """Random images, of which all but the first are padded.
 
     Args:
-        inputs (Mapping[str, Tensor]): Of the exported network.
-        graph (Graph): Says whether they are pictures.
-        pixels (Pixels, optional): Known if they are.
+        graph (Graph): Says which inputs there are.
+        number (int): Of images.
+        size (tuple[int, int]): Height and width of the batch.
+
+    Returns:
+        dict[str, Tensor]: Name and tensor, in the order of the inputs.
     """
+    generator = torch.Generator().manual_seed(number)
+    if graph.pictures:  # whose padding may hold anything
+        images = torch.randint(0, 256, (number, *size, 3),
+                               generator=generator, dtype=torch.uint8)
+    else:
+        images = torch.randn((number, 3, *size), generator=generator)
+    if SIZES not in graph.inputs:
+        return {IMAGES: images}
+    sizes = torch.tensor([
+        [size[0] - i * (size[0] // 5), size[1] - i * (size[1] // 7)]
+        for i in range(number)])
+    if not graph.pictures:
+        images = _padded(images, sizes)
+    return {IMAGES: images, SIZES: sizes}
+
+
+def _normalized(inputs: Mapping[str, Tensor], graph: Graph,
+                normalization: Normalization | None) -> dict[str, Tensor]:
+    """Inputs for the original: pictures are normalized, then padded."""
     if not graph.pictures:
         return dict(inputs)
-    images = inputs[IMAGES].numpy()
-    sizes = inputs.get(SIZES, torch.tensor([images.shape[1:3]] * len(images)))
-    batch = np.zeros(images.shape, np.float32)
-    for image, padded, (height, width) in zip(images, batch, sizes.tolist()):
-        padded[:height, :width] = mmcv.imnormalize(
-            image[:height, :width, ::-1].astype(np.float32),  # to BGR
-            np.array(pixels.mean or (0., ) * 3),
-            np.array(pixels.std or (1., ) * 3), to_rgb=pixels.rgb)
-    return {**inputs, IMAGES: torch.from_numpy(batch).permute(0, 3, 1, 2)}
+    images = Normalize(normalization)(inputs[IMAGES].permute(0, 3, 1, 2))
+    if SIZES in inputs:
+        images = _padded(images, inputs[SIZES])
+    return {**inputs, IMAGES: images}
+
+
+def _padded(images: Tensor, sizes: Tensor) -> Tensor:
+    """Images (B, 3, H, W) with zeros outside of each image's size."""
+    padded = torch.zeros_like(images)
+    for image, out, (height, width) in zip(images, padded, sizes.tolist()):
+        out[:, :height, :width] = image[:, :height, :width]
+    return padded

@@ -1,22 +1,24 @@
 # Copyright (c) QB-Heat MM authors. All rights reserved.
-"""What is exported: a trained network, and what is known about it."""
+"""The trained networks that are exported, and where they come from."""
 import copy
 import hashlib
 import json
-import os
+import os.path as osp
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from mmengine.config import Config, ConfigDict
 from mmengine.registry import MODELS, DefaultScope
 from torch import nn
 
-from ..apis import load_encoder
 from ..compat import load_checkpoint
 from ..engine.filling import fill
 from ..engine.head_classes import set_classes
-from ..engine.origin import Pixels, classes_in, pixels_of
+from ..engine.origin import classes_in
+from ..errors import UserError
+from ..evaluation.encoder import Encoder
+from ..models.layers.normalize import Normalization
 from ..utils.settings import toolbox
 from ..version import __version__
 
@@ -28,111 +30,89 @@ class Source:
     Attributes:
         model (nn.Module): An encoder, a classifier or a detector, in
             evaluation mode.
-        settings (dict): What it is built from.
-        pixels (Pixels, optional): Of its input; None if unknown.
-        checkpoint (str): The file that the weights come from.
+        normalization (Normalization, optional): Of its input; None if
+            unknown.
+        checkpoint (str): File or URL of the weights; '' for random ones.
         classes (tuple[str, ...]): Their names, if known. Defaults to ().
-        digest (str): sha256 of the file; '' for an address.
-        size (tuple[int, int], optional): Height and width of the images that
-            an encoder was trained on, where that is known.
     """
     model: nn.Module
-    settings: dict
-    pixels: Pixels | None
+    normalization: Normalization | None
     checkpoint: str
-    classes: tuple[str, ...] = field(default=())
-    digest: str = ''
-    size: tuple[int, int] | None = None
+    classes: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, network: 'Encoder | Source') -> 'Source':
+        """The backbone of an encoder; a source itself."""
+        if isinstance(network, Source):
+            return network
+        pixels = network.pixels
+        return cls(network.backbone, Normalization(
+            tuple(pixels.mean), tuple(pixels.std), pixels.rgb),
+            network.weights)
+
+    def require_other(self, out: str) -> None:
+        """Raise UserError if ``out`` is the checkpoint itself."""
+        if osp.exists(out) and osp.exists(self.checkpoint) and osp.samefile(
+                out, self.checkpoint):
+            raise UserError(f"'{out}' is the checkpoint itself and would be "
+                            'lost: give another file to write')
 
     def facts(self) -> dict[str, str]:
         """What every exported file says about itself, in texts."""
-        return dict(
-            qbheat_mm=__version__,
-            source=os.path.basename(self.checkpoint),
-            source_sha256=self.digest,
-            **pixel_facts(self.pixels))
+        facts = dict(
+            qbheat_mm=__version__, source=osp.basename(self.checkpoint),
+            source_sha256=_sha256(self.checkpoint))
+        if self.normalization is not None:
+            facts.update(
+                mean=json.dumps(self.normalization.mean),
+                std=json.dumps(self.normalization.std),
+                channel_order='RGB' if self.normalization.rgb else 'BGR')
+        return facts
 
 
-def pixel_facts(pixels: Pixels | None) -> dict[str, str]:
-    """Mean and deviation (0 to 255, JSON) and channel order, in texts."""
-    if pixels is None:
-        return {}
-    return dict(
-        mean=json.dumps(pixels.mean),
-        std=json.dumps(pixels.std),
-        channel_order='RGB' if pixels.rgb else 'BGR')
-
-
-def read_encoder(checkpoint: str,
-                 cfg: Config | None = None,
-                 out_indices: tuple[int, ...] | None = None) -> Source:
-    """The encoder of a checkpoint, and the settings that build it.
+def load_model(cfg: Config, checkpoint: str) -> Source:
+    """Build a classifier or detector and load its checkpoint strictly.
 
     Args:
-        checkpoint (str): File or URL: pre-training, probing, classification,
-            detection, or an encoder's safetensors.
-        cfg (Config, optional): Its configuration. Defaults to None: the one
-            inside the checkpoint, which is parsed and never run.
-        out_indices (tuple[int, ...], optional): See :func:`load_encoder`.
-
-    Raises:
-        FileNotFoundError: If there is no such file.
-        UserError: If the checkpoint does not say what it holds, does not
-            fit, is refused or damaged.
-    """
-    encoder = load_encoder(checkpoint, cfg, out_indices)
-    return Source(encoder.backbone, _plain(encoder.settings), encoder.pixels,
-                  checkpoint, digest=_digest(checkpoint), size=encoder.size)
-
-
-def read_model(cfg: Config, checkpoint: str) -> Source:
-    """Build the model of a configuration and fill all of it.
-
-    Args:
-        cfg (Config): Of classification or detection.
+        cfg (Config): Of the run.
         checkpoint (str): Of that run, file or URL.
 
     Raises:
-        FileNotFoundError: If there is no such file.
-        UserError: If the checkpoint does not fit, is refused or damaged.
+        UserError: If the checkpoint is missing, damaged or does not fit.
     """
     content = load_checkpoint(checkpoint, map_location='cpu')
     classes = classes_in(content)
-    if cfg.get('count_classes') and classes:  # as a run does by its folders
+    if cfg.get('count_classes') and classes:  # the run counted its folders
         cfg = copy.deepcopy(cfg)
         set_classes(cfg, len(classes))
-    settings = _plain(cfg.model)
+    settings = copy.deepcopy(cfg.model.to_dict())
     if cfg.get('data_preprocessor'):  # as mmengine's runner does
-        settings.setdefault('data_preprocessor', _plain(cfg.data_preprocessor))
-    settings.pop('train_cfg', None)  # nothing is trained
-    with DefaultScope.overwrite_default_scope(_scope(cfg)):
+        settings.setdefault('data_preprocessor', cfg.data_preprocessor)
+    settings.pop('train_cfg', None)
+    with DefaultScope.overwrite_default_scope(toolbox(cfg) or 'mmpretrain'):
         model = MODELS.build(ConfigDict(settings))
     fill(model, content, checkpoint)
-    pixels = pixels_of(getattr(model, 'data_preprocessor', None))
     model.eval()
-    return Source(model, settings, pixels, checkpoint, classes,
-                  _digest(checkpoint))
+    return Source(
+        model, Normalization.of(getattr(model, 'data_preprocessor', None)),
+        checkpoint, classes)
 
 
-def _scope(settings: Mapping) -> str:
-    return toolbox(settings) or 'mmpretrain'
-
-
-def _plain(settings: Any) -> Any:
+def plain(settings: Any) -> Any:
     """Settings as dicts, lists and values; classes by their names."""
     if isinstance(settings, Mapping):
-        return {name: _plain(value) for name, value in settings.items()}
+        return {name: plain(value) for name, value in settings.items()}
     if isinstance(settings, list | tuple):
-        return [_plain(value) for value in settings]
+        return [plain(value) for value in settings]
     if isinstance(settings, type):
         return f'{settings.__module__}.{settings.__qualname__}'
     return settings
 
 
-def _digest(path: str) -> str:
-    """sha256 of a file."""
-    path = os.path.expanduser(path)
-    if not os.path.isfile(path):
+def _sha256(path: str) -> str:
+    """Of a file; '' for a URL."""
+    path = osp.expanduser(path)
+    if not osp.isfile(path):
         return ''
     digest = hashlib.sha256()
     with open(path, 'rb') as file:

@@ -70,7 +70,8 @@ def test_a_checkpoint_is_read_once(checkpoint, monkeypatch, tmp_path):
         read.append(str(file)) or load(file, *args, **kwargs)))
     load_encoder(checkpoint)
     assert read == [checkpoint]
-    export_encoder(checkpoint, str(tmp_path / 'encoder.safetensors'))
+    export_encoder(load_encoder(checkpoint),
+                   str(tmp_path / 'encoder.safetensors'))
     assert read == [checkpoint] * 2
 
 
@@ -106,7 +107,7 @@ def write_detector(path, backbone):
 def test_a_detectors_encoder(backbone, tmp_path):
     expected = write_detector(tmp_path / 'x.pth', backbone)
     encoder = load_encoder(tmp_path / 'x.pth')
-    file = export_encoder(str(tmp_path / 'x.pth'),
+    file = export_encoder(load_encoder(tmp_path / 'x.pth'),
                           str(tmp_path / 'encoder.safetensors'))
     images = torch.randint(0, 255, (1, 3, 64, 64), dtype=torch.uint8)
     data = expected.data_preprocessor(dict(inputs=list(images.flip(1))))

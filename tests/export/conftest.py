@@ -25,8 +25,7 @@ any_size = pytest.mark.skipif(
 
 
 @pytest.fixture(autouse=True)
-def one_thread():
-    torch.set_num_threads(1)
+def no_default_scope():
     yield
     DefaultScope._instance_dict.clear()
 
@@ -91,7 +90,7 @@ CLASSIFIER = dict(
 DETECTOR = dict(
     data_preprocessor=dict(
         type='DetDataPreprocessor', mean=PIXELS['mean'], std=PIXELS['std'],
-        bgr_to_rgb=True, pad_size_divisor=1))
+        bgr_to_rgb=False, pad_size_divisor=1))  # takes BGR
 MF_DEC = dict(
     DETECTOR, type='MobileFormerDETR',
     # Small to trace: the encoder is exported by itself.

@@ -5,6 +5,7 @@ import uuid
 from pathlib import Path
 
 import pytest
+import safetensors
 import torch
 from mmengine.config import Config
 from mmengine.registry import DATASETS
@@ -14,7 +15,7 @@ from torch.utils.data import Dataset
 
 from qbheat_mm.compat import load_checkpoint
 from qbheat_mm.engine import AutoScaleRunner
-from qbheat_mm.engine.hooks import export_encoder_hook
+from qbheat_mm.export import hook
 
 from .conftest import MOBILE_FORMER, pretraining
 
@@ -39,7 +40,7 @@ def told(monkeypatch):
     """Levels and texts of what the hook tells."""
     lines = []
     monkeypatch.setattr(
-        export_encoder_hook, 'print_log',
+        hook, 'print_log',
         lambda text, logger, level=logging.INFO: lines.append((level, text)))
     monkeypatch.setattr(Runner, '_log_env', lambda self, env_cfg: None)
     return lines
@@ -62,7 +63,6 @@ def train(folder, backbone=MOBILE_FORMER, **settings):
 
 
 def test_it_is_the_encoder_of_the_last_checkpoint(tmp_path, told):
-    safetensors = pytest.importorskip('safetensors')
     train(tmp_path, custom_hooks=[dict(type='EMAHook', momentum=0.3)])
     content = load_checkpoint(str(tmp_path / 'epoch_2.pth'))
     file = tmp_path / 'encoder.safetensors'

@@ -21,10 +21,10 @@ from torch import Tensor, nn
 
 from qbheat_mm.cli import count, report_user_errors
 from qbheat_mm.detection import MobileFormerDETR
-from qbheat_mm.export.comparing import largest_difference
+from qbheat_mm.export.compare import largest_difference
 from qbheat_mm.export.detectors import AnchorNetwork, MFDecNetwork
+from qbheat_mm.export.files import OPSET, quiet
 from qbheat_mm.export.graphs import folded
-from qbheat_mm.export.writing import OPSET, quiet
 from qbheat_mm.utils import time_in_turn
 
 WAYS = ('eager', 'compiled', 'onnxruntime', 'openvino')

@@ -3,7 +3,6 @@ from .analysis_hook import AnalysisHook
 from .buffers_hook import BroadcastBuffersHook
 from .check_folders_hook import CheckFoldersHook
 from .checkpoint_hooks import RequireCheckpointHook, StrictLoadHook
-from .export_encoder_hook import ExportEncoderHook
 from .frozen_features_hook import FrozenFeaturesHook
 from .non_finite_loss_hook import StopOnNonFiniteLossHook
 from .random_state_hook import RandomStateHook
@@ -13,7 +12,7 @@ from .safe_checkpoint_hook import SafeCheckpointHook
 __all__ = [
     'AnalysisHook', 'BroadcastBuffersHook', 'CheckFoldersHook',
     'StrictLoadHook',
-    'ExportEncoderHook', 'FrozenFeaturesHook', 'RandomStateHook',
-    'RequireCheckpointHook', 'ResumeHook', 'SafeCheckpointHook',
+    'FrozenFeaturesHook', 'RandomStateHook', 'RequireCheckpointHook',
+    'ResumeHook', 'SafeCheckpointHook',
     'StopOnNonFiniteLossHook'
 ]

@@ -1,0 +1,56 @@
+# Copyright (c) QB-Heat MM authors. All rights reserved.
+"""Leave the trained encoder as a file that other programs read."""
+import logging
+import os.path as osp
+
+from mmengine.dist import master_only
+from mmengine.hooks import Hook
+from mmengine.logging import print_log
+from mmengine.registry import HOOKS
+from mmengine.runner import Runner
+
+from ..engine.resuming import latest_checkpoint
+from ..engine.wrapping import unwrap
+from ..errors import UserError
+
+
+@HOOKS.register_module()
+class ExportEncoderHook(Hook):
+    """Write ``model.backbone`` as safetensors after training.
+
+    The file lies beside the last checkpoint and holds its encoder, with
+    averaged weights if it has them. Runs that do not train the encoder, such
+    as probes, write none. A failure is a warning: the training has ended.
+
+    Args:
+        filename (str): Defaults to ``'encoder.safetensors'``.
+    """
+
+    # After the last checkpoint.
+    priority = 'LOWEST'
+
+    def __init__(self, filename: str = 'encoder.safetensors') -> None:
+        self.filename = filename
+
+    @master_only
+    def after_train(self, runner: Runner) -> None:
+        """Write the file."""
+        backbone = getattr(unwrap(runner.model), 'backbone', None)
+        if backbone is None or not any(
+                weight.requires_grad for weight in backbone.parameters()):
+            return
+        checkpoint = latest_checkpoint(runner.work_dir)
+        if checkpoint is None:
+            return  # none was written, or not to this machine
+        out = osp.join(osp.dirname(checkpoint), self.filename)
+        from ..apis import load_encoder
+        from .weights import export_encoder
+        try:
+            export_encoder(load_encoder(checkpoint), out)
+        except (UserError, OSError) as error:
+            print_log(
+                f'no encoder was written beside {checkpoint}: {error}; write '
+                'it with tools/export.py CONFIG CHECKPOINT --format '
+                'safetensors --out FILE', 'current', logging.WARNING)
+        else:
+            print_log(f'encoder of {checkpoint} written to {out}', 'current')

@@ -1,0 +1,207 @@
+# Copyright (c) QB-Heat MM authors. All rights reserved.
+"""Encoders as safetensors, and as torchvision and timm know them."""
+import hashlib
+import json
+from pathlib import Path
+
+import pytest
+import torch
+import torchvision
+from mmengine.registry import MODELS, DefaultScope
+from safetensors import safe_open
+from safetensors.torch import load_file
+
+from qbheat_mm.apis import load_encoder
+from qbheat_mm.engine import PretrainedEncoder
+from qbheat_mm.errors import UserError
+from qbheat_mm.export import export_encoder, export_state_dict
+from qbheat_mm.export.libraries import compare_features, rename
+from qbheat_mm.version import __version__
+
+from .conftest import MOBILE_FORMER, pretraining, weighted, write_run
+
+SMALL = dict(depths=[1, 1, 2, 1], channels=[8, 16, 24, 32])
+CONVNEXT = dict(type='ConvNeXt', arch=SMALL, gap_before_final_norm=False)
+V2 = dict(CONVNEXT, use_grn=True, layer_scale_init_value=0.)
+RESNET = dict(type='ResNet', depth=18)
+
+
+@pytest.fixture(scope='module')
+def file(pretrained, tmp_path_factory):
+    out = tmp_path_factory.mktemp('out') / 'new' / 'encoder.safetensors'
+    return export_encoder(load_encoder(pretrained[2]), out)
+
+
+def facts_of(file):
+    with safe_open(file, 'pt') as opened:
+        return opened.metadata()
+
+
+def test_it_holds_the_backbone_and_says_what_it_is(file, pretrained):
+    tensors, network = load_file(file), pretrained[3]
+    assert tensors.keys() == network.backbone.state_dict().keys()
+    for name, tensor in network.backbone.state_dict().items():
+        assert torch.equal(tensors[name], tensor), name
+    facts = facts_of(file)
+    backbone = json.loads(facts.pop('backbone'))
+    assert backbone['type'] == 'MobileFormer'
+    assert backbone['arch']['tokens'] == [3, 16]
+    assert facts == dict(
+        format='pt', mean='[120.0, 110.0, 100.0]', std='[60.0, 50.0, 55.0]',
+        channel_order='RGB', qbheat_mm=__version__, source='epoch_1.pth',
+        source_sha256=hashlib.sha256(
+            Path(pretrained[2]).read_bytes()).hexdigest())
+
+
+def test_it_is_loaded_as_a_checkpoint(file, pretrained, tmp_path):
+    image = torch.randint(0, 256, (1, 3, 64, 48), dtype=torch.uint8)
+    inputs = (image - torch.tensor([120., 110., 100.])[:, None, None]
+              ) / torch.tensor([60., 50., 55.])[:, None, None]
+    with DefaultScope.overwrite_default_scope('mmpretrain'):
+        backbone = MODELS.build(dict(MOBILE_FORMER))
+    PretrainedEncoder(file)(backbone)
+    encoder = load_encoder(file)
+    with torch.no_grad():
+        expected = pretrained[3].backbone(inputs)[0]
+        assert torch.equal(backbone.eval()(inputs)[0], expected)
+        torch.testing.assert_close(
+            encoder(encoder.normalize(image))[0], expected)
+    again = export_encoder(encoder, tmp_path / 'again.safetensors')
+    kept = {name: text for name, text in facts_of(file).items()
+            if not name.startswith('source')}
+    assert kept.items() <= facts_of(again).items()
+
+
+def test_it_knows_the_size_of_the_training(pretrained, tmp_path):
+    content = torch.load(pretrained[2], weights_only=False)
+    content['meta']['cfg'] += """
+train_dataloader = dict(dataset=dict(pipeline=[
+    dict(type='RandomResizedCrop', scale=(48, 32))]))"""
+    torch.save(content, tmp_path / 'epoch_1.pth')
+    file = export_encoder(load_encoder(tmp_path / 'epoch_1.pth'),
+                          tmp_path / 'encoder.safetensors')
+    assert json.loads(facts_of(file)['training_size']) == [48, 32]
+    assert load_encoder(file).size == (48, 32)
+
+
+def test_a_checkpoint_is_not_written_over(file, tmp_path):
+    copied = tmp_path / 'encoder.safetensors'
+    copied.write_bytes(Path(file).read_bytes())
+    encoder = load_encoder(copied)
+    for export in (export_encoder, lambda *args: export_state_dict(
+            *args, 'torchvision')):
+        with pytest.raises(UserError, match='would be lost'):
+            export(encoder, tmp_path / '.' / copied.name)
+    assert copied.read_bytes() == Path(file).read_bytes()
+
+
+def build(settings):
+    with DefaultScope.overwrite_default_scope('mmpretrain'):
+        return weighted(MODELS.build(dict(settings)))
+
+
+def run_of(folder, backbone, channels):
+    """An encoder of a pre-training, and its backbone."""
+    _, _, checkpoint, network = write_run(
+        folder, pretraining(backbone, channels, patch=32))
+    return load_encoder(checkpoint), network.backbone
+
+
+def test_torchvision_loads_a_resnet_as_the_docs_say(tmp_path):
+    encoder, backbone = run_of(tmp_path, RESNET, 512)
+    written = export_state_dict(
+        encoder, tmp_path / 'resnet18.pth', 'torchvision')
+    model = torchvision.models.resnet18()
+    model.fc = torch.nn.Identity()
+    model.load_state_dict(torch.load(written.out, weights_only=True),
+                          strict=True)
+    image = torch.randn(2, 3, 96, 65)
+    with torch.no_grad():
+        torch.testing.assert_close(model.eval()(image),
+                                   backbone(image)[0].mean((2, 3)))
+    assert written.tensors == len(model.state_dict())
+    assert 0 <= written.difference < 1e-5
+
+
+def test_torchvision_loads_a_convnext_as_the_docs_say(tmp_path):
+    from torchvision.models.convnext import CNBlockConfig, ConvNeXt
+    encoder, backbone = run_of(tmp_path, CONVNEXT, 32)
+    out = export_state_dict(
+        encoder, tmp_path / 'convnext.safetensors', 'torchvision').out
+    model = ConvNeXt([CNBlockConfig(8, 16, 1), CNBlockConfig(16, 24, 1),
+                      CNBlockConfig(24, 32, 2), CNBlockConfig(32, None, 1)])
+    model.classifier[2] = torch.nn.Identity()
+    model.load_state_dict(load_file(out), strict=True)
+    assert facts_of(out)['source'] == 'epoch_1.pth'
+    image = torch.randn(2, 3, 96, 65)
+    with torch.no_grad():
+        theirs = model.eval().classifier[0](model.features(image))
+        torch.testing.assert_close(theirs, backbone(image)[0], rtol=1e-3,
+                                   atol=1e-4)
+
+
+def test_timm_loads_both_as_the_docs_say(tmp_path):
+    timm = pytest.importorskip('timm')
+    encoder, backbone = run_of(tmp_path, RESNET, 512)
+    out = export_state_dict(encoder, tmp_path / 'resnet18.pth', 'timm').out
+    model = timm.create_model('resnet18', num_classes=0, checkpoint_path=out)
+    image = torch.randn(2, 3, 96, 64)
+    with torch.no_grad():
+        torch.testing.assert_close(model.eval().forward_features(image),
+                                   backbone(image)[0])
+    for settings in (CONVNEXT, V2):
+        backbone = build(settings)
+        model = timm.models.convnext.ConvNeXt(
+            depths=SMALL['depths'], dims=SMALL['channels'], num_classes=0,
+            use_grn='use_grn' in settings,
+            ls_init_value=None if 'use_grn' in settings else 1.)
+        model.load_state_dict(rename(backbone, 'timm'), strict=True)
+        with torch.no_grad():
+            theirs = model.head.norm(model.eval().forward_features(image))
+            torch.testing.assert_close(theirs, backbone(image)[0],
+                                       rtol=1e-3, atol=1e-4)
+
+
+@pytest.mark.parametrize('settings, libraries', [
+    (dict(type='ResNeXt', depth=50), ('torchvision', 'timm')),
+    (dict(CONVNEXT, linear_pw_conv=False), ('torchvision', 'timm')),
+    (dict(type='ResNetV1c', depth=50), ('timm', )),
+    (dict(type='ResNetV1d', depth=50), ('timm', ))])
+def test_features_are_compared(settings, libraries):
+    backbone = build(settings)
+    for library in libraries:
+        pytest.importorskip(library)
+        state = rename(backbone, library)
+        assert compare_features(backbone, state, library) < 1e-4
+        name = [name for name, tensor in state.items()
+                if tensor.ndim == 4 and tensor.shape[-1] > 1][-1]
+        with pytest.raises(UserError, match='differ by'):
+            compare_features(
+                backbone, {**state, name: state[name].flip(-1)}, library)
+
+
+@pytest.mark.parametrize('settings', [
+    MOBILE_FORMER,
+    dict(type='ResNetV1c', depth=50),
+    dict(RESNET, depth=50, style='caffe'),
+    dict(RESNET, base_channels=32, stem_channels=32),
+    dict(RESNET, strides=(1, 2, 2, 1)),
+    dict(RESNET, norm_cfg=dict(type='GN', num_groups=2)),
+    V2,
+    dict(CONVNEXT, stem_patch_size=2),
+    dict(CONVNEXT, out_indices=(0, )),
+    dict(CONVNEXT, act_cfg=dict(type='ReLU'))],
+    ids=lambda settings: str(settings)[:60])
+def test_what_torchvision_does_not_have_is_refused(settings):
+    backbone = build(settings)
+    with pytest.raises(UserError, match='torchvision.*--format safetensors'):
+        compare_features(backbone, rename(backbone, 'torchvision'),
+                         'torchvision')
+
+
+def test_nothing_is_written_unchecked(pretrained, tmp_path, monkeypatch):
+    monkeypatch.setitem(__import__('sys').modules, 'timm.models', None)
+    encoder, _ = run_of(tmp_path, RESNET, 512)
+    with pytest.raises(UserError, match='pip install timm'):
+        export_state_dict(encoder, tmp_path / 'a.pth', 'timm')
+    assert not (tmp_path / 'a.pth').exists()
