@@ -55,7 +55,8 @@ def test_tools_options_and_configurations_exist(block):
             continue
         tool = ROOT / found[1]
         assert tool.is_file(), f'{block.where}: {found[1]}'
-        known = tool.read_text(encoding='utf-8') + shared
+        known = shared + ''.join(path.read_text(encoding='utf-8') for path in (
+            tool, *tool.parent.glob('common.py')))
         if tool.suffix == '.sh':
             known += (ROOT / 'tools/train.py').read_text(encoding='utf-8')
         for option in re.findall(r'(?<=[ \[])--[a-z][\w-]+', line):

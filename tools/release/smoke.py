@@ -1,8 +1,7 @@
 # Copyright (c) QB-Heat MM authors. All rights reserved.
-"""Use an installed wheel: pre-train, load, embed, ask for a configuration.
+"""Use an installed wheel: pre-train, load, embed, find a configuration.
 
-Run in an empty folder by an environment that has the wheel; the argument is
-the version that it must be of.
+Run in an empty folder; the argument is the expected version.
 """
 import random
 import sys
@@ -18,16 +17,18 @@ TINY = dict(stem=8, tokens=(3, 16), conv=20,
 
 
 def main() -> None:
+    """Try everything once."""
     version = sys.argv[1]
     assert qbheat_mm.__version__ == version, qbheat_mm.__version__
-    place = Path(qbheat_mm.__file__)
-    assert place.is_relative_to(sys.prefix), place
+    installed = Path(qbheat_mm.__file__)
+    assert installed.is_relative_to(sys.prefix), installed
     config = find_config('qbheat_mf-285m_8xb128-amp-coslr-100e_in1k')
-    assert config and Path(config).is_relative_to(place.parent), config
+    assert config and Path(config).is_relative_to(
+        installed.parent), config
     Path('images').mkdir()
     for i in range(4):
-        colour = tuple(random.randrange(256) for _ in range(3))
-        Image.new('RGB', (64, 64), colour).save(f'images/{i}.png')
+        color = tuple(random.randrange(256) for _ in range(3))
+        Image.new('RGB', (64, 64), color).save(f'images/{i}.png')
     checkpoint = pretrain('images', 'run', arch=TINY, epochs=1, size=64,
                           workers=0, options={'model.neck.depth': 1})
     found = embed(load_encoder(checkpoint), 'images')
