@@ -107,7 +107,7 @@ def test_a_loss_that_is_not_finite_stops_before_a_checkpoint(tmp_path):
     assert 'iteration 4 of epoch 2' in message
     assert 'loss_box inf' in message and 'loss_class 0.25' in message
     # Resuming would keep the rate that is to be lowered.
-    assert re.search(r'another rate by load_from=\S*epoch_1\.pth, all else by '
+    assert re.search(r'load_from=\S*epoch_1\.pth for another learning rate, '
                      r'--resume \S*epoch_1\.pth', message)
     assert not (tmp_path / 'epoch_2.pth').exists()
 
@@ -146,7 +146,6 @@ def test_the_stop_names_the_last_checkpoint_that_is_good(tmp_path):
     message = refusal(tmp_path, model, [STOP])
     assert (tmp_path / 'epoch_2.pth').exists()
     assert f'the last good checkpoint is {tmp_path / "epoch_1.pth"}' in message
-    assert message.endswith(f'--resume {tmp_path / "epoch_1.pth"}')
 
 
 def test_the_newest_good_checkpoint_is_named_not_the_oldest(tmp_path):
@@ -168,7 +167,7 @@ def test_weights_that_are_not_finite_are_told_as_such(tmp_path):
     model.head.bias.data.fill_(float('nan'))
     message = refusal(tmp_path, model, [STOP])
     assert 'before the first step (head.bias)' in message
-    assert 'the initialisation' in message and 'lr' not in message
+    assert 'the initialization' in message and 'lr' not in message
     file = tmp_path / 'a.pth'
     torch.save(dict(state_dict=model.state_dict()), file)
     message = refusal(tmp_path, Network(), [STOP], load_from=str(file))

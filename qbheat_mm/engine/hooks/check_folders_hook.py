@@ -1,17 +1,12 @@
 # Copyright (c) QB-Heat MM authors. All rights reserved.
-"""Folders of classes mean the same in training, validation and test."""
-import logging
-from collections.abc import Iterable, Sequence
-from unicodedata import normalize
+"""Check that class folders mean the same in training, validation and test."""
+from collections.abc import Sequence
 
-from mmengine.evaluator import BaseMetric
 from mmengine.hooks import Hook
-from mmengine.logging import print_log
 from mmengine.registry import HOOKS
 from mmengine.runner import Runner
 
 from ...errors import UserError
-from ..origin import classes_in
 from ..wrapping import unwrap
 
 
@@ -19,32 +14,37 @@ from ..wrapping import unwrap
 class CheckFoldersHook(Hook):
     """Compare the classes of the data sets, the head and the checkpoint.
 
-    The folders of each data set are numbered in the order of its
-    ``metainfo.classes``, or in alphabetical order. A class that is absent
-    from one of them shifts the labels of all behind it, without a word.
+    Each data set numbers its own folders in alphabetical order, so that a
+    missing class silently shifts the labels of all that follow.
     """
 
     def __init__(self) -> None:
-        self.trained_on: Sequence[str] = ()
+        self.trained: Sequence[str] = ()
 
     def after_load_checkpoint(self, runner: Runner, checkpoint: dict) -> None:
         """Remember the classes that the checkpoint was trained on."""
-        self.trained_on = classes_in(checkpoint)
+        meta = checkpoint.get('meta') or {}
+        self.trained = (meta.get('dataset_meta') or {}).get('classes') or ()
 
     def before_train(self, runner: Runner) -> None:
-        """Compare training set, head, validation set, resumed checkpoint.
+        """Compare training set, head, validation set and checkpoint.
 
         Raises:
             UserError: If their classes differ.
         """
         classes = _classes(runner.train_dataloader)
-        if self.trained_on:
-            _check_weights(classes, self.trained_on, runner._resume)
+        if runner.iter and self.trained:  # resumed
+            _compare('training set', classes, 'checkpoint', self.trained)
+        elif len(classes) == len(self.trained) and (
+                list(classes) != list(self.trained)):
+            runner.logger.warning(
+                f'the head starts with weights for {list(self.trained)[:5]} '
+                f'and learns {list(classes)[:5]}')
         _check_head(runner, classes)
         if runner.val_loop is not None:
             _check_topk('val', runner.val_evaluator.metrics, classes)
-            _check('validation set', _classes(runner.val_dataloader),
-                   'training set', classes)
+            _compare('validation set', _classes(runner.val_dataloader),
+                     'training set', classes)
 
     def before_test(self, runner: Runner) -> None:
         """Compare test set, head and checkpoint.
@@ -53,8 +53,8 @@ class CheckFoldersHook(Hook):
             UserError: If their classes differ.
         """
         classes = _classes(runner.test_dataloader)
-        if self.trained_on:
-            _check('test set', classes, 'checkpoint', self.trained_on)
+        if self.trained:
+            _compare('test set', classes, 'checkpoint', self.trained)
         _check_head(runner, classes)
         _check_topk('test', runner.test_evaluator.metrics, classes)
 
@@ -63,60 +63,35 @@ def _classes(dataloader) -> Sequence[str]:
     return dataloader.dataset.metainfo.get('classes') or ()
 
 
-def _check(name: str, found: Sequence[str], other: str,
-           classes: Sequence[str]) -> None:
+def _compare(name: str, found: Sequence[str], other: str,
+             classes: Sequence[str]) -> None:
     if list(found) == list(classes):
         return
-    composed = [sorted(normalize('NFC', str(name)) for name in names)
-                for names in (found, classes)]
-    # as of macOS, whose letters and marks stand one after the other
-    written = ascii if composed[0] == composed[1] else repr
+    # ascii tells apart letters that look the same (macOS composes them).
     differences = [
-        f'{what} {", ".join(map(written, sorted(names)[:5]))}'
-        for what, names in (('it lacks', set(classes) - set(found)),
-                            ('it alone has', set(found) - set(classes)))
-        if names
-    ] or ['their order differs']
+        f'{verb} {", ".join(map(ascii, sorted(names)[:5]))}'
+        for verb, names in (('lacks', set(classes) - set(found)),
+                            ('has in addition', set(found) - set(classes)))
+        if names] or ['has them in another order']
     raise UserError(
-        f'the {name} has {len(found)} classes and the {other} '
-        f'{len(classes)}: {" and ".join(differences)}; give both the same '
-        'folders, an empty one where a class has no images, and the same '
-        'metainfo.classes, if any')
+        f'the {name} has {len(found)} classes, the {other} {len(classes)}: it '
+        f'{" and ".join(differences)}; use the same folders (empty ones for '
+        'classes without images) and the same metainfo.classes')
 
 
-def _check_weights(classes: Sequence[str], trained_on: Sequence[str],
-                   resumed: bool) -> None:
-    """Compare the training set with what the head's weights are of.
-
-    Raises:
-        UserError: If they differ in a run that goes on; one that begins with
-            the weights (``load_from``) learns the new ones, and is told.
-    """
-    if resumed:
-        _check('training set', classes, 'checkpoint', trained_on)
-    elif len(classes) == len(trained_on) and [*classes] != [*trained_on]:
-        print_log('the head begins with weights of the classes '
-                  f'{list(trained_on)[:5]} and learns {list(classes)[:5]}',
-                  logger='current', level=logging.WARNING)
-
-
-def _check_topk(part: str, metrics: Iterable[BaseMetric],
-                classes: Sequence[str]) -> None:
-    """mmpretrain finds after the first epoch that there are too few."""
+def _check_topk(part: str, metrics, classes: Sequence[str]) -> None:
+    # mmpretrain fails after the first epoch.
     for metric in metrics:
         topk = getattr(metric, 'topk', ())
         if topk and max(topk) > len(classes):
-            raise UserError(
-                f'{part}_evaluator.topk={tuple(topk)}, and the data have '
-                f'{len(classes)} classes: set --cfg-options '
-                f'{part}_evaluator.topk=1')
+            raise UserError(f'{part}_evaluator.topk={tuple(topk)}, but there '
+                            f'are {len(classes)} classes')
 
 
 def _check_head(runner: Runner, classes: Sequence[str]) -> None:
     number = unwrap(runner.model).head.num_classes
     if number != len(classes):
         raise UserError(
-            f'model.head.num_classes={number}, and the data have '
-            f'{len(classes)} classes ({", ".join(classes[:5])}'
-            f'{", ..." if len(classes) > 5 else ""}): set --cfg-options '
+            f'model.head.num_classes={number}, but the data set has '
+            f'{len(classes)} classes ({", ".join(classes[:5])}, ...): set '
             f'model.head.num_classes={len(classes)}')
