@@ -1,5 +1,5 @@
 # Copyright (c) QB-Heat MM authors. All rights reserved.
-"""Test a checkpoint with mmpretrain or mmdet; the configuration says which."""
+"""Test a checkpoint with mmpretrain or mmdet, whichever the config is for."""
 import argparse
 
 import mmengine
@@ -20,31 +20,25 @@ from qbheat_mm.cli import (
     require_parts,
 )
 from qbheat_mm.cli.command_line import target
-from qbheat_mm.cli.test_time_augmentation import (
-    warn_of_equal_names,
-    warn_of_processes,
-)
+from qbheat_mm.cli.test_time_augmentation import warn_of_missing_images
 from qbheat_mm.errors import UserError
 from qbheat_mm.utils.settings import toolbox
 
 
 def parse_args() -> argparse.Namespace:
-    """Read the command line."""
+    """Parse the command line."""
     parser = argparse.ArgumentParser(description=__doc__)
     add_common_arguments(parser)
     parser.add_argument('checkpoint', help='checkpoint file or URL')
     parser.add_argument(
-        '--out', type=target, metavar='FILE.pkl',
-        help='write the predictions')
+        '--out', type=target, metavar='FILE.pkl', help='save predictions')
     parser.add_argument(
-        '--out-metrics',
-        type=target,
-        metavar='FILE.json',
-        help='write the metrics that are printed')
+        '--out-metrics', type=target, metavar='FILE.json',
+        help='save the metrics')
     parser.add_argument(
         '--show-dir',
-        help='write pictures of predictions into this folder below the work '
-        'folder (detection) or into this folder (classification)')
+        help='folder for images of predictions, below the work folder for '
+        'detection')
     parser.add_argument(
         '--show', action='store_true',
         help='show each prediction in a window')
@@ -53,8 +47,7 @@ def parse_args() -> argparse.Namespace:
         help='how long --show shows each; defaults to 2')
     parser.add_argument(
         '--tta', action='store_true',
-        help='test each image as it is and flipped, or by the tta_model and '
-        'tta_pipeline of the configuration, and merge the predictions')
+        help='test-time augmentation by the config, or else by flipping')
     return parser.parse_args()
 
 
@@ -70,12 +63,10 @@ def main() -> None:
     cfg.resume = False
     if args.show or args.show_dir:
         draw_predictions(cfg, args.show_dir, args.show, args.wait_time)
-    for option, file, endings in (('--out', args.out, ('.pkl', '.pickle')),
-                                  ('--out-metrics', args.out_metrics,
-                                   ('.json', ))):
-        if file and not file.endswith(endings):
-            raise UserError(f"{option} '{file}': the name must end with "
-                            f'{" or ".join(endings)}')
+    for file, extensions in ((args.out, ('.pkl', '.pickle')),
+                             (args.out_metrics, ('.json', ))):
+        if file and not file.endswith(extensions):
+            raise UserError(f"'{file}' must end with {extensions[0]}")
     check_data(cfg, ('test', ))
     check_boxes(cfg, ('test', ))
     if args.tta:
@@ -84,16 +75,13 @@ def main() -> None:
     cfg.setdefault('runner_type', 'AutoScaleRunner')
     runner = RUNNERS.build(cfg)
     if args.out:
-        # of detection it holds masks as run lengths; whole they fill memory
+        # mmdet's keeps masks as run lengths; whole they fill the memory.
         kind = ('mmdet.DumpDetResults' if toolbox(cfg) == 'mmdet'
                 else 'DumpResults')
         runner.test_evaluator.metrics.append(
             METRICS.build(dict(type=kind, out_file_path=args.out)))
     if args.show_dir:
-        warn_of_processes(args.show_dir)
-    if args.show_dir and toolbox(cfg) == 'mmdet':
-        warn_of_equal_names(runner.test_loop.dataloader.dataset,
-                            args.show_dir)
+        warn_of_missing_images(cfg, runner.test_loop.dataloader.dataset)
     metrics = runner.test()
     if args.out_metrics and is_main_process():
         mmengine.dump(metrics, args.out_metrics)

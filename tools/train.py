@@ -1,5 +1,5 @@
 # Copyright (c) QB-Heat MM authors. All rights reserved.
-"""Train with mmpretrain or mmdet; the configuration says which."""
+"""Train with mmpretrain or mmdet, whichever the config is for."""
 import argparse
 
 from mmengine.config import Config
@@ -24,69 +24,58 @@ from qbheat_mm.utils.settings import type_name
 
 
 def parse_args() -> argparse.Namespace:
-    """Read the command line."""
+    """Parse the command line."""
     parser = argparse.ArgumentParser(description=__doc__)
     add_common_arguments(parser)
     parser.add_argument(
-        '--resume',
-        nargs='?',
-        const='auto',
-        metavar='CHECKPOINT',
-        help='go on from CHECKPOINT, or from the latest of the work folder')
+        '--resume', nargs='?', const='auto', metavar='CHECKPOINT',
+        help='resume from CHECKPOINT or the latest one in the work folder')
     parser.add_argument(
-        '--amp',
-        action=argparse.BooleanOptionalAction,
-        help='train in mixed precision, or not where the configuration does')
+        '--amp', action=argparse.BooleanOptionalAction,
+        help='train in mixed precision or not, whatever the config says')
     parser.add_argument(
-        '--compile',
-        action='store_true',
-        help='compile the model by torch.compile; the first steps take '
-        'minutes')
+        '--compile', action='store_true',
+        help='compile the model; the first steps take minutes')
     parser.add_argument(
-        '--auto-scale-lr',
-        action='store_true',
-        help='scale the learning rate by the batch size that there is over '
-        'the one that the configuration was made for')
+        '--auto-scale-lr', action='store_true',
+        help='scale the learning rate with the batch size')
     parser.add_argument(
-        '--no-validate',
-        action='store_true',
+        '--no-validate', action='store_true',
         help='train without evaluating between epochs')
     return parser.parse_args()
 
 
 def apply_arguments(cfg: Config, args: argparse.Namespace) -> None:
-    """Bring the arguments into the configuration."""
+    """Write the arguments into the config."""
     apply_common_arguments(cfg, args)
     if args.no_validate:
         cfg.val_cfg = cfg.val_dataloader = cfg.val_evaluator = None
     if args.compile:
         cfg.compile = cfg.get('compile') or True
     if args.resume is not None:
-        # weights to begin with count as long as there is nothing to resume
-        begins = (args.resume == 'auto' and cfg.get('load_from')
+        # load_from counts as long as there is nothing to resume.
+        starts = (args.resume == 'auto' and cfg.get('load_from')
                   and latest_checkpoint(cfg.work_dir) is None)
-        cfg.resume = not begins
-        if not begins:
+        cfg.resume = not starts
+        if not starts:
             cfg.load_from = None if args.resume == 'auto' else args.resume
     if cfg.get('load_from'):
         require_file(cfg.load_from, 'load_from or --resume')
     if args.auto_scale_lr:
         if 'base_batch_size' not in (cfg.get('auto_scale_lr') or {}):
-            raise UserError(
-                f"--auto-scale-lr: '{args.config}' does not say for which "
-                'batch size its learning rate is; add --cfg-options '
-                'auto_scale_lr.base_batch_size=N')
+            raise UserError('--auto-scale-lr needs '
+                            'auto_scale_lr.base_batch_size in the config')
         cfg.auto_scale_lr.enable = True
     set_precision(cfg, args.amp)
 
 
 def set_precision(cfg: Config, amp: bool | None) -> None:
-    """Switch mixed precision on or off; None keeps the configuration's."""
+    """Switch mixed precision on or off; None keeps the config's."""
     wrapper = cfg.optim_wrapper
     if amp:
         if get_device() == 'cpu':
-            raise UserError('--amp: mixed precision needs a GPU and torch '
-                            'sees none: leave it out, or say --no-amp')
+            raise UserError('--amp needs a GPU: leave it out, or use '
+                            '--no-amp')
         wrapper.type = 'AmpOptimWrapper'
         wrapper.setdefault('loss_scale', 'dynamic')
     elif amp is False and type_name(wrapper) == 'AmpOptimWrapper':

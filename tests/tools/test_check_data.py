@@ -207,7 +207,7 @@ def test_one_image_is_too_few_to_train_on(use, own, classifier_config):
 
 def test_an_empty_folder_and_a_missing_one(use, own, classifier_config):
     shutil.rmtree(own / 'images')
-    assert 'does not exist' in use(classifier_config)[1]
+    assert 'No such file' in use(classifier_config)[1]
     (own / 'images/a').mkdir(parents=True)
     status = use(classifier_config)[1]
     assert status.startswith('error: ') and str(own) in status

@@ -12,10 +12,7 @@ import torch
 from mmengine.config import Config
 
 from qbheat_mm.cli import augment_at_test_time, draw_predictions
-from qbheat_mm.cli.test_time_augmentation import (
-    warn_of_equal_names,
-    warn_of_processes,
-)
+from qbheat_mm.cli.test_time_augmentation import warn_of_missing_images
 from qbheat_mm.errors import UserError
 
 from .conftest import ROOT
@@ -98,16 +95,16 @@ def test_views_that_cannot_be_merged_or_drawn():
     cfg = Config(dict(
         default_scope='mmdet', model=dict(
             type='MaskRCNN', roi_head=dict(mask_head=dict(type='A')))))
-    with pytest.raises(UserError, match='no masks, which MaskRCNN finds'):
+    with pytest.raises(UserError, match='MaskRCNN predicts masks'):
         augment_at_test_time(cfg)
     for number in ('own-data', 'frozen_8xb2-1x_coco'):
-        with pytest.raises(UserError, match='no masks'):
+        with pytest.raises(UserError, match='predicts masks'):
             augment_at_test_time(Config.fromfile(next(
                 ROOT.glob(f'configs/qbheat/coco/mask-rcnn_*{number}.py'))))
     cfg = Config(dict(default_scope='mmpretrain', model=dict(type='A'),
                       default_hooks=dict(visualization=dict())))
     draw_predictions(cfg, 'pictures', show=False, wait_time=0)
-    with pytest.raises(UserError, match='draws no image'):
+    with pytest.raises(UserError, match="can't draw"):
         augment_at_test_time(cfg)
 
 
@@ -122,7 +119,7 @@ def test_a_window_for_each_prediction(scope):
 
 
 def test_drawing_needs_the_hook():
-    with pytest.raises(UserError, match='--show and --show-dir need the hook'):
+    with pytest.raises(UserError, match='default_hooks.visualization'):
         draw_predictions(Config({}), 'pictures', False, 2)
 
 
@@ -193,8 +190,7 @@ def test_compiling_keeps_the_configurations_settings(monkeypatch):
         assert cfg.get('compile') == expected
 
 
-def test_pictures_of_one_name_are_counted(monkeypatch):
-    """mmdet calls them by the file, whatever its folder."""
+def test_images_that_are_overwritten_are_counted(monkeypatch):
     said = []
     monkeypatch.setattr('qbheat_mm.cli.test_time_augmentation.print_log',
                         lambda text, *args: said.append(text))
@@ -203,13 +199,14 @@ def test_pictures_of_one_name_are_counted(monkeypatch):
         def get_data_info(self, i):
             return dict(img_path=self[i])
 
-    warn_of_equal_names(Images(['a/1.png', 'a/2.png']), 'out')
+    mmdet = Config(dict(default_scope='mmdet'))
+    warn_of_missing_images(mmdet, Images(['a/1.png', 'a/2.png']))
+    warn_of_missing_images(Config(dict(default_scope='mmpretrain')),
+                           Images(['a/1.png', 'b/1.png']))
     assert not said
-    warn_of_processes('out')
-    assert not said
+    warn_of_missing_images(mmdet, Images(['a/1.png', 'b/1.png', 'b/2.png']))
+    assert '1 images overwrite' in said.pop()
     monkeypatch.setattr('qbheat_mm.cli.test_time_augmentation.get_world_size',
                         lambda: 2)
-    warn_of_processes('out')
-    assert 'the first of 2 processes draws its own images' in said.pop()
-    warn_of_equal_names(Images(['a/1.png', 'b/1.png', 'b/2.png']), 'out')
-    assert "1 of 3 images bear a name that another has (as '1.png')" in said[0]
+    warn_of_missing_images(mmdet, Images(['a/1.png']))
+    assert 'first of 2 processes' in said.pop()
