@@ -2,20 +2,22 @@
 """Write the embeddings of images, any number of them, into a file.
 
 FILE.npz holds the arrays `embeddings` (N, D) and `files` (N,), FILE.csv and
-FILE.parquet a row for each image. An image that cannot be decoded is named
-and left out.
+FILE.parquet a row for each image. Unreadable images are left out
+with a warning.
 """
 import argparse
+from collections.abc import Iterator
 
+import numpy as np
 from mmengine.utils import ProgressBar
 
 from qbheat_mm.apis import embed_batches, list_images, load_encoder
 from qbheat_mm.cli import report_user_errors
 from qbheat_mm.cli.command_line import target
-from qbheat_mm.cli.embedding_files import open_for_embeddings
-from qbheat_mm.cli.embedding_tool import (
+from qbheat_mm.cli.embeddings import (
     add_embedding_arguments,
     embedding_options,
+    embedding_writer,
 )
 
 
@@ -38,18 +40,20 @@ def parse_args() -> argparse.Namespace:
 def main() -> None:
     """Embed."""
     args = parse_args()
+    write = embedding_writer(args.out)
     images = list_images(args.images)
     encoder = load_encoder(args.checkpoint, args.config, device=args.device)
-    written = width = 0
-    with open_for_embeddings(args.out) as file:
-        bar = ProgressBar(len(images))
+    bar, shape = ProgressBar(len(images)), [0, 0]
+
+    def watched() -> Iterator[tuple[list[str], np.ndarray]]:
         for names, vectors in embed_batches(
                 encoder, images, **embedding_options(args)):
-            file.add(names, vectors)
-            written += len(names)
-            width = vectors.shape[1]
             bar.update(len(names))
-    print(f'\n{written} embeddings of {width} numbers in {args.out} '
+            shape[:] = shape[0] + len(names), vectors.shape[1]
+            yield names, vectors
+
+    write(watched())
+    print(f'\n{shape[0]} embeddings of {shape[1]} numbers in {args.out} '
           f'({encoder.name}, pool={args.pool})')
 
 

@@ -1,5 +1,5 @@
 # Copyright (c) QB-Heat MM authors. All rights reserved.
-"""Accuracy of the nearest neighbours of an encoder's embeddings.
+"""Accuracy of the nearest neighbors of an encoder's embeddings.
 
 The images of VAL are classified by the 20 images of TRAIN that are nearest
 by cosine similarity. Nothing is trained. Both are folders of classes, as
@@ -18,7 +18,7 @@ from qbheat_mm.cli.command_line import (
     positive,
     target,
 )
-from qbheat_mm.cli.embedding_tool import (
+from qbheat_mm.cli.embeddings import (
     add_embedding_arguments,
     embedding_options,
 )
@@ -33,13 +33,13 @@ def parse_args() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument(
         'encoder', help='checkpoint, or a configuration (.py), whose encoder '
-        'is initialised as its model.backbone.init_cfg says')
-    parser.add_argument('train', help='folder of classes: the neighbours')
+        'is initialized as its model.backbone.init_cfg says')
+    parser.add_argument('train', help='folder of classes: the neighbors')
     parser.add_argument(
         'val', nargs='?', help='folder of classes: what is classified; by '
         'default TRAIN, each image by all the others')
     parser.add_argument(
-        '--k', type=count, default=K, help=f'neighbours; defaults to {K}')
+        '--k', type=count, default=K, help=f'neighbors; defaults to {K}')
     parser.add_argument(
         '--temperature', type=positive, default=TEMPERATURE,
         help=f'of their weights; defaults to {TEMPERATURE}')

@@ -1,13 +1,10 @@
 # Copyright (c) QB-Heat MM authors. All rights reserved.
-"""Embeddings of images by one call."""
-import os
+"""Embed images in one call."""
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
-from ..arguments import shown
-from ..errors import UserError
 from ..evaluation.embedding import Embeddings, embed_batches, list_images
 from ..evaluation.encoder import Encoder
 from .encoder import load_encoder
@@ -22,18 +19,16 @@ def embed(encoder: Encoder | str,
     """Turn images into vectors.
 
     Args:
-        encoder (Encoder | str): As :func:`load_encoder` gives it, or a
-            checkpoint.
+        encoder (Encoder | str): Of :func:`load_encoder`, or a checkpoint.
         images (Any): A file, a folder (also nested), an array or tensor, a
-            picture of PIL, or a sequence of these. Arrays are RGB, uint8,
+            PIL image, or a sequence of these. Arrays are RGB, uint8,
             (H, W, 3) or a batch (N, H, W, 3); tensors (3, H, W) or
-            (N, 3, H, W). A file that cannot be decoded is named in a
-            warning and left out.
+            (N, 3, H, W). Unreadable files are left out with a warning.
         pool (str): ``'avg'``, ``'token'``, ``'avg+token'`` or ``'max'``, see
             :meth:`Encoder.pool`. Defaults to 'avg'.
         size (int | Sequence[int], optional): Side, or height and width, that
             images are scaled to cover and cropped to; 0 keeps the size of
-            each, rounded to multiples of 32. By default the size of the
+            each, rounded to multiples of 32. Defaults to the size of the
             training, or 224.
         batch_size (int): Images at a time. Defaults to 64.
         workers (int): Processes that decode files. Defaults to 0, none.
@@ -42,18 +37,14 @@ def embed(encoder: Encoder | str,
         Embeddings: In the order of the images.
 
     Raises:
-        FileNotFoundError: If there is no such checkpoint.
         UserError: If there is no image, or an argument is impossible.
 
     Examples:
         >>> found = embed('epoch_100.pth', 'my_images', pool='avg+token')
         >>> np.savez('x.npz', embeddings=found.embeddings, files=found.files)
     """
-    if isinstance(encoder, str | os.PathLike):
-        encoder = load_encoder(encoder)
     if not isinstance(encoder, Encoder):
-        raise UserError(f'encoder={shown(encoder)} must be a checkpoint or '
-                        'what load_encoder gives')
+        encoder = load_encoder(encoder)
     parts = list(embed_batches(
         encoder, list_images(images), pool, size, batch_size, workers))
     return Embeddings(

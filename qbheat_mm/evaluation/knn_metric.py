@@ -1,40 +1,37 @@
 # Copyright (c) QB-Heat MM authors. All rights reserved.
-"""The accuracy of nearest neighbours as a metric of mmengine."""
+"""k-NN accuracy as a metric of mmengine."""
 import os.path as osp
 from collections.abc import Sequence
 from functools import lru_cache
+from pathlib import Path
 
 import torch
 from mmengine.evaluator import BaseMetric
 from mmpretrain.registry import METRICS
 
-from ..arguments import POSITIVE, POSITIVE_INT, TEXT, checked, optional
 from ..errors import UserError
 from .knn import TEMPERATURE, K, knn_accuracy
 
 
 @METRICS.register_module()
 class KNNAccuracy(BaseMetric):
-    """Accuracy of the k nearest neighbours, see :mod:`.knn`.
+    """Accuracy of the k nearest neighbors, see :mod:`.knn`.
 
-    It reads ``gt_label`` and the embeddings that ``EmbeddingHead`` puts into
-    the samples, so that any encoder in an ``ImageClassifier`` can be judged
-    in the validation or test of a runner, by one process or by several.
+    Works with any ``ImageClassifier`` whose head is ``EmbeddingHead``, in one
+    process or several.
 
     Args:
-        bank (str, optional): Folder of the labelled images that are the
-            neighbours; all others are classified. The data set holds both,
-            as ``ConcatDataset``. By default each image is classified by all
-            the others.
-        k (int): How many neighbours vote. Defaults to 20.
+        bank (str, optional): Folder of the labeled images that are the
+            neighbors; all others are classified. The data set holds both, as
+            ``ConcatDataset``. By default each image is classified by all the
+            others.
+        k (int): Neighbors that vote. Defaults to 20.
         temperature (float): Of their weights. Defaults to 0.07.
         collect_device (str): As in ``BaseMetric``. Defaults to 'cpu'.
-        prefix (str, optional): As in ``BaseMetric``. Defaults to None,
-            which is 'knn'.
+        prefix (str, optional): As in ``BaseMetric``. Defaults to 'knn'.
     """
     default_prefix = 'knn'
 
-    @checked(bank=optional(TEXT), k=POSITIVE_INT, temperature=POSITIVE)
     def __init__(self,
                  bank: str | None = None,
                  k: int = K,
@@ -48,7 +45,7 @@ class KNNAccuracy(BaseMetric):
 
     def process(self, data_batch: Sequence[dict],
                 data_samples: Sequence[dict]) -> None:
-        """Keep embedding, label and place of each sample.
+        """Keep embedding, label and membership in the bank of each sample.
 
         Raises:
             UserError: If the model gives no embeddings, or samples have no
@@ -67,7 +64,7 @@ class KNNAccuracy(BaseMetric):
                      sample.get('img_path'), self.bank)))
 
     def compute_metrics(self, results: list) -> dict[str, float]:
-        """``top1``, in per cent.
+        """``top1``, in percent.
 
         Raises:
             UserError: If no image, or every image, lies in the bank.
@@ -90,18 +87,14 @@ class KNNAccuracy(BaseMetric):
 
 
 def _lies_below(path: str | None, folder: str) -> bool:
-    """Whether a file lies in a folder or in one inside it.
+    """Whether a file lies in a folder, also deeper.
 
-    Where it is a link its own place counts, not that of what it points to.
+    Of a link to a file its own place counts: splits are often links into one
+    pool.
     """
-    return path is not None and _holds(osp.dirname(osp.abspath(path)), folder)
+    return path is not None and _holds(osp.dirname(path), folder)
 
 
 @lru_cache(maxsize=4096)
 def _holds(inner: str, folder: str) -> bool:
-    """Whether a folder is another, by whatever name, or lies in it."""
-    outer = osp.dirname(inner)
-    if osp.exists(inner) and osp.exists(folder) and osp.samefile(
-            inner, folder):
-        return True
-    return outer != inner and _holds(outer, folder)
+    return Path(inner).resolve().is_relative_to(Path(folder).resolve())

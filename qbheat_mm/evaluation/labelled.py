@@ -1,8 +1,6 @@
 # Copyright (c) QB-Heat MM authors. All rights reserved.
-"""The accuracy of nearest neighbours of two folders of classes."""
+"""k-NN accuracy on folders of classes."""
 import logging
-import os
-import os.path as osp
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -24,7 +22,7 @@ class LabelledFolder:
     Attributes:
         folder (str): As given.
         files (list[str]): All of its images.
-        labels (list[int]): Numbers of their classes.
+        labels (list[int]): Indices of their classes.
         classes (tuple[str, ...]): Names of the folders, sorted.
     """
     folder: str
@@ -36,42 +34,29 @@ class LabelledFolder:
         return len(self.files)
 
 
-class _ClassFolders(NamedImageFolder):
-    """A data set that was named as a folder, and not by settings."""
-    given_by = 'the folder, which is to hold CLASS/image.jpg'
-
-
 def labelled_folder(folder: str,
                     classes: Sequence[str] | None = None) -> LabelledFolder:
     """List the images of a folder of classes.
 
     Args:
         folder (str): With one folder for each class.
-        classes (Sequence[str], optional): Those that labels count; by
-            default the folders themselves.
+        classes (Sequence[str], optional): What labels index; by default the
+            folders themselves.
 
     Raises:
         UserError: If there is no image, or a class is not among ``classes``.
     """
-    if not osp.isdir(folder):
-        raise UserError(f'folder of classes {folder!r} does not exist or is '
-                        f'no folder: the path is taken from {os.getcwd()!r}')
-    data = _ClassFolders(data_root=folder, pipeline=[])
+    data = NamedImageFolder(data_root=folder, pipeline=[])
     infos = [data.get_data_info(i) for i in range(len(data))]
-    own = data.metainfo['classes']
-    counted = {own[info['gt_label']] for info in infos}
-    classes = tuple(own if classes is None else classes)
-    unknown = sorted(counted - set(classes))
+    names = [data.metainfo['classes'][info['gt_label']] for info in infos]
+    classes = tuple(classes or data.metainfo['classes'])
+    unknown = sorted({*names} - {*classes})
     if unknown:
-        raise UserError(
-            f'folder {folder!r} has images of the class {unknown[0]!r}, '
-            f'which the other folder has not ({", ".join(classes[:5])}'
-            f'{", ..." if len(classes) > 5 else ""}): give folders of the '
-            'same classes')
-    numbers = {name: i for i, name in enumerate(classes)}
+        raise UserError(f'folder {folder!r} has the class {unknown[0]!r}, '
+                        'which the other folder does not have')
     return LabelledFolder(
         folder, [info['img_path'] for info in infos],
-        [numbers[own[info['gt_label']]] for info in infos], classes)
+        [classes.index(name) for name in names], classes)
 
 
 def knn_of_folders(encoder: Encoder,
@@ -80,42 +65,37 @@ def knn_of_folders(encoder: Encoder,
                    k: int = K,
                    temperature: float = TEMPERATURE,
                    **options: Any) -> float:
-    """Embed the images of labelled folders and classify by neighbours.
+    """Embed labeled images and classify them by their neighbors.
 
     Args:
         encoder (Encoder): See :func:`load_encoder`.
-        train (LabelledFolder): The neighbours.
+        train (LabelledFolder): The neighbors.
         val (LabelledFolder, optional): Images to classify. By default those
             of ``train``, each by all the others.
-        k (int): How many neighbours vote. Defaults to 20.
+        k (int): Neighbors that vote. Defaults to 20.
         temperature (float): Of their weights. Defaults to 0.07.
         **options: ``pool``, ``size``, ``batch_size`` and ``workers`` of
-            :func:`embed_batches`; ``watch``, called with each batch.
+            :func:`embed_batches`; ``watch``, called with the number of
+            images of each batch.
 
     Returns:
-        float: Per cent of images whose class was found. Images that cannot
-        be decoded are left out, with a warning each.
+        float: Percentage of images whose class was found. Unreadable images
+        are left out, each with a warning.
 
     Raises:
-        UserError: If there is one image, which has no neighbour, or an
-            argument is impossible.
+        UserError: If there is only one image, or an argument is impossible.
     """
-    neighbours = len(train) - (val is None)
-    if val is None and len(train) < 2:
+    neighbors = len(train) - (val is None)
+    if not neighbors:
         raise UserError(f'folder {train.folder!r} holds one image, which has '
-                        'no neighbour: give more, or another folder to '
-                        'classify')
-    if k >= neighbours:
-        print_log(
-            f'k={k} of {neighbours} neighbours: all vote on each image, so '
-            'that the largest class is found more than the nearest; set k '
-            'below the number of images of a class', logger='current',
-            level=logging.WARNING)
+                        'no neighbor')
+    if k >= neighbors:
+        print_log(f'k={k}, and there are {neighbors} neighbors: all vote, '
+                  'which favors the largest class', logger='current',
+                  level=logging.WARNING)
     bank = _embed(encoder, train, **options)
-    if val is None:
-        return knn_accuracy(*bank, k=k, temperature=temperature)
-    return knn_accuracy(*bank, *_embed(encoder, val, **options), k=k,
-                        temperature=temperature)
+    queries = () if val is None else _embed(encoder, val, **options)
+    return knn_accuracy(*bank, *queries, k=k, temperature=temperature)
 
 
 def _embed(encoder: Encoder, data: LabelledFolder, watch=None,

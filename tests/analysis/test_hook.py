@@ -212,7 +212,7 @@ def test_wrong_settings_are_named(train):
         AnalysisHook(num_embeddings=1)
     with pytest.raises(UserError, match='needs knn_train'):
         AnalysisHook(knn_val='labelled')
-    with pytest.raises(UserError, match="'nowhere'"):
+    with pytest.raises(UserError, match="'nowhere"):
         train('run1', [dict(HOOK, knn_train='nowhere')])
     with pytest.raises(UserError, match='model.type is ImageClassifier'):
         train('run', [HOOK], model=CLASSIFIER)

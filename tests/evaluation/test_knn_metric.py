@@ -7,7 +7,6 @@ import pytest
 import torch
 from mmengine.config import Config
 from mmengine.runner import Runner
-from mmpretrain.registry import METRICS
 from PIL import Image
 
 from qbheat_mm.errors import UserError
@@ -28,7 +27,7 @@ MODEL = dict(
 
 @pytest.fixture(scope='module')
 def data(tmp_path_factory):
-    """Six images to learn from and four to classify, of two colours."""
+    """Six images to learn from and four to classify, of two colors."""
     root = tmp_path_factory.mktemp('knn')
     random = np.random.default_rng(0)
     for split, number in (('train', 3), ('val', 2)):
@@ -85,10 +84,6 @@ def test_each_image_by_all_the_others(data, tmp_path):
         knn_accuracy(rows, labels, k=4))
 
 
-def test_it_is_in_the_registry_of_mmpretrain():
-    assert METRICS.get('KNNAccuracy') is KNNAccuracy
-
-
 def test_a_bank_of_nothing_is_named(data, tmp_path):
     with pytest.raises(UserError, match="0 of 10 images lie in bank='else"):
         run(data, tmp_path, bank='elsewhere').test()
@@ -128,14 +123,29 @@ def test_links_count_where_they_lie(data, tmp_path):
     assert _lies_below(f'{bank}/dark/0.png', str(tmp_path / 'other'))
 
 
-def test_the_bank_classifies_the_others_and_not_the_other_way(tmp_path):
-    metric = KNNAccuracy(bank=str(tmp_path / 'bank'), k=1)
-    rows = [('bank', 0, [1., 0.]), ('bank', 1, [0., 1.]),
+def classify(folder, **options):
+    """What the metric makes of a bank of two and three others."""
+    metric = KNNAccuracy(bank=str(folder), **options)
+    rows = [(folder, 0, [1., 0.]), (folder, 1, [0., 1.]),
             # of three images of one class two lie near the other
             ('val', 0, [1., .1]), ('val', 0, [.1, 1.]), ('val', 0, [.2, 1.])]
-    (tmp_path / 'bank').mkdir()
     metric.process([], [
         dict(embedding=torch.tensor(x), gt_label=torch.tensor([label]),
-             img_path=str(tmp_path / folder / 'x.png'))
-        for folder, label, x in rows])
-    assert round(metric.compute_metrics(metric.results)['top1'], 2) == 33.33
+             img_path=f'{place}/x.png') for place, label, x in rows])
+    return metric.compute_metrics(metric.results)['top1']
+
+
+def test_the_bank_classifies_the_others_and_not_the_other_way(tmp_path):
+    assert round(classify(tmp_path, k=1), 2) == 33.33
+
+
+def test_temperature_and_k_are_passed_on(monkeypatch, tmp_path):
+    seen = []
+    monkeypatch.setattr('qbheat_mm.evaluation.knn_metric.knn_accuracy',
+                        lambda *args, **kwargs: seen.append(
+                            (*args[4:], *kwargs.values())) or 0.)
+    classify(tmp_path, k=7, temperature=0.3)
+    metric = KNNAccuracy(k=7, temperature=0.3)
+    metric.results = [(torch.zeros(2), 0, True)]
+    metric.compute_metrics(metric.results)
+    assert seen == [(7, 0.3)] * 2
