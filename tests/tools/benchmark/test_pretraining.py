@@ -32,7 +32,7 @@ def test_a_step_stands_beside_maes_and_the_limit(monkeypatch, capsys):
         monkeypatch, capsys, 'pretraining.py', '--config',
         str(ROOT / 'configs/demo/qbheat_mf-demo_pretrain.py'), '--size',
         '64', '--batch-size', '2', '--threads', '1', '--repeats', '1',
-        '--device', 'cpu', '--profile')[-6:]
+        '--device', 'cpu')[-4:]
     assert 'batch 2, 64x64, fp32' in lines[0]
     assert re.match(r'limit: \d+ GFLOP/s', lines[1])
     assert lines[2].startswith('qbheat_mf-demo_pretrain')
@@ -42,13 +42,6 @@ def test_a_step_stands_beside_maes_and_the_limit(monkeypatch, capsys):
     blocks = 8 * 17 * 12 * 512**2 + 12 * 5 * 12 * 384**2
     flops = float(re.search(r'([\d.]+) GFLOP an image', lines[3])[1])
     assert flops == pytest.approx(6 * blocks / 1e9, rel=0.1)
-    for line in lines[4:]:
-        shares = dict(part.rsplit(' ', 1) for part in
-                      line.split(': ')[1].split(', '))
-        # small shares are left out, and which these are is a matter of load
-        assert {'matrix products'} <= set(shares) <= {*KINDS, REST}
-        assert sum(int(share[:-1]) for share in shares.values()
-                   ) == pytest.approx(100, abs=5)
 
 
 def test_a_pipeline_stands_beside_mmpretrains(monkeypatch, capsys):
