@@ -1,127 +1,211 @@
 # Copyright (c) QB-Heat MM authors. All rights reserved.
-"""Count what a configuration's data sets hold, and say what is wrong."""
+"""Count the images, classes and boxes of a config's data, and check them."""
 import argparse
 import os
-from collections.abc import Callable, Iterator, Sequence
+import os.path as osp
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
 
+import numpy as np
 from mmengine.config import Config
-from mmengine.registry import init_default_scope
-from mmengine.utils import ProgressBar
+from mmengine.registry import DATASETS, init_default_scope
+from mmengine.utils import track_iter_progress
+from PIL import Image
 
 from qbheat_mm.cli import read_config, report_user_errors
-from qbheat_mm.cli.coco_report import (
-    DatasetReport,
-    coco_report,
-    is_coco,
-)
 from qbheat_mm.cli.command_line import add_cfg_options
-from qbheat_mm.cli.data_check import check_data, datasets
-from qbheat_mm.cli.folder_report import folder_report
+from qbheat_mm.datasets import LoadNamedImageFromFile
+from qbheat_mm.datasets.coco_check import (
+    check_coco,
+    check_images,
+    check_masks,
+    read_coco,
+)
 from qbheat_mm.errors import UserError
-from qbheat_mm.processes import map_in_processes
-from qbheat_mm.utils.settings import toolbox
+from qbheat_mm.utils.places import is_local
 
-PARTS = ('train', 'val', 'test')
-#: Pictures from which on it is faster to begin other processes.
-WORTH_PROCESSES = 1000
-PRELOAD = ('qbheat_mm.cli.coco_report',
-           'qbheat_mm.cli.folder_report')
+COCO = ('CocoDataset', 'MatchedCocoDataset')
+
+
+@dataclass
+class Split:
+    """What a data set holds."""
+    summary: str = ''
+    classes: dict[str, int] = field(default_factory=dict)
+    files: list[str] = field(default_factory=list)
+    warnings: list[str] = field(default_factory=list)
+    errors: list[str] = field(default_factory=list)
 
 
 def parse_args() -> argparse.Namespace:
     """Read the command line."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument('config', help='configuration file')
+    parser.add_argument('config', help='config file')
     parser.add_argument(
         '--deep',
         action='store_true',
-        help='decode every image, not the headers of some')
+        help='decode every image instead of reading some headers')
     add_cfg_options(parser)
     return parser.parse_args()
 
 
-def decode_all(function: Callable, rows: Sequence[int]) -> Iterator:
-    """``map`` in processes, with a bar of progress.
+def datasets(setting: str, dataset: dict) -> Iterator[tuple[str, dict]]:
+    """A data set, or those inside of a wrapper, with their settings."""
+    inside = dataset.get('datasets') or [dataset.get('dataset')]
+    if inside == [None]:
+        yield setting, dataset
+        return
+    for i, part in enumerate(inside):
+        name = f'datasets.{i}' if 'datasets' in dataset else 'dataset'
+        yield from datasets(f'{setting}.{name}', part)
 
-    Not in threads: one picture at a time is listened to for what its decoder
-    prints.
-    """
-    processes = os.cpu_count() or 1 if len(rows) >= WORTH_PROCESSES else 1
-    found = map_in_processes(function, rows, processes, PRELOAD)
-    bar = ProgressBar(len(rows))
-    for each in found:
-        yield each
-        bar.update()
+
+def loader_of(dataset: dict) -> LoadNamedImageFromFile:
+    """A loader with the settings of the data set's pipeline."""
+    known = ('color_type', 'imdecode_backend', 'backend_args', 'ignore_empty')
+    for step in dataset.get('pipeline') or ():
+        if str(step.get('type')).endswith('ImageFromFile'):
+            return LoadNamedImageFromFile(
+                **{key: step[key] for key in known if key in step})
+    return LoadNamedImageFromFile()
+
+
+def reader_of(load: LoadNamedImageFromFile) -> Callable[[str], np.ndarray]:
+    """Decode a file as training does, raising for damaged ones."""
+    if load.ignore_empty is True:
+        load.ignore_empty = False
+    return lambda path: load(dict(img_path=path))['img']
+
+
+def check_coco_split(dataset: dict, deep: bool) -> Split:
+    """Check a data set in COCO format."""
+    root = dataset.get('data_root') or ''
+    path = osp.join(root, dataset.get('ann_file') or '')
+    masks = any(step.get('with_mask') for step in dataset.get('pipeline', ()))
+    content = read_coco(path, masks)
+    classes = (dataset.get('metainfo') or {}).get('classes')
+    if classes is None:
+        from mmdet.datasets import CocoDataset
+        classes = CocoDataset.METAINFO['classes']
+    report = check_coco(content, path, classes,
+                        dataset.get('allow_subset', False),
+                        dataset.get('unlabelled', False))
+    if masks and not report.errors:
+        check_masks(content, report)
+    folder = osp.join(root, (dataset.get('data_prefix') or {}).get('img', ''))
+    load = loader_of(dataset)
+    if is_local(folder, load.backend_args):
+        check_images(
+            content.images, folder, report,
+            'ignore_orientation' not in load.color_type,
+            skip_missing=load.ignore_empty is True,
+            read=reader_of(load) if deep else None, run=progress)
+    return Split(report.summary, report.per_class,
+                 [osp.join(folder, image.file_name)
+                  for image in content.images],
+                 report.warnings, report.errors)
+
+
+def check_folder_split(dataset: dict, deep: bool) -> Split:
+    """Check an image folder, or another data set of mmpretrain."""
+    built = DATASETS.build(dict(dataset, pipeline=[], lazy_init=False))
+    items = [built.get_data_info(i) for i in range(len(built))]
+    split = Split(f'{len(items)} images')
+    split.files = [item['img_path'] for item in items if 'img_path' in item]
+    names = built.metainfo.get('classes') or ()
+    counts = Counter(int(item['gt_label']) for item in items
+                     if np.ndim(item.get('gt_label', [0])) == 0)
+    if counts:
+        names = names or [str(label) for label in sorted(counts)]
+        split.classes = {name: counts[i] for i, name in enumerate(names)}
+        empty = [name for name, number in split.classes.items() if not number]
+        if empty:
+            split.warnings.append(f'classes without an image: {empty}')
+    unread = list(unread_images(built.img_prefix, split.files))
+    if unread and not dataset.get('ann_file'):
+        split.warnings.append(f'{len(unread)} image files are not read, e.g. '
+                              f"'{unread[0]}'")
+    if deep:
+        read = reader_of(loader_of(dataset))
+        results = progress(error_of, [(read, path) for path in split.files])
+        split.errors += [error for error in results if error]
+    return split
+
+
+def error_of(job: tuple[Callable, str]) -> str:
+    """The error of decoding a file, '' if there is none."""
+    read, path = job
+    try:
+        read(path)
+    except UserError as error:
+        return str(error)
+    return ''
+
+
+def unread_images(folder: str, files: list[str]) -> Iterator[str]:
+    """Image files in a folder that a data set does not list."""
+    known = {osp.normpath(path) for path in files}
+    extensions = set(Image.registered_extensions()) - {'.pdf', '.mpg', '.h5'}
+    for root, _, names in os.walk(folder):
+        for name in names:
+            path = osp.normpath(osp.join(root, name))
+            if (osp.splitext(name)[1].lower() in extensions
+                    and path not in known):
+                yield path
+
+
+def progress(function: Callable, items: Iterable) -> Iterator:
+    """``map`` with a progress bar."""
+    for item in track_iter_progress(list(items)):
+        yield function(item)
     print()
 
 
-def check_part(cfg: Config, part: str,
-               deep: Callable | None) -> tuple[list[DatasetReport], list]:
-    """Report the data sets of one part.
-
-    Returns:
-        tuple[list[DatasetReport], list[str]]: What was found, and in lines
-        what stops.
-    """
-    found, errors = [], []
-    try:
-        check_data(cfg, [part])
-    except UserError as error:
-        return [], [str(error)]
-    for setting, dataset in datasets(cfg, part):
-        if dataset.get('dataset') or dataset.get('datasets'):
-            continue  # a wrapper; what is inside comes next
-        check = coco_report if is_coco(dataset) else folder_report
-        try:
-            result = check(dataset, deep)
-        except UserError as error:
-            errors.append(str(error))
-            continue
-        found.append(result)
-        show(part, setting, result)
-        try:
-            result.report.require()
-        except UserError as error:
-            errors.append(str(error))
-        if setting == 'train_dataloader.dataset' and (
-                toolbox(cfg) != 'mmdet' and len(result.files) == 1):
-            errors.append('train_dataloader.dataset has 1 image, training '
-                          'needs at least 2 images')
-    return found, errors
-
-
-def show(part: str, setting: str, result: DatasetReport) -> None:
-    """Print what a data set holds and what is wrong with it."""
-    report = result.report
-    print(f'{part}: {report.name} ({setting})')
-    if report.summary:
-        print(f'  {report.summary}')
-    for name, number in report.per_class.items():
+def show(part: str, setting: str, split: Split) -> None:
+    """Print what a data set holds."""
+    print(f'{part} ({setting}): {split.summary}')
+    for name, number in split.classes.items():
         print(f'    {name}: {number}')
-    for line in report.warnings():
+    for line in split.warnings:
         print(f'  warning: {line}')
-    for finding in report.of('stops'):
-        print(f'  stops: {finding}')
+    for line in split.errors:
+        print(f'  error: {line}')
 
 
-def compare(found: dict[str, list[DatasetReport]]) -> list[str]:
-    """Lines about what training and validation share and do not."""
-    lines = []
-    train = found.get('train', [])
-    trained = {os.path.realpath(file) for each in train
-               for file in each.files}
-    classes = next((each.classes for each in train if each.classes), None)
+def compare(found: dict[str, list[Split]]) -> Iterator[str]:
+    """Describe how validation and test relate to training."""
+    trained = {osp.realpath(file) for split in found.get('train', ())
+               for file in split.files}
+    classes = next((list(split.classes) for split in found.get('train', ())
+                    if split.classes), None)
     for part in ('val', 'test'):
-        for each in found.get(part, []):
-            both = [file for file in each.files
-                    if os.path.realpath(file) in trained]
+        for split in found.get(part, ()):
+            both = [file for file in split.files
+                    if osp.realpath(file) in trained]
             if both:
-                lines.append(f'{len(both)} of {len(each.files)} images of '
-                             f'{part} are trained on, too: as {both[0]!r}')
-            if each.classes and classes and each.classes != classes:
-                lines.append(f'the classes of {part}, {each.classes}, are '
-                             f'not those of train, {classes}')
-    return lines
+                yield (f'{len(both)} of {len(split.files)} images of {part} '
+                       f"are also in train, e.g. '{both[0]}'")
+            if split.classes and classes and list(split.classes) != classes:
+                yield (f'the classes of {part}, {list(split.classes)}, are '
+                       f'not those of train, {classes}')
+
+
+def check_part(cfg: Config, part: str, deep: bool) -> list[Split]:
+    """Check and show the data sets of one part."""
+    found = []
+    for setting, dataset in datasets(f'{part}_dataloader.dataset',
+                                     cfg[f'{part}_dataloader'].dataset):
+        kind = getattr(dataset.type, '__name__', dataset.type)
+        check = (check_coco_split if str(kind).split('.')[-1] in COCO
+                 else check_folder_split)
+        try:
+            split = check(dataset, deep)
+        except UserError as error:
+            split = Split('cannot be read', errors=[str(error)])
+        show(part, setting, split)
+        found.append(split)
+    return found
 
 
 def main() -> None:
@@ -129,26 +213,22 @@ def main() -> None:
     args = parse_args()
     cfg = read_config(args.config, args.cfg_options)
     init_default_scope(cfg.get('default_scope', 'mmpretrain'))
-    deep = decode_all if args.deep else None
-    found, errors = {}, []
-    for part in PARTS:
+    found = {}
+    for part in ('train', 'val', 'test'):
         loader = cfg.get(f'{part}_dataloader')
-        if loader is None:
-            continue
-        if part == 'test' and loader == cfg.get('val_dataloader'):
-            print('test: as val')
-            continue
-        found[part], wrong = check_part(cfg, part, deep)
-        errors += wrong
+        if loader is not None and not (
+                part == 'test' and loader == cfg.get('val_dataloader')):
+            found[part] = check_part(cfg, part, args.deep)
     if not found:
-        raise UserError(f"'{args.config}' names no data set: it has neither "
-                        'train_dataloader nor val_dataloader nor '
-                        'test_dataloader')
+        raise UserError(f"'{args.config}' has no train_dataloader, "
+                        'val_dataloader or test_dataloader')
     for line in compare(found):
         print(f'warning: {line}')
+    errors = [line for splits in found.values() for split in splits
+              for line in split.errors]
     if errors:
         raise UserError(errors[0])
-    print('nothing stops')
+    print('no errors')
 
 
 if __name__ == '__main__':

@@ -10,7 +10,6 @@ from qbheat_mm.cli import (
     add_common_arguments,
     apply_common_arguments,
     augment_at_test_time,
-    check_boxes,
     check_data,
     draw_predictions,
     init_processes,
@@ -68,7 +67,6 @@ def main() -> None:
         if file and not file.endswith(extensions):
             raise UserError(f"'{file}' must end with {extensions[0]}")
     check_data(cfg, ('test', ))
-    check_boxes(cfg, ('test', ))
     if args.tta:
         augment_at_test_time(cfg)
     init_processes(cfg)

@@ -9,7 +9,6 @@ from mmengine.registry import RUNNERS
 from qbheat_mm.cli import (
     add_common_arguments,
     apply_common_arguments,
-    check_boxes,
     check_data,
     init_processes,
     read_config,
@@ -90,7 +89,6 @@ def main() -> None:
                   'optim_wrapper')
     apply_arguments(cfg, args)
     check_data(cfg, ('train', 'val'))
-    check_boxes(cfg, ('train', 'val'))
     init_processes(cfg)
     cfg.setdefault('runner_type', 'AutoScaleRunner')
     RUNNERS.build(cfg).train()

@@ -1,6 +1,5 @@
 # Copyright (c) QB-Heat MM authors. All rights reserved.
 """What the command-line tools share: arguments, settings, processes."""
-from .coco_report import check_boxes
 from .command_line import (
     add_common_arguments,
     count,
@@ -20,7 +19,7 @@ from .test_time_augmentation import augment_at_test_time, draw_predictions
 
 __all__ = [
     'add_common_arguments', 'apply_common_arguments', 'augment_at_test_time',
-    'check_boxes', 'check_data', 'count', 'device', 'draw_predictions',
+    'check_data', 'count', 'device', 'draw_predictions',
     'folder', 'init_processes', 'read_config', 'report_user_errors',
     'require_file', 'require_parts'
 ]

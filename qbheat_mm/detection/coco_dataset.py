@@ -1,51 +1,79 @@
-"""COCO-format data whose annotation file is checked before it is used."""
-import copy
-import logging
+# Copyright (c) QB-Heat MM authors. All rights reserved.
+"""COCO data sets and evaluation on checked annotation files."""
+from collections.abc import Sequence
 
 from mmcv.transforms import LoadImageFromFile
 from mmdet.datasets import CocoDataset
 from mmdet.datasets.api_wrappers import COCO
 from mmdet.registry import DATASETS
-from mmengine.logging import print_log
+from mmengine.logging import MMLogger
 
-from qbheat_mm.annotations import (
-    Checked,
-    check_annotations,
+from qbheat_mm.datasets.coco_check import (
+    CocoFile,
+    CocoReport,
+    check_coco,
+    check_images,
     check_masks,
-    check_pictures,
-    read_annotations,
-    size_loader,
+    read_coco,
 )
-from qbheat_mm.arguments import BOOL, checked
 from qbheat_mm.errors import UserError
-from qbheat_mm.utils.places import folders_of, is_local
+from qbheat_mm.utils.places import is_local
 
-from .coco_api import index
+
+class OrderedCOCO(COCO):
+    """mmdet's index of a checked file, with categories in a given order.
+
+    Args:
+        content (CocoFile): As checked by :func:`check_coco`.
+        for_evaluation (bool): Hold annotations as dicts, to which COCO's
+            evaluation adds keys. Defaults to False.
+    """
+
+    def __init__(self, content: CocoFile,
+                 for_evaluation: bool = False) -> None:
+        super().__init__()
+        annotations = content.annotations
+        if for_evaluation:
+            annotations = [each.as_dict() for each in annotations]
+        self.dataset = dict(
+            images=[image.as_dict() for image in content.images],
+            categories=[each.as_dict() for each in content.categories],
+            annotations=annotations)
+        self.createIndex()
+        self.img_ann_map, self.cat_img_map = self.imgToAnns, self.catToImgs
+
+    def get_cat_ids(self,
+                    cat_names: Sequence[str] = (),
+                    sup_names: Sequence[str] = (),
+                    cat_ids: Sequence[int] = ()) -> list[int]:
+        """Ids in the order of ``cat_names``, which labels follow.
+
+        mmdet's come in the order of the file.
+        """
+        ids = super().get_cat_ids([*cat_names], [*sup_names], [*cat_ids])
+        order = {name: i for i, name in enumerate(cat_names)}
+        return sorted(ids, key=lambda number: order.get(
+            self.cats[number]['name'], len(order)))
 
 
 @DATASETS.register_module()
 class MatchedCocoDataset(CocoDataset):
-    """``CocoDataset`` that tells what it cannot use.
+    """``CocoDataset`` on a checked annotation file.
 
-    The parent drops annotations of unknown categories and images, boxes
-    without area and some more without a word, and numbers labels in the
-    file's order, whatever the order of the classes: a forgotten ``metainfo``
-    ends in an AP of 0, or in names that belong to other labels. Here such a
-    file stops, what costs a few boxes is a warning with their number, and
-    what says the same in another way (no ``iscrowd``, no ``area``) is mended,
-    see :mod:`qbheat_mm.annotations`. The evaluator that reads the same is
+    Labels follow ``metainfo.classes`` whatever the order of the file, files
+    with other categories stop, and boxes that cannot be used are counted in
+    a warning (see :mod:`qbheat_mm.datasets.coco_check`). Evaluate with
     :class:`MatchedCocoMetric`.
 
     Args:
-        *args: Of ``CocoDataset``.
-        allow_subset (bool): The file may hold more categories than the
-            classes; the rest is dropped on purpose. Defaults to False.
-        unlabelled (bool): The file may hold no boxes, as that of a test set
-            whose predictions are to be submitted. Defaults to False.
-        **kwargs: Of ``CocoDataset``.
+        *args: See ``CocoDataset``.
+        allow_subset (bool): Ignore categories of the file that are not among
+            the classes. Defaults to False.
+        unlabelled (bool): The file may hold no boxes, as a test set to be
+            submitted. Defaults to False.
+        **kwargs: See ``CocoDataset``.
     """
 
-    @checked(allow_subset=BOOL, unlabelled=BOOL)
     def __init__(self,
                  *args,
                  allow_subset: bool = False,
@@ -53,53 +81,49 @@ class MatchedCocoDataset(CocoDataset):
                  **kwargs) -> None:
         self.allow_subset = allow_subset
         self.unlabelled = unlabelled
-        self.mended = ''  # what was mended in the file, for the evaluator
-        folders_of(kwargs.get('data_prefix'))
+        prefix = kwargs.get('data_prefix') or {}
+        if isinstance(prefix, str):
+            raise UserError(f'data_prefix={prefix!r} must be a dict: set '
+                            f'data_prefix=dict(img={prefix!r})')
+        metainfo = kwargs.get('metainfo')
+        if metainfo and 'palette' not in metainfo:
+            # COCO's palette is for its own 80 classes.
+            kwargs['metainfo'] = dict(metainfo, palette='random')
         super().__init__(*args, **kwargs)
-        # the parent's colours are those of COCO's 80 classes
-        if 'palette' not in (kwargs.get('metainfo') or {}) and len(
-                self.metainfo['classes']) > len(self.metainfo['palette']):
-            self._metainfo['palette'] = 'random'
 
     def COCOAPI(self, annotation_file: str) -> COCO:
-        """Read the file and check it, where the parent only reads it.
+        """Read and check the annotation file; called by ``CocoDataset``.
 
         Raises:
-            UserError: If the set would be useless or another one.
+            UserError: If the data set is useless or another one.
         """
-        checked = check_annotations(
-            read_annotations(annotation_file, self.ann_file), self.ann_file,
-            self.metainfo['classes'], self.allow_subset, self.unlabelled)
-        if not checked.report.stops and any(
-                getattr(step, 'with_mask', False)
-                for step in self.pipeline.transforms):
-            check_masks(checked.content, checked.images, checked.report)
-        self._check_pictures(checked)
-        checked.report.require()
-        print_log(f"annotation file '{self.ann_file}': "
-                  f'{checked.report.summary}', logger='current')
-        checked.report.warn()
-        self.mended = '; '.join(map(str, checked.report.of('mended')))
-        return index(checked.content)
+        steps = self.pipeline.transforms
+        masks = any(getattr(step, 'with_mask', False) for step in steps)
+        # An evaluator without a file evaluates the instances of the samples.
+        packed = any('instances' in getattr(step, 'meta_keys', ())
+                     for step in steps)
+        content = read_coco(annotation_file, masks or packed, self.ann_file)
+        report = check_coco(content, self.ann_file, self.metainfo['classes'],
+                            self.allow_subset, self.unlabelled)
+        if masks and not report.errors:
+            check_masks(content, report)
+        self._check_images(content, report)
+        report.require()
+        logger = MMLogger.get_current_instance()
+        logger.info(f"annotation file '{self.ann_file}': {report.summary}")
+        for line in report.warnings:
+            logger.warning(f"annotation file '{self.ann_file}': {line}")
+        return OrderedCOCO(content)
 
-    def _check_pictures(self, checked: Checked) -> None:
-        """Look for the pictures and open some, if the pipeline would."""
-        folder = self.data_prefix.get('img')
-        if folder is None:
-            raise UserError(
-                f"data set of annotation file '{self.ann_file}': data_prefix "
-                f'has no img: set data_prefix=dict(img=FOLDER)')
-        load = next((copy.copy(step) for step in self.pipeline.transforms
+    def _check_images(self, content: CocoFile, report: CocoReport) -> None:
+        load = next((step for step in self.pipeline.transforms
                      if isinstance(step, LoadImageFromFile)), None)
-        if load is None or checked.images is None or not is_local(
-                folder, load.backend_args):
-            return
-        skips = load.ignore_empty is True
-        if skips:  # to be told of each
-            load.ignore_empty = False
-        check_pictures(checked.images, folder, size_loader(load),
-                       checked.report, skips=skips,
-                       sure=getattr(load, 'is_sure', False))
+        folder = self.data_prefix.get('img', '')
+        if load is not None and is_local(folder, load.backend_args):
+            check_images(
+                content.images, folder, report,
+                'ignore_orientation' not in load.color_type,
+                skip_missing=load.ignore_empty is True)
 
     def filter_data(self) -> list[dict]:
         """Leave out images as ``filter_cfg`` says.
@@ -108,13 +132,9 @@ class MatchedCocoDataset(CocoDataset):
             UserError: If none is left.
         """
         kept = super().filter_data()
-        lost = len(self.data_list) - len(kept)
-        line = (f"annotation file '{self.ann_file}': {lost} of "
-                f'{len(self.data_list)} images are without boxes or smaller '
-                f'than filter_cfg={self.filter_cfg} asks for, and left out')
-        if not kept:
-            raise UserError(f'{line}: set filter_cfg=dict(filter_empty_gt='
-                            'False, min_size=1) of the dataset')
-        if lost:
-            print_log(line, logger='current', level=logging.INFO)
+        if self.data_list and not kept:
+            raise UserError(
+                f"annotation file '{self.ann_file}': no image passes "
+                f'filter_cfg={self.filter_cfg}; set filter_cfg=dict('
+                'filter_empty_gt=False, min_size=1)')
         return kept

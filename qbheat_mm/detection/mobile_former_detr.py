@@ -1,8 +1,8 @@
 """DETR with Mobile-Former's decoder.
 
-Differences from mmdet's DETR: no encoder; queries and pixels update each other
-in turn over three scales (MF-Dec); the position embeddings of the queries
-are refined on the way. Matching, losses and box decoding are mmdet's own.
+Unlike mmdet's DETR it has no encoder, queries and pixels update each other
+over three scales (MF-Dec), and the queries' position embeddings are refined
+after each block. Matching, losses and box decoding are mmdet's.
 """
 import copy
 from collections.abc import Sequence
@@ -14,7 +14,6 @@ from mmdet.structures import OptSampleList, SampleList
 from mmdet.utils import ConfigType, OptConfigType, OptMultiConfig
 from torch import Tensor, nn
 
-from qbheat_mm.arguments import POSITIVE_INT, checked
 from qbheat_mm.errors import UserError
 
 from .layers import MFDecoder
@@ -25,22 +24,21 @@ from .layers.mf_decoder import STRIDES
 class MobileFormerDETR(DetectionTransformer):
     """Mobile-Former in the DETR framework (the paper's appendix on COCO).
 
-    The backbone gives two maps, at 1/8 and 1/16 of the image's size, e.g.
-    ``MobileFormer(out_indices=(2, 4))``. Given the same maps, the detections
-    of an image do not depend on what stands in its padding, nor on how much
-    padding there is; in training, too, where BN takes its statistics over
-    the content.
+    The backbone gives two maps, at 1/8 and 1/16 of the image, e.g.
+    ``MobileFormer(out_indices=(2, 4))``. Given the same maps, results do not
+    depend on the batch's padding; in training BN computes statistics over
+    the content only.
 
     Args:
         backbone (ConfigType): Its two outputs are at 1/8 and 1/16.
-        bbox_head (ConfigType): mmdet's ``DETRHead``; say ``loss_cls``
+        bbox_head (ConfigType): mmdet's ``DETRHead``; set ``loss_cls``
             explicitly.
         in_channels (Sequence[int]): Channels of the two maps.
         depths (Sequence[int]): Blocks at 1/32, 1/16 and 1/8. (5, 2, 2) is
             MF-Dec-522 and (2, 1, 1) MF-Dec-211.
         expansions (Sequence[int], optional): Channel multipliers in the
-            blocks at 1/16 and 1/8. None: the paper's for its two decoders,
-            2 otherwise. Defaults to None.
+            blocks at 1/16 and 1/8. Defaults to None: the paper's for its two
+            decoders, otherwise 2.
         num_queries (int): Object queries. Defaults to 100.
         embed_dims (int): Width of the queries. Defaults to 256.
         num_heads (int): Attention heads. Defaults to 8.
@@ -49,14 +47,10 @@ class MobileFormerDETR(DetectionTransformer):
         former_mlp_dims (int): Hidden width of the queries' MLP. Defaults to
             1024.
         dropout (float): Defaults to 0.1.
-        neck (OptConfigType): Between backbone and decoder. Defaults to None.
-        train_cfg (OptConfigType): Of the bounding box head.
-        test_cfg (OptConfigType): Of the bounding box head.
-        data_preprocessor (OptConfigType): As in every detector.
-        init_cfg (OptMultiConfig): As in every detector.
+        neck, train_cfg, test_cfg, data_preprocessor, init_cfg: See
+            ``DetectionTransformer``.
     """
 
-    @checked(num_queries=POSITIVE_INT)
     def __init__(self,
                  backbone: ConfigType,
                  bbox_head: ConfigType,
@@ -86,30 +80,20 @@ class MobileFormerDETR(DetectionTransformer):
                 mobile_mlp_dims=mobile_mlp_dims,
                 former_mlp_dims=former_mlp_dims,
                 dropout=dropout),
-            # DETRHead changes the loss_cls that it is given: without a copy
-            # no second model could be built from the same config.
+            # DETRHead modifies loss_cls in place.
             bbox_head=copy.deepcopy(bbox_head),
             num_queries=num_queries,
             train_cfg=train_cfg,
             test_cfg=test_cfg,
             data_preprocessor=data_preprocessor,
             init_cfg=init_cfg)
-        self._check_head(embed_dims)
         self._limit_detections()
 
-    def _check_head(self, embed_dims: int) -> None:
-        """Compare the widths of queries and head."""
-        width = getattr(self.bbox_head, 'embed_dims', embed_dims)
-        if width != embed_dims:
-            raise UserError(
-                f'model.embed_dims={embed_dims}, the width of the queries, '
-                f'and model.bbox_head.embed_dims={width} must be the same')
-
     def _limit_detections(self) -> None:
-        """Ask for no more detections than there are.
+        """Limit ``max_per_img`` to the number of predictions.
 
-        A softmax head gives one for each query, a sigmoid head one for each
-        query and class.
+        A softmax head predicts once per query, a sigmoid head once per query
+        and class.
         """
         test_cfg = dict(self.bbox_head.test_cfg or {})
         most = self.num_queries
@@ -126,9 +110,9 @@ class MobileFormerDETR(DetectionTransformer):
 
     def loss(self, batch_inputs: Tensor,
              batch_data_samples: SampleList) -> dict:
-        """See the parent's; the head works in full precision.
+        """Compute losses, the head's in float32.
 
-        Hungarian matching and COCO evaluation go through NumPy, which has no
+        Hungarian matching and COCO evaluation use NumPy, which has no
         bfloat16.
         """
         hidden_states = self._hidden_states(batch_inputs, batch_data_samples)
@@ -139,7 +123,7 @@ class MobileFormerDETR(DetectionTransformer):
                 batch_inputs: Tensor,
                 batch_data_samples: SampleList,
                 rescale: bool = True) -> SampleList:
-        """See the parent's; the head works in full precision."""
+        """Predict, with the head in float32."""
         hidden_states = self._hidden_states(batch_inputs, batch_data_samples)
         with torch.autocast(batch_inputs.device.type, enabled=False):
             results = self.bbox_head.predict(
@@ -148,7 +132,7 @@ class MobileFormerDETR(DetectionTransformer):
 
     def _hidden_states(self, batch_inputs: Tensor,
                        batch_data_samples: SampleList) -> Tensor:
-        """(num_blocks, B, num_queries, C) in the head's precision."""
+        """Queries of all blocks, (num_blocks, B, num_queries, C)."""
         feats = self.extract_feat(batch_inputs)
         states = self.forward_transformer(feats, batch_data_samples)
         dtype = self.bbox_head.fc_cls.weight.dtype
@@ -158,11 +142,10 @@ class MobileFormerDETR(DetectionTransformer):
             self,
             img_feats: Sequence[Tensor],
             batch_data_samples: OptSampleList = None) -> tuple[dict, dict]:
-        """Check the maps and find where in them the images end.
+        """Check the maps and collect the image sizes.
 
         Raises:
-            UserError: If the maps are not the two that the decoder is built
-                for.
+            UserError: If the maps are not those at 1/8 and 1/16.
         """
         image_sizes = batch_shape = None
         if batch_data_samples:
@@ -173,13 +156,14 @@ class MobileFormerDETR(DetectionTransformer):
 
     def _check_feats(self, feats: Sequence[Tensor],
                      batch_shape: tuple[int, int] | None) -> None:
+        """Compare channels and strides; other strides would go unnoticed."""
         channels = tuple(feat.shape[1] for feat in feats)
         if channels != self.decoder.in_channels:
             raise UserError(
-                f'the backbone gives maps of {channels} channels, and '
-                f'model.in_channels={self.decoder.in_channels}: set '
-                'in_channels to the channels of the maps at 1/8 and 1/16, and '
-                'backbone.out_indices so that it gives these two.')
+                f'the backbone gives maps of {channels} channels, but '
+                f'model.in_channels={self.decoder.in_channels}: set both '
+                'in_channels and backbone.out_indices for the maps at 1/8 '
+                'and 1/16')
         sizes = [tuple(feat.shape[-2:]) for feat in feats]
         if batch_shape is None:
             batch_shape = [STRIDES[0] * side for side in sizes[0]]
@@ -190,16 +174,16 @@ class MobileFormerDETR(DetectionTransformer):
                 raise UserError(
                     f'the backbone gives maps of sizes {sizes} for images of '
                     f'{tuple(batch_shape)}, not at 1/8 and 1/16: set '
-                    'backbone.out_indices so that it gives these two.')
+                    'backbone.out_indices')
 
     def forward_encoder(self, feats: Sequence[Tensor],
                         image_sizes: list | None) -> dict:
-        """Nothing to do: MF-Dec has no encoder before its decoder."""
+        """Pass the maps on: there is no encoder."""
         return dict(memory=feats, image_sizes=image_sizes)
 
     def pre_decoder(self, memory: Sequence[Tensor],
                     image_sizes: list | None) -> tuple[dict, dict]:
-        """Make the queries: zero content, learned position embedding."""
+        """Make queries of zero content and learned position embeddings."""
         query_pos = self.query_embedding.weight.expand(
             memory[0].shape[0], -1, -1)
         decoder_inputs = dict(
@@ -212,6 +196,6 @@ class MobileFormerDETR(DetectionTransformer):
     def forward_decoder(self, query: Tensor, query_pos: Tensor,
                         memory: Sequence[Tensor],
                         image_sizes: list | None) -> dict:
-        """Run the blocks; all queries' states go to the head."""
+        """Run the blocks; the head gets the queries after each of them."""
         return dict(
             hidden_states=self.decoder(query, query_pos, memory, image_sizes))

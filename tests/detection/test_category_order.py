@@ -6,9 +6,6 @@ import pytest
 import torch
 from mmdet.registry import DATASETS, METRICS
 
-from qbheat_mm.detection.check_evaluator import check_evaluator
-from qbheat_mm.errors import UserError
-
 from .conftest import write_coco
 
 NAMES = ('disc', 'square', 'ring')
@@ -72,23 +69,3 @@ def test_a_class_has_its_own_name_and_precision(file, classes, tmp_path):
         written = json.loads((tmp_path / 'found.bbox.json').read_text())
         # ids of the file, as whoever gets the predictions needs them
         assert {each['category_id'] for each in written} == {ids[only]}
-
-
-def test_mmdets_evaluator_is_refused_where_it_would_exchange_classes(file):
-    data = dataset(file, ('ring', 'disc', 'square'))
-    metric = METRICS.build(dict(type='CocoMetric', ann_file=file))
-    with pytest.raises(UserError, match='another order .*MatchedCocoMetric'):
-        check_evaluator(data, [metric], 'val', has_masks=False)
-
-
-def test_that_mmdets_evaluator_exchanges_names_is_told(file, monkeypatch):
-    told = []
-    monkeypatch.setattr('qbheat_mm.detection.check_evaluator.print_log',
-                        lambda line, **_: told.append(line))
-    metric = METRICS.build(dict(type='CocoMetric', ann_file=file,
-                                classwise=True))
-    data = dataset(file, NAMES)
-    check_evaluator(data, [metric], 'val', has_masks=False)
-    assert len(told) == (data.cat_ids != sorted(data.cat_ids))
-    assert all('val_evaluator.type=MatchedCocoMetric' in line
-               for line in told)

@@ -1,41 +1,36 @@
 # Copyright (c) QB-Heat MM authors. All rights reserved.
-"""What the checks of an annotation file cost at COCO's size.
+"""Time and peak memory of reading an annotation file of COCO's size.
 
-A file of random boxes with outlines is drawn, then read as mmdet reads it and
-as ``MatchedCocoDataset`` does (read, checked, mended, indexed), in turn in one
-process. The checks alone are timed within the second.
+mmdet reads and indexes a random file; ``MatchedCocoDataset`` reads, checks
+and indexes it. Times are taken in turn in one process, peak memory in a
+process each.
 """
 import argparse
 import json
-import statistics
+import multiprocessing
 import tempfile
-import time
 from pathlib import Path
 
 import numpy as np
+from common import make_parser, medians
 from mmdet.datasets.api_wrappers import COCO
 
-from qbheat_mm.annotations import check_annotations, read_annotations
 from qbheat_mm.cli import count, report_user_errors
-from qbheat_mm.detection.coco_api import index
-from qbheat_mm.utils import time_in_turn
+from qbheat_mm.datasets.coco_check import check_coco, read_coco
+from qbheat_mm.detection.coco_dataset import OrderedCOCO
 
 
 def parse_args() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(
-        description=__doc__,
-        formatter_class=argparse.RawDescriptionHelpFormatter)
-    # Of COCO's train2017.
+    """Read the command line; defaults are those of COCO's train2017."""
+    parser = make_parser(__doc__, repeats=3)
     parser.add_argument('--images', type=count, default=118287)
     parser.add_argument('--boxes', type=count, default=860001)
     parser.add_argument('--classes', type=count, default=80)
-    parser.add_argument('--repeats', type=count, default=3)
     return parser.parse_args()
 
 
 def draw(args: argparse.Namespace) -> dict:
-    """An annotation file's content: boxes in 640x480, outlines of 20 corners.
-    """
+    """Boxes in images of 640x480, with outlines of 20 corners."""
     rng = np.random.default_rng(0)
     corner = rng.uniform(0, 300, (args.boxes, 2)).round(2)
     side = rng.uniform(5, 180, (args.boxes, 2)).round(2)
@@ -57,33 +52,59 @@ def draw(args: argparse.Namespace) -> dict:
                     for i in range(args.classes)])
 
 
+def read_as_mmdet(path: str) -> COCO:
+    """Read and index."""
+    return COCO(path)
+
+
+def read_checked(path: str) -> COCO:
+    """Read, check and index."""
+    content = read_coco(path)
+    check_coco(content, path).require()
+    return OrderedCOCO(content)
+
+
+def peak_memory(path: str, name: str, queue) -> None:
+    """Put the growth of this process's peak memory in MiB into a queue."""
+    before = high_water_mark()
+    found = READERS[name](path)
+    queue.put(high_water_mark() - before)
+    del found
+
+
+def high_water_mark() -> float:
+    """Peak memory of this process in MiB (Linux)."""
+    status = Path('/proc/self/status').read_text()
+    line = next(x for x in status.splitlines() if x.startswith('VmHWM'))
+    return int(line.split()[1]) / 1024
+
+
+READERS = dict(mmdet=read_as_mmdet, ours=read_checked)
+
+
 def main() -> None:
+    """Measure."""
     args = parse_args()
-    checks = []
-
-    def ours() -> None:
-        content = read_annotations(path)
-        start = time.perf_counter()
-        checked = check_annotations(content, path)
-        checks.append(time.perf_counter() - start)
-        checked.report.require()
-        index(checked.content)
-
     with tempfile.TemporaryDirectory() as folder:
         path = str(Path(folder, 'instances.json'))
         Path(path).write_text(json.dumps(draw(args)))
         megabytes = Path(path).stat().st_size / 1e6
-        times = time_in_turn(
-            dict(mmdet=lambda: COCO(path), ours=ours), args.repeats, 'cpu',
-            warmups=0)
-    medians = {name: statistics.median(t) for name, t in times.items()}
-    print(f'{args.images} images, {args.boxes} boxes, {megabytes:.0f} MB, '
-          f'median of {args.repeats}')
-    print(f'read and indexed by mmdet:      {medians["mmdet"]:6.2f} s')
-    print(f'read, checked, mended, indexed: {medians["ours"]:6.2f} s, '
-          f'{medians["ours"] - medians["mmdet"]:+.2f} s')
-    print(f'the checks alone:               {statistics.median(checks):6.2f} '
-          's')
+        times = medians(
+            {name: lambda read=read: read(path)
+             for name, read in READERS.items()}, args, warmups=0)
+        context = multiprocessing.get_context('spawn')
+        memory = {}
+        for name in READERS:
+            queue = context.Queue()
+            process = context.Process(
+                target=peak_memory, args=(path, name, queue))
+            process.start()
+            memory[name] = queue.get()
+            process.join()
+    print(f'{args.images} images, {args.boxes} boxes, {megabytes:.0f} MB')
+    for name in READERS:
+        print(f'{name}: {times[name]:.2f} s ({times[name] / times["mmdet"]:.2f}'
+              f' of mmdet), {memory[name]:.0f} MiB')
 
 
 if __name__ == '__main__':

@@ -6,9 +6,9 @@ from torch import Tensor, nn
 class Attention(nn.Module):
     """Multi-head attention, batch first.
 
-    Mobile-Former leaves out the projections on the side of the pixels, since
-    there are many more pixels than tokens: Mobile->Former projects queries
-    and output, Former->Mobile keys and values, self-attention all four.
+    Mobile-Former does not project pixels, of which there are many:
+    Mobile->Former projects queries and output, Former->Mobile keys and
+    values, self-attention all four.
 
     Args:
         embed_dims (int): Width C of queries, keys, values and output.
@@ -46,14 +46,14 @@ class Attention(nn.Module):
             query (Tensor): (B, N, C).
             key (Tensor): (B, M, C).
             value (Tensor): (B, M, C).
-            key_mask (Tensor, optional): (B, 1, 1, M), bool, True for the
-                keys that may be seen. Each image needs one at least.
+            key_mask (Tensor, optional): (B, 1, 1, M), bool, True for
+                visible keys, at least one per image.
 
         Returns:
             Tensor: (B, N, C).
         """
-        # A boolean mask is turned into -inf inside the kernel, in whatever
-        # precision it computes the softmax: nothing overflows in 16 bits.
+        # The kernel turns a boolean mask into -inf: nothing overflows in
+        # 16 bits.
         out = F.scaled_dot_product_attention(
             self._split_heads(self.q_proj(query)),
             self._split_heads(self.k_proj(key)),

@@ -1,4 +1,4 @@
-"""What computes statistics sees the images, not their padding."""
+"""Batch statistics over the content of padded images."""
 from collections.abc import Sequence
 
 from torch import Tensor, nn
@@ -7,11 +7,10 @@ from .scale import Scale, to_map, to_sequence, zero_padding
 
 
 def on_content(layers: Sequence[nn.Module], x: Tensor, scale: Scale) -> Tensor:
-    """Run layers that mix no positions on the content of a map alone.
+    """Apply pointwise layers to the content of a map only.
 
-    The content of all images is shown to them as one image of height 1, so
-    that in training BN (SyncBN, too) takes its mean and variance over the
-    content, however much padding the batch has.
+    The content of all images forms one image of height 1, so that in
+    training BN and SyncBN compute statistics over the content.
 
     Args:
         layers (Sequence[nn.Module]): 1x1 convolutions, norms, activations.
@@ -21,7 +20,7 @@ def on_content(layers: Sequence[nn.Module], x: Tensor, scale: Scale) -> Tensor:
     Returns:
         Tensor: (B, C', H, W), zero in the padding.
     """
-    if scale.content is None:  # nothing is padded, or nothing is trained
+    if scale.content is None:
         return zero_padding(_in_turn(layers, x), scale)
     num_images = len(x)
     positions = to_sequence(x).flatten(0, 1)
@@ -35,19 +34,19 @@ def on_content(layers: Sequence[nn.Module], x: Tensor, scale: Scale) -> Tensor:
 
 def separable(depthwise: nn.Sequential, pointwise: Sequence[nn.Module],
               x: Tensor, scale: Scale) -> Tensor:
-    """A convolution with its BN, then layers that mix no positions.
+    """A depthwise convolution with its BN, then pointwise layers.
 
     Args:
         depthwise (nn.Sequential): The convolution and its BN.
         pointwise (Sequence[nn.Module]): What follows.
         x (Tensor): A map, (B, C, H, W), zero in its padding.
-        scale (Scale): Of the map that comes out of the convolution.
+        scale (Scale): Of the convolution's output.
 
     Returns:
         Tensor: (B, C', H', W'), finite in the padding.
     """
     if not depthwise.training:
-        # BN is folded into the convolution before it: do not part the two.
+        # BN is folded into its convolution.
         return _in_turn((depthwise, *pointwise), x)
     convolution, norm = depthwise
     return on_content((norm, *pointwise), convolution(x), scale)

@@ -7,15 +7,6 @@ from mmdet.models.layers import SinePositionalEncoding
 from mmengine.model import BaseModule, xavier_init
 from torch import Tensor, nn
 
-from qbheat_mm.arguments import (
-    NATURAL,
-    POSITIVE_INT,
-    RATE,
-    checked,
-    is_list,
-    optional,
-    several,
-)
 from qbheat_mm.errors import UserError
 from qbheat_mm.models.layers.mobile import conv_bn, depthwise
 
@@ -57,8 +48,8 @@ class SeparableConv(nn.Sequential):
 class MFDecoder(BaseModule):
     """Blocks, down-conv, up-convs and laterals of MF-Dec (appendix B.3).
 
-    The 1/16 map is taken down to 1/32, where ``depths[0]`` M-F+ blocks run.
-    Up to 1/16 and 1/8 the map is doubled, a lateral from the backbone is
+    The 1/16 map is downsampled to 1/32, where ``depths[0]`` M-F+ blocks run.
+    For 1/16 and 1/8 the map is doubled, a lateral from the backbone is
     added, and ``depths[1]`` and ``depths[2]`` M-F- blocks run. Scales after
     the last block are not built.
 
@@ -67,8 +58,8 @@ class MFDecoder(BaseModule):
         depths (Sequence[int]): Blocks at 1/32, 1/16 and 1/8; (5, 2, 2) is
             MF-Dec-522 and (2, 1, 1) MF-Dec-211.
         expansions (Sequence[int], optional): Channel multipliers of the M-F-
-            blocks at 1/16 and 1/8. None: the paper's for its two decoders, 2
-            for all others. Defaults to None.
+            blocks at 1/16 and 1/8. Defaults to None: the paper's for its two
+            decoders, otherwise 2.
         embed_dims (int): Width C. Defaults to 256.
         num_heads (int): Attention heads. Defaults to 8.
         mobile_mlp_dims (int): Hidden width of the MLP on the 1/32 positions.
@@ -78,14 +69,6 @@ class MFDecoder(BaseModule):
         dropout (float): Defaults to 0.1.
     """
 
-    @checked(
-        in_channels=several(POSITIVE_INT, 2),
-        expansions=optional(several(POSITIVE_INT, 2)),
-        embed_dims=POSITIVE_INT,
-        num_heads=POSITIVE_INT,
-        mobile_mlp_dims=POSITIVE_INT,
-        former_mlp_dims=POSITIVE_INT,
-        dropout=RATE)
     def __init__(self,
                  in_channels: Sequence[int],
                  depths: Sequence[int],
@@ -96,13 +79,12 @@ class MFDecoder(BaseModule):
                  former_mlp_dims: int = 1024,
                  dropout: float = 0.1) -> None:
         super().__init__()
-        depths = _checked_depths(depths)
+        depths = tuple(depths)
+        if len(depths) != 3 or min(depths) < 0 or not any(depths):
+            raise UserError(f'depths={depths}: give the number of blocks at '
+                            '1/32, 1/16 and 1/8, e.g. (5, 2, 2)')
         if expansions is None:
             expansions = PAPER_EXPANSIONS.get(depths, (2, 2))
-        if embed_dims % 4 or embed_dims % num_heads:
-            raise UserError(
-                f'embed_dims={embed_dims} must be a multiple of 4 and of '
-                f'num_heads={num_heads}')
         self.in_channels = tuple(in_channels)
         self.encoding = SinePositionalEncoding(embed_dims // 2, normalize=True)
         self.down_conv = SeparableConv(in_channels[1], embed_dims, stride=2)
@@ -150,8 +132,9 @@ class MFDecoder(BaseModule):
             query_pos (Tensor): Position embedding of the queries, (B, N, C).
             feats (Sequence[Tensor]): Maps at 1/8 and 1/16.
             image_sizes (Sequence[tuple[int, int]] | Tensor, optional): Height
-                and width in pixels of each image without its padding. None:
-                no padding. A tensor, (B, 2), serves for evaluation alone.
+                and width in pixels of each image without its padding; None
+                if nothing is padded. A tensor, (B, 2), is for exported
+                graphs and does not support training.
 
         Returns:
             Tensor: The queries after each block, (num_blocks, B, N, C).
@@ -161,7 +144,7 @@ class MFDecoder(BaseModule):
             stride: self._scale(feat, image_sizes, stride)
             for stride, feat in feats.items()
         }
-        # Of the size, also an odd one, that the strided convolution gives.
+        # The strided convolution rounds odd sizes up.
         halves = [(side - 1) // 2 + 1 for side in feats[16].shape[-2:]]
         scales[32] = self._scale(
             feats[16].new_empty(query.shape[0], 1, *halves), image_sizes,
@@ -188,15 +171,3 @@ class MFDecoder(BaseModule):
         sizes = None if image_sizes is None else content_sizes(
             image_sizes, stride, x.shape[-2:])
         return make_scale(x, sizes, self.encoding)
-
-
-def _checked_depths(depths: Sequence[int]) -> tuple[int, ...]:
-    """Depths as a tuple; UserError when they make no decoder."""
-    depths = tuple(depths) if is_list(depths) else (depths, )
-    if (len(depths) != 3 or not all(map(NATURAL.holds, depths))
-            or sum(depths) < 1):
-        raise UserError(
-            f'depths={depths}: give the number of blocks at 1/32, 1/16 and '
-            '1/8, three integers of which none is negative and one at least '
-            'is positive, e.g. (5, 2, 2) for MF-Dec-522.')
-    return depths

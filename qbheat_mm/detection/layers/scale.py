@@ -1,4 +1,4 @@
-"""Feature maps of padded batches: what is image, what is padding."""
+"""Feature maps of padded batches."""
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -8,16 +8,16 @@ from torch import Tensor, nn
 
 
 class Scale(NamedTuple):
-    """What the blocks know about one scale of the pyramid.
+    """Size, positions and padding of one scale of the pyramid.
 
     Attributes:
         hw (tuple[int, int]): Height and width of the map.
         pos (Tensor): Position embeddings of the pixels, (B, H*W, C).
-        padding (Tensor, optional): (B, 1, H, W), bool, True in the padding.
-            None when no image of the batch is padded.
-        content (Tensor, optional): Where in the B*H*W positions the images
-            stand, integers that grow. None when no image is padded, or in a
-            graph, where their number is not known.
+        padding (Tensor, optional): (B, 1, H, W), bool, True in the padding;
+            None if no image of the batch is padded.
+        content (Tensor, optional): Indices of the content among the B*H*W
+            positions, ascending; None if no image is padded, or in an
+            exported graph.
     """
     hw: tuple[int, int]
     pos: Tensor
@@ -35,13 +35,13 @@ class Scale(NamedTuple):
 def content_sizes(image_sizes: Sequence[tuple[int, int]] | Tensor,
                   stride: int,
                   hw: tuple[int, int]) -> list[tuple[int, int]] | Tensor:
-    """Size that each image's content takes in a map of size ``hw``.
+    """Size of each image's content in a map of size ``hw``.
 
-    Strided convolutions round up, so a cell that holds the last few pixels
-    of an image belongs to the image.
+    Strided convolutions round up, so a cell with the last few pixels of an
+    image belongs to the image.
     """
     if isinstance(image_sizes, Tensor):
-        return -(-image_sizes // stride)  # beyond the map is its end, too
+        return -(-image_sizes // stride)  # may exceed the map
     return [(min(-(-h // stride), hw[0]), min(-(-w // stride), hw[1]))
             for h, w in image_sizes]
 
@@ -53,9 +53,9 @@ def make_scale(x: Tensor, sizes: Sequence[tuple[int, int]] | Tensor | None,
     Args:
         x (Tensor): A map, (B, C, H, W).
         sizes (Sequence[tuple[int, int]] | Tensor, optional): Height and
-            width of each image's content in the map. None: no padding. A
-            tensor, (B, 2), is not looked into, as an exported graph needs
-            it, and serves for evaluation alone.
+            width of each image's content in the map; None if nothing is
+            padded. A tensor, (B, 2), is for exported graphs: its values are
+            not read.
         encoding (nn.Module): mmdet's ``SinePositionalEncoding``.
     """
     hw = tuple(x.shape[-2:])
@@ -63,15 +63,23 @@ def make_scale(x: Tensor, sizes: Sequence[tuple[int, int]] | Tensor | None,
     if isinstance(sizes, Tensor):
         padding = _padding(sizes, hw)
     elif sizes is not None and any(tuple(size) != hw for size in sizes):
-        # On the CPU: to count the content, a GPU would have to be waited for.
-        padding = _padding(torch.as_tensor(sizes), hw)
-        content = (~padding).flatten().nonzero()[:, 0].to(x.device)
-        padding = padding.to(x.device)
-    # Positions are counted over the content, so that padding moves nothing.
+        # Counting the content on a GPU would wait for it.
+        sizes = torch.as_tensor(sizes)
+        content = (~_padding(sizes, hw)).flatten().nonzero()[:, 0]
+        content = _without_waiting(content, x.device)
+        padding = _padding(_without_waiting(sizes, x.device), hw)
+    # Positions are normalized over the content, not over the padded map.
     pos = encoding(padding, input=x).to(x.dtype)
     return Scale(hw,
                  pos.flatten(2).transpose(1, 2),
                  None if padding is None else padding.unsqueeze(1), content)
+
+
+def _without_waiting(x: Tensor, device: torch.device) -> Tensor:
+    """Copy a CPU tensor to a device without synchronizing with it."""
+    if device.type == 'cuda':
+        x = x.pin_memory()
+    return x.to(device, non_blocking=True)
 
 
 def _padding(sizes: Tensor, hw: tuple[int, int]) -> Tensor:
@@ -83,26 +91,24 @@ def _padding(sizes: Tensor, hw: tuple[int, int]) -> Tensor:
 
 
 def zero_padding(x: Tensor, scale: Scale) -> Tensor:
-    """Zero the padding of a map (B, C, H, W), whatever stood there."""
+    """Zero the padding of a map (B, C, H, W)."""
     if scale.padding is None:
         return x
-    # Not a product: 0 * nan is nan. Nor masked_fill, which takes a map in
-    # channels_last to another layout, and all that follows with it.
+    # 0 * nan is nan, and masked_fill changes the layout of channels_last.
     return torch.where(scale.padding, x.new_zeros(()), x)
 
 
 def upsample(x: Tensor, scale: Scale, hw: tuple[int, int]) -> Tensor:
-    """Double a map bilinearly, then cut it to ``hw``.
+    """Double a map bilinearly, then crop it to ``hw``.
 
-    The factor is exactly 2 at any size: if it depended on the size of the
-    map, it would depend on the batch's padding. At the border of the content
-    the weights of padding are shared out to the content, which is what
-    ``interpolate`` does at the border of an unpadded map.
+    The factor is always 2: one computed from the sizes would depend on the
+    padding. At the border of the content, weights of the padding go to the
+    content, as ``interpolate`` does at the border of an unpadded map.
 
     Args:
         x (Tensor): A map, (B, C, h, w).
         scale (Scale): Its scale.
-        hw (tuple[int, int]): The size wanted, each within 1 of its double.
+        hw (tuple[int, int]): Output size, each within 1 of the double.
 
     Returns:
         Tensor: (B, C, *hw); arbitrary but finite in the padding.
@@ -116,9 +122,9 @@ def upsample(x: Tensor, scale: Scale, hw: tuple[int, int]) -> Tensor:
 
 
 def _fitted(x: Tensor, hw: tuple[int, int]) -> Tensor:
-    """Cut a map (B, C, h, w) to ``hw``; repeat the last where one lacks."""
+    """Crop a map (B, C, h, w) to ``hw``, or replicate its last cells."""
     if any(isinstance(side, torch.SymInt) for side in hw):
-        # A graph for all sizes does not ask whether one lacks.
+        # A graph for all sizes cannot branch on them.
         for dim, side in zip((2, 3), hw):
             places = torch.arange(side, device=x.device)
             x = x.index_select(dim, places.clamp(max=x.shape[dim] - 1))
