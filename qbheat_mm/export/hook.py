@@ -1,5 +1,6 @@
 # Copyright (c) QB-Heat MM authors. All rights reserved.
 """Leave the trained encoder as a file that other programs read."""
+import copy
 import logging
 import os.path as osp
 
@@ -8,10 +9,16 @@ from mmengine.hooks import Hook
 from mmengine.logging import print_log
 from mmengine.registry import HOOKS
 from mmengine.runner import Runner
+from torch import nn
 
+from ..compat import load_checkpoint
 from ..engine.resuming import latest_checkpoint
 from ..engine.wrapping import unwrap
 from ..errors import UserError
+from ..evaluation.encoder import Encoder
+from ..models.layers.normalize import Normalization
+from ..utils.settings import backbone_settings
+from ..utils.training_size import training_size
 
 
 @HOOKS.register_module()
@@ -43,10 +50,8 @@ class ExportEncoderHook(Hook):
         if checkpoint is None:
             return  # none was written, or not to this machine
         out = osp.join(osp.dirname(checkpoint), self.filename)
-        from ..apis import load_encoder
-        from .weights import export_encoder
         try:
-            export_encoder(load_encoder(checkpoint), out)
+            self._write(runner, backbone, checkpoint, out)
         except (UserError, OSError) as error:
             print_log(
                 f'no encoder was written beside {checkpoint}: {error}; write '
@@ -54,3 +59,20 @@ class ExportEncoderHook(Hook):
                 'safetensors --out FILE', 'current', logging.WARNING)
         else:
             print_log(f'encoder of {checkpoint} written to {out}', 'current')
+
+    def _write(self, runner: Runner, backbone: nn.Module, checkpoint: str,
+               out: str) -> None:
+        from .weights import export_encoder
+        weights = load_checkpoint(checkpoint, map_location='cpu')[
+            'state_dict']
+        backbone = copy.deepcopy(backbone).cpu()
+        backbone.load_state_dict({name: weights[f'backbone.{name}']
+                                  for name in backbone.state_dict()})
+        normalization = Normalization.of(
+            unwrap(runner.model).data_preprocessor)
+        if normalization is None:
+            raise UserError('model.data_preprocessor does not say how images '
+                            'are normalized')
+        export_encoder(Encoder(
+            backbone, normalization, size=training_size(runner.cfg),
+            settings=backbone_settings(runner.cfg), weights=checkpoint), out)

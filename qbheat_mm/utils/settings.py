@@ -2,6 +2,9 @@
 """What all settings of mmengine have in common."""
 from collections.abc import Mapping
 
+from mmengine.config.utils import MODULE2PACKAGE
+from mmengine.registry import MODELS
+
 
 def type_name(settings: Mapping) -> str:
     """The name of the class or function that settings ask for.
@@ -32,3 +35,25 @@ def toolbox(cfg: Mapping) -> str | None:
     kind = model.get('type') if isinstance(model, Mapping) else None
     name = kind if isinstance(kind, str) else getattr(kind, '__module__', '')
     return name.split('.')[0] if name and '.' in name else None
+
+
+def backbone_settings(cfg: Mapping) -> dict:
+    """What builds the backbone of a configuration in another program.
+
+    Args:
+        cfg (Mapping): With ``model.backbone``.
+
+    Returns:
+        dict: Without weights and what is frozen; with the scope of its
+        ``type`` where that is not in the root registry.
+    """
+    given = cfg['model']['backbone']
+    alone = {key: value for key, value in given.items() if key not in (
+        'init_cfg', 'frozen_stages', 'norm_eval', '_scope_')}
+    kind = alone.get('type')
+    if not isinstance(kind, str) or kind in MODELS.module_dict:
+        return alone
+    scope = kind.split('.')[0]
+    if scope not in MODULE2PACKAGE:
+        scope = given.get('_scope_') or toolbox(cfg) or 'mmpretrain'
+    return {**alone, '_scope_': scope}

@@ -1,5 +1,6 @@
 # Copyright (c) QB-Heat MM authors. All rights reserved.
 """The encoder that a training leaves beside its last checkpoint."""
+import json
 import logging
 import uuid
 from pathlib import Path
@@ -13,9 +14,10 @@ from mmengine.runner import Runner
 from mmpretrain.structures import DataSample
 from torch.utils.data import Dataset
 
+from qbheat_mm.apis import load_encoder
 from qbheat_mm.compat import load_checkpoint
 from qbheat_mm.engine import AutoScaleRunner
-from qbheat_mm.export import hook
+from qbheat_mm.export import export_encoder, hook
 
 from .conftest import MOBILE_FORMER, pretraining
 
@@ -71,6 +73,14 @@ def test_it_is_the_encoder_of_the_last_checkpoint(tmp_path, told):
         assert opened.metadata()['channel_order'] == 'RGB'
         names = opened.keys()
         weights = {name: opened.get_tensor(name) for name in names}
+        facts = opened.metadata()
+    again = tmp_path / 'again.safetensors'
+    export_encoder(load_encoder(tmp_path / 'epoch_2.pth'), again)
+    with safetensors.safe_open(again, 'pt') as opened:
+        again = opened.metadata()
+    assert json.loads(again.pop('backbone')) == json.loads(
+        facts.pop('backbone'))
+    assert again == facts
     assert len(weights) > 50
     for name, tensor in weights.items():
         assert torch.equal(
