@@ -1,7 +1,9 @@
 # Copyright (c) QB-Heat MM authors. All rights reserved.
-"""What the command-line tools share: arguments, settings, processes."""
+"""What the command-line tools share: arguments, configs, processes."""
 from .command_line import (
+    add_cfg_options,
     add_common_arguments,
+    add_device,
     count,
     device,
     folder,
@@ -18,8 +20,9 @@ from .settings import (
 from .test_time_augmentation import augment_at_test_time, draw_predictions
 
 __all__ = [
-    'add_common_arguments', 'apply_common_arguments', 'augment_at_test_time',
-    'check_data', 'count', 'device', 'draw_predictions',
-    'folder', 'init_processes', 'read_config', 'report_user_errors',
-    'require_file', 'require_parts'
+    'add_cfg_options', 'add_common_arguments', 'add_device',
+    'apply_common_arguments', 'augment_at_test_time', 'check_data',
+    'count', 'device', 'draw_predictions', 'folder',
+    'init_processes', 'read_config', 'report_user_errors', 'require_file',
+    'require_parts'
 ]

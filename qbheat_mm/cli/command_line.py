@@ -1,6 +1,7 @@
 # Copyright (c) QB-Heat MM authors. All rights reserved.
 """Arguments that the tools share, and how a tool ends on an error."""
 import ast
+import json
 import math
 import os
 import os.path as osp
@@ -9,6 +10,7 @@ import sys
 import time
 from argparse import ArgumentError, ArgumentParser, ArgumentTypeError
 from collections.abc import Callable
+from pathlib import Path
 
 from mmengine.config import DictAction
 
@@ -202,7 +204,13 @@ def report_user_errors(main: Callable[[], None]) -> None:
             time.sleep(WAIT)
         if isinstance(error, UserError):
             where = '' if rank == '0' else f' (process {rank})'
-            sys.exit(f'error{where}: {_last_line(error)}')
+            line = f'error{where}: {_last_line(error)}'
+            # torchrun ends with what it finds in this file.
+            file = os.environ.get('TORCHELASTIC_ERROR_FILE')
+            if file:
+                Path(file).write_text(json.dumps(
+                    dict(message=line, timestamp=int(time.time()))))
+            sys.exit(1 if file else line)
         if hasattr(error, 'add_note'):  # Python 3.11
             error.add_note(f'while running {shlex.join(sys.argv)}')
         raise

@@ -1,5 +1,6 @@
 # Copyright (c) QB-Heat MM authors. All rights reserved.
 """How a tool ends on an error."""
+import json
 import sys
 
 import pytest
@@ -48,3 +49,12 @@ def test_other_processes_give_the_first_time_to_report(monkeypatch):
     with pytest.raises(SystemExit, match=r'error \(process 1\): x'):
         report_user_errors(fail(UserError('x')))
     assert waited == [command_line.WAIT]
+
+
+def test_torchrun_gets_the_line_instead(monkeypatch, tmp_path):
+    file = tmp_path / 'error.json'
+    monkeypatch.setenv('TORCHELASTIC_ERROR_FILE', str(file))
+    with pytest.raises(SystemExit) as end:
+        report_user_errors(fail(UserError('x')))
+    assert end.value.code == 1
+    assert json.loads(file.read_text())['message'] == 'error: x'
