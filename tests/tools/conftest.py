@@ -1,6 +1,7 @@
 # Copyright (c) QB-Heat MM authors. All rights reserved.
 """Tiny data sets, configurations and runs of the real tools."""
 import os
+import runpy
 import subprocess
 import sys
 from pathlib import Path
@@ -161,10 +162,14 @@ def script(tmp_path_factory):
 
 
 @pytest.fixture(scope='session')
-def trained_classifier(tmp_path_factory, tool, classifier_config):
+def trained_classifier(tmp_path_factory, classifier_config):
     """Work folder of a classifier trained for four epochs."""
     folder = tmp_path_factory.mktemp('trained')
-    tool('train.py', classifier_config, '--work-dir', folder)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        patch.setattr(sys, 'argv', ['train.py', str(classifier_config),
+                                    '--work-dir', str(folder)])
+        runpy.run_path(str(ROOT / 'tools/train.py'), run_name='__main__')
     return folder
 
 

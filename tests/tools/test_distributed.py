@@ -1,8 +1,6 @@
 # Copyright (c) QB-Heat MM authors. All rights reserved.
 """The shell scripts, with two processes on the CPU."""
 import re
-import socket
-from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 import torch
@@ -33,29 +31,6 @@ def test_two_processes_train_a_detector_and_leave_its_encoder(
                            torch.zeros(2)), 'nothing was trained'
 
 
-def test_two_machines_train_together(tmp_path, script, detector_config):
-    """Two "nodes" with a process each, which meet at an address and port."""
-    with socket.socket() as free:
-        free.bind(('127.0.0.1', 0))
-        port = str(free.getsockname()[1])
-
-    def node(rank):
-        return script(
-            'dist_train.sh', detector_config, 1, '--work-dir',
-            tmp_path / str(rank), '--cfg-options', 'model.backbone.init_cfg='
-            'None', NNODES='2', NODE_RANK=str(rank), MASTER_ADDR='127.0.0.1',
-            PORT=port)
-
-    with ThreadPoolExecutor() as pool:
-        outputs = list(pool.map(node, (0, 1)))
-    # Four images in batches of two in each process: one step in an epoch.
-    assert re.search(r'Epoch\(train\) +\[1\]\[1/1\]', outputs[0]), outputs
-    assert 'coco/bbox_mAP' in outputs[0]
-    # One of the two writes checkpoints.
-    assert (tmp_path / '0/epoch_1.pth').is_file()
-    assert not (tmp_path / '1/epoch_1.pth').exists()
-
-
 def test_two_processes_pre_train(tmp_path, script, pretraining_config):
     output = script('dist_train.sh', pretraining_config, 2, '--work-dir',
                     tmp_path)
@@ -64,15 +39,6 @@ def test_two_processes_pre_train(tmp_path, script, pretraining_config):
     state = load_checkpoint(str(tmp_path / 'epoch_1.pth'))['state_dict']
     assert {name.split('.')[0] for name in state} >= {
         'backbone', 'predictor', 'neck'}
-
-
-def test_two_processes_test_a_classifier(tmp_path, script, classifier_config,
-                                         trained_classifier):
-    output = script('dist_test.sh', classifier_config,
-                    trained_classifier / 'epoch_4.pth', 2, '--work-dir',
-                    tmp_path, '--out-metrics', tmp_path / 'metrics.json')
-    assert 'accuracy/top1' in output
-    assert 'accuracy/top1' in (tmp_path / 'metrics.json').read_text()
 
 
 @pytest.mark.parametrize('name', [

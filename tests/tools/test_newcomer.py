@@ -124,7 +124,7 @@ def test_from_images_to_drawn_boxes(home, monkeypatch, capfd):
             run_as_written(line, options.pop(0) if options else [],
                            variables, monkeypatch)
     printed = ''.join(capfd.readouterr())
-    assert 'training goes on in float32' in printed
+    assert 'training in float32' in printed
     assert 'train_dataloader.batch_size=20' in printed  # 20 images
     assert 'train_dataloader.batch_size=6' in printed  # of two classes
     assert 'train_dataloader.batch_size=10' in printed  # with boxes
@@ -160,7 +160,7 @@ def test_mmpretrains_own_tool_fits_the_recipe_too(home, monkeypatch, capfd):
         str(Path(mmpretrain.__file__).parent / '.mim/tools/train.py'),
         run_name='__main__')
     printed = ''.join(capfd.readouterr())
-    assert 'training goes on in float32' in printed
+    assert 'training in float32' in printed
     assert 'train_dataloader.batch_size=20' in printed
     assert (home / 'mim/epoch_1.pth').is_file()
 
