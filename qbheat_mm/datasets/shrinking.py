@@ -4,16 +4,21 @@ import os
 import os.path as osp
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import FIRST_COMPLETED, as_completed, wait
+from concurrent.futures import (
+    FIRST_COMPLETED,
+    ProcessPoolExecutor,
+    as_completed,
+    wait,
+)
 from concurrent.futures.process import BrokenProcessPool
 from functools import partial
+from multiprocessing import get_context
 
 import cv2
 import mmcv
 from PIL import Image
 
 from ..errors import UserError
-from ..processes import process_pool
 from .extensions import Folder, image_endings
 from .image_file import ImageProblem, decode, read_file
 
@@ -101,7 +106,10 @@ def _side_by_side(one: Callable, pairs: Sequence[tuple[str, str]],
     starts = range(0, len(pairs), _CHUNK)
     waiting = set()
     try:
-        with process_pool(min(processes, len(starts)), [__name__]) as pool:
+        # Threads of OpenCV don't survive a fork.
+        context = get_context('forkserver')
+        context.set_forkserver_preload([__name__])
+        with ProcessPoolExecutor(processes, context) as pool:
             for start in starts:
                 if len(waiting) >= processes * _READY:
                     done, waiting = wait(waiting, return_when=FIRST_COMPLETED)
