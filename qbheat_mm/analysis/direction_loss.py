@@ -52,7 +52,7 @@ def _steps(position: str, length: int, axis: int) -> Tensor:
 def direction_losses(model: QBHeat, images: Tensor) -> dict[str, float]:
     """The model's own loss, direction by direction.
 
-    Each position that the model was trained on is painted once; a direction
+    Each position that the model was trained on is predicted once; a direction
     that several corners share gets their mean. Three directions of a corner
     cover equally many patches; of the center, where a side is predicted from
     two sub-blocks, a side covers twice as many as a diagonal.

@@ -1,8 +1,8 @@
 # Copyright (c) QB-Heat MM authors. All rights reserved.
-"""Paint an image from one quarter, and show it without cheating.
+"""Reconstruct an image from one quarter, and show it without cheating.
 
-With normalized targets (``head.norm_pix``) the network paints each patch with
-zero mean and unit variance; how bright and how contrasted the patch is in the
+With normalized targets (``head.norm_pix``) the network predicts each patch
+with zero mean and unit variance; how bright and how contrasted the patch is in the
 image, it was never asked. A picture must get these two numbers from somewhere,
 and says from where:
 
@@ -26,7 +26,7 @@ from .pixels import PixelSpace
 
 QUARTERS = (*CORNERS, CENTER)
 
-#: Where the brightness and contrast of a painted patch come from.
+#: Where the brightness and contrast of a predicted patch come from.
 STATISTICS = ('contrast', 'visible', 'true')
 
 #: Grey levels (of 256) that one standard deviation of a patch is shown by.
@@ -34,13 +34,13 @@ GREY_LEVELS_PER_STD = 48
 
 
 @dataclass(frozen=True)
-class Painting:
-    """Images painted from one quarter each.
+class Reconstruction:
+    """Images reconstructed from one quarter each.
 
     Attributes:
         position (str): Of the visible quarter.
         images (Tensor): The whole images, normalized, (B, 3, H, W).
-        pred (Tensor): What was painted, in units of the target, the same
+        pred (Tensor): What was predicted, in units of the target, the same
             shape.
         mask (Tensor): (B, 1, H, W), 1 where the network saw nothing.
         errors (Tensor): Loss of each image over its masked patches, (B, ).
@@ -59,8 +59,9 @@ def trained_positions(model: QBHeat) -> tuple[str, ...]:
         corner=tuple(CORNERS), center=(CENTER, ), mixed=QUARTERS)[model.position]
 
 
-def paint(model: QBHeat, images: Tensor, position: str) -> Painting:
-    """Paint whole images from one quarter of each.
+def reconstruct(model: QBHeat, images: Tensor,
+                position: str) -> Reconstruction:
+    """Reconstruct whole images from one quarter of each.
 
     Args:
         model (QBHeat): With encoder, predictor and decoder.
@@ -72,31 +73,32 @@ def paint(model: QBHeat, images: Tensor, position: str) -> Painting:
     """
     if position not in trained_positions(model):
         raise UserError(
-            f'position {position!r}: a model of position={model.position!r} paints '
-            f'from {", ".join(trained_positions(model))} only')
+            f'position {position!r}: a model of position={model.position!r} '
+            f'predicts from {", ".join(trained_positions(model))} only')
     head = model.head
     with evaluating(model), torch.no_grad():
-        painted = model.reconstruct(images, position)
+        predicted = model.reconstruct(images, position)
         mask = model.mask(images, [(position, len(images))])
-        pred = head.patchify(painted['pred'])
+        pred = head.patchify(predicted['pred'])
         errors = [
             head.loss(pred[i:i + 1], images[i:i + 1], mask[i:i + 1])
             for i in range(len(images))
         ]
-    return Painting(position, images, painted['pred'], painted['mask'],
+    return Reconstruction(position, images, predicted['pred'],
+                          predicted['mask'],
                     torch.stack(errors))
 
 
-def render(painting: Painting, model: QBHeat, pixels: PixelSpace,
+def render(reconstruction: Reconstruction, model: QBHeat, pixels: PixelSpace,
            statistics: str) -> np.ndarray:
-    """Show a painting: the visible quarter as it is, the rest painted.
+    """Show a reconstruction: the visible quarter as is, the rest predicted.
 
     Args:
-        painting (Painting): From :func:`paint`.
-        model (QBHeat): The model that painted it.
+        reconstruction (Reconstruction): From :func:`reconstruct`.
+        model (QBHeat): The model that predicted it.
         pixels (PixelSpace): Of the model's data preprocessor.
         statistics (str): One of :data:`STATISTICS`; of no effect if the model
-            paints pixels as they are (``norm_pix=False``).
+            predicts pixels as they are (``norm_pix=False``).
 
     Returns:
         np.ndarray: RGB pictures, (B, H, W, 3), uint8.
@@ -104,25 +106,25 @@ def render(painting: Painting, model: QBHeat, pixels: PixelSpace,
     if statistics not in STATISTICS:
         raise UserError(f'statistics={statistics!r} is not one of '
                         f'{", ".join(STATISTICS)}')
-    seen = pixels.picture(painting.images)
+    seen = pixels.picture(reconstruction.images)
     if not model.head.norm_pix:
-        painted = pixels.picture(painting.pred)
+        predicted = pixels.picture(reconstruction.pred)
     elif statistics == 'contrast':
-        painted = _as_contrast(painting.pred, pixels.model_is_rgb)
+        predicted = _as_contrast(reconstruction.pred, pixels.model_is_rgb)
     else:
-        painted = pixels.picture(_dress(painting, model, statistics))
-    mask = painting.mask.permute(0, 2, 3, 1).cpu().numpy() > 0
-    return np.where(mask, painted, seen)
+        predicted = pixels.picture(_dress(reconstruction, model, statistics))
+    mask = reconstruction.mask.permute(0, 2, 3, 1).cpu().numpy() > 0
+    return np.where(mask, predicted, seen)
 
 
-def hide(painting: Painting, pixels: PixelSpace) -> np.ndarray:
+def hide(reconstruction: Reconstruction, pixels: PixelSpace) -> np.ndarray:
     """What the network was given: the visible quarter, the rest grey."""
-    mask = painting.mask.permute(0, 2, 3, 1).cpu().numpy() > 0
-    seen = pixels.picture(painting.images)
+    mask = reconstruction.mask.permute(0, 2, 3, 1).cpu().numpy() > 0
+    seen = pixels.picture(reconstruction.images)
     return np.where(mask, np.uint8(128), seen)
 
 
-def strips(painting: Painting, model: QBHeat,
+def strips(reconstruction: Reconstruction, model: QBHeat,
            pixels: PixelSpace) -> np.ndarray:
     """One picture of many images, for a log.
 
@@ -131,9 +133,9 @@ def strips(painting: Painting, model: QBHeat,
         reconstruction; (B * H, 3 * W, 3), RGB, uint8.
     """
     columns: list[np.ndarray] = [
-        pixels.picture(painting.images),
-        hide(painting, pixels),
-        render(painting, model, pixels, 'contrast')
+        pixels.picture(reconstruction.images),
+        hide(reconstruction, pixels),
+        render(reconstruction, model, pixels, 'contrast')
     ]
     rows = np.concatenate(columns, axis=2)
     return rows.reshape(-1, *rows.shape[2:])
@@ -145,18 +147,22 @@ def _as_contrast(pred: Tensor, is_rgb: bool) -> np.ndarray:
     return grey.to(torch.uint8).permute(0, 2, 3, 1).cpu().numpy()
 
 
-def _dress(painting: Painting, model: QBHeat, statistics: str) -> Tensor:
-    """Give painted patches a mean and a standard deviation."""
-    head, images = model.head, painting.images
+def _dress(reconstruction: Reconstruction, model: QBHeat,
+           statistics: str) -> Tensor:
+    """Give predicted patches a mean and a standard deviation."""
+    head, images = model.head, reconstruction.images
     patches = head.patchify(images)
     mean = patches.mean(dim=-1)
     std = patches.std(dim=-1)
     if statistics == 'visible':
         height, width = (n // head.patch_size for n in images.shape[2:])
-        visible = model.mask(images, [(painting.position, len(images))])[0] == 0
+        mask = model.mask(
+            images, [(reconstruction.position, len(images))])
+        visible = mask[0] == 0
         mean, std = extrapolate(
             torch.stack([mean, std]), visible.view(height, width))
-    dressed = head.patchify(painting.pred) * std[..., None] + mean[..., None]
+    dressed = (head.patchify(reconstruction.pred) * std[..., None]
+               + mean[..., None])
     return head.unpatchify(dressed, *images.shape[2:])
 
 

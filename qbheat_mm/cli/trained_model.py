@@ -145,6 +145,6 @@ def _require_parts(needed: Mapping, found: Mapping, checkpoint: str) -> None:
     if absent:
         raise UserError(
             f"checkpoint '{checkpoint}' holds no {' and no '.join(absent)}: "
-            'the matrices and the painting are theirs, and probing, '
+            'the matrices and the predictions are theirs, and probing, '
             'fine-tuning and export keep the encoder alone; give a '
             'checkpoint of the pre-training run itself')

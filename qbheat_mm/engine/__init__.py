@@ -1,7 +1,6 @@
 # Copyright (c) QB-Heat MM authors. All rights reserved.
 from .auto_scale_runner import AutoScaleRunner
 from .hooks import (
-    AnalysisHook,
     BroadcastBuffersHook,
     CheckFoldersHook,
     FrozenFeaturesHook,
@@ -15,7 +14,7 @@ from .hooks import (
 from .pretrained_encoder import PretrainedEncoder
 
 __all__ = [
-    'AnalysisHook', 'BroadcastBuffersHook', 'CheckFoldersHook',
+    'BroadcastBuffersHook', 'CheckFoldersHook',
     'StrictLoadHook', 'AutoScaleRunner',
     'FrozenFeaturesHook', 'PretrainedEncoder', 'RandomStateHook',
     'RequireCheckpointHook', 'ResumeHook', 'SafeCheckpointHook',

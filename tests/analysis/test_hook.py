@@ -14,11 +14,15 @@ from mmengine.registry import RUNNERS, DefaultScope
 from qbheat_mm.analysis.copied_features import copied_loss, masked_loss
 from qbheat_mm.analysis.direction_loss import direction_losses
 from qbheat_mm.analysis.embedding_quality import describe_embeddings
+from qbheat_mm.analysis.hook import AnalysisHook
 from qbheat_mm.analysis.pixels import PixelSpace
-from qbheat_mm.analysis.reconstruction import paint, strips, trained_positions
+from qbheat_mm.analysis.reconstruction import (
+    reconstruct,
+    strips,
+    trained_positions,
+)
 from qbheat_mm.analysis.spectrum import describe_predictor
 from qbheat_mm.cli.run_report import report_run
-from qbheat_mm.engine import AnalysisHook
 from qbheat_mm.engine.origin import pixels_of
 from qbheat_mm.errors import UserError
 from qbheat_mm.evaluation import Encoder, knn_of_folders, labelled_folder
@@ -237,8 +241,9 @@ def test_pictures_take_nothing_from_the_masked_pixels(train):
     hook = next(h for h in runner.hooks if isinstance(h, AnalysisHook))
     pixels = PixelSpace(runner.model.data_preprocessor)
     found, = files_of(runner, 'reconstruction_center_3.png')
-    painting = paint(runner.model, pixels.normalize(hook.inputs), 'center')
-    expected = strips(painting, runner.model, pixels)
+    reconstruction = reconstruct(
+        runner.model, pixels.normalize(hook.inputs), 'center')
+    expected = strips(reconstruction, runner.model, pixels)
     assert np.array_equal(mmcv.imread(str(found))[..., ::-1], expected)
 
 

@@ -11,10 +11,10 @@ from qbheat_mm.analysis.pixels import PixelSpace
 from qbheat_mm.analysis.reconstruction import (
     GREY_LEVELS_PER_STD,
     QUARTERS,
-    Painting,
+    Reconstruction,
     extrapolate,
     hide,
-    paint,
+    reconstruct,
     render,
     strips,
     trained_positions,
@@ -49,7 +49,7 @@ def test_nothing_comes_from_the_masked_pixels(build, images, position, norm_pix,
     model = build(norm_pix=norm_pix)
     pixels = PixelSpace(model.data_preprocessor)
     shown = [
-        render(paint(model, inputs, position), model, pixels, statistics)
+        render(reconstruct(model, inputs, position), model, pixels, statistics)
         for inputs in (images, with_other_masked_pixels(images, position))
     ]
     assert np.array_equal(*shown)
@@ -58,20 +58,23 @@ def test_nothing_comes_from_the_masked_pixels(build, images, position, norm_pix,
 def test_true_statistics_do_come_from_the_masked_pixels(model, images):
     pixels = PixelSpace(model.data_preprocessor)
     other = with_other_masked_pixels(images, 'center')
-    shown = [render(paint(model, inputs, 'center'), model, pixels, 'true')
+    shown = [render(reconstruct(model, inputs, 'center'), model, pixels,
+                    'true')
              for inputs in (images, other)]
     assert not np.array_equal(*shown)
 
 
 def perfect(model, images, position):
-    """A painting of exactly the target."""
+    """A reconstruction of exactly the target."""
     head = model.head
     pred = head.unpatchify(head.target(images), *images.shape[2:])
-    painting = paint(model, images, position)
-    return Painting(position, images, pred, painting.mask, painting.errors)
+    reconstruction = reconstruct(model, images, position)
+    return Reconstruction(position, images, pred, reconstruction.mask,
+                          reconstruction.errors)
 
 
-def test_a_perfect_painting_with_true_statistics_is_the_image(model, images):
+def test_a_perfect_prediction_with_true_statistics_is_the_image(
+        model, images):
     pixels = PixelSpace(model.data_preprocessor)
     shown = render(perfect(model, images, 'center'), model, pixels, 'true')
     difference = shown.astype(int) - pixels.picture(images)
@@ -80,36 +83,36 @@ def test_a_perfect_painting_with_true_statistics_is_the_image(model, images):
 
 def test_contrast_is_around_mid_grey(model, images):
     pixels = PixelSpace(model.data_preprocessor)
-    painting = perfect(model, images, 'top_left')
-    flat = Painting('top_left', images, torch.zeros_like(images),
-                    painting.mask, painting.errors)
+    reconstruction = perfect(model, images, 'top_left')
+    flat = Reconstruction('top_left', images, torch.zeros_like(images),
+                    reconstruction.mask, reconstruction.errors)
     shown = render(flat, model, pixels, 'contrast')
     rows, columns = boxes('top_left', 32, 48)
     assert np.array_equal(shown[:, rows, columns],
                           pixels.picture(images)[:, rows, columns])
     shown[:, rows, columns] = 128
     assert np.all(shown == 128)
-    one = Painting('top_left', images, torch.ones_like(images), painting.mask,
-                   painting.errors)
+    one = Reconstruction('top_left', images, torch.ones_like(images), reconstruction.mask,
+                   reconstruction.errors)
     assert render(one, model, pixels, 'contrast')[0, -1, -1, 0] == round(
         127.5 + GREY_LEVELS_PER_STD)
 
 
 def test_the_error_is_the_training_loss(model, images):
     for position in QUARTERS:
-        painting = paint(model, images, position)
+        reconstruction = reconstruct(model, images, position)
         positions = [(position, len(images))]
         with torch.no_grad():
             expected = model.head.loss(
                 model.predict_pixels(images, positions), images,
                 model.mask(images, positions))
-        assert painting.errors.mean().item() == pytest.approx(expected.item())
-        assert painting.errors[0] != painting.errors[1]
+        assert reconstruction.errors.mean().item() == pytest.approx(expected.item())
+        assert reconstruction.errors[0] != reconstruction.errors[1]
 
 
 def test_what_was_given_is_the_quarter_alone(model, images):
     pixels = PixelSpace(model.data_preprocessor)
-    shown = hide(paint(model, images, 'bottom_right'), pixels)
+    shown = hide(reconstruct(model, images, 'bottom_right'), pixels)
     rows, columns = boxes('bottom_right', 32, 48)
     expected = np.full_like(shown, 128)
     expected[:, rows, columns] = pixels.picture(images)[:, rows, columns]
@@ -118,7 +121,7 @@ def test_what_was_given_is_the_quarter_alone(model, images):
 
 def test_strips_show_three_columns_of_each_image(model, images):
     pixels = PixelSpace(model.data_preprocessor)
-    picture = strips(paint(model, images, 'center'), model, pixels)
+    picture = strips(reconstruct(model, images, 'center'), model, pixels)
     assert picture.shape == (64, 144, 3) and picture.dtype == np.uint8
     assert np.array_equal(picture[32:, :48], pixels.picture(images)[1])
 
@@ -127,14 +130,14 @@ def test_a_place_that_was_not_trained_is_refused(build, images):
     model = build(position='corner')
     assert 'center' not in trained_positions(model)
     with pytest.raises(UserError, match="'center'.*position='corner'.*top_l"):
-        paint(model, images, 'center')
+        reconstruct(model, images, 'center')
     assert trained_positions(build(position='center')) == ('center', )
 
 
-def test_painting_leaves_the_mode(model, images):
+def test_reconstructing_leaves_the_mode(model, images):
     model.train()
     model.backbone.eval()
-    paint(model, images, 'center')
+    reconstruct(model, images, 'center')
     direction_losses(model, images)
     assert model.training and not model.backbone.stem.training
 
@@ -198,7 +201,7 @@ def test_losses_of_directions_add_up(build, images):
             scale, direction = name.split('/')
             weight = weights[scale]['_' in direction]
             total, count = total + weight * loss, count + weight
-        expected = np.mean([paint(model, images, position).errors.mean().item()
+        expected = np.mean([reconstruct(model, images, position).errors.mean().item()
                             for position in trained_positions(model)])
         assert total / count == pytest.approx(expected, rel=1e-5)
 

@@ -6,8 +6,8 @@ import pytest
 import torch
 from mmpretrain.registry import MODELS
 
+from qbheat_mm.analysis.hook import AnalysisHook
 from qbheat_mm.analysis.spectrum import describe_predictor
-from qbheat_mm.engine import AnalysisHook
 from qbheat_mm.errors import UserError
 from qbheat_mm.models.selfsup.qbheat_predictor import QBHeatPredictor
 from qbheat_mm.models.selfsup.quarters import CORNERS

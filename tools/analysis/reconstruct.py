@@ -1,5 +1,7 @@
 # Copyright (c) QB-Heat MM authors. All rights reserved.
-"""Paint images from one quarter: original | visible quarter | reconstruction.
+"""Reconstruct images from one quarter.
+
+Pictures show original | visible quarter | reconstruction.
 
 By default nothing is taken from the masked pixels; see docs/analysis.md.
 """
@@ -15,7 +17,7 @@ from qbheat_mm.analysis.pixels import PixelSpace
 from qbheat_mm.analysis.reconstruction import (
     QUARTERS,
     hide,
-    paint,
+    reconstruct,
     render,
     trained_positions,
 )
@@ -37,11 +39,11 @@ from qbheat_mm.models.selfsup import QBHeat
 from qbheat_mm.utils.images import short_names
 
 CAPTION = (
-    'Each image is painted from the one quarter shown beside it; the error is '
-    'the pre-training loss over the three masked quarters. ')
+    'Each image is reconstructed from the one quarter shown beside it; the '
+    'error is the pre-training loss over the three masked quarters. ')
 CAPTION_NORM_PIX = (
-    'The network paints patches of zero mean and unit variance (flat grey has '
-    'the error 1.0). The reconstruction shows just that, as contrast around '
+    'The network predicts patches of zero mean and unit variance (flat grey '
+    'has the error 1.0). The reconstruction shows just that, as contrast around '
     'mid-grey: nothing is taken from the masked pixels. ')
 CAPTION_VISIBLE = (
     'A further column gives each patch a brightness and a contrast that are '
@@ -82,24 +84,25 @@ def columns_of(norm_pix: bool, args) -> dict:
     return {key: key for key, asked in wanted.items() if asked}
 
 
-def paint_image(name: str, image: np.ndarray, model: QBHeat,
-                positions: list, columns: dict) -> tuple[list, list]:
-    """Rows of the picture and the paintings of one image."""
+def reconstruct_image(name: str, image: np.ndarray, model: QBHeat,
+                      positions: list,
+                      columns: dict) -> tuple[list, list]:
+    """Rows of the picture and the reconstructions of one image."""
     pixels = PixelSpace(model.data_preprocessor)
     inputs = pixels.normalize(as_batch([image]))
-    rows, paintings = [], []
+    rows, reconstructions = [], []
     for position in positions:
-        painting = paint(model, inputs, position)
+        reconstruction = reconstruct(model, inputs, position)
         pictures = {
-            key: render(painting, model, pixels, statistics)[0]
+            key: render(reconstruction, model, pixels, statistics)[0]
             for key, statistics in columns.items()
         }
         pictures.update(original=image[..., ::-1],
-                        given=hide(painting, pixels)[0])
+                        given=hide(reconstruction, pixels)[0])
         rows.append(Row(f'{name}\n{position.replace("_", " ")}',
-                        float(painting.errors[0]), pictures))
-        paintings.append(painting)
-    return rows, paintings
+                        float(reconstruction.errors[0]), pictures))
+        reconstructions.append(reconstruction)
+    return rows, reconstructions
 
 
 def caption_of(columns: dict) -> str:
@@ -111,7 +114,7 @@ def caption_of(columns: dict) -> str:
 
 
 def main() -> None:
-    """Paint."""
+    """Reconstruct."""
     args = parse_args()
     cfg = read_settings(args)
     model = build_pretraining(cfg, args.config)
@@ -124,12 +127,14 @@ def main() -> None:
     rows, arrays, errors = [], {}, []
     names = short_names(files)
     for number, (name, image) in enumerate(zip(names, images), start=1):
-        new_rows, paintings = paint_image(name, image, model, positions, columns)
+        new_rows, reconstructions = reconstruct_image(
+            name, image, model, positions, columns)
         rows += new_rows
         errors.append([row.error for row in new_rows])
-        for position, painting in zip(positions, paintings):
-            arrays[f'pred_{number}_{position}'] = painting.pred[0].cpu().numpy()
-            arrays[f'mask_{number}_{position}'] = painting.mask[
+        for position, reconstruction in zip(positions, reconstructions):
+            pred = reconstruction.pred[0].cpu().numpy()
+            arrays[f'pred_{number}_{position}'] = pred
+            arrays[f'mask_{number}_{position}'] = reconstruction.mask[
                 0, 0].cpu().numpy().astype(np.uint8)
     table = Table('Error over the masked patches',
                   ['image', *(position.replace('_', ' ') for position in positions)],

@@ -25,7 +25,7 @@ RUN = ('This page shows what a run has logged. What is on it was made by the '
 INTRODUCTION = (
     'QB-Heat lets an encoder see one quarter of an image, extrapolates its '
     'features to the other three by linear models (A to the right, B '
-    'downwards), and paints the pixels. This page shows what one run has '
+    'downwards), and predicts the pixels. This page shows what one run has '
     'learned. Every picture and number on it was made by the command below '
     'it.')
 

@@ -17,12 +17,12 @@ TITLES = dict(
     'the visible quarter)',
     true='TRUE PATCH STATISTICS\n(brightness and contrast taken\n'
     'from the masked pixels)',
-    pixels='reconstruction\n(pixels as painted)')
+    pixels='reconstruction\n(pixels as predicted)')
 
 
 @dataclass(frozen=True)
 class Row:
-    """One image painted from one position.
+    """One image reconstructed from one position.
 
     Attributes:
         label (str): The image's name and the position.

@@ -1,5 +1,4 @@
 # Copyright (c) QB-Heat MM authors. All rights reserved.
-from .analysis_hook import AnalysisHook
 from .buffers_hook import BroadcastBuffersHook
 from .check_folders_hook import CheckFoldersHook
 from .checkpoint_hooks import RequireCheckpointHook, StrictLoadHook
@@ -10,7 +9,7 @@ from .resume_hook import ResumeHook
 from .safe_checkpoint_hook import SafeCheckpointHook
 
 __all__ = [
-    'AnalysisHook', 'BroadcastBuffersHook', 'CheckFoldersHook',
+    'BroadcastBuffersHook', 'CheckFoldersHook',
     'StrictLoadHook',
     'FrozenFeaturesHook', 'RandomStateHook', 'RequireCheckpointHook',
     'ResumeHook', 'SafeCheckpointHook',

@@ -9,19 +9,7 @@ from mmengine.registry import HOOKS
 from mmengine.runner import Runner
 from torch import nn
 
-from ...analysis.copied_features import copied_loss, masked_loss
-from ...analysis.direction_loss import direction_losses
-from ...analysis.embedding_quality import all_outputs, describe_embeddings
-from ...analysis.matrices import evaluating, linear_models
-from ...analysis.pixels import PixelSpace
-from ...analysis.reconstruction import (
-    QUARTERS,
-    paint,
-    strips,
-    trained_positions,
-)
-from ...analysis.spectrum import describe_predictor
-from ...arguments import (
+from ..arguments import (
     INT,
     POSITIVE_INT,
     TEXT,
@@ -30,18 +18,30 @@ from ...arguments import (
     checked,
     optional,
 )
-from ...datasets.decoding import DecodingDataPreprocessor
-from ...errors import UserError
-from ...evaluation import (
+from ..datasets.decoding import DecodingDataPreprocessor
+from ..engine.origin import pixels_of
+from ..engine.wrapping import unwrap
+from ..errors import UserError
+from ..evaluation import (
     Encoder,
     LabelledFolder,
     knn_of_folders,
     labelled_folder,
 )
-from ...models.selfsup import QBHeat, RandomMasking
-from ...utils.images import find_images, load_images, spread
-from ..origin import pixels_of
-from ..wrapping import unwrap
+from ..models.selfsup import QBHeat, RandomMasking
+from ..utils.images import find_images, load_images, spread
+from .copied_features import copied_loss, masked_loss
+from .direction_loss import direction_losses
+from .embedding_quality import all_outputs, describe_embeddings
+from .matrices import evaluating, linear_models
+from .pixels import PixelSpace
+from .reconstruction import (
+    QUARTERS,
+    reconstruct,
+    strips,
+    trained_positions,
+)
+from .spectrum import describe_predictor
 
 
 @HOOKS.register_module()
@@ -214,7 +214,8 @@ class AnalysisHook(Hook):
             if position in trained_positions(model):
                 runner.visualizer.add_image(
                     f'reconstruction_{position}',
-                    strips(paint(model, images, position), model, pixels),
+                    strips(reconstruct(model, images, position), model,
+                           pixels),
                     step=runner.iter)
 
     def _look_at_embeddings(self, model: QBHeat,
