@@ -2,9 +2,8 @@
 """Reconstruct an image from one quarter, and show it without cheating.
 
 With normalized targets (``head.norm_pix``) the network predicts each patch
-with zero mean and unit variance; how bright and how contrasted the patch is in the
-image, it was never asked. A picture must get these two numbers from somewhere,
-and says from where:
+with zero mean and unit variance; it never predicts brightness and contrast. A
+picture must take these two numbers from somewhere, and says from where:
 
 - ``'contrast'``: from nowhere. Mid-grey and a fixed contrast everywhere.
 - ``'visible'``: extrapolated from the patches of the visible quarter, that
