@@ -5,7 +5,6 @@
 class UserError(ValueError):
     """A wrong setting, file or input.
 
-    The message is one line that names the value, where it came from, and the
-    way out. The command-line tools print that line without a traceback;
-    every other exception keeps its traceback, because it is a defect.
+    The message is one sentence that names the value, where it came from and
+    the way out. The command-line tools print it without a traceback.
     """

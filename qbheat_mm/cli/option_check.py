@@ -53,6 +53,10 @@ RANGES: tuple[tuple[str, Callable[[Any], bool], str], ...] = (
      'above 0, or -1'))
 _RANGES = tuple((re.compile(pattern), holds, words)
                 for pattern, holds, words in RANGES)
+#: Read before a class is built from the rest of its settings.
+_BESIDE = {'type', '_scope_', 'priority', 'optimizer', 'paramwise_cfg',
+           'constructor', 'convert_to_iter_based', 'epoch_length',
+           'requires_grad'}
 #: By the last part of a setting's path, else by its section.
 _REGISTRIES = dict(
     pipeline='TRANSFORMS', transforms='TRANSFORMS', dataset='DATASETS',
@@ -165,7 +169,7 @@ def _accepted(target: Any) -> set[str] | None:
         return None
     if any(one.kind is one.VAR_KEYWORD for one in parameters):
         return None
-    return {one.name for one in parameters} | {'type', '_scope_', 'priority'}
+    return {one.name for one in parameters} | _BESIDE
 
 
 def _check_kind(option: str, old: Any, new: Any) -> None:
