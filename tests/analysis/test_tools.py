@@ -405,10 +405,11 @@ def test_pictures_without_matplotlib_name_the_way_out(monkeypatch):
 
 @pytest.mark.parametrize('name', [
     'attention', 'correlation', 'heat_flow', 'reconstruct', 'spectrum'])
-def test_a_missing_checkpoint_is_named(monkeypatch, run, tmp_path, name):
+def test_a_missing_checkpoint_is_named(monkeypatch, run, image_folder,
+                                       tmp_path, name):
     arguments = [run[0], tmp_path / 'nowhere.pth']
     if name != 'spectrum':
-        arguments.append(tmp_path)
+        arguments.append(image_folder)
     monkeypatch.setattr(sys, 'argv', [
         f'{name}.py', *map(str, arguments), '--out', str(tmp_path)])
     with pytest.raises((SystemExit, FileNotFoundError),
