@@ -8,7 +8,7 @@ env:
 	@$(PYTHON) tools/env/make_env.py
 
 demo: env
-	.venv/bin/python tools/demo/run_demo.py
+	.venv/bin/python projects/drawn_world/demo.py
 
 # Several workers of one thread each use the cores best.
 test: env
@@ -58,5 +58,5 @@ check:
 # Keeps .venv, work_dirs and the built mmcv.
 clean:
 	rm -rf build dist docs/_build *.egg-info .pytest_cache .ruff_cache
-	find configs qbheat_mm tests tools -name __pycache__ -prune \
+	find configs projects qbheat_mm tests tools -name __pycache__ -prune \
 	    -exec rm -rf {} +

@@ -30,7 +30,7 @@ SHORTER = {
 DEMO = """
 from mmengine.registry import RUNNERS
 from qbheat_mm.cli import read_config
-from projects.drawn_world.world import CLASSES
+from projects.drawn_world import CLASSES
 
 cfg = read_config(find_config('qbheat_mf-demo_pretrain'), {
     'train_dataloader.dataset.sizes': 'tiny', 'train_cfg.max_epochs': 1})

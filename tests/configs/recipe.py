@@ -8,11 +8,9 @@ the value of its own path.
 import functools
 from collections import Counter
 
-from .shipped import ROOT, load
+from .shipped import DEMOS, NAMES, load
 
-ALL = sorted(
-    path.relative_to(ROOT).as_posix() for path in ROOT.rglob('*.py')
-    if '_base_' not in path.relative_to(ROOT).parts)
+ALL = sorted([*NAMES, *DEMOS])
 
 # What a runner reads; other names at the top of a file are its variables.
 READ = (

@@ -10,11 +10,12 @@ from mmengine.config import Config
 from mmengine.config import config as reading
 
 ROOT = Path(__file__).parents[2] / 'configs'
-# The demo is run as a whole elsewhere.
+DEMO_ROOT = ROOT.parent / 'projects/drawn_world/configs'
 NAMES = sorted(
     name for path in ROOT.rglob('*.py')
-    if not (name := path.relative_to(ROOT).as_posix()).startswith(
-        ('_base_/', 'demo/')))
+    if not (name := path.relative_to(ROOT).as_posix()).startswith('_base_/'))
+# The demo is run as a whole elsewhere.
+DEMOS = sorted(f'demo/{path.name}' for path in DEMO_ROOT.glob('*.py'))
 # For every base of another package mmengine reads anew what is installed.
 reading.is_installed = functools.cache(reading.is_installed)
 reading.get_installed_path = functools.cache(reading.get_installed_path)
@@ -23,6 +24,8 @@ SIZE = 64  # pixels of the tiny images
 
 @functools.cache
 def _load(name):
+    if name in DEMOS:
+        return Config.fromfile(DEMO_ROOT / name.removeprefix('demo/'))
     return Config.fromfile(ROOT / name)
 
 

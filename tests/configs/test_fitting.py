@@ -8,10 +8,8 @@ from torch.utils.data import DataLoader
 from qbheat_mm.engine.auto_scale_runner import fitting_batch
 from qbheat_mm.engine.schedules import fit_schedulers
 
-from .shipped import NAMES, ROOT, load
+from .shipped import DEMOS, NAMES, load
 
-DEMOS = sorted(path.relative_to(ROOT).as_posix()
-               for path in (ROOT / 'demo').glob('*.py'))
 #: Images of the training sets; one's own are few on purpose.
 IMAGES = dict(mmpretrain=1281167, mmdet=117266)
 OWN = 1000
@@ -54,7 +52,7 @@ def test_the_number_of_epochs_is_enough_for_a_short_run(name):
 
 @pytest.mark.parametrize('name', DEMOS)
 def test_the_demo_is_left_as_it_is(name):
-    from projects.drawn_world.demo.data import SIZES
+    from projects.drawn_world.data import SIZES
     cfg, sizes = load(name), SIZES['full']
     images = (sizes.detection_train if cfg.default_scope == 'mmdet'
               else getattr(sizes, cfg.train_dataloader.dataset.split))

@@ -7,10 +7,7 @@ from mmpretrain.datasets import remove_transform
 
 from qbheat_mm.datasets import LoadNamedImageFromFile
 
-from .shipped import NAMES, ROOT, load
-
-DEMO = sorted(path.relative_to(ROOT).as_posix()
-              for path in (ROOT / 'demo').glob('*.py'))
+from .shipped import DEMOS, NAMES, load
 
 
 def pipelines(name):
@@ -20,7 +17,7 @@ def pipelines(name):
             yield part, loader.dataset.pipeline
 
 
-@pytest.mark.parametrize('name', [*NAMES, *DEMO])
+@pytest.mark.parametrize('name', [*NAMES, *DEMOS])
 def test_the_loader_is_ours_and_found_by_its_name(name):
     for _, pipeline in pipelines(name):
         loaders = [step for step in pipeline if 'Load' in step.type
@@ -33,7 +30,7 @@ def test_the_loader_is_ours_and_found_by_its_name(name):
             None, pipeline, ('LoadImageFromFile', )) == 0
 
 
-@pytest.mark.parametrize('name', [*NAMES, *DEMO])
+@pytest.mark.parametrize('name', [*NAMES, *DEMOS])
 def test_what_damage_does(name):
     """ImageNet itself holds damaged files; in other data they stop the run."""
     for _, pipeline in pipelines(name):

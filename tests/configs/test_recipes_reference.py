@@ -44,6 +44,7 @@ def written():
     """What the page says of each configuration's size."""
     sizes = {}
     for line in (DOCS / 'configs.md').read_text().splitlines():
+        line = line.replace('projects/drawn_world/configs', 'configs/demo')
         name = re.search(r'\(\.\./configs/(.+\.py)\) \|', line)
         if name:
             image, params, madds = line.split(' | ')[3:6]

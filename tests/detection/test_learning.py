@@ -10,7 +10,9 @@ def test_ap50_of_images_learnt_by_heart(tmp_path):
 
     Three seeds ended at 0.96, 1.00 and 0.92; without learning it is 0.
     """
-    cfg = Config.fromfile(CONFIGS / 'demo/mf-dec-211_mf-demo_overfit.py')
+    cfg = Config.fromfile(
+        CONFIGS.parent
+        / 'projects/drawn_world/configs/mf-dec-211_mf-demo_overfit.py')
     cfg.work_dir = cfg.experiment_name = str(tmp_path)
     cfg.model.update(
         embed_dims=64, num_heads=4, mobile_mlp_dims=128, former_mlp_dims=128)

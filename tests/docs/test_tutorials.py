@@ -9,7 +9,7 @@ import pytest
 import torch
 from mmengine.runner import Runner
 
-from projects.drawn_world.demo.data import ensure_demo_data
+from projects.drawn_world.data import ensure_demo_data
 
 from .reading import ROOT, RUN, read_blocks
 from .running import Page

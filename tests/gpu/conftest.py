@@ -30,7 +30,8 @@ def train(tmp_path_factory):
 
     def run(config, work_dir, *arguments, options=()):
         command = [
-            sys.executable, ROOT / 'tools/train.py', ROOT / 'configs' / config,
+            sys.executable, ROOT / 'tools/train.py',
+            ROOT / 'projects/drawn_world/configs' / config,
             '--work-dir', work_dir, *arguments, '--cfg-options',
             'train_dataloader.dataset.sizes=tiny',
             'train_dataloader.batch_size=4', 'custom_hooks=[]', *options]

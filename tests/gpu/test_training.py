@@ -5,7 +5,7 @@ import torch
 
 from .conftest import DEVICE
 
-PRETRAIN = 'demo/qbheat_mf-demo_pretrain.py'
+PRETRAIN = 'qbheat_mf-demo_pretrain.py'
 SHORT = ('train_cfg.max_epochs=1', 'val_dataloader.dataset.sizes=tiny',
          'train_cfg.val_interval=1')
 
@@ -19,8 +19,8 @@ def encoder(train, tmp_path_factory):
 
 
 @pytest.mark.parametrize('config', [
-    'demo/mf-demo_linear.py', 'demo/mf-demo_tran1.py',
-    'demo/retinanet_mf-demo_fpn_frozen.py', 'demo/mf-dec_mf-demo_frozen.py'])
+    'mf-demo_linear.py', 'mf-demo_tran1.py',
+    'retinanet_mf-demo_fpn_frozen.py', 'mf-dec_mf-demo_frozen.py'])
 def test_a_frozen_encoder_stays_as_it_is_to_the_bit(train, encoder, config,
                                                     tmp_path):
     content, path = encoder

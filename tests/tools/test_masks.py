@@ -107,7 +107,7 @@ def test_data_of_ones_own(folder, monkeypatch):
 
 
 def test_mim_trains_on_the_demos_data_from_an_empty_folder(tmp_path):
-    config = ROOT / 'configs/demo/mask-rcnn_mf-demo_fpn_frozen.py'
+    config = ROOT / 'projects/drawn_world/configs/mask-rcnn_mf-demo_fpn_frozen.py'
     encoder = MODELS.build(dict(
         type='MobileFormer', arch=Config.fromfile(config).mf_demo))
     torch.save(encoder.state_dict(), tmp_path / 'encoder.pth')

@@ -17,7 +17,7 @@ from .conftest import ROOT
 
 mmdet = pytest.importorskip('mmdet')
 TOOLS = Path(mmdet.__file__).parent / '.mim/tools'
-CONFIG = ROOT / 'configs/demo/mf-dec_mf-demo_frozen.py'
+CONFIG = ROOT / 'projects/drawn_world/configs/mf-dec_mf-demo_frozen.py'
 OPTIONS = ('--cfg-options', 'model.backbone.init_cfg=None',
            *(f'{part}_dataloader.dataset.sizes=tiny'
              for part in ('train', 'val', 'test')))

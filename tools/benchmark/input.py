@@ -21,7 +21,7 @@ from mmpretrain.registry import TRANSFORMS
 from PIL import Image
 
 import qbheat_mm.datasets  # noqa: F401
-from projects.drawn_world.world import TextureBank, detection_scene
+from projects.drawn_world import TextureBank, detection_scene
 from qbheat_mm.cli import count, read_config, report_user_errors
 from qbheat_mm.datasets.extensions import image_endings
 from qbheat_mm.errors import UserError

@@ -14,6 +14,7 @@ from qbheat_mm.cli.model_size import build_without_memory, count
 
 ROOT = Path(__file__).resolve().parents[2]
 CONFIGS = ROOT / 'configs'
+DEMO = ROOT / 'projects/drawn_world/configs'
 TABLES = ROOT / 'docs/paper_tables.md'
 PAGE = ROOT / 'docs/configs.md'
 
@@ -43,13 +44,23 @@ COLUMNS = ('configuration', 'what', 'epochs', 'image', 'params (M)',
 
 
 def shipped() -> list[str]:
-    """Every configuration but the bases, relative to ``configs``."""
-    names = (path.relative_to(CONFIGS).as_posix()
-             for path in CONFIGS.rglob('*.py'))
+    """Every configuration but the bases, relative to ``configs``.
+
+    The demo's, which lie in its project, are called ``demo/...``.
+    """
+    names = [path.relative_to(CONFIGS).as_posix()
+             for path in CONFIGS.rglob('*.py')]
+    names += [f'demo/{path.name}' for path in DEMO.glob('*.py')]
     return sorted((name for name in names if not name.startswith('_base_/')),
                   key=lambda name: [  # 100 epochs before 1600
                       (int(part), '') if part.isdigit() else (0, part)
                       for part in re.split(r'(\d+)', name)])
+
+
+def find(name: str) -> Path:
+    """The file of a configuration that :func:`shipped` lists."""
+    folder, _, file = name.partition('/')
+    return DEMO / file if folder == 'demo' else CONFIGS / name
 
 
 def describe(cfg: Config) -> str:
@@ -159,7 +170,8 @@ def page(cfgs: dict[str, Config], sizes: dict[str, tuple]) -> str:
     tables = {folder: [] for folder in FOLDERS}
     for name, cfg in cfgs.items():
         image, params, madds = sizes[name]
-        cells = (f'[{Path(name).stem}](../configs/{name})', describe(cfg),
+        cells = (f'[{Path(name).stem}](../{find(name).relative_to(ROOT)})',
+                 describe(cfg),
                  str(cfg.train_cfg.max_epochs), image, f'{params:.2f}',
                  '-' if madds is None else f'{madds:.3f}',
                  '; '.join(rows[name]) or '-')
@@ -174,7 +186,7 @@ def page(cfgs: dict[str, Config], sizes: dict[str, tuple]) -> str:
 def main() -> None:
     """Measure all and write the page."""
     import qbheat_mm.detection  # noqa: F401  (registers its parts)
-    cfgs = {name: Config.fromfile(CONFIGS / name) for name in shipped()}
+    cfgs = {name: Config.fromfile(find(name)) for name in shipped()}
     known, sizes = {}, {}
     for name, cfg in cfgs.items():
         model = cfg.model.to_dict() | dict(train_cfg=None)

@@ -6,8 +6,8 @@ from pathlib import Path
 
 from qbheat_mm.errors import UserError
 
-from .arms import ENCODER, Study
-from .report import Question
+from .design import ENCODER, Study
+from .tables import Question
 
 
 def load_study(path: Path) -> tuple[Study, Sequence[Question]]:

@@ -10,7 +10,7 @@ from pathlib import Path
 from qbheat_mm.engine.resuming import latest_checkpoint
 from qbheat_mm.errors import UserError
 
-from .arms import Run, Study
+from .design import Run, Study
 
 #: The file that an encoder's run gets when it has ended, with its recipe.
 ENDED = 'ended.json'

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from qbheat_mm.errors import UserError
 
-from .arms import Run
+from .design import Run
 
 
 class Results:

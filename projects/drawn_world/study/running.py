@@ -16,9 +16,9 @@ from mmengine.config import Config
 from qbheat_mm.cli.command_line import quoted
 from qbheat_mm.errors import UserError
 
-from ..demo.jobs import Job, JobRunner
-from ..demo.results import read_log, read_metric
-from .arms import ENCODER, Run, Study
+from ..jobs import Job, JobRunner
+from ..results import read_log, read_metric
+from .design import ENCODER, Run, Study
 from .machine import environment, visible
 from .place import Place, alone_in, checkpoint, encoder_file, mark_ended
 from .results import Results
@@ -117,6 +117,14 @@ def estimate(study: Study, results: Results, runs: Sequence[Run],
     return total / jobs, unknown
 
 
+def find_config(root: Path, name: str) -> Path:
+    """The file of a config; ``demo/``, as in the rows, is this project's."""
+    folder = 'configs'
+    if name.startswith('demo/'):
+        folder, name = 'projects/drawn_world/configs', name[len('demo/'):]
+    return root / folder / name
+
+
 def command(study: Study, results: Results, place: Place,
             run: Run) -> list[str]:
     """The command of a run."""
@@ -142,9 +150,9 @@ def command(study: Study, results: Results, place: Place,
                        + quoted(str(encoder_file(study, place, start))))
     return [
         sys.executable, str(place.root / 'tools' / 'train.py'),
-        str(place.root / 'configs' / config), '--work-dir',
+        str(find_config(place.root, config)), '--work-dir',
         str(place.folder(run)), '--cfg-options', *options,
-        *_fitting(place.root / 'configs' / config, place.options)
+        *_fitting(find_config(place.root, config), place.options)
     ]
 
 
@@ -161,12 +169,13 @@ def _fitting(config: Path, options: Sequence[str]) -> list[str]:
 def _measuring(study: Study, place: Place, run: Run) -> list[str]:
     """The command of a tool that looks at an encoder."""
     probe = study.probe(run.stage)
-    config = place.root / 'configs' / probe.config
+    config = find_config(place.root, probe.config)
     of_data = [o for o in place.options if o.startswith(_DATA)]
     options = [*study.arm(run.arm).encoder, *probe.options,
                *_fitting(config, of_data)]
     return [
-        sys.executable, str(place.root / 'tools' / probe.tool), str(config),
+        sys.executable,
+        str(place.root / 'projects/drawn_world' / probe.tool), str(config),
         str(encoder_file(study, place, study.start(run))),
         '--out', str(place.folder(run)),
         *(['--cfg-options', *options] if options else ())
@@ -189,7 +198,8 @@ def _configured_epochs(study: Study, place: Place, arm: str) -> int:
         name, _, value = option.partition('=')
         if name == 'train_cfg.max_epochs':
             return int(value)
-    config = Config.fromfile(place.root / 'configs' / study.arm(arm).config)
+    config = Config.fromfile(
+        find_config(place.root, study.arm(arm).config))
     return config.train_cfg.max_epochs
 
 

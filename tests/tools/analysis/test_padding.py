@@ -96,7 +96,7 @@ def test_the_whole_measure_on_a_detector_that_pads(tmp_path, monkeypatch,
 
 def test_of_a_detector(monkeypatch):
     monkeypatch.setattr(sys, 'argv', [
-        'padding.py', str(TOOL.parents[2] / 'configs/demo/qbheat_mf-demo'
+        'padding.py', str(TOOL.parents[2] / 'projects/drawn_world/configs/qbheat_mf-demo'
                           '_pretrain.py'), 'images'])
     with pytest.raises(SystemExit, match='not of a detector'):
         runpy.run_path(str(TOOL), run_name='__main__')

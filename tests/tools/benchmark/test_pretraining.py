@@ -30,7 +30,7 @@ def report(monkeypatch, capsys, tool, *args):
 def test_a_step_stands_beside_maes_and_the_limit(monkeypatch, capsys):
     lines = report(
         monkeypatch, capsys, 'pretraining.py', '--config',
-        str(ROOT / 'configs/demo/qbheat_mf-demo_pretrain.py'), '--size',
+        str(ROOT / 'projects/drawn_world/configs/qbheat_mf-demo_pretrain.py'), '--size',
         '64', '--batch-size', '2', '--threads', '1', '--repeats', '1',
         '--device', 'cpu')[-4:]
     assert 'batch 2, 64x64, fp32' in lines[0]

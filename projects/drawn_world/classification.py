@@ -1,0 +1,30 @@
+# Copyright (c) QB-Heat MM authors. All rights reserved.
+"""The demo's image folder as a data set of mmpretrain."""
+from mmpretrain.datasets import CustomDataset
+from mmpretrain.registry import DATASETS
+
+from . import CLASSES
+from .data import ensure_demo_data
+
+
+@DATASETS.register_module()
+class DemoClassification(CustomDataset):
+    """One large object in each image; drawn first if it is not there.
+
+    Args:
+        split (str): ``'train'``, all images for pre-training; ``'labelled'``,
+            the part of them that the probes learn from; or ``'val'``.
+        sizes (str): A key of :data:`projects.drawn_world.data.SIZES`.
+            Defaults to 'full'.
+        **kwargs: Of ``CustomDataset``.
+    """
+
+    METAINFO = dict(classes=CLASSES)
+
+    def __init__(self, split: str, sizes: str = 'full', **kwargs) -> None:
+        labelled = split == 'labelled'
+        super().__init__(
+            data_root=str(ensure_demo_data(sizes) / 'classification'),
+            data_prefix='train' if labelled else split,
+            ann_file='meta/labelled.txt' if labelled else '',
+            **kwargs)

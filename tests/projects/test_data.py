@@ -1,0 +1,150 @@
+"""The data set on disk."""
+import hashlib
+import json
+import subprocess
+import sys
+from dataclasses import replace
+
+import mmcv
+import numpy as np
+import pytest
+
+from projects.drawn_world import CLASSES, TextureBank, data, detection_scene
+from qbheat_mm.errors import UserError
+
+
+@pytest.fixture(autouse=True)
+def cache(tmp_path, monkeypatch):
+    monkeypatch.setenv('QBHEAT_CACHE', str(tmp_path))
+    return tmp_path
+
+
+def digest(root):
+    """Of all files, by name."""
+    return {
+        str(path.relative_to(root)):
+        hashlib.sha256(path.read_bytes()).hexdigest()
+        for path in sorted(root.rglob('*')) if path.is_file()
+    }
+
+
+def test_it_is_made_once_and_the_same_everywhere(cache, monkeypatch):
+    root = data.ensure_demo_data('tiny')
+    first = digest(root)
+    stamps = [path.stat().st_mtime_ns for path in sorted(root.rglob('*'))]
+    assert data.ensure_demo_data('tiny') == root
+    assert stamps == [
+        path.stat().st_mtime_ns for path in sorted(root.rglob('*'))
+    ]
+    monkeypatch.setenv('QBHEAT_CACHE', str(cache / 'elsewhere'))
+    assert digest(data.ensure_demo_data('tiny')) == first
+
+
+def test_other_sizes_go_to_another_folder(monkeypatch):
+    before = data.demo_root('tiny')
+    assert data.demo_root('full') != before
+    monkeypatch.setitem(data.SIZES, 'tiny',
+                        replace(data.SIZES['tiny'], seed=1))
+    assert data.demo_root('tiny') != before
+
+
+def test_an_interrupted_run_leaves_nothing(cache, monkeypatch):
+
+    def interrupt(*args):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(data, '_list_labelled', interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        data.ensure_demo_data('tiny')
+    assert not data.demo_root('tiny').exists()
+    assert not list((cache / 'demo').glob('unfinished-*'))
+
+
+def test_processes_that_want_it_at_once_share_it(cache):
+    """Processes of their own: forked ones wait for threads they lack."""
+    command = [sys.executable, '-m', 'projects.drawn_world.data', '--sizes',
+               'tiny']
+    processes = [subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+                 for _ in range(3)]
+    roots = {process.communicate()[0].strip() for process in processes}
+    assert roots == {str(data.demo_root('tiny'))}
+    assert not list((cache / 'demo').glob('unfinished-*'))
+
+
+def test_the_image_folder(cache):
+    root = data.ensure_demo_data('tiny') / 'classification'
+    sizes = data.SIZES['tiny']
+    for split, count in (('train', sizes.train), ('val', sizes.val)):
+        assert sorted(p.name for p in (root / split).iterdir()) == list(
+            CLASSES)
+        assert len(list((root / split).rglob('*.jpg'))) == count
+    lines = (root / 'meta/labelled.txt').read_text().splitlines()
+    assert len(lines) == sizes.labelled
+    for line in lines:
+        name, label = line.split()
+        assert (root / 'train' / name).is_file()
+        assert name.split('/')[0] == CLASSES[int(label)]
+
+
+@pytest.mark.parametrize('split', ['train', 'val'])
+def test_the_annotations(split):
+    root = data.ensure_demo_data('tiny') / 'detection'
+    coco = json.loads(
+        (root / f'annotations/instances_{split}.json').read_text())
+    assert [c['name'] for c in coco['categories']] == list(CLASSES)
+    ids = [c['id'] for c in coco['categories']]
+    images = {image['id'] for image in coco['images']}
+    assert len(images) == len(list((root / split).glob('*.jpg')))
+    assert {a['image_id'] for a in coco['annotations']} == images
+    for annotation in coco['annotations']:
+        left, top, width, height = annotation['bbox']
+        assert annotation['category_id'] in ids
+        assert 0 < annotation['area'] < width * height
+        assert left + width <= 128 and top + height <= 128
+
+
+def test_masks_lie_in_their_boxes():
+    coco = pytest.importorskip('pycocotools.coco').COCO
+    root = data.ensure_demo_data('tiny')
+    objects = coco(root / 'detection/annotations/instances_val.json')
+    assert len(objects.anns) > 8
+    for annotation in objects.anns.values():
+        mask = objects.annToMask(annotation)
+        assert mask.shape == (128, 128)
+        left, top, width, height = annotation['bbox']
+        assert mask.sum() == annotation['area'] < width * height
+        rows, columns = mask.any(1).nonzero()[0], mask.any(0).nonzero()[0]
+        assert (columns[0], columns[-1]) == (left, left + width - 1)
+        assert (rows[0], rows[-1]) == (top, top + height - 1)
+
+
+def test_a_cache_that_cannot_be_written(monkeypatch, capsys):
+    monkeypatch.setenv('QBHEAT_CACHE', '/proc/nowhere')
+    with pytest.raises(UserError, match="'/proc/nowhere.*set QBHEAT_CACHE"):
+        data.ensure_demo_data('tiny')
+    monkeypatch.setattr('sys.argv', ['data.py', '--sizes', 'tiny'])
+    with pytest.raises(SystemExit, match='^error: the folder .*QBHEAT_CACHE'):
+        data.main()
+
+
+@pytest.mark.parametrize('split, number', [('train', 2), ('val', 3)])
+def test_files_and_annotations_are_the_scenes(split, number):
+    root, sizes = data.ensure_demo_data('tiny') / 'detection', data.SIZES[
+        'tiny']
+    coco = json.loads(
+        (root / f'annotations/instances_{split}.json').read_text())
+    names = {c['id']: c['name'] for c in coco['categories']}
+    bank = TextureBank(sizes.seed, sizes.tiles)
+    for record in coco['images'][:4]:
+        scene = detection_scene(np.random.default_rng(
+            [sizes.seed, number, record['id']]), bank, sizes.image_size)
+        image = mmcv.imread(str(root / split / record['file_name']),
+                            channel_order='rgb')
+        error = np.abs(image.astype(int) - scene.image)
+        assert error.mean() < 6
+        own = [a for a in coco['annotations']
+               if a['image_id'] == record['id']]
+        assert [names[a['category_id']] for a in own] == [
+            CLASSES[label] for label in scene.labels]
+        assert [(x, y, x + w, y + h) for x, y, w, h in (
+            a['bbox'] for a in own)] == scene.boxes

@@ -1,0 +1,63 @@
+"""The whole demo on a handful of images, as a user would start it."""
+import json
+import os
+import re
+import runpy
+import subprocess
+import sys
+from argparse import ArgumentParser, Namespace
+from pathlib import Path
+
+from qbheat_mm.cli.command_line import add_cfg_options
+
+ROOT = Path(__file__).parents[2]
+
+
+def test_a_place_with_a_comma_is_one_value():
+    demo = runpy.run_path(str(ROOT / 'projects/drawn_world/demo.py'))
+    out = Path('/a,b/work dirs')
+    job = demo['probing_job']('pretrained', 'linear', Namespace(
+        out=out, seed=0, fast=True))
+    parser = ArgumentParser()
+    add_cfg_options(parser)
+    options = parser.parse_known_args(job.command)[0].cfg_options
+    assert options['model.backbone.init_cfg.checkpoint'] == str(
+        out / 'pretrained/encoder/epoch_2.pth')
+
+
+def test_the_demo_runs_from_end_to_end(tmp_path):
+    out = tmp_path / 'out'
+    environment = dict(
+        os.environ, QBHEAT_CACHE=str(tmp_path / 'cache'), OMP_NUM_THREADS='1')
+    run = subprocess.run(
+        [
+            sys.executable,
+            str(ROOT / 'projects/drawn_world/demo.py'), '--fast',
+            '--seed', '1',
+            '--out',
+            str(out)
+        ],
+        cwd=tmp_path,
+        env=environment,
+        capture_output=True,
+        text=True)
+    assert run.returncode == 0, run.stdout[-2000:] + run.stderr[-2000:]
+
+    results = json.loads((out / 'results.json').read_text())
+    assert results['seed'] == 1
+    titles = [row['title'] for row in results['rows']]
+    assert titles[:2] == ['lin, top-1 (%)', 'tran-1, top-1 (%)']
+    for row in results['rows']:
+        assert 0 <= row['random'] <= 100 and 0 <= row['pretrained'] <= 100
+    assert (out / 'results.md').read_text() in run.stdout
+    for name in ('loss_curves.png', 'detections.png'):
+        picture = (out / 'pictures' / name).read_bytes()
+        assert picture.startswith(b'\x89PNG') and len(picture) > 5000
+    # The whole story is on one page, which needs no other file.
+    page = (out / 'index.html').read_text()
+    titles = re.findall('<h2 id=.*?>(.*?)</h2>', page)
+    assert titles[0] == 'The frozen encoder, judged' and len(titles) == 6
+    # Every command that was run is one that a user can type.
+    commands = [line for line in run.stdout.splitlines() if ' $ ' in line]
+    assert sum('tools/train.py' in line for line in commands) == 7
+    assert sum('tools/test.py' in line for line in commands) == 1

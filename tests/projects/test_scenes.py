@@ -1,0 +1,192 @@
+# Copyright (c) QB-Heat MM authors. All rights reserved.
+"""The drawn world: repeatable, true to its labels, close to photographs."""
+import cv2
+import numpy as np
+import pytest
+
+from projects.drawn_world import (
+    CLASSES,
+    TextureBank,
+    classification_scene,
+    detection_scene,
+)
+from projects.drawn_world.image_statistics import (
+    correlation,
+    flat_share,
+    luminance,
+    spectral_slope,
+)
+from projects.drawn_world.objects import draw_clutter, draw_parts
+from projects.drawn_world.scenes import MIN_SIZE, Thing, _cover
+from projects.drawn_world.textures import TILE, load_photographs
+from qbheat_mm.errors import UserError
+
+SIZE = 128
+
+
+@pytest.fixture(scope='module')
+def bank():
+    return TextureBank(tiles=40)
+
+
+@pytest.fixture(scope='module')
+def images(bank):
+    """240 images, the categories in turn."""
+    return np.stack([
+        classification_scene(np.random.default_rng([0, i]), bank,
+                             i % len(CLASSES), SIZE).image
+        for i in range(240)
+    ])
+
+
+@pytest.fixture(scope='module')
+def photographs():
+    """100 crops of each of the two photographs, from fine to coarse."""
+    rng = np.random.default_rng(0)
+    crops = []
+    for photograph in load_photographs():
+        for _ in range(100):
+            side = int(rng.integers(SIZE, min(photograph.shape[:2])))
+            top, left = (int(rng.integers(n - side + 1))
+                         for n in photograph.shape[:2])
+            crops.append(cv2.resize(
+                photograph[top:top + side, left:left + side], (SIZE, SIZE),
+                interpolation=cv2.INTER_AREA))
+    return np.stack(crops)
+
+
+def test_a_scene_depends_on_its_generator_alone(bank):
+    first, second, other = (
+        detection_scene(np.random.default_rng(seed), bank, SIZE)
+        for seed in (3, 3, 4))
+    assert np.array_equal(first.image, second.image)
+    assert first.boxes == second.boxes and first.labels == second.labels
+    assert not np.array_equal(first.image, other.image)
+    again = classification_scene(np.random.default_rng(3),
+                                 TextureBank(tiles=40), 0, SIZE)
+    assert np.array_equal(again.image, classification_scene(
+        np.random.default_rng(3), bank, 0, SIZE).image)
+
+
+def test_boxes_hold_the_objects_tightly(bank):
+    boxes = 0
+    for seed in range(60):
+        scene = detection_scene(np.random.default_rng(seed), bank, SIZE)
+        assert len(scene.boxes) == len(scene.labels)
+        assert scene.image.shape == (SIZE, SIZE, 3)
+        for (left, top, right, bottom) in scene.boxes:
+            assert 0 <= left < right <= SIZE and 0 <= top < bottom <= SIZE
+            assert min(right - left, bottom - top) > 0.04 * SIZE
+            boxes += 1
+    assert boxes > 90
+
+
+@pytest.mark.parametrize('label', range(len(CLASSES)))
+def test_objects_fit_into_their_circle(label):
+    for seed in range(20):
+        parts = draw_parts(np.random.default_rng(seed), label)
+        corners = np.concatenate([c for part in parts for c in part])
+        assert np.hypot(*corners.T).max() < 1.2
+        thing = Thing(parts, np.array([64., 64.]), 40.)
+        area = (thing.mask((0, 0, 128, 128)) > 127).sum()
+        assert area > 0.1 * 40**2
+
+
+def test_nothing_but_the_parts_tells_the_category():
+    """An object's surface is drawn after, and apart from, its label."""
+    corners = [len(draw_parts(np.random.default_rng(0), label))
+               for label in range(len(CLASSES))]
+    assert max(corners) == 3 and min(corners) == 1
+    for seed in range(50):
+        assert len(draw_clutter(np.random.default_rng(seed))) == 1
+
+
+def test_colour_and_texture_statistics_do_not_tell_the_category(images):
+    from sklearn.linear_model import LogisticRegression
+    from sklearn.model_selection import cross_val_score
+    from sklearn.pipeline import make_pipeline
+    from sklearn.preprocessing import StandardScaler
+    pixels = images.astype(np.float64).reshape(len(images), -1, 3)
+    differences = np.abs(np.diff(luminance(images), axis=2))
+    features = np.concatenate([
+        pixels.mean(1), pixels.std(1),
+        np.quantile(differences.reshape(len(images), -1), (.5, .9, .99),
+                    axis=1).T], axis=1)
+    labels = np.arange(len(images)) % len(CLASSES)
+    score = cross_val_score(
+        make_pipeline(StandardScaler(), LogisticRegression(C=0.1)), features,
+        labels, cv=5).mean()
+    assert score < 1 / len(CLASSES) + 0.08
+
+
+def test_images_are_as_photographs_are(images, photographs):
+    drawn, taken = luminance(images), luminance(photographs)
+    # Natural images: about -2, from -1.6 to -3 between single images (van
+    # der Schaaf and van Hateren, Vision Research 1996).
+    assert -3 < spectral_slope(drawn) < -1.8
+    assert -3 < spectral_slope(taken) < -1.8
+    # every patch has something to predict
+    assert flat_share(drawn) < min(0.05, flat_share(taken))
+    near, far = correlation(drawn, (1, 32))
+    assert near > 0.85 and 0 < far < 0.4
+    # in colour
+    assert (images.max(axis=3).astype(int) - images.min(axis=3)).mean() > 15
+
+
+def test_statistics_of_known_images():
+    rng = np.random.default_rng(0)
+    noise = rng.normal(128, 30, (20, 64, 64))
+    assert spectral_slope(noise) == pytest.approx(0, abs=0.1)
+    assert correlation(noise, (1, 5)) == pytest.approx([0, 0], abs=0.03)
+    assert flat_share(noise) == 0
+    flat = np.full((2, 64, 64), 50.)
+    flat[:, :16, :32] += rng.normal(0, 20, (2, 16, 32))
+    assert flat_share(flat) == pytest.approx(1 - 2 / 16)
+    ramp = np.tile(np.arange(64.), (1, 64, 1))
+    # along y all pixels are equal: 1; along x neighbours on a line
+    assert correlation(ramp, (1, ))[0] > 0.98
+
+
+@pytest.mark.parametrize('size', [MIN_SIZE, TILE])
+def test_the_smallest_and_the_largest_are_drawn(bank, size):
+    for i in range(20):
+        for scene in (
+                detection_scene(np.random.default_rng([5, i]), bank, size),
+                classification_scene(np.random.default_rng([6, i]), bank,
+                                     i % len(CLASSES), size)):
+            assert scene.image.shape == (size, size, 3)
+            assert all(mask.any() for mask in scene.masks)
+
+
+@pytest.mark.parametrize('size', [MIN_SIZE - 1, TILE + 1])
+def test_others_are_refused(bank, size):
+    rng = np.random.default_rng(0)
+    with pytest.raises(UserError, match=f'{size} pixels .* give 16 to 256'):
+        detection_scene(rng, bank, size)
+    with pytest.raises(UserError, match=f'{size} pixels'):
+        classification_scene(rng, bank, 0, size)
+
+
+class White:
+    """Surfaces that one sees."""
+
+    @staticmethod
+    def surface(rng, height, width, below=None):
+        return np.full((height, width, 3), 255, np.float32)
+
+
+def test_what_clutter_covers_is_no_longer_of_the_mask():
+    changed = 0
+    for seed in range(60):
+        image = np.zeros((64, 64, 3), np.float32)
+        before = np.zeros((64, 64), bool)
+        before[16:48, 16:48] = True
+        masks = [before.copy()]
+        _cover(np.random.default_rng(seed), White, image, masks,
+               np.zeros(2))
+        # Anti-aliased borders may round either way.
+        sure = (image[..., 0] < 100) | (image[..., 0] > 155)
+        assert np.array_equal(masks[0][sure],
+                              (before & (image[..., 0] < 128))[sure])
+        changed += not np.array_equal(masks[0], before)
+    assert changed > 5
