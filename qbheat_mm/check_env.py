@@ -1,7 +1,7 @@
 # Copyright (c) QB-Heat MM authors. All rights reserved.
 """``python -m qbheat_mm.check_env``: does this environment work?
 
-Prints each package with its version, and a command for each problem; the
+Prints each package with its version, and a command for the first problem; the
 exit status is then 1. Standard library only, since this must run where
 everything else is missing or broken.
 """
@@ -10,24 +10,23 @@ import importlib.metadata
 import importlib.util
 import json
 import os
+import platform
 import re
 import shlex
 import subprocess
 import sys
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Dict, List, NamedTuple, Tuple
-
-MIN_PYTHON = '3.10'
+from typing import NamedTuple
 
 # Import name: distribution, oldest version, first version that is refused.
 # torch 2.6 is the first that can be told which classes mmengine's checkpoints
 # may contain. mmdet 3.3.0 asserts mmcv < 2.2.0.
-Bounds = Dict[str, Tuple[str, str, str]]
-COMMON: Bounds = dict(
+COMMON = dict(
     numpy=('numpy', '1.26', ''),
     torch=('torch', '2.6', ''),
     torchvision=('torchvision', '0.21', ''))
-FAMILIES: Dict[str, Bounds] = dict(
+FAMILIES = dict(
     upstream=dict(
         mmengine=('mmengine', '0.10.7', '1.0.0'),
         mmcv=('mmcv', '2.1.0', '2.2.0'),
@@ -71,25 +70,6 @@ for name in sys.argv[1:]:
 """
 
 
-class Facts(NamedTuple):
-    """What an environment contains.
-
-    Args:
-        python (str): Python's version.
-        dists (dict[str, str]): Versions of the installed distributions.
-        imports (dict[str, dict]): For each of :data:`IMPORTS` the ``error``
-            of importing it ('' for none) and its ``file``; ``cuda`` (a
-            version or '') for torch and mmcv.ops, ``gpu`` for torch.
-        torchvision_torch (str): The torch version that torchvision requires.
-        folder (str): Where the installed qbheat_mm is, '' if unknown.
-    """
-    python: str
-    dists: Dict[str, str]
-    imports: Dict[str, dict]
-    torchvision_torch: str = ''
-    folder: str = ''
-
-
 class Row(NamedTuple):
     """One line of the report; ``fix`` is a command."""
     part: str
@@ -99,299 +79,186 @@ class Row(NamedTuple):
     note: str = ''
 
 
-class Commands:
-    """Commands that fix a problem, for one interpreter.
-
-    Args:
-        python (str): Path of the interpreter.
-        has_pip (bool): Whether it has pip; otherwise uv is used.
-    """
-
-    def __init__(self, python: str, has_pip: bool) -> None:
-        self.python = shlex.quote(python)
-        self.has_pip = has_pip
-
-    def install(self, *requirements: str) -> str:
-        """Install requirements (or options)."""
-        tool = (f'{self.python} -m pip install' if self.has_pip else
-                f'uv pip install --python {self.python}')
-        return f'{tool} {" ".join(map(shlex.quote, requirements))}'
-
-    def uninstall(self, *names: str) -> str:
-        """Uninstall distributions."""
-        tool = (f'{self.python} -m pip uninstall -y' if self.has_pip else
-                f'uv pip uninstall --python {self.python}')
-        return f'{tool} {" ".join(names)}'
-
-    def mmcv(self, family: str) -> str:
-        """Replace any mmcv by the family's."""
-        if family == 'lite':  # its setup.py imports pkg_resources
-            tools = self.install('setuptools<81', 'wheel')
-            lite = self.install('--no-build-isolation',
-                                requirement('mmcv', 'lite'))
-            return f'{tools} && {lite}'
-        option = ' --family onedl' if family == 'onedl' else ''
-        return f'{self.python} -m qbheat_mm.build_mmcv{option}'
-
-    def pair_torch(self, torch: str, torchvision: str = '') -> str:
-        """Reinstall both from one source, by uv, which does not mix them."""
-        pins = f'torch=={torch} torchvision' + (
-            f'=={torchvision}' if torchvision else '')
-        uv = (f'{self.install("uv")} && {self.python} -m uv'
-              if self.has_pip else 'uv')
-        return (f'{uv} pip install --python {self.python} --reinstall-package '
-                f'torch --reinstall-package torchvision {pins}')
+def pip(command: str, *requirements: str) -> str:
+    """A command of pip, or of uv in an environment without pip."""
+    python = shlex.quote(sys.executable)
+    tool = (f'{python} -m pip {command}'
+            if importlib.util.find_spec('pip') else
+            f'uv pip {command.replace(" -y", "")} --python {python}')
+    return ' '.join([tool, *map(shlex.quote, requirements)])
 
 
-def release(version: str) -> Tuple[int, ...]:
-    """Read ``2.1.0rc1+cu130`` as (2, 1, 0)."""
-    digits = re.match(r'[\d.]*', version).group()
-    return tuple(map(int, re.findall(r'\d+', digits)))
+def build_mmcv(family: str) -> str:
+    """The command that installs a family's mmcv."""
+    if family == 'lite':  # its setup.py imports pkg_resources
+        return pip('install', 'setuptools<81', 'wheel') + ' && ' + pip(
+            'install', '--no-build-isolation', requirement('mmcv', 'lite'))
+    option = ' --family onedl' if family == 'onedl' else ''
+    return f'{shlex.quote(sys.executable)} -m qbheat_mm.build_mmcv{option}'
 
 
-def fits(version: str, low: str, high: str) -> bool:
+def fits(version: str, low: str, high: str = '') -> bool:
     """Whether low <= version < high ('' for no upper bound)."""
-    return release(version) >= release(low) and (
-        not high or release(version) < release(high))
+    first, lowest, refused = (
+        tuple(map(int, re.findall(r'\d+', re.match(r'[\d.]*', text).group())))
+        for text in (version, low, high))
+    return first >= lowest and (not high or first < refused)
 
 
 def requirement(name: str, family: str) -> str:
-    """Return the pip requirement of an import name."""
+    """The pip requirement of an import name."""
     dist, low, high = COMMON.get(name) or FAMILIES[family][name]
     return f'{dist}>={low}' + (f',<{high}' if high else '')
 
 
-def find_families(dists: Dict[str, str]) -> List[str]:
-    """Return the families that have packages, 'lite' for mmcv-lite alone."""
+def find_families(dists: Mapping) -> list:
+    """The families that have packages, 'lite' for mmcv-lite alone."""
     found = [name for name in ('upstream', 'onedl')
              if any(d in dists for d, _, _ in FAMILIES[name].values())]
-    if 'mmcv-lite' in dists:
-        found = [name for name in found if name != 'upstream']
-        lite = not found and 'mmcv' not in dists and 'mmdet' not in dists
-        found.insert(0, 'lite' if lite else 'upstream')
-    return found
+    if 'mmcv-lite' in dists and 'mmcv' not in dists and (
+            'mmdet' not in dists and 'onedl' not in found):
+        return ['lite']
+    return found or ['upstream']
 
 
-def judge(facts: Facts, commands: Commands) -> List[Row]:
-    """Judge every part, in an order in which problems can be fixed."""
-    families = find_families(facts.dists)
-    family = families[0] if families else 'upstream'
-    rows = [Row('python', facts.python)]
-    if not fits(facts.python, MIN_PYTHON, ''):
-        rows = [Row('python', facts.python, f'needs {MIN_PYTHON} or newer',
-                    'make env PYTHON=python3.11')]
+def judge(dists: Mapping, imports: Mapping) -> list:
+    """Judge every part, in the order in which problems are to be fixed.
+
+    Args:
+        dists (Mapping): Versions of the installed distributions.
+        imports (Mapping): For each of :data:`IMPORTS` the ``error`` of
+            importing it, '' for none, and its ``file``; ``cuda`` (a version
+            or '') for torch and mmcv.ops, ``gpu`` for torch.
+    """
+    families = find_families(dists)
+    family, torch = families[0], imports['torch']
+    rows = [Row('python', platform.python_version())]
     if len(families) > 1:
-        rows.append(judge_both(facts, commands))
+        present = sorted({dist for family in FAMILIES.values()
+                          for dist, _, _ in family.values()} & {*dists})
+        rows.append(Row(
+            'families', 'both', "upstream and onedl overwrite each other's "
+            'files: remove both, then install one',
+            pip('uninstall -y', *present)))
     for name in (*COMMON, *FAMILIES[family]):
-        row = judge_part(name, family, facts, commands)
-        rows.append(without_fix_if_consequence(row, rows, facts))
+        rows.append(judge_part(name, family, dists, imports[name]['error']))
         if name == 'mmcv' and family != 'lite':
-            row = judge_ops(family, facts, commands)
-            rows.append(without_fix_if_consequence(row, rows, facts))
+            rows.append(judge_ops(family, imports['mmcv.ops'], torch))
     if family == 'lite':
-        rows.append(describe_lite(commands))
-    rows.append(judge_project(facts, commands))
-    torch = facts.imports['torch']
+        rows.append(Row('detection', '-', note='needs mmdet and '
+                        f'{build_mmcv("upstream")}'))
+    rows.append(judge_project(dists, imports[PROJECT]))
     cuda = f'CUDA {torch["cuda"]}' if torch.get('cuda') else 'no CUDA'
-    rows.append(Row('GPU', torch.get('gpu') or 'none', note=f'torch: {cuda}'))
-    return rows
+    return [*rows, Row('GPU', torch.get('gpu') or 'none',
+                       note=f'torch: {cuda}')]
 
 
-def without_fix_if_consequence(row: Row, before: List[Row],
-                               facts: Facts) -> Row:
-    """Drop the fix of a failing import while an earlier part is broken."""
-    errors = [found['error'] for found in facts.imports.values()]
-    broken = any(other.problem for other in before)
-    if broken and row.problem and row.problem in errors:
-        return row._replace(fix='')
-    return row
-
-
-def judge_both(facts: Facts, commands: Commands) -> Row:
-    """Both families, whose files overwrite each other."""
-    dists = (d for bounds in FAMILIES.values() for d, _, _ in bounds.values())
-    present = [d for d in dict.fromkeys(dists) if d in facts.dists]
-    wanted = [requirement(name, 'upstream') for name in FAMILIES['upstream']
-              if name != 'mmcv']
-    return Row(
-        'families', 'both', 'upstream and onedl packages overwrite each '
-        f"other's files: keep one (found {', '.join(present)})",
-        f'{commands.uninstall(*present)} && {commands.install(*wanted)} && '
-        f'{commands.mmcv("upstream")}')
-
-
-def judge_part(name: str, family: str, facts: Facts,
-               commands: Commands) -> Row:
+def judge_part(name: str, family: str, dists: Mapping, error: str) -> Row:
     """Judge a package by its version, then by importing it."""
     dist, low, high = COMMON.get(name) or FAMILIES[family][name]
-    version = facts.dists.get(dist, '')
-    torch = facts.dists.get('torch', '').split('+')[0]
-    if name == 'mmcv':
-        install = commands.mmcv(family)
-    elif name == 'torchvision' and torch:
-        install = commands.install('torchvision', f'torch=={torch}')
-    elif name in ('torch', 'torchvision'):  # together, so that they match
-        install = commands.install(requirement('torch', ''),
-                                   requirement('torchvision', ''))
-    else:
-        install = commands.install(requirement(name, family))
-    if dist == 'mmcv' and 'mmcv-lite' in facts.dists:
+    version = dists.get(dist, '')
+    fix = build_mmcv(family) if name == 'mmcv' else pip(
+        'install', requirement(name, family))
+    if name in ('torch', 'torchvision'):
+        # uv takes both from one source; pip may mix builds.
+        pins = ([f'torch=={dists["torch"].split("+")[0]}', 'torchvision']
+                if fits(dists.get('torch', '0'), COMMON['torch'][1]) else
+                [requirement('torch', ''), requirement('torchvision', '')])
+        fix = (f'{pip("install", "uv")} && {shlex.quote(sys.executable)} -m '
+               f'uv pip install --python {shlex.quote(sys.executable)} '
+               '--reinstall-package torch --reinstall-package torchvision '
+               + ' '.join(map(shlex.quote, pins)))
+    if dist == 'mmcv' and 'mmcv-lite' in dists:
         return Row(dist, version or '-', 'mmcv-lite is in its place, without '
-                   'the compiled operators that detection needs', install)
+                   'the operators that detection needs', fix)
     if not version:
-        return Row(dist, '-', 'missing', install)
+        return Row(dist, '-', 'missing', fix)
     if not fits(version, low, high):
         wanted = f'>={low}' + (f', <{high}' if high else '')
-        return Row(dist, version, f'needs {wanted}', install)
-    error = facts.imports[name]['error']
-    if name == 'torchvision':
-        demanded = facts.torchvision_torch
-        if torch and demanded and torch != demanded:
-            return Row(dist, version, f'is for torch {demanded}, not {torch}',
-                       commands.pair_torch(torch))
-        if 'torchvision::' in error:
-            return Row(dist, version, f'is another build than torch ({error})',
-                       commands.pair_torch(torch, version.split('+')[0]))
-    if error:
-        fix = fix_import(dist, version, error, install, commands)
-        return Row(dist, version, error, fix)
-    return Row(dist, version)
-
-
-def fix_import(dist: str, version: str, error: str, install: str,
-               commands: Commands) -> str:
-    """Return a command for a package that is there but fails to import."""
-    again = '--force-reinstall' if commands.has_pip else '--reinstall'
+        return Row(dist, version, f'needs {wanted}', fix)
     if 'libGL' in error:  # of opencv-python, on a machine without a screen
-        headless = commands.install(again, '--no-deps',
-                                    'opencv-python-headless')
-        return f'{commands.uninstall("opencv-python")} && {headless}'
-    if "No module named 'pkg_resources'" in error:
-        return commands.install('setuptools<81')
-    if dist in ('mmcv', 'mmcv-lite', 'onedl-mmcv'):
-        return install
-    pinned = f'{dist}=={version.split("+")[0]}'
-    if 'No module named' in error:  # a dependency is missing
-        return commands.install(pinned)
-    return commands.install(again, pinned)
+        fix = (pip('uninstall -y', 'opencv-python') + ' && ' + pip(
+            'install', '--force-reinstall', '--no-deps',
+            'opencv-python-headless'))
+    elif "No module named 'pkg_resources'" in error:
+        fix = pip('install', 'setuptools<81')
+    elif error and name not in ('mmcv', 'torch', 'torchvision'):
+        fix = pip('install', '--force-reinstall', f'{dist}=={version}')
+    return Row(dist, version, error, fix if error else '')
 
 
-def judge_ops(family: str, facts: Facts, commands: Commands) -> Row:
+def judge_ops(family: str, ops: Mapping, torch: Mapping) -> Row:
     """Judge mmcv's compiled operators, which mmdet imports."""
-    part = 'mmcv.ops (compiled)'
-    found, gpu = facts.imports['mmcv.ops'], facts.imports['torch'].get('gpu')
-    fix = commands.mmcv(family)
-    if found['error']:
-        return Row(part, '-', found['error'], fix)
-    cuda = found.get('cuda', '')
+    part, fix, cuda = 'mmcv.ops', build_mmcv(family), ops.get('cuda', '')
+    if ops['error']:
+        return Row(part, '-', ops['error'], fix)
     if re.match(r'\d', cuda):
         return Row(part, f'CUDA {cuda}')
-    if gpu:
-        return Row(part, 'CPU', f'built for the CPU only, and {gpu} is here: '
-                   'detection fails on the GPU; build again with nvcc on the '
-                   'PATH', f'FORCE_CUDA=1 sh -c {shlex.quote(fix)}')
+    if torch.get('gpu'):
+        return Row(part, 'CPU', 'built for the CPU only: detection fails on '
+                   f'the {torch["gpu"]}; put nvcc on the PATH',
+                   f'FORCE_CUDA=1 {fix}')
     return Row(part, 'CPU')
 
 
-def judge_project(facts: Facts, commands: Commands) -> Row:
+def judge_project(dists: Mapping, found: Mapping) -> Row:
     """Judge the installation of this package, and what an import finds."""
-    version = facts.dists.get(PROJECT, '-')
+    version = dists.get(PROJECT, '-')
     here = Path(__file__).resolve().parents[1]
     source = str(here) if (here / 'setup.py').exists() else '.'
-    again = commands.install('--no-deps', '--no-build-isolation', '-e', source)
-    found = facts.imports[PROJECT]
+    fix = pip('install', '--no-deps', '--no-build-isolation', '-e', source)
     if version == '-':
-        return Row(PROJECT, '-', 'is not installed: `mim train` finds it only '
-                   'in its own folder', again)
+        return Row(PROJECT, '-', 'is not installed', fix)
     if found['error']:
         return Row(PROJECT, version, found['error'])
     if not found.get('file'):
         return Row(PROJECT, version, f'in {os.getcwd()}, `import {PROJECT}` '
-                   'finds a folder of that name instead of the package', again)
-    folder = os.path.dirname(os.path.realpath(found['file']))
-    if facts.folder and folder != facts.folder:
-        return Row(PROJECT, version, note=f'{facts.folder} is installed, but '
-                   f'imports find {folder} (PYTHONPATH or this folder)')
-    return Row(PROJECT, version)
+                   'finds a folder of that name instead', fix)
+    return Row(PROJECT, version, note=f'in {os.path.dirname(found["file"])}')
 
 
-def describe_lite(commands: Commands) -> Row:
-    """Say what an environment with mmcv-lite is for."""
-    more = commands.install(requirement('mmdet', 'upstream'),
-                            requirement('mim', 'upstream'), 'setuptools<81')
-    return Row('detection', '-', note='not here: this environment is for '
-               'pre-training, probing, embedding and analysis. Detection '
-               'needs mmdet and compiled operators:\n'
-               f'  {commands.mmcv("upstream")} && {more}')
-
-
-def probe(names: Tuple[str, ...]) -> Dict[str, dict]:
+def probe(names: Sequence) -> dict:
     """Import each name in a child process; a crash counts as its error."""
-    found: Dict[str, dict] = {}
+    found = {}
     while len(found) < len(names):
         left = [name for name in names if name not in found]
         child = subprocess.run([sys.executable, '-c', PROBE, *left],
                                capture_output=True, text=True)
-        for line in child.stdout.splitlines():
-            if line.startswith('probe '):
-                name, result = json.loads(line[len('probe '):])
-                found[name] = result
-        left = [name for name in left if name not in found]
-        if left:
-            found[left[0]] = dict(error='importing it ended Python with '
+        found.update(json.loads(line[len('probe '):])
+                     for line in child.stdout.splitlines()
+                     if line.startswith('probe '))
+        crashed = next((name for name in left if name not in found), None)
+        if crashed:
+            found[crashed] = dict(error='importing it ended Python with '
                                   f'status {child.returncode}')
     return found
 
 
-def installed_folder() -> str:
-    """Return the folder of the installed qbheat_mm, '' if unknown."""
-    try:
-        dist = importlib.metadata.distribution(PROJECT)
-    except importlib.metadata.PackageNotFoundError:
-        return ''
-    source = json.loads(dist.read_text('direct_url.json') or '{}')
-    editable = source.get('dir_info', {}).get('editable')
-    root = (source['url'][len('file://'):] if editable
-            else dist.locate_file(''))
-    return os.path.realpath(os.path.join(root, PROJECT))
-
-
-def gather() -> Facts:
-    """Look at the environment of the running interpreter."""
-    names = {d for bounds in (COMMON, *FAMILIES.values())
-             for d, _, _ in bounds.values()} | {PROJECT}
+def installed() -> dict:
+    """Versions of the distributions that matter here."""
     dists = {}
-    for name in names:
-        with contextlib.suppress(importlib.metadata.PackageNotFoundError):
-            dists[name] = importlib.metadata.version(name)
-    demanded = None
-    if 'torchvision' in dists:
-        needs = ' '.join(importlib.metadata.requires('torchvision') or ())
-        demanded = re.search(r'\btorch ?\(?==([\d.]+)', needs)
-    return Facts(
-        '.'.join(map(str, sys.version_info[:3])), dists, probe(IMPORTS),
-        demanded.group(1) if demanded else '', installed_folder())
+    for bounds in (COMMON, *FAMILIES.values(), {'': (PROJECT, '', '')}):
+        for dist, _, _ in bounds.values():
+            with contextlib.suppress(importlib.metadata.PackageNotFoundError):
+                dists[dist] = importlib.metadata.version(dist)
+    return dists
 
 
-def report(rows: List[Row]) -> str:
-    """Format the rows as a table, with the commands below it."""
-    lines, fixes = [], {}
+def report(rows: Sequence) -> str:
+    """A table, and below it the command for the first problem."""
+    lines = []
     for row in rows:
         verdict = f'NO  {row.problem}' if row.problem else row.note or 'ok'
         lines.append(f'{row.part:22}{row.version:24}{verdict}')
-        if row.fix:
-            fixes.setdefault(row.fix, []).append(row.part)
-    if fixes:
-        lines.append('\nTo fix this, run in this order:')
-        lines += [f'# {", ".join(parts)}\n{fix}'
-                  for fix, parts in fixes.items()]
+    first = next((row for row in rows if row.problem), None)
+    if first:
+        lines.append(f'\nTo fix {first.part}, then check again:\n{first.fix}')
     return '\n'.join(lines)
 
 
 def main() -> int:
     """Print the report; the exit status says whether all is well."""
-    has_pip = importlib.util.find_spec('pip') is not None
-    rows = judge(gather(), Commands(sys.executable, has_pip))
+    rows = judge(installed(), probe(IMPORTS))
     print(report(rows))
     return int(any(row.problem for row in rows))
 
