@@ -113,12 +113,13 @@ def requirement(name: str, family: str) -> str:
 
 def find_families(dists: Mapping) -> list:
     """The families that have packages, 'lite' for mmcv-lite alone."""
-    found = [name for name in ('upstream', 'onedl')
-             if any(d in dists for d, _, _ in FAMILIES[name].values())]
-    if 'mmcv-lite' in dists and 'mmcv' not in dists and (
-            'mmdet' not in dists and 'onedl' not in found):
+    found = {name for name, bounds in FAMILIES.items()
+             if any(d in dists for d, _, _ in bounds.values())}
+    if 'onedl' in found and len(found) > 1:
+        return ['upstream', 'onedl']
+    if 'mmcv-lite' in dists and not {'mmcv', 'mmdet'} & {*dists}:
         return ['lite']
-    return found or ['upstream']
+    return ['onedl'] if 'onedl' in found else ['upstream']
 
 
 def judge(dists: Mapping, imports: Mapping) -> list:
