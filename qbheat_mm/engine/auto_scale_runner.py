@@ -1,5 +1,5 @@
 # Copyright (c) QB-Heat MM authors. All rights reserved.
-"""mmengine's runner, adapting recipes to small data sets, runs and machines."""
+"""mmengine's runner, adapting recipes to small data and machines."""
 import copy
 import os.path as osp
 from collections.abc import Iterator, Mapping
@@ -19,6 +19,7 @@ from ..utils.loaders import loader_settings
 from ..utils.settings import type_name
 from .head_classes import count_classes
 from .schedules import fit_schedulers, require_steps
+from .seeded_loader import seeded
 from .wrapping import unwrap
 
 
@@ -76,13 +77,17 @@ class AutoScaleRunner(Runner):
         if not osp.exists(osp.join(self.work_dir, name)):
             super().dump_config()
 
-    @staticmethod
-    def build_dataloader(dataloader: DataLoader | dict, *args,
+    def build_dataloader(self, dataloader: DataLoader | dict, *args,
                          **kwargs) -> DataLoader:
-        """Build a loader; ``num_workers=0`` alone turns workers off."""
+        """Build a loader, for training with seeded samples.
+
+        ``num_workers=0`` alone turns workers off.
+        """
         if isinstance(dataloader, Mapping):
+            if dataloader == self.train_settings:
+                dataloader = seeded(dataloader, self.seed)
             dataloader = loader_settings(dataloader)
-        return Runner.build_dataloader(dataloader, *args, **kwargs)
+        return super().build_dataloader(dataloader, *args, **kwargs)
 
     def build_train_loop(self, loop: BaseLoop | dict) -> BaseLoop:
         """Build the loop with a batch size that the data set fills.

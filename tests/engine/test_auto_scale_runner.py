@@ -114,7 +114,7 @@ def test_few_images_for_few_epochs_without_a_gpu(config, images, max_epochs):
     cfg = config(images, **{'train_cfg.max_epochs': max_epochs})
     runner, rates = train(cfg)
     assert runner.iter == max_epochs  # a step takes all images
-    assert runner.train_dataloader.batch_size == images
+    assert runner.train_dataloader.batch_sampler.batch_size == images
     assert rates[0] == pytest.approx(images / 1000)
     log = log_of(runner)
     for line in ('training in float32',
@@ -132,7 +132,7 @@ def test_a_batch_that_is_filled_is_left_alone(config):
                        'train_cfg.max_epochs': 30})
     runner, rates = train(cfg)
     assert runner.iter == 30
-    assert runner.train_dataloader.batch_size == 4
+    assert runner.train_dataloader.batch_sampler.batch_size == 4
     assert max(rates) == pytest.approx(0.256)
     assert 'learning rate' not in log_of(runner)
     assert 'shortened' not in log_of(runner)
