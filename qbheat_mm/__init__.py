@@ -45,12 +45,9 @@ def _require_toolboxes() -> None:
 
 if not _mends_the_environment():
     _require_toolboxes()
-    from . import compat, datasets, engine, evaluation, models  # noqa: F401
+    from . import datasets, engine, evaluation, models  # noqa: F401
     from .analysis import hook as analysis_hook  # noqa: F401
     from .export import hook as export_hook  # noqa: F401
-    from .inferencers import guard_mmpretrain
-    from .model_index import name_toolboxes, register_with_mmpretrain
+    from .model_index import register_models
 
-    register_with_mmpretrain()
-    name_toolboxes()
-    guard_mmpretrain()
+    register_models()

@@ -94,9 +94,9 @@ def test_a_module_imports_its_ring_and_those_inside(name):
     ('models.heads.x', 'from ...errors import UserError', 0),
     ('models.necks.probing', 'from ..layers.former import Former', 0),
     ('models.necks.probing', 'from ... import engine', 1),
-    ('engine.origin', 'from .hooks import StrictLoadHook', 1),
-    ('analysis.hook', 'from ..engine.origin import pixels_of', 0),
-    ('engine.origin', 'from ..analysis import features', 1),
+    ('engine.resume', 'from .checkpoint import read', 0),
+    ('analysis.hook', 'from ..engine.wrapping import unwrap', 0),
+    ('engine.resume', 'from ..analysis import features', 1),
     ('detection.coco_metric', 'import qbheat_mm', 0),
 ])
 def test_the_rule_itself(name, source, wrong):

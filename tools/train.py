@@ -17,7 +17,7 @@ from qbheat_mm.cli import (
     require_parts,
 )
 from qbheat_mm.engine.auto_scale_runner import use_float32
-from qbheat_mm.engine.resuming import latest_checkpoint
+from qbheat_mm.engine.checkpoint import latest
 from qbheat_mm.errors import UserError
 from qbheat_mm.utils.settings import type_name
 
@@ -54,7 +54,7 @@ def apply_arguments(cfg: Config, args: argparse.Namespace) -> None:
     if args.resume is not None:
         # load_from counts as long as there is nothing to resume.
         starts = (args.resume == 'auto' and cfg.get('load_from')
-                  and latest_checkpoint(cfg.work_dir) is None)
+                  and latest(cfg.work_dir) is None)
         cfg.resume = not starts
         if not starts:
             cfg.load_from = None if args.resume == 'auto' else args.resume

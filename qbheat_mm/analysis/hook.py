@@ -19,7 +19,7 @@ from ..arguments import (
     optional,
 )
 from ..datasets.decoding import DecodingDataPreprocessor
-from ..engine.origin import pixels_of
+from ..datasets.image_lists import find_images, load_images, spread
 from ..engine.wrapping import unwrap
 from ..errors import UserError
 from ..evaluation import (
@@ -28,8 +28,8 @@ from ..evaluation import (
     knn_of_folders,
     labelled_folder,
 )
+from ..models.layers.normalize import Normalization
 from ..models.selfsup import QBHeat, RandomMasking
-from ..utils.images import find_images, load_images, spread
 from .copied_features import copied_loss, masked_loss
 from .direction_loss import direction_losses
 from .embedding_quality import all_outputs, describe_embeddings
@@ -148,7 +148,7 @@ class AnalysisHook(Hook):
         train, val = self.knn_folders
         if train is None:
             return
-        if pixels_of(model.data_preprocessor) is None:
+        if Normalization.of(model.data_preprocessor) is None:
             raise UserError(
                 f'AnalysisHook: knn_train={train!r} needs mean, deviation and '
                 'channel order, which model.data_preprocessor, a '
@@ -228,7 +228,7 @@ class AnalysisHook(Hook):
         if self.knn_data is not None:
             with evaluating(model), all_outputs(model.backbone):
                 encoder = Encoder(
-                    model.backbone, pixels_of(model.data_preprocessor))
+                    model.backbone, Normalization.of(model.data_preprocessor))
                 encoder.to(next(model.parameters()).device)
                 found['knn_top1'] = knn_of_folders(
                     encoder, *self.knn_data, size=self.inputs.shape[2:])

@@ -5,7 +5,7 @@
 
     checkpoint = pretrain('my_images', 'runs/mine', epochs=100)
     encoder = load_encoder(checkpoint)
-    print(encoder.pixels)                 # RGB, mean ..., std ...
+    print(encoder.normalization)          # RGB, mean ..., std ...
     found = embed(encoder, 'my_images')
     print(found.embeddings.shape, found.files[:3])
 """

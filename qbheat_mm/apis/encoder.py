@@ -1,62 +1,54 @@
 # Copyright (c) QB-Heat MM authors. All rights reserved.
-"""An encoder from nothing but its checkpoint."""
-import contextlib
-import logging
+"""Load an encoder from its checkpoint alone."""
 import os
-from collections.abc import Iterator, Mapping, Sequence
+import re
+from collections.abc import Mapping, Sequence
 from typing import Any
 
+import torch
 from mmengine.config import Config
-from mmengine.config.utils import MODULE2PACKAGE
-from mmengine.logging import MMLogger
 from mmengine.registry import MODELS, DefaultScope
 from torch import nn
 
-from ..arguments import INT, PATH, several, shown
-from ..cli.settings import parse_config
-from ..compat import load_checkpoint
-from ..config_text import find_obstacle
-from ..engine.origin import (
-    Pixels,
+from ..engine.checkpoint import (
+    backbone_of,
     find_settings,
-    name_backbone,
-    pixels_in,
-    require_pixels,
-    settings_of,
+    normalization_in,
+    read,
+    require_normalization,
+    stored_config,
 )
 from ..engine.pretrained_encoder import PretrainedEncoder
 from ..errors import UserError
 from ..evaluation.encoder import Encoder
 from ..model_index import find_config
 from ..models.backbones import MobileFormer
-from ..utils.devices import require_device
-from ..utils.settings import toolbox, type_name
+from ..models.layers.normalize import Normalization
+from ..utils.settings import backbone_settings, type_name
 from ..utils.training_size import training_size
 
-_WAY_OUT = 'the configuration that it was trained with, as config=FILE'
-# How a backbone is trained and where its weights come from, not what it is.
-_TRAINING_ONLY = ('init_cfg', 'frozen_stages', 'norm_eval')
+# A registry imports names that it does not know: only classes of the
+# toolboxes are built from the config stored in a checkpoint.
+_CLASS = re.compile(r'((mmengine|mmcv|mmpretrain|mmdet)\.)?[A-Z]\w*')
 
 
 def load_encoder(checkpoint: str,
                  config: str | Config | None = None,
                  out_indices: Sequence[int] | None = None,
                  device: str = 'cpu') -> Encoder:
-    """Build an encoder as its checkpoint says, and fill it entirely.
+    """Build an encoder from its checkpoint and load all of its weights.
 
-    The configuration inside a checkpoint is text; it is parsed and never
-    run. Checkpoints of pre-training, probing, fine-tuning and detection all
-    hold it.
+    The config stored in the checkpoint is parsed, never executed.
 
     Args:
-        checkpoint (str): File or URL.
-        config (str | Config, optional): A configuration (a file, or a name
-            of ours, as ``mmpretrain.list_models`` gives them) for files that
-            hold weights alone. Configuration files are run: give it only
-            where you trust its author. Defaults to None.
-        out_indices (Sequence[int], optional): Outputs of the backbone, see
-            there. By default the last features and the tokens of a
-            ``MobileFormer``, and of others what the checkpoint says.
+        checkpoint (str): File or URL of pre-training, probing, fine-tuning
+            or detection, or an exported ``encoder.safetensors``.
+        config (str | Config, optional): Config file, or the name of one of
+            ours, for files of weights alone. Config files are executed.
+            Defaults to None.
+        out_indices (Sequence[int], optional): Outputs of the backbone.
+            Defaults to the last features and the tokens of a
+            ``MobileFormer``, and to the stored setting of others.
         device (str): Defaults to 'cpu'.
 
     Returns:
@@ -64,129 +56,98 @@ def load_encoder(checkpoint: str,
 
     Raises:
         FileNotFoundError: If there is no such file.
-        UserError: If the checkpoint does not say what encoder it holds or
-            does not fit, or is refused or damaged; if there is no such
-            device.
+        UserError: If the checkpoint does not describe its encoder or does
+            not fit.
 
     Examples:
-        >>> encoder = load_encoder('epoch_100.pth')
+        >>> encoder = load_encoder('encoder.safetensors')
         >>> image = torch.zeros(1, 3, 224, 224, dtype=torch.uint8)
         >>> features, tokens = encoder(encoder.normalize(image))
     """
-    PATH.check('checkpoint', checkpoint)
-    require_device(device)
-    content = load_checkpoint(str(checkpoint), map_location='cpu')
-    trained = settings_of(content)
-    settings = trained if config is None else _read(config)
-    source = (f"checkpoint '{checkpoint}'" if config is None else
-              f'configuration {config!r}' if isinstance(config, str) else
-              'the configuration')
-    given, pixels = _require_known(settings, source)
+    content = read(checkpoint)
+    stored = stored_config(content)
+    settings = stored if config is None else _read_config(config)
+    source = f"checkpoint '{checkpoint}'" if config is None else str(config)
     if config is None:
-        _require_plain(given, checkpoint)
-    given = _settings_alone(given, settings)
+        _require_classes(next(find_settings(stored, 'backbone'), {}), source)
+    normalization, given = _describe(settings, source)
     backbone = _build(given, out_indices, source)
-    PretrainedEncoder(str(checkpoint)).fill(backbone, content, _WAY_OUT)
-    require_pixels(backbone.pretrained_pixels, pixels, str(checkpoint),
-                   f'give {_WAY_OUT}')
-    # A file may have been trained at another size, by --cfg-options.
-    size = _size_in(trained) or _size_in(settings)
-    return Encoder(backbone, pixels, name_backbone(given), size, given,
-                   str(checkpoint)).to(device)
+    PretrainedEncoder(str(checkpoint)).load(backbone, content)
+    require_normalization(backbone.pretrained_normalization, normalization,
+                          str(checkpoint))
+    # The stored config knows of --cfg-options.
+    size = _size(stored) or _size(settings)
+    return Encoder(backbone, normalization, backbone_of(settings), size,
+                   given, str(checkpoint)).to(torch.device(device))
 
 
 def build_encoder(config: str | Config,
-                  source: str = 'the configuration',
+                  source: str = 'the config',
                   out_indices: Sequence[int] | None = None) -> Encoder:
-    """Build the encoder of a configuration, with the weights of its own.
-
-    These are those of ``model.backbone.init_cfg``: a checkpoint's, or random
-    ones to compare with.
+    """Build the encoder of a config with the weights of its ``init_cfg``.
 
     Args:
-        config (str | Config): File, name of ours, or what was read.
-        source (str): What to call it in messages.
+        config (str | Config): Config file, name of ours, or config.
+        source (str): Its name in messages.
         out_indices (Sequence[int], optional): See :func:`load_encoder`.
 
     Returns:
-        Encoder: In evaluation mode.
+        Encoder: In evaluation mode, with random weights if ``init_cfg`` is
+        None.
 
     Raises:
-        UserError: If there is no encoder, its weights are not there, or
-            were trained with other pixels than the configuration gives.
+        UserError: If the config has no encoder, or its weights do not fit.
     """
-    settings = _read(config)
-    given, pixels = _require_known(settings, source)
-    init_cfg = given.get('init_cfg')
-    given = _settings_alone(given, settings)
+    settings = _read_config(config)
+    normalization, given = _describe(settings, source)
+    init_cfg = next(find_settings(settings, 'backbone')).get('init_cfg')
     backbone = _build(given, out_indices, source, init_cfg=init_cfg)
-    with _without_report_of_each_tensor():
-        backbone.init_weights()
-    weights = _checkpoint_in(init_cfg)
-    require_pixels(getattr(backbone, 'pretrained_pixels', None), pixels,
-                   weights,
-                   'set model.backbone.init_cfg.allow_other_pixels=True')
-    return Encoder(backbone, pixels, name_backbone(given),
-                   _size_in(settings), given, weights)
+    backbone.init_weights()
+    weights = getattr(backbone, 'pretrained_from', '')
+    require_normalization(
+        getattr(backbone, 'pretrained_normalization', None), normalization,
+        weights)
+    return Encoder(backbone, normalization, backbone_of(settings),
+                   _size(settings), given, weights)
 
 
-@contextlib.contextmanager
-def _without_report_of_each_tensor() -> Iterator[None]:
-    """Keep back the lines in which mmengine says how each tensor began."""
-    logger = MMLogger.get_current_instance()
-
-    def of_no_tensor(record: logging.LogRecord) -> bool:
-        return ' - torch.Size(' not in record.getMessage()
-
-    logger.addFilter(of_no_tensor)
-    try:
-        yield
-    finally:
-        logger.removeFilter(of_no_tensor)
-
-
-def _checkpoint_in(init_cfg: Any) -> str:
-    """The file that an ``init_cfg`` of mmengine, or a list of them, names."""
-    parts = init_cfg if isinstance(init_cfg, list) else [init_cfg]
-    return next((str(part['checkpoint']) for part in parts
-                 if isinstance(part, Mapping) and part.get('checkpoint')), '')
-
-
-def _require_known(settings: Mapping, source: str) -> tuple[Mapping, Pixels]:
-    """The encoder's settings and its pixels.
-
-    Raises:
-        UserError: If one of them is not there.
-    """
-    given = next(find_settings(settings, 'backbone'), None)
-    pixels = pixels_in(settings)
-    if given is None or pixels is None:
-        lacks = ('which encoder it holds' if given is None else
-                 'with which mean, std and channel order it was trained')
-        raise UserError(
-            f'{source} does not say {lacks}: give the configuration as well, '
-            'as config=FILE, or a name of '
-            "mmpretrain.list_models('*mf-*')")
-    return given, pixels
-
-
-def _read(config: str | os.PathLike | Config) -> dict:
-    """A configuration by its file or by its name among ours.
-
-    Raises:
-        UserError: If it is none, or cannot be read.
-    """
-    if isinstance(config, str | os.PathLike):
-        config = os.fspath(config)
-        config = parse_config(find_config(config) or config)
+def _read_config(config: str | os.PathLike | Config) -> dict:
     if not isinstance(config, Config):
-        raise UserError(f'config={shown(config)} must be a file, the name of '
-                        'a configuration of ours, or a Config of mmengine')
+        config = os.fspath(config)
+        config = Config.fromfile(find_config(config) or config)
     return config.to_dict()
 
 
-def _size_in(settings: Mapping) -> tuple[int, int] | None:
-    """Height and width of the training images, if the settings say so."""
+def _describe(settings: Mapping, source: str) -> tuple[Normalization, dict]:
+    """Input normalization and settings of the encoder of a config."""
+    given = next(find_settings(settings, 'backbone'), None)
+    normalization = normalization_in(settings)
+    if given is None or normalization is None:
+        missing = ('model.backbone' if given is None else
+                   'mean, std and channel order of the images')
+        raise UserError(f'{source} does not contain {missing}: give its '
+                        'config as well, as config=FILE')
+    scope = settings.get('default_scope')
+    return normalization, backbone_settings(
+        dict(default_scope=scope, model=dict(backbone=given)))
+
+
+def _require_classes(settings: Any, source: str) -> None:
+    """Raise unless all types are classes of the toolboxes."""
+    if isinstance(settings, Mapping):
+        kind = settings.get('type')
+        if 'type' in settings and not (
+                isinstance(kind, str) and _CLASS.fullmatch(kind)):
+            raise UserError(f'{source} names type={kind!r}, which is not '
+                            'built; give its config, as config=FILE')
+        settings = list(settings.values())
+    if isinstance(settings, list | tuple):
+        for value in settings:
+            _require_classes(value, source)
+
+
+def _size(settings: Mapping) -> tuple[int, int] | None:
+    """Height and width of the training images, if the config says so."""
     try:
         size = training_size(settings)
     except (AttributeError, TypeError):  # a file may say anything
@@ -195,73 +156,25 @@ def _size_in(settings: Mapping) -> tuple[int, int] | None:
         isinstance(side, int) and side > 0 for side in size) else None
 
 
-def _require_plain(settings: Mapping, checkpoint: str) -> None:
-    """Refuse settings whose types are no parts of the toolboxes.
-
-    Raises:
-        UserError: Naming the first of them.
-    """
-    obstacle = find_obstacle(f'backbone = {dict(settings)!r}')
-    if obstacle is not None or not isinstance(settings.get('type'), str):
-        raise UserError(
-            f"the encoder that checkpoint '{checkpoint}' names is not built: "
-            f'{obstacle or "it has no type"}; give the configuration file, '
-            'as config=FILE')
-
-
-def _settings_alone(given: Mapping, settings: Mapping) -> dict:
-    """What a backbone is built from, with the toolbox that its name is of.
-
-    Args:
-        given (Mapping): ``model.backbone``.
-        settings (Mapping): All of the configuration.
-    """
-    alone = {key: value for key, value in given.items()
-             if key not in (*_TRAINING_ONLY, '_scope_')}
-    kind = alone.get('type')
-    # Of the root registry, as ours, or a class.
-    if not isinstance(kind, str) or kind in MODELS.module_dict:
-        return alone
-    scope = kind.split('.')[0]
-    if scope not in MODULE2PACKAGE:
-        scope = given.get('_scope_') or toolbox(settings) or 'mmpretrain'
-    return {**alone, '_scope_': scope}
-
-
 def _build(given: Mapping, out_indices: Sequence[int] | None, source: str,
            **options: Any) -> nn.Module:
-    """Build a backbone for evaluation, by default without weights.
+    """Build a backbone.
 
     Raises:
-        UserError: If it cannot be built.
+        UserError: If it is not registered, or its settings are wrong.
     """
     given = {**given, **options}
     if type_name(given) == MobileFormer.__name__ and out_indices is None:
         out_indices = (-2, -1)
     if out_indices is not None:
-        several(INT).check('out_indices', out_indices)
         given['out_indices'] = tuple(out_indices)
     try:
         with DefaultScope.overwrite_default_scope('mmengine'):
             return MODELS.build(given)
-    except UserError:
-        raise
-    # Parts raise what they like, for settings of which they know nothing.
+    # Constructors raise errors of any type.
     except Exception as error:
-        if _is_of_no_registry(error):
-            raise UserError(
-                f'{source}: its encoder {name_backbone(given)} is not known '
-                'here: import the module that registers it, or give a '
-                'configuration whose custom_imports name that module, as '
-                'config=FILE (--config FILE of a tool)') from error
-        raise UserError(
-            f'{source}: its encoder {name_backbone(given)} cannot be '
-            f'built: {_first_line(error)}') from error
-
-
-def _is_of_no_registry(error: Exception) -> bool:
-    return isinstance(error, KeyError) and 'is not in the' in str(error)
-
-
-def _first_line(error: Any) -> str:
-    return f'{type(error).__name__}: {error}'.split('\n')[0][:200]
+        hint = ('; import the module that registers it, or give a config '
+                'with custom_imports, as config=FILE'
+                if 'is not in the' in str(error) else '')
+        raise UserError(f'{source}: cannot build {type_name(given)}: '
+                        f'{str(error).splitlines()[0]}{hint}') from error

@@ -16,8 +16,8 @@ from mmengine.logging import print_log
 
 from ..analysis.figures.style import in_style
 from ..analysis.report import Report
+from ..datasets.image_lists import find_images, load_images, spread
 from ..errors import UserError
-from ..utils.images import find_images, load_images, spread
 from ..utils.training_size import training_size
 from .command_line import add_cfg_options, add_device, folder
 from .settings import read_config

@@ -12,7 +12,7 @@ from ..analysis.figures.curves import draw_curves
 from ..analysis.figures.style import in_style
 from ..analysis.report import Report, Table
 from ..analysis.run_log import curves, panels
-from ..utils.images import spread
+from ..datasets.image_lists import spread
 
 _PICTURE = re.compile(r'(reconstruction_\w+?)_(\d+)\.png')
 _DPI = 120

@@ -10,12 +10,15 @@ from torch import nn
 
 from ..analysis.matrices import linear_models
 from ..analysis.pixels import PixelSpace
-from ..compat import load_checkpoint
-from ..engine.filling import fill
-from ..engine.origin import pixels_of, require_pixels
+from ..engine.checkpoint import (
+    load_strict,
+    read,
+    require_normalization,
+    weights,
+)
 from ..engine.pretrained_encoder import PretrainedEncoder
-from ..engine.weights import named_weights
 from ..errors import UserError
+from ..models.layers.normalize import Normalization
 from ..models.selfsup import QBHeat
 from ..utils.settings import type_name
 
@@ -94,9 +97,9 @@ def load_pretraining(model: QBHeat, checkpoint: str) -> dict:
             another model, refused or damaged, or holds values that are not
             finite.
     """
-    content = load_checkpoint(checkpoint, map_location='cpu')
-    _require_parts(model.state_dict(), named_weights(content), checkpoint)
-    fill(model, content, checkpoint)
+    content = read(checkpoint)
+    _require_parts(model.state_dict(), weights(content), checkpoint)
+    load_strict(model, content, checkpoint)
     meta = content.get('meta')
     meta = meta if isinstance(meta, Mapping) else {}
     return {key: meta[key] for key in ('epoch', 'iter') if key in meta}
@@ -126,9 +129,8 @@ def load_encoder(cfg: Config, path: str, checkpoint: str) -> TrainedEncoder:
     settings.setdefault('type', 'SelfSupDataPreprocessor' if 'predictor' in
                         model else 'ClsDataPreprocessor')
     preprocessor = MMPRETRAIN_MODELS.build(settings)
-    require_pixels(backbone.pretrained_pixels, pixels_of(preprocessor),
-                   checkpoint, 'give the configuration that it was trained '
-                   'with')
+    require_normalization(backbone.pretrained_normalization,
+                          Normalization.of(preprocessor), checkpoint)
     pixels = PixelSpace(preprocessor)
     backbone.eval()  # which of some backbones returns nothing
     return TrainedEncoder(backbone, pixels)

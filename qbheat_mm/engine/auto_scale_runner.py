@@ -11,13 +11,16 @@ from mmengine.dist import master_only
 from mmengine.optim import OptimWrapper
 from mmengine.registry import RUNNERS
 from mmengine.runner import BaseLoop, EpochBasedTrainLoop, Runner
+from mmengine.runner.checkpoint import load_state_dict
 from torch import nn
 from torch.utils.data import DataLoader
 
 from ..errors import UserError
 from ..utils.loaders import loader_settings
 from ..utils.settings import type_name
+from .checkpoint import read, weights
 from .head_classes import count_classes
+from .resume import newest_readable
 from .schedules import fit_schedulers, require_steps
 from .seeded_loader import seeded
 from .wrapping import unwrap
@@ -64,8 +67,48 @@ class AutoScaleRunner(Runner):
         Raises:
             UserError: If the recipe can't be adapted.
         """
+        if self._resume and self._load_from is None:
+            self._load_from = newest_readable(self.work_dir)
         super().dump_config()
         return super().train()
+
+    def load_checkpoint(self,
+                        filename: str,
+                        map_location='cpu',
+                        strict: bool = False,
+                        revise_keys: list | None = None) -> dict:
+        """Load a checkpoint without executing anything in it.
+
+        Raises:
+            UserError: If it is damaged or contains objects that could run
+                code.
+        """
+        checkpoint = read(filename, map_location)
+        # mmengine would run the text when it resumes.
+        (checkpoint.get('meta') or {}).pop('config', None)
+        self._load_from = self._load_from or filename
+        self.call_hook('after_load_checkpoint', checkpoint=checkpoint)
+        load_state_dict(unwrap(self.model), weights(checkpoint), strict,
+                        self.logger)
+        self._has_loaded = True
+        self.logger.info(f'Load checkpoint from {filename}')
+        return checkpoint
+
+    def resume(self, filename: str, *args, **kwargs) -> None:
+        """Resume from a checkpoint.
+
+        Raises:
+            UserError: If it is of another run.
+        """
+        try:
+            super().resume(filename, *args, **kwargs)
+        # The state of another run breaks mmengine and torch anywhere.
+        except (KeyError, ValueError, TypeError, RuntimeError,
+                AttributeError) as error:
+            if isinstance(error, UserError):
+                raise
+            raise UserError(f"checkpoint '{filename}' cannot be resumed: "
+                            f'{type(error).__name__}: {error}') from error
 
     @master_only
     def dump_config(self) -> None:

@@ -16,8 +16,8 @@ from torch import Tensor
 from torch.utils.data import DataLoader, Dataset
 
 from ..datasets.image_file import ImageProblem, decode, read_file
+from ..datasets.image_lists import find_images, fit, fitting_size
 from ..errors import UserError
-from ..utils.images import find_images, fit, fitting_size
 from ..utils.modes import evaluating
 from .encoder import Encoder
 

@@ -11,8 +11,7 @@ from mmengine.registry import HOOKS
 from mmengine.runner import Runner
 from torch import nn
 
-from ..compat import load_checkpoint
-from ..engine.resuming import latest_checkpoint
+from ..engine.checkpoint import latest, read
 from ..engine.wrapping import unwrap
 from ..errors import UserError
 from ..evaluation.encoder import Encoder
@@ -46,7 +45,7 @@ class ExportEncoderHook(Hook):
         if backbone is None or not any(
                 weight.requires_grad for weight in backbone.parameters()):
             return
-        checkpoint = latest_checkpoint(runner.work_dir)
+        checkpoint = latest(runner.work_dir)
         if checkpoint is None:
             return  # none was written, or not to this machine
         out = osp.join(osp.dirname(checkpoint), self.filename)
@@ -63,7 +62,7 @@ class ExportEncoderHook(Hook):
     def _write(self, runner: Runner, backbone: nn.Module, checkpoint: str,
                out: str) -> None:
         from .weights import export_encoder
-        weights = load_checkpoint(checkpoint, map_location='cpu')[
+        weights = read(checkpoint)[
             'state_dict']
         backbone = copy.deepcopy(backbone).cpu()
         backbone.load_state_dict({name: weights[f'backbone.{name}']

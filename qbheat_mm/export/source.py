@@ -12,10 +12,8 @@ from mmengine.config import Config, ConfigDict
 from mmengine.registry import MODELS, DefaultScope
 from torch import nn
 
-from ..compat import load_checkpoint
-from ..engine.filling import fill
+from ..engine.checkpoint import classes_in, load_strict, read
 from ..engine.head_classes import set_classes
-from ..engine.origin import classes_in
 from ..errors import UserError
 from ..evaluation.encoder import Encoder
 from ..models.layers.normalize import Normalization
@@ -45,10 +43,7 @@ class Source:
         """The backbone of an encoder; a source itself."""
         if isinstance(network, Source):
             return network
-        pixels = network.pixels
-        return cls(network.backbone, Normalization(
-            tuple(pixels.mean), tuple(pixels.std), pixels.rgb),
-            network.weights)
+        return cls(network.backbone, network.normalization, network.weights)
 
     def require_other(self, out: str) -> None:
         """Raise UserError if ``out`` is the checkpoint itself."""
@@ -80,7 +75,7 @@ def load_model(cfg: Config, checkpoint: str) -> Source:
     Raises:
         UserError: If the checkpoint is missing, damaged or does not fit.
     """
-    content = load_checkpoint(checkpoint, map_location='cpu')
+    content = read(checkpoint)
     classes = classes_in(content)
     if cfg.get('count_classes') and classes:  # the run counted its folders
         cfg = copy.deepcopy(cfg)
@@ -91,7 +86,7 @@ def load_model(cfg: Config, checkpoint: str) -> Source:
     settings.pop('train_cfg', None)
     with DefaultScope.overwrite_default_scope(toolbox(cfg) or 'mmpretrain'):
         model = MODELS.build(ConfigDict(settings))
-    fill(model, content, checkpoint)
+    load_strict(model, content, checkpoint)
     model.eval()
     return Source(
         model, Normalization.of(getattr(model, 'data_preprocessor', None)),

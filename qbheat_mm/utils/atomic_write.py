@@ -1,50 +1,26 @@
 # Copyright (c) QB-Heat MM authors. All rights reserved.
-"""Files that are there whole or not at all."""
+"""Write files that exist completely or not at all."""
 import os
-import os.path as osp
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from ..errors import UserError
-
-
-def part_of(out: str) -> str:
-    """A name beside a file's, of this process alone, to write it under."""
-    folder, name = osp.split(osp.abspath(out))
-    return osp.join(folder, f'.{os.getpid()}.{name}')
-
-
-def require_other(out: str, source: str) -> None:
-    """Raise UserError if a file to be written is the one that is read."""
-    if osp.exists(out) and osp.exists(source) and osp.samefile(out, source):
-        raise UserError(f"'{out}' is what is read, and would be lost: give "
-                        'another file to write')
-
 
 @contextmanager
-def atomic_write(out: str) -> Iterator[str]:
-    """Write to another name, which is then changed to the one wanted.
+def atomic_write(path: str | os.PathLike) -> Iterator[str]:
+    """Write to a temporary name, which is renamed when all went well.
 
     Args:
-        out (str): The file wanted; its folder is made.
+        path (str | PathLike): The file; its folder is created.
 
     Yields:
-        str: The name to write to.
-
-    Raises:
-        UserError: If nothing can be written there.
+        str: The temporary name, in the same folder.
     """
-    if osp.isdir(out):
-        raise UserError(f"'{out}' is a folder: give a file in it")
-    part = part_of(out)
+    folder, name = os.path.split(os.path.abspath(path))
+    part = os.path.join(folder, f'.{os.getpid()}.{name}')
+    os.makedirs(folder, exist_ok=True)
     try:
-        os.makedirs(osp.dirname(part), exist_ok=True)
         yield part
-        os.replace(part, out)
-    except OSError as error:
-        raise UserError(f"'{out}' cannot be written: "
-                        f'{error.strerror or error}; give another file'
-                        ) from error
+        os.replace(part, path)
     finally:
-        if osp.exists(part):
+        if os.path.exists(part):
             os.remove(part)

@@ -23,9 +23,9 @@ from qbheat_mm.analysis.reconstruction import (
 )
 from qbheat_mm.analysis.spectrum import describe_predictor
 from qbheat_mm.cli.run_report import report_run
-from qbheat_mm.engine.origin import pixels_of
 from qbheat_mm.errors import UserError
 from qbheat_mm.evaluation import Encoder, knn_of_folders, labelled_folder
+from qbheat_mm.models.layers.normalize import Normalization
 
 from .conftest import MODEL
 
@@ -150,7 +150,7 @@ def test_embeddings_are_logged(train, labelled):
     assert scalars['analysis/loss_copied'] == pytest.approx(
         copied_loss(model, inputs), rel=1e-5)
     model.backbone.out_indices = (2, 3)
-    encoder = Encoder(model.backbone, pixels_of(model.data_preprocessor))
+    encoder = Encoder(model.backbone, Normalization.of(model.data_preprocessor))
     folder = labelled_folder(labelled)
     assert scalars['analysis/knn_top1'] == pytest.approx(knn_of_folders(
         encoder, folder, folder, size=32))

@@ -11,7 +11,7 @@ from mmengine.config import Config
 from PIL import Image
 
 from qbheat_mm.apis import embed, load_encoder
-from qbheat_mm.compat import load_checkpoint
+from qbheat_mm.engine.checkpoint import read
 from qbheat_mm.errors import UserError
 
 from .conftest import MODEL, TOOLS, settings_of, write_checkpoint
@@ -21,7 +21,7 @@ from .conftest import MODEL, TOOLS, settings_of, write_checkpoint
 def here(tmp_path, monkeypatch, checkpoint):
     """The current folder: checkpoints of all kinds, images, and none."""
     monkeypatch.chdir(tmp_path)
-    content = load_checkpoint(checkpoint)
+    content = read(checkpoint)
     torch.save(content, 'good.pth')
     torch.save(content['state_dict'], 'bare.pth')
     content['state_dict']['backbone.stem.0.weight'] *= torch.nan

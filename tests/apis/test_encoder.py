@@ -7,7 +7,7 @@ import torch
 from mmengine.config import Config
 from mmengine.registry import MODELS, DefaultScope
 
-from qbheat_mm.apis import build_encoder, find_config, load_encoder
+from qbheat_mm.apis import build_encoder, load_encoder
 from qbheat_mm.errors import UserError
 from qbheat_mm.export import export_encoder
 
@@ -26,9 +26,9 @@ def test_the_checkpoint_says_it_all(checkpoint, tmp_path):
     expected = write_checkpoint(tmp_path / 'x.pth', MODEL, settings_of())
     encoder = load_encoder(checkpoint)
     assert not encoder.training
-    assert encoder.pixels.mean == tuple(MEAN)
-    assert encoder.pixels.std == tuple(STD)
-    assert encoder.pixels.rgb
+    assert encoder.normalization.mean == tuple(MEAN)
+    assert encoder.normalization.std == tuple(STD)
+    assert encoder.normalization.rgb
     assert encoder.size == (32, 32)
     for name, tensor in expected.backbone.state_dict().items():
         assert torch.equal(encoder.backbone.state_dict()[name], tensor)
@@ -51,7 +51,7 @@ def test_other_backbones_and_channel_orders(tmp_path):
     path = tmp_path / 'resnet.pth'
     expected = write_checkpoint(path, RESNET, settings_of(RESNET))
     encoder = load_encoder(path)
-    assert encoder.name == 'ResNet(depth=18)' and not encoder.pixels.rgb
+    assert encoder.name == 'ResNet(depth=18)' and not encoder.normalization.rgb
     images = torch.randint(0, 255, (1, 3, 64, 64), dtype=torch.uint8)
     bgr = expected.data_preprocessor(
         dict(inputs=images.flip(1), data_samples=None))['inputs']
@@ -113,7 +113,7 @@ def test_a_detectors_encoder(backbone, tmp_path):
     data = expected.data_preprocessor(dict(inputs=list(images.flip(1))))
     for found in (encoder, load_encoder(file)):
         assert type(found.backbone) is type(expected.backbone)
-        assert found.pixels == encoder.pixels and found.pixels.rgb
+        assert found.normalization == encoder.normalization and found.normalization.rgb
         assert all(p.requires_grad for p in found.parameters())
         if backbone['type'] != 'MobileFormer':
             for ours, theirs in zip(found(found.normalize(images)),
@@ -152,23 +152,20 @@ def test_bare_weights_need_a_configuration(checkpoint, tmp_path):
     bare = tmp_path / 'bare.pth'
     weights = load_encoder(checkpoint).backbone.state_dict()
     torch.save(weights, bare)
-    with pytest.raises(UserError, match='does not say which encoder it holds'
-                       '.*config=FILE'):
+    with pytest.raises(UserError, match='model.backbone.*config=FILE'):
         load_encoder(bare)
     Config(settings_of()).dump(tmp_path / 'config.py')
     for config in (str(tmp_path / 'config.py'), Config(settings_of())):
         encoder = load_encoder(bare, config)
-        assert encoder.pixels.mean == tuple(MEAN)
-    with pytest.raises(UserError, match='does not fit the encoder'):
+        assert encoder.normalization.mean == tuple(MEAN)
+    with pytest.raises(UserError, match='does not fit'):
         load_encoder(bare, 'qbheat_mf-285m_8xb128-amp-coslr-100e_in1k')
-    with pytest.raises(UserError, match="'no_such' does not exist"):
-        load_encoder(bare, 'no_such')
 
 
 def test_a_configuration_of_other_pixels_is_refused(checkpoint):
     settings = settings_of()
     settings['model']['data_preprocessor']['mean'] = [0., 0., 0.]
-    with pytest.raises(UserError, match='trained with other pixels'):
+    with pytest.raises(UserError, match='was trained with RGB'):
         load_encoder(checkpoint, Config(settings))
 
 
@@ -176,7 +173,7 @@ def test_a_checkpoint_that_does_not_say_its_pixels(tmp_path):
     settings = settings_of()
     del settings['model']['data_preprocessor']
     write_checkpoint(tmp_path / 'x.pth', MODEL, settings)
-    with pytest.raises(UserError, match='with which mean, std'):
+    with pytest.raises(UserError, match='does not contain mean, std'):
         load_encoder(tmp_path / 'x.pth')
 
 
@@ -200,8 +197,7 @@ def test_settings_that_build_nothing_are_one_line(tmp_path):
     settings = settings_of()
     settings['model']['backbone'] = dict(type='ResNet', depth=3)
     write_checkpoint(tmp_path / 'x.pth', MODEL, settings)
-    with pytest.raises(UserError, match=r'ResNet\(depth=3\) cannot be') as (
-            error):
+    with pytest.raises(UserError, match='cannot build ResNet') as error:
         load_encoder(tmp_path / 'x.pth')
     assert '\n' not in str(error.value)
 
@@ -210,9 +206,7 @@ def test_an_encoder_that_nobody_has_registered_names_the_way_out(tmp_path):
     settings = settings_of()
     settings['model']['backbone'] = dict(type='MyNet', depth=3)
     write_checkpoint(tmp_path / 'x.pth', MODEL, settings)
-    with pytest.raises(UserError, match=r'MyNet\(depth=3\) is not known here: '
-                       'import the module that registers it, or give a '
-                       'configuration whose custom_imports .*--config'):
+    with pytest.raises(UserError, match='cannot build MyNet.*custom_imports'):
         load_encoder(tmp_path / 'x.pth')
 
 
@@ -228,20 +222,3 @@ def test_our_configurations_by_name():
     encoder = build_encoder('qbheat_mf-285m_8xb128-amp-coslr-100e_in1k')
     assert encoder.name == "MobileFormer(arch='mf-285m')"
     assert encoder.size == (256, 256)
-
-
-def test_the_demos_checkpoint(tmp_path):
-    cfg = Config.fromfile(find_config('qbheat_mf-demo_pretrain'))
-    write_checkpoint(tmp_path / 'x.pth', cfg.model, cfg.pretty_text)
-    encoder = load_encoder(tmp_path / 'x.pth')
-    assert encoder.pixels.mean == tuple(
-        map(float, cfg.model.data_preprocessor.mean))
-    features, tokens = encoder(torch.zeros(1, 3, 128, 128))
-    assert features.shape[2:] == (8, 8) and tokens.ndim == 3
-
-
-def test_a_device_that_is_not_there_is_told_before_the_file_is_read():
-    for name in ('gpu', 'cuda:99', 'meta'):
-        with pytest.raises(UserError, match=f"'{name}' is no device that can "
-                           'be used here: there are cpu'):
-            load_encoder('nowhere.pth', device=name)

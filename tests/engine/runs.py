@@ -12,6 +12,7 @@ from mmengine.model import BaseModel, BaseModule
 from mmengine.runner import Runner
 
 import qbheat_mm  # noqa: F401
+from qbheat_mm.engine import AutoScaleRunner
 from qbheat_mm.errors import UserError
 
 
@@ -80,8 +81,9 @@ class StopHook(Hook):
         setattr(self, place, stop)
 
 
-class QuickRunner(Runner):
-    """One that does not ask the machine for its compilers, for seconds."""
+class QuickRunner(AutoScaleRunner):
+    """Logs no environment and keeps schedules as they are."""
+    build_param_scheduler = Runner.build_param_scheduler
 
     def _log_env(self, env_cfg):
         pass
@@ -129,7 +131,7 @@ def build(work_dir, epochs=3, scores=(1, 2, 3), hooks=(), init_cfg=None,
         default_hooks=dict(
             checkpoint={
                 'type': 'SafeCheckpointHook', 'interval': 1,
-                'max_keep_ckpts': 1, 'save_best': 'acc', 'by_epoch': by_epoch,
+                'max_keep_ckpts': 2, 'save_best': 'acc', 'by_epoch': by_epoch,
                 **dict(checkpoint)
             },
             checkpoint_match=dict(type='StrictLoadHook'),

@@ -9,8 +9,6 @@ from mmpretrain.registry import MODELS
 from torch import nn
 
 from qbheat_mm.engine import pretrained_encoder
-from qbheat_mm.engine.matching import find_prefix
-from qbheat_mm.engine.origin import describe_backbone
 from qbheat_mm.errors import UserError
 
 RESNET = dict(type='mmpretrain.ResNet', depth=18, base_channels=4,
@@ -132,8 +130,7 @@ def test_it_logs_how_many_tensors_came_from_where(tmp_path, monkeypatch):
     file = save(tmp_path / 'a.pth', state, **extra)
     model = classifier(RESNET, file)
     model.init_weights()
-    assert lines == [f'encoder weights: {len(state)} of {len(state)} tensors '
-                     f"from {file} (prefix 'backbone.')"]
+    assert lines == [f'loaded {len(state)} tensors of ResNet from {file}']
     assert torch.equal(model.backbone.conv1.weight, state['conv1.weight'])
 
 
@@ -179,7 +176,7 @@ def test_another_width_names_both_shapes_and_the_architecture(tmp_path):
     file = tmp_path / 'a.pth'
     torch.save(dict(state_dict=content, meta=dict(cfg=cfg)), file)
     message = refusal(RESNET, str(file))
-    assert 'conv1.weight: (8, 3, 7, 7) in the file, (4, 3, 7, 7)' in message
+    assert 'conv1.weight: shape (8, 3, 7, 7), not (4, 3, 7, 7)' in message
     assert "trained with ResNet(arch='wide', depth=18)" in message
 
 
@@ -189,13 +186,13 @@ def test_a_deeper_network_is_another_architecture(tmp_path, prefix):
     shallow = random_weights(RESNET)
     assert shallow.keys() < deep.keys()
     message = refusal(RESNET, save(tmp_path / 'a.pth', deep, prefix))
-    assert 'too many (layer1.2.' in message
+    assert 'are not part of it (layer1.2.' in message
 
 
 def test_another_network_shows_what_the_file_holds(tmp_path):
     file = save(tmp_path / 'a.pth', random_weights(CONVNEXT))
     message = refusal(RESNET, file)
-    assert 'does not fit the encoder ResNet' in message
+    assert 'holds no tensor of ResNet' in message
     assert 'downsample_layers' in message
 
 
@@ -209,21 +206,4 @@ def test_values_that_are_not_finite_are_an_error(tmp_path):
 def test_a_file_without_tensors_is_an_error(tmp_path):
     file = tmp_path / 'a.pth'
     torch.save([1, 2], file)
-    assert 'no tensors at all' in refusal(RESNET, str(file))
-
-
-def test_prefix_is_where_most_names_are():
-    names = ['conv1.weight', 'layer.conv1.weight', 'layer.bias']
-    assert find_prefix(names, ['a.' + n for n in names] + ['b.bias']) == 'a.'
-    assert find_prefix(names, names) == ''
-    assert find_prefix(names, ['x.y']) is None
-
-
-def test_configuration_in_a_checkpoint_is_read_and_not_run(tmp_path):
-    flag = tmp_path / 'executed'
-    cfg = (f'model = dict(backbone=dict(type="A", arch="b"))\n'
-           f'open({str(flag)!r}, "w")')
-    assert describe_backbone(dict(meta=dict(cfg=cfg))) == "A(arch='b')"
-    assert not flag.exists()
-    for other in ({}, dict(meta=None), dict(meta=dict(cfg='a b')), [1]):
-        assert describe_backbone(other) == ''
+    assert 'holds no state_dict' in refusal(RESNET, str(file))

@@ -15,8 +15,8 @@ from mmpretrain.structures import DataSample
 from torch.utils.data import Dataset
 
 from qbheat_mm.apis import load_encoder
-from qbheat_mm.compat import load_checkpoint
 from qbheat_mm.engine import AutoScaleRunner
+from qbheat_mm.engine.checkpoint import read
 from qbheat_mm.export import export_encoder, hook
 
 from .conftest import MOBILE_FORMER, pretraining
@@ -66,7 +66,7 @@ def train(folder, backbone=MOBILE_FORMER, **settings):
 
 def test_it_is_the_encoder_of_the_last_checkpoint(tmp_path, told):
     train(tmp_path, custom_hooks=[dict(type='EMAHook', momentum=0.3)])
-    content = load_checkpoint(str(tmp_path / 'epoch_2.pth'))
+    content = read(str(tmp_path / 'epoch_2.pth'))
     file = tmp_path / 'encoder.safetensors'
     with safetensors.safe_open(file, 'pt') as opened:
         assert opened.metadata()['source'] == 'epoch_2.pth'
@@ -103,7 +103,7 @@ def test_no_run_fails_for_want_of_the_file(tmp_path, told):
     train(tmp_path)
     (level, line), = told
     assert level == logging.WARNING and '\n' not in line
-    assert 'is a folder' in line and 'tools/export.py' in line
+    assert 'encoder.safetensors' in line and 'tools/export.py' in line
     assert (tmp_path / 'epoch_2.pth').exists()
 
 

@@ -5,7 +5,7 @@ import re
 import pytest
 import torch
 
-from qbheat_mm.compat import load_checkpoint
+from qbheat_mm.engine.checkpoint import read
 
 
 def test_two_processes_train_a_detector_and_leave_its_encoder(
@@ -21,7 +21,7 @@ def test_two_processes_train_a_detector_and_leave_its_encoder(
     assert 'coco/bbox_mAP' in output
 
     before, after = (
-        load_checkpoint(str(file))['state_dict']
+        read(str(file))['state_dict']
         for file in (encoder, tmp_path / 'epoch_1.pth'))
     names = [name for name in before if name.startswith('backbone.')]
     assert len(names) == 120
@@ -36,7 +36,7 @@ def test_two_processes_pre_train(tmp_path, script, pretraining_config):
                     tmp_path)
     # Eight images in batches of two in each process.
     assert re.search(r'Epoch\(train\) +\[1\]\[2/2\]', output), output
-    state = load_checkpoint(str(tmp_path / 'epoch_1.pth'))['state_dict']
+    state = read(str(tmp_path / 'epoch_1.pth'))['state_dict']
     assert {name.split('.')[0] for name in state} >= {
         'backbone', 'predictor', 'neck'}
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import torch
 
-from qbheat_mm.compat import load_checkpoint
+from qbheat_mm.engine.checkpoint import read
 
 ROOT = Path(__file__).parents[2]
 # Kills the process in the middle of the third epoch, as a crash would.
@@ -50,7 +50,7 @@ def test_kill_and_resume_ends_like_a_run_never_stopped(
 
     # The run that was never stopped had no workers at that.
     whole, ours = (
-        load_checkpoint(str(folder / 'epoch_4.pth'))
+        read(str(folder / 'epoch_4.pth'))
         for folder in (trained_classifier, tmp_path))
     assert whole['state_dict'].keys() == ours['state_dict'].keys()
     for name, tensor in whole['state_dict'].items():

@@ -3,13 +3,13 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from qbheat_mm.errors import UserError
-from qbheat_mm.utils.images import (
+from qbheat_mm.datasets.image_lists import (
     find_images,
     fit,
     load_images,
     short_names,
 )
+from qbheat_mm.errors import UserError
 
 
 @pytest.fixture
@@ -79,7 +79,7 @@ def test_an_empty_folder_is_an_error(tmp_path):
 def test_a_corrupt_file_is_named_and_the_rest_goes_on(tmp_path, picture,
                                                       monkeypatch):
     told = []
-    monkeypatch.setattr('qbheat_mm.utils.images.print_log',
+    monkeypatch.setattr('qbheat_mm.datasets.image_lists.print_log',
                         lambda message, **kwargs: told.append(message))
     Image.fromarray(picture).save(tmp_path / 'good.jpg')
     content = (tmp_path / 'good.jpg').read_bytes()

@@ -36,8 +36,8 @@ from qbheat_mm.cli import (
 )
 from qbheat_mm.cli.analysis_tool import print_tables, write
 from qbheat_mm.cli.command_line import add_cfg_options
+from qbheat_mm.datasets.image_lists import load_images
 from qbheat_mm.errors import UserError
-from qbheat_mm.utils.images import load_images
 
 CAPTION = (
     'Each found box of at least the score takes one object that it overlaps '

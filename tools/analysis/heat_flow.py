@@ -38,8 +38,8 @@ from qbheat_mm.cli.trained_model import (
     load_pretraining,
     require_matrices,
 )
+from qbheat_mm.datasets.image_lists import spread
 from qbheat_mm.errors import UserError
-from qbheat_mm.utils.images import spread
 
 CAPTION = (
     'Colours are the first three principal components of the real features of '

@@ -19,8 +19,8 @@ from torch import Tensor, nn
 import qbheat_mm.detection  # noqa: F401
 from qbheat_mm.cli import count, read_config, report_user_errors
 from qbheat_mm.cli.command_line import whole
+from qbheat_mm.datasets.image_lists import find_images, load_images, spread
 from qbheat_mm.errors import UserError
-from qbheat_mm.utils.images import find_images, load_images, spread
 from qbheat_mm.utils.settings import toolbox
 
 

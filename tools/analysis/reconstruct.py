@@ -35,8 +35,8 @@ from qbheat_mm.cli.trained_model import (
     build_pretraining,
     load_pretraining,
 )
+from qbheat_mm.datasets.image_lists import short_names
 from qbheat_mm.models.selfsup import QBHeat
-from qbheat_mm.utils.images import short_names
 
 CAPTION = (
     'Each image is reconstructed from the one quarter shown beside it; the '

@@ -25,7 +25,7 @@ from qbheat_mm.cli.trained_model import (
     load_pretraining,
     require_matrices,
 )
-from qbheat_mm.utils.images import short_names
+from qbheat_mm.datasets.image_lists import short_names
 
 CAPTION = (
     'Left: magnitudes of the eigenvalues of the learned matrices, sorted; the '

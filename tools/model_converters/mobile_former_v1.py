@@ -6,7 +6,6 @@ configs/mobile_former/mf-*_8xb128-coslr-450e_in1k.py, and its encoder one for
 every configuration with init_cfg=dict(type='PretrainedEncoder').
 """
 import argparse
-import io
 from collections.abc import Mapping
 from contextlib import nullcontext
 from pathlib import Path
@@ -19,12 +18,9 @@ from torch import Tensor
 
 from qbheat_mm.cli import report_user_errors, require_file
 from qbheat_mm.cli.command_line import target
-from qbheat_mm.compat import load_checkpoint
-from qbheat_mm.engine.hooks.safe_checkpoint_hook import WholeFileBackend
-from qbheat_mm.engine.matching import Mismatch, compare
-from qbheat_mm.engine.weights import require_possible
+from qbheat_mm.engine.checkpoint import impossible, mismatch, read
 from qbheat_mm.errors import UserError
-from qbheat_mm.utils.atomic_write import require_other
+from qbheat_mm.utils.atomic_write import atomic_write
 
 CONFIGS = Path(__file__).resolve().parents[2] / 'configs/mobile_former'
 VARIANTS = ('26m', '52m', '96m', '151m', '214m', '294m', '508m')
@@ -138,7 +134,7 @@ def read_published(path: str) -> dict[str, Tensor]:
     # timm keeps its arguments beside the weights; they are plain data.
     allow = getattr(torch.serialization, 'safe_globals', nullcontext)
     with allow([argparse.Namespace]):
-        checkpoint = load_checkpoint(path, map_location='cpu')
+        checkpoint = read(path)
     if isinstance(checkpoint, Mapping):
         checkpoint = checkpoint.get('state_dict', checkpoint)
     tensors = {
@@ -148,7 +144,8 @@ def read_published(path: str) -> dict[str, Tensor]:
     if not tensors:
         raise UserError(f"checkpoint '{path}' holds no named tensors, neither "
                         "at its top nor under 'state_dict'")
-    require_possible(tensors, path)
+    if impossible(tensors):
+        raise UserError(f"checkpoint '{path}' holds NaN or infinite values")
     return tensors
 
 
@@ -164,23 +161,22 @@ def find_variant(
         UserError: If there is none, with the tensors that keep the nearest
             variant from fitting.
     """
-    nearest: tuple[int, str, Mismatch] | None = None
+    problems = {}
     for name in VARIANTS:
         cfg = Config.fromfile(CONFIGS / f'mf-{name}_8xb128-coslr-450e_in1k.py')
         cfg.model.pop('train_cfg')  # no augmentation: nothing is trained
         with torch.device('meta'):
             model = MODELS.build(cfg.model)
-        mismatch = compare(published_tensors(model), tensors)
-        if not mismatch:
+        expected = published_tensors(model)
+        problem = mismatch(expected, tensors)
+        if not problem:
             return name, cfg, model
-        size = sum(map(len, vars(mismatch).values()))
-        if nearest is None or size < nearest[0]:
-            nearest = size, name, mismatch
-    _, name, mismatch = nearest
+        problems[name] = len(set(expected) ^ set(tensors)), problem
+    name = min(problems, key=lambda name: problems[name][0])
     raise UserError(
         f"checkpoint '{path}' is none of the published variants of "
-        f'Mobile-Former V1 ({", ".join(VARIANTS)}); the nearest is {name}, '
-        f'with {mismatch}')
+        f'Mobile-Former V1 ({", ".join(VARIANTS)}); the nearest is {name}: '
+        f'{problems[name][1]}')
 
 
 def convert(model: torch.nn.Module,
@@ -201,16 +197,16 @@ def main() -> None:
     parser.add_argument('dst', metavar='DST', type=target,
                         help='checkpoint to write, as FOLDER/mf-26m.pth')
     args = parser.parse_args()
-    require_other(args.dst, args.src)
+    if Path(args.dst).resolve() == Path(args.src).resolve():
+        raise UserError(f"'{args.dst}' is both SRC and DST")
     init_default_scope('mmpretrain')
     tensors = read_published(args.src)
     name, cfg, model = find_variant(args.src, tensors)
     state = convert(model, tensors)
-    # By this part errors name the network, and its pixels are compared.
+    # Errors name the network by it, and its normalization is compared.
     text = Config(dict(model=cfg.model)).pretty_text
-    content = io.BytesIO()
-    torch.save(dict(state_dict=state, meta=dict(cfg=text)), content)
-    WholeFileBackend().put(content.getvalue(), args.dst)
+    with atomic_write(args.dst) as part:
+        torch.save(dict(state_dict=state, meta=dict(cfg=text)), part)
     print(f'mf-{name}: {len(tensors)} tensors of {args.src} became '
           f'{len(state)} of {args.dst}, for {Path(cfg.filename).name}')
 

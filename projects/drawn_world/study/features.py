@@ -19,8 +19,7 @@ from projects.drawn_world.study.describe import (
 )
 from qbheat_mm.cli import read_config, report_user_errors
 from qbheat_mm.cli.trained_model import TrainedEncoder, load_encoder
-from qbheat_mm.compat import load_checkpoint
-from qbheat_mm.engine.weights import named_weights
+from qbheat_mm.engine.checkpoint import read, weights
 from qbheat_mm.evaluation import knn_accuracy
 
 #: Images whose maps are looked at; 2 GiB of MF-285M's at 224 x 224.
@@ -75,7 +74,7 @@ def main() -> None:
     metrics = {'k-NN': knn_accuracy(*bank, *queries)}
     metrics.update(describe_maps(maps, tokens))
     metrics.update(describe_matrices(
-        named_weights(load_checkpoint(args.checkpoint, map_location='cpu'))))
+        weights(read(args.checkpoint))))
     write_metrics(args.out, metrics)
 
 

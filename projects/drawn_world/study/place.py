@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from qbheat_mm.engine.resuming import latest_checkpoint
+from qbheat_mm.engine.checkpoint import latest
 from qbheat_mm.errors import UserError
 
 from .design import Run, Study
@@ -74,7 +74,7 @@ def checkpoint(study: Study, place: Place, encoder: Run) -> Path | None:
     if not ended.exists() or ended.read_text() != recipe(
             study, place, encoder):
         return None
-    file = latest_checkpoint(str(folder))
+    file = latest(str(folder))
     return Path(file) if file else None
 
 

@@ -1,215 +1,142 @@
 # Copyright (c) QB-Heat MM authors. All rights reserved.
-"""A run that needs a checkpoint starts from it, entirely, or not at all."""
-from collections.abc import Sequence
+"""Fail early when a required checkpoint is missing or incomplete."""
+from collections.abc import Iterator, Sequence
 
 from mmengine.hooks import Hook
 from mmengine.registry import HOOKS
-from mmengine.runner import Runner
+from mmengine.runner import BaseLoop, Runner
 from torch import nn
 
-from ...arguments import BOOL, TEXT, TEXT_OR_TEXTS, as_texts, checked
 from ...errors import UserError
+from ...models.layers.normalize import Normalization
 from ...utils.settings import type_name
-from ..matching import Mismatch, compare, parts_of
-from ..origin import (
-    describe_backbone,
-    pixels_of,
-    require_pixels,
-    trained_pixels,
+from ..checkpoint import (
+    input_normalization,
+    require_match,
+    require_normalization,
+    weights,
 )
 from ..pretrained_encoder import PretrainedEncoder
-from ..resuming import find_checkpoint_to_resume
-from ..weights import named_weights, require_possible
 from ..wrapping import unwrap
-from .resume_hook import is_about_to_train
-
-_SETTING = 'default_hooks.checkpoint_match'
 
 
 @HOOKS.register_module()
 class RequireCheckpointHook(Hook):
-    """Refuse to train from scratch what continues another run.
+    """Fail unless the run starts from a checkpoint.
 
     Args:
-        origin (str): What the checkpoint comes from, for the message, as
-            ``'the tran-1 probing run'``.
+        origin (str): Where the checkpoint comes from, for the message.
     """
 
-    @checked(origin=TEXT)
     def __init__(self, origin: str = 'the run that it continues') -> None:
         self.origin = origin
 
     def before_run(self, runner: Runner) -> None:
-        """Look for a checkpoint to load or to resume.
-
-        Raises:
-            UserError: If there is none, in training as in testing.
-        """
-        training = is_about_to_train(runner)
-        # Training initialises the weights anew, whatever was loaded by hand.
-        if _source(runner) or (runner._has_loaded and not training):
-            return
-        if not training:
-            raise UserError('load_from is not set, and random weights are '
-                            'not worth a test: set it with --cfg-options '
-                            'load_from=FILE')
-        if runner._resume:
-            # mmengine would start from scratch where there is nothing.
+        """Raise UserError if there is no checkpoint to load or resume."""
+        # Training initializes weights anew, whatever was loaded by hand.
+        loaded = runner._has_loaded and not is_training(runner)
+        if not runner._load_from and not loaded:
             raise UserError(
-                f"nothing to resume in '{runner.work_dir}', and this "
-                f'configuration starts from a checkpoint of {self.origin}: '
-                'set it with --cfg-options load_from=FILE, without --resume')
-        raise UserError(
-            'load_from is not set, and this configuration starts from a '
-            f'checkpoint of {self.origin}: set it with --cfg-options '
-            'load_from=FILE')
+                'this config starts from a checkpoint of '
+                f'{self.origin}: set --cfg-options load_from=FILE')
 
 
 @HOOKS.register_module()
 class StrictLoadHook(Hook):
-    """Refuse a checkpoint that does not fill the whole model.
+    """Raise if a checkpoint does not fill the whole model.
 
-    mmengine loads what fits and warns about the rest, when it trains
-    (``load_from``), resumes and tests. Weights that are no finite numbers
-    are refused as well, and those of a network that was trained with other
-    pixels, also where they enter by :class:`PretrainedEncoder`.
-
-    Since the checkpoint fills the model, the encoder is taken from it; where
-    other weights of the encoder are named, a warning says that they are not.
+    mmengine loads what fits and warns about the rest, in training
+    (``load_from``), resuming and testing. Weights that are not finite and
+    checkpoints of models with another input normalization are refused as
+    well, also where they are loaded by :class:`PretrainedEncoder`.
 
     Args:
-        allow_missing (str | Sequence[str]): Beginnings of names that may be
-            absent from the checkpoint or of another shape there, as
-            ``'head.'`` when a classifier is trained for new classes.
-            ``('',)`` allows everything. Defaults to ().
-        allow_other_pixels (bool): Whether the model may get pixels of
-            another mean, deviation or channel order than the checkpoint was
-            trained with. Defaults to False.
+        allow_missing (str | Sequence[str]): Prefixes of tensors that may be
+            missing or of another shape, as ``'head.'`` for new classes;
+            ``''`` allows everything. Defaults to ().
+        allow_other_normalization (bool): Whether the model may normalize its
+            input differently. Defaults to False.
     """
 
-    # After hooks that rearrange what was loaded, as the one for averaged
-    # weights does.
+    # After hooks that rearrange what was loaded, such as EMAHook.
     priority = 'VERY_LOW'
 
-    @checked(allow_missing=TEXT_OR_TEXTS, allow_other_pixels=BOOL)
     def __init__(self,
                  allow_missing: str | Sequence[str] = (),
-                 allow_other_pixels: bool = False) -> None:
-        self.allow_missing = as_texts(allow_missing)
-        self.allow_other_pixels = allow_other_pixels
-        # Names of the encoders that the checkpoint has to fill.
-        self._encoders: tuple[str, ...] = ()
-        # Names of encoders, and the files of weights that they began with.
-        self._replaced: dict[str, str] = {}
+                 allow_other_normalization: bool = False) -> None:
+        self.allow_missing = ((allow_missing, ) if isinstance(
+            allow_missing, str) else tuple(allow_missing))
+        self.allow_other_normalization = allow_other_normalization
+        self._encoders: list[str] = []
 
     def before_run(self, runner: Runner) -> None:
-        """Ask for no encoder where the checkpoint brings it."""
-        if not is_about_to_train(runner) or not _source(runner):
+        """Ask for no encoder where the checkpoint contains it."""
+        if not runner._load_from or not is_training(runner):
             return
-        if not runner._resume:
-            self._replaced = {
-                f'{name}.': module.init_cfg['checkpoint']
-                for name, module in unwrap(runner.model).named_modules()
-                if _awaits_encoder(module, any_file=True)
-                and module.init_cfg.get('checkpoint')
-            }
-        encoders = {
-            f'{name}.': module
-            for name, module in unwrap(runner.model).named_modules()
-            if _awaits_encoder(module, any_file=runner._resume)
-        }
-        for module in encoders.values():
+        for name, module in _encoders(unwrap(runner.model)):
+            file = module.init_cfg.get('checkpoint')
+            if file and not runner._resume:
+                runner.logger.warning(
+                    f"the encoder of load_from='{runner._load_from}' "
+                    f"replaces that of model.{name}.init_cfg.checkpoint="
+                    f"'{file}'")
+            self._encoders.append(f'{name}.')
             module.init_cfg = None
-        self._encoders = tuple(encoders)
 
     def after_load_checkpoint(self, runner: Runner, checkpoint: dict) -> None:
         """Compare the model with what was loaded.
 
-        Args:
-            runner (Runner): The runner with its model.
-            checkpoint (dict): The checkpoint.
-
         Raises:
-            UserError: If tensors are missing or of another shape or kind, if
-                their values are no finite numbers, or if the network was
-                trained with other pixels.
+            UserError: If it does not fit.
         """
         model = unwrap(runner.model)
-        source = _source(runner) or 'that was given'
-        network = model.state_dict()
-        found = named_weights(checkpoint)
-        # More than needed does no harm here: a pre-training decoder is
-        # left behind on purpose.
-        found = {name: found[name] for name in network if name in found}
-        mismatch = compare(network, found).without(
-            self.allow_missing, needed=self._encoders)
-        if mismatch:
-            raise UserError(_describe(mismatch, model, source, checkpoint))
-        require_possible(found, source)
-        for encoder, file in self._replaced.items():
-            if any(name.startswith(encoder) for name in found):
-                runner.logger.warning(
-                    f"checkpoint '{source}' (load_from) brings its own "
-                    f"encoder, in place of '{file}' "
-                    f'(model.{encoder}init_cfg.checkpoint): leave out one of '
-                    'the two')
-        if not self.allow_other_pixels:
-            require_pixels(
-                trained_pixels(checkpoint), _pixels_of(model), source,
-                f'add --cfg-options {_SETTING}.allow_other_pixels=True')
+        source = str(runner._load_from or 'given')
+        needed, found = model.state_dict(), weights(checkpoint)
+        # A pre-training decoder is left behind on purpose.
+        found = {name: found[name] for name in needed if name in found}
+        name = type(model).__name__
+        try:
+            require_match(needed, found, source, name, checkpoint,
+                          self.allow_missing)
+        except UserError as error:
+            raise UserError(
+                f'{error}. Allow missing or other tensors with --cfg-options '
+                'default_hooks.checkpoint_match.allow_missing='
+                "\"['PREFIX.']\"") from error
+        for prefix in self._encoders:
+            require_match(
+                *({key: value for key, value in tensors.items()
+                   if key.startswith(prefix)} for tensors in (needed, found)),
+                source, f'{prefix}* of {name}', checkpoint)
+        if not self.allow_other_normalization:
+            require_normalization(input_normalization(checkpoint),
+                                  _normalization(model), source)
 
     def before_train(self, runner: Runner) -> None:
-        """Compare the pixels that the encoders come from with the model's.
-
-        Raises:
-            UserError: If they differ.
-        """
+        """Compare the normalization of the encoders with the model's."""
         model = unwrap(runner.model)
         for module in model.modules():
-            require_pixels(
-                getattr(module, 'pretrained_pixels', None), _pixels_of(model),
-                getattr(module, 'pretrained_from', ''), 'add --cfg-options '
-                'model.backbone.init_cfg.allow_other_pixels=True')
+            require_normalization(
+                getattr(module, 'pretrained_normalization', None),
+                _normalization(model), getattr(module, 'pretrained_from', ''))
 
 
-def _describe(mismatch: Mismatch, model: nn.Module, source: str,
-              checkpoint: dict) -> str:
-    """One line for a checkpoint that does not fit, with the ways out."""
-    origin = describe_backbone(checkpoint)
-    origin = f', trained with {origin},' if origin else ''
-    wrong = [*mismatch.missing, *mismatch.shapes]
-    ways = ['give a checkpoint of this configuration']
-    # Another encoder is another model, and altered tensors are damage.
-    if wrong and not any(name.startswith('backbone.') for name in wrong):
-        ways += [
-            'for its encoder alone set model.backbone.init_cfg.checkpoint '
-            'instead of load_from', 'name what may differ with --cfg-options '
-            f'{_SETTING}.allow_missing='
-            f'"{parts_of(wrong, model.state_dict())}"'
-        ]
-    return (f"checkpoint '{source}'{origin} does not fit the model "
-            f'{type(model).__name__}: {mismatch}; {", or ".join(ways)}')
+def is_training(runner: Runner) -> bool:
+    """Whether ``before_run`` is called by ``Runner.train``.
 
-
-def _source(runner: Runner) -> str | None:
-    """The checkpoint that the runner is going to load, or has loaded."""
-    if runner._load_from is None and runner._resume:
-        runner._load_from = find_checkpoint_to_resume(runner.work_dir)
-    return runner._load_from
-
-
-def _awaits_encoder(module: nn.Module, any_file: bool) -> bool:
-    """Whether a module waits for the weights of a pre-trained encoder.
-
-    Args:
-        module (nn.Module): Part of the model.
-        any_file (bool): Whether also one that has been given a checkpoint.
+    It builds the loop before; ``test`` and ``val`` do not.
     """
-    settings = getattr(module, 'init_cfg', None)
-    return (isinstance(settings, dict)
-            and type_name(settings) == PretrainedEncoder.__name__
-            and (any_file or settings.get('checkpoint') is None))
+    return isinstance(runner._train_loop, BaseLoop)
 
 
-def _pixels_of(model: nn.Module):
-    return pixels_of(getattr(model, 'data_preprocessor', None))
+def _encoders(model: nn.Module) -> Iterator[tuple[str, nn.Module]]:
+    """Modules that load a pre-trained encoder, with their names."""
+    for name, module in model.named_modules():
+        settings = getattr(module, 'init_cfg', None)
+        if isinstance(settings, dict) and (
+                type_name(settings) == PretrainedEncoder.__name__):
+            yield name, module
+
+
+def _normalization(model: nn.Module) -> Normalization | None:
+    return Normalization.of(getattr(model, 'data_preprocessor', None))

@@ -8,9 +8,8 @@ from mmengine.registry import HOOKS
 from mmengine.runner import Runner
 from torch import Tensor
 
-from ...compat import load_checkpoint
 from ...errors import UserError
-from ..weights import few, impossible, named_weights
+from ..checkpoint import few, impossible, read, weights
 from ..wrapping import unwrap
 
 #: A loss of this many times the first one is reported.
@@ -106,9 +105,9 @@ def last_good_checkpoint(work_dir: str) -> str | None:
              *Path(work_dir).glob('iter_*.pth')]
     for file in sorted(files, key=lambda file: -file.stat().st_mtime_ns):
         try:
-            content = load_checkpoint(str(file), map_location='cpu')
+            content = read(str(file))
         except (UserError, FileNotFoundError):  # damaged
             continue
-        if not impossible(named_weights(content)):
+        if not impossible(weights(content)):
             return str(file)
     return None

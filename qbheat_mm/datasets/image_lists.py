@@ -10,9 +10,9 @@ import mmcv
 import numpy as np
 from mmengine.logging import print_log
 
-from ..datasets.extensions import Folder, image_endings
-from ..datasets.image_file import ImageProblem, decode, read_file
 from ..errors import UserError
+from .extensions import Folder, image_endings
+from .image_file import ImageProblem, decode, read_file
 
 
 def find_images(paths: Sequence[str]) -> list[str]:

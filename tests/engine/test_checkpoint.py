@@ -1,0 +1,216 @@
+# Copyright (c) QB-Heat MM authors. All rights reserved.
+"""Checkpoints are read without executing anything, or refused."""
+import os
+import pickle
+from pathlib import Path
+
+import pytest
+import torch
+from mmengine.logging import HistoryBuffer
+from torch import nn
+
+from qbheat_mm.apis import load_encoder
+from qbheat_mm.engine.checkpoint import (
+    backbone_of,
+    checkpoints_in,
+    encoder_weights,
+    input_normalization,
+    latest,
+    load_strict,
+    mismatch,
+    read,
+    stored_config,
+    weights,
+)
+from qbheat_mm.errors import UserError
+
+OLD = Path(__file__).parents[1] / 'data/v0.2.0'
+
+
+def save(path, content):
+    torch.save(content, path)
+    return str(path)
+
+
+class Code:
+
+    def __reduce__(self):
+        return os.mkdir, ('executed', )
+
+
+def test_what_mmengine_writes_is_read(tmp_path):
+    import numpy as np
+    content = dict(state_dict=dict(a=torch.ones(2)), message_hub=dict(
+        log_scalars=dict(loss=HistoryBuffer([1., 2.], [1, 1])),
+        runtime_info=dict(best=np.float64(3), order=np.arange(2))))
+    found = read(save(tmp_path / 'a.pth', content))
+    assert found['message_hub']['log_scalars']['loss'].mean() == 1.5
+
+
+@pytest.mark.parametrize('content, words', [
+    (b'', 'damaged'), (b'<html></html>', 'damaged'),
+    (pickle.dumps([1]), 'damaged|no state_dict'),
+    (pickle.dumps(Code()), 'mkdir|damaged')])
+def test_other_files_are_refused(tmp_path, monkeypatch, content, words):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / 'a.pth').write_bytes(content)
+    with pytest.raises(UserError, match=f"'a.pth'.*({words})"):
+        read('a.pth')
+    assert not (tmp_path / 'executed').exists()
+
+
+@pytest.mark.parametrize('content', [
+    dict(state_dict={}, x=Code()), dict(x=eval), [torch.ones(2)],
+    dict(state_dict={1: torch.ones(2)})])
+def test_objects_and_unnamed_weights_are_refused(tmp_path, monkeypatch,
+                                                 content):
+    monkeypatch.chdir(tmp_path)
+    save('a.pth', content)
+    with pytest.raises(UserError, match="'a.pth'"):
+        read('a.pth')
+    assert not (tmp_path / 'executed').exists()
+
+
+@pytest.mark.parametrize('damage', [
+    lambda content: content[:-300],
+    lambda content: content.replace(b'\x00\x00\x80\x3f', b'\x00\x00\x80\x40')])
+def test_damage_is_noticed(tmp_path, damage):
+    path = tmp_path / 'a.pth'
+    save(path, dict(state_dict=dict(a=torch.ones(1000))))
+    path.write_bytes(damage(path.read_bytes()))
+    with pytest.raises(UserError, match='damaged'):
+        read(path)
+
+
+def test_missing_files_and_folders(tmp_path):
+    with pytest.raises(FileNotFoundError, match='nowhere.pth'):
+        read(tmp_path / 'nowhere.pth')
+    with pytest.raises(UserError, match='is not a file'):
+        read(tmp_path)
+    with pytest.raises(UserError, match='http://localhost:9/x.pth'):
+        read('http://localhost:9/x.pth')
+
+
+@pytest.mark.parametrize('file', ['epoch_1.ckpt', 'encoder.safetensors'])
+def test_files_of_version_0_2_0_load(file):
+    encoder = load_encoder(str(OLD / file))
+    assert encoder.size == (64, 64) and encoder.normalization.rgb
+    assert encoder.name.startswith('MobileFormer')
+    expected = weights(read(OLD / 'encoder.safetensors'))
+    for name, tensor in encoder.backbone.state_dict().items():
+        assert torch.equal(tensor, expected[name]), name
+
+
+NET = dict(type='MobileFormer', arch='x')
+TEXT = """
+model = dict(
+    type='QBHeat', data_preprocessor=dict(
+        mean=[1., 2, -3], std=[4, 5, 6], to_rgb=True),
+    backbone=dict({'type': 'MobileFormer', 'arch': 'mf-285m'}))
+import os
+os.mkdir('executed')
+value = os.mkdir('executed')
+"""
+
+
+def test_a_stored_config_is_parsed_and_not_run(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    content = dict(state_dict={}, meta=dict(cfg=TEXT))
+    settings = stored_config(content)
+    assert settings['value'] is None
+    assert backbone_of(settings) == "MobileFormer(arch='mf-285m')"
+    found = input_normalization(content)
+    assert (found.mean, found.std, found.rgb) == (
+        (1, 2, -3), (4, 5, 6), True)
+    assert not (tmp_path / 'executed').exists()
+    for text in (None, 3, 'x = (', 'model = 3'):
+        assert input_normalization(dict(meta=dict(cfg=text))) is None
+
+
+@pytest.mark.parametrize('kind', ['os.mkdir', 'mmengine.load', 'builtins.exec',
+                                  'mmengine.fileio.load', 'subprocess.run'])
+def test_a_stored_type_is_no_function(tmp_path, kind):
+    text = ('model = dict(data_preprocessor=dict(mean=[0], std=[1]), '
+            f"backbone=dict(type='{kind}', file='x'))")
+    path = save(tmp_path / 'a.pth', dict(
+        state_dict=dict(a=torch.ones(1)), meta=dict(cfg=text)))
+    with pytest.raises(UserError, match=f"type='{kind}', which is not built"):
+        load_encoder(path)
+
+
+def net():
+    return nn.Sequential(nn.Linear(2, 3), nn.BatchNorm1d(3))
+
+
+@pytest.mark.parametrize('prefix', ['', 'backbone.', 'module.backbone.',
+                                    'model.encoder.'])
+def test_an_encoder_is_found_under_any_prefix(prefix):
+    state = net().state_dict()
+    content = dict(state_dict={
+        **{f'{prefix}{name}': value for name, value in state.items()},
+        'head.weight': torch.ones(1)})
+    found = encoder_weights(content, state)
+    assert found.keys() == state.keys()
+    assert not encoder_weights(dict(a=torch.ones(1)), state)
+
+
+def test_the_momentum_encoder_is_another():
+    state = net().state_dict()
+    content = {f'{prefix}.{name}': value + i
+               for i, prefix in enumerate(('backbone', 'encoder_k.module.0'))
+               for name, value in state.items()}
+    found = encoder_weights(content, state)
+    assert torch.equal(found['0.weight'], state['0.weight'])
+
+
+@pytest.mark.parametrize('change, words', [
+    (lambda s: s.pop('0.bias'), '1 tensors are missing'),
+    (lambda s: s.update(extra=torch.ones(1)), 'not part of it'),
+    (lambda s: s.update({'0.weight': s['0.weight'].T}), 'shape'),
+    (lambda s: s.update({'0.bias': s['0.bias'].to(torch.int8)}), 'int8'),
+    (lambda s: s.update({'0.bias': [1.]}), 'not a dense tensor'),
+    (lambda s: s.update({'0.bias': s['0.bias'].to_sparse()}), 'not a dense'),
+    (lambda s: s['0.bias'].fill_(float('nan')), 'NaN'),
+    (lambda s: s['1.running_var'].fill_(-1), 'negative variance')])
+def test_weights_that_do_not_fit_are_described(change, words):
+    state = net().state_dict()
+    found = {name: value.clone() for name, value in state.items()}
+    change(found)
+    assert words in mismatch(state, found)
+
+
+def test_weights_that_fit():
+    state = net().state_dict()
+    found = {name: value.double() for name, value in state.items()
+             if 'num_batches' not in name}
+    assert not mismatch(state, found)
+    found['0.bias'] = torch.ones(9)
+    del found['0.weight']
+    assert not mismatch(state, found, allow=('0.', ))
+
+
+def test_a_model_is_loaded_entirely_or_not_at_all():
+    model, other = net(), net()
+    before = {k: v.clone() for k, v in model.state_dict().items()}
+    broken = {k: v for k, v in other.state_dict().items() if k != '0.bias'}
+    with pytest.raises(UserError, match="'a.pth' does not fit Sequential"):
+        load_strict(model, broken, 'a.pth')
+    assert all(torch.equal(v, before[k])
+               for k, v in model.state_dict().items())
+    load_strict(model, dict(state_dict=other.state_dict()), 'a.pth')
+    assert torch.equal(model[0].weight, other[0].weight)
+
+
+def test_the_checkpoint_to_resume(tmp_path):
+    assert latest(tmp_path) is None
+    for name in ('epoch_1', 'epoch_2', 'epoch_10', 'best_epoch_3'):
+        (tmp_path / f'{name}.pth').touch()
+
+    def order():
+        return [os.path.basename(path) for path in checkpoints_in(tmp_path)]
+
+    assert order() == ['epoch_10.pth', 'epoch_2.pth', 'epoch_1.pth']
+    # The folder was moved, and epoch 10 is of an older run.
+    (tmp_path / 'last_checkpoint').write_text('elsewhere/epoch_2.pth')
+    assert order() == ['epoch_2.pth', 'epoch_1.pth', 'epoch_10.pth']
+    assert latest(tmp_path) == str(tmp_path / 'epoch_2.pth')
