@@ -10,16 +10,13 @@ from qbheat_mm.cli import (
     add_common_arguments,
     apply_common_arguments,
     augment_at_test_time,
-    check_data,
     draw_predictions,
     init_processes,
     read_config,
     report_user_errors,
     require_file,
-    require_parts,
 )
 from qbheat_mm.cli.command_line import target
-from qbheat_mm.cli.test_time_augmentation import warn_of_missing_images
 from qbheat_mm.errors import UserError
 from qbheat_mm.utils.settings import toolbox
 
@@ -54,8 +51,6 @@ def main() -> None:
     """Test."""
     args = parse_args()
     cfg = read_config(args.config, args.cfg_options)
-    require_parts(cfg, 'model', 'test_dataloader', 'test_cfg',
-                  'test_evaluator')
     apply_common_arguments(cfg, args)
     require_file(args.checkpoint, 'checkpoint')
     cfg.load_from = args.checkpoint
@@ -66,7 +61,6 @@ def main() -> None:
                              (args.out_metrics, ('.json', ))):
         if file and not file.endswith(extensions):
             raise UserError(f"'{file}' must end with {extensions[0]}")
-    check_data(cfg, ('test', ))
     if args.tta:
         augment_at_test_time(cfg)
     init_processes(cfg)
@@ -78,8 +72,6 @@ def main() -> None:
                 else 'DumpResults')
         runner.test_evaluator.metrics.append(
             METRICS.build(dict(type=kind, out_file_path=args.out)))
-    if args.show_dir:
-        warn_of_missing_images(cfg, runner.test_loop.dataloader.dataset)
     metrics = runner.test()
     if args.out_metrics and is_main_process():
         mmengine.dump(metrics, args.out_metrics)

@@ -9,12 +9,10 @@ from mmengine.registry import RUNNERS
 from qbheat_mm.cli import (
     add_common_arguments,
     apply_common_arguments,
-    check_data,
     init_processes,
     read_config,
     report_user_errors,
     require_file,
-    require_parts,
 )
 from qbheat_mm.engine.auto_scale_runner import use_float32
 from qbheat_mm.engine.checkpoint import latest
@@ -85,10 +83,7 @@ def main() -> None:
     """Train."""
     args = parse_args()
     cfg = read_config(args.config, args.cfg_options)
-    require_parts(cfg, 'model', 'train_dataloader', 'train_cfg',
-                  'optim_wrapper')
     apply_arguments(cfg, args)
-    check_data(cfg, ('train', 'val'))
     init_processes(cfg)
     cfg.setdefault('runner_type', 'AutoScaleRunner')
     RUNNERS.build(cfg).train()

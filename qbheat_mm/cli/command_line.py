@@ -1,6 +1,7 @@
 # Copyright (c) QB-Heat MM authors. All rights reserved.
 """Arguments that the tools share, and how a tool ends on an error."""
 import ast
+import contextlib
 import json
 import math
 import os
@@ -67,48 +68,29 @@ def quoted(text: str) -> str:
 
 
 def count(text: str) -> int:
-    """Parse a positive integer.
-
-    Raises:
-        ArgumentTypeError: For any other text.
-    """
-    if not text.isascii() or not text.isdigit() or int(text) < 1:
-        raise ArgumentTypeError(f"'{text}' is not a positive integer")
-    return int(text)
+    """Parse a positive integer."""
+    return _number(text, int, 1, 'a positive integer')
 
 
 def whole(text: str) -> int:
-    """Parse an integer of 0 or more.
-
-    Raises:
-        ArgumentTypeError: For any other text.
-    """
-    if not text.isascii() or not text.isdigit():
-        raise ArgumentTypeError(f"'{text}' is not an integer of 0 or more")
-    return int(text)
+    """Parse an integer of 0 or more."""
+    return _number(text, int, 0, 'an integer of 0 or more')
 
 
 def positive(text: str) -> float:
-    """Parse a finite number above 0.
+    """Parse a finite number above 0."""
+    return _number(text, float, sys.float_info.min, 'a number above 0')
 
-    Raises:
-        ArgumentTypeError: For any other text.
-    """
-    try:
-        number = float(text)
-    except ValueError:
-        number = math.nan
-    if not 0 < number < math.inf:
-        raise ArgumentTypeError(f"'{text}' is not a number above 0")
-    return number
+
+def _number(text: str, kind: type, low: float, words: str):
+    with contextlib.suppress(ValueError):
+        if low <= kind(text) < math.inf:
+            return kind(text)
+    raise ArgumentTypeError(f"'{text}' is not {words}")
 
 
 def device(text: str) -> str:
-    """Check that a torch device exists on this machine.
-
-    Raises:
-        ArgumentTypeError: If it doesn't.
-    """
+    """Check that a torch device exists on this machine."""
     try:
         require_device(text)
     except UserError as error:
@@ -117,11 +99,7 @@ def device(text: str) -> str:
 
 
 def folder(text: str) -> str:
-    """Check that a folder can be created or written, without creating it.
-
-    Raises:
-        ArgumentTypeError: If it can't.
-    """
+    """Check that a folder can be created or written, without creating it."""
     existing = osp.abspath(text)
     while not osp.lexists(existing):
         existing = osp.dirname(existing)
@@ -133,11 +111,7 @@ def folder(text: str) -> str:
 
 
 def target(text: str) -> str:
-    """Check that a file can be written, before the work rather than after.
-
-    Raises:
-        ArgumentTypeError: If it can't.
-    """
+    """Check that a file can be written, before the work rather than after."""
     if not text or osp.isdir(text):
         raise ArgumentTypeError(f"'{text}' is not a file name")
     folder(osp.dirname(osp.abspath(text)))

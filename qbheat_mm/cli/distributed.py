@@ -1,18 +1,14 @@
 # Copyright (c) QB-Heat MM authors. All rights reserved.
 """Distributed runs with and without GPUs."""
-import os
 from datetime import timedelta
 
-import torch
 import torch.distributed as dist
 from mmengine.config import Config
 from mmengine.device import get_device
 
-from ..errors import UserError
-
 
 def init_processes(cfg: Config) -> None:
-    """Connect the processes of a ``pytorch`` launcher on a machine without GPU.
+    """Connect the processes of a ``pytorch`` launcher without GPUs.
 
     mmengine selects a GPU in each process unless a process group exists, so
     on the CPU we create it (gloo) before the runner. No-op otherwise.
@@ -20,19 +16,8 @@ def init_processes(cfg: Config) -> None:
     Args:
         cfg (Config): Gets ``env_cfg.dist_cfg`` and ``model_wrapper_cfg``
             for the CPU.
-
-    Raises:
-        UserError: If there are more processes than GPUs.
     """
-    if cfg.launcher != 'pytorch':
-        return
-    if get_device() != 'cpu':
-        rank, gpus = int(os.environ['LOCAL_RANK']), torch.cuda.device_count()
-        if torch.cuda.is_available() and rank >= gpus:
-            raise UserError(
-                f'process {rank} has no GPU, this machine has {gpus}: start '
-                'fewer processes, or set CUDA_VISIBLE_DEVICES=-1 to train on '
-                'the CPU')
+    if cfg.launcher != 'pytorch' or get_device() != 'cpu':
         return
     cfg.env_cfg = cfg.get('env_cfg') or {}
     dist_cfg = dict(cfg.env_cfg.get('dist_cfg') or {}, backend='gloo')

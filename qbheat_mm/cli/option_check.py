@@ -38,34 +38,19 @@ SILENT = {
 #: Numbers that would spoil a run silently: (setting, condition, in words).
 RANGES: tuple[tuple[str, Callable[[Any], bool], str], ...] = (
     (r'.*\.(max_epochs|max_iters|batch_size|accumulative_counts|val_interval|'
-     r'base_batch_size|num_classes|num_outs|in_channels|out_channels)',
-     lambda x: x > 0, 'above 0'),
-    (r'default_hooks\.(checkpoint|logger)\.(interval|max_keep_ckpts)',
-     lambda x: x > 0 or x == -1, 'above 0, or -1'),
-    (r'optim_wrapper\.clip_grad\.(max_norm|clip_value)',
-     lambda x: x > 0, 'above 0'),
-    (r'.*\.std', lambda x: x > 0, 'above 0'),
+     r'base_batch_size|num_classes|num_outs|in_channels|out_channels|'
+     r'max_norm|clip_value|std)', lambda x: x > 0, 'above 0'),
+    (r'default_hooks\.(checkpoint|logger)\.(interval|max_keep_ckpts)|'
+     r'.*\.(max_per_img|nms_pre)', lambda x: x > 0 or x == -1,
+     'above 0, or -1'),
     (r'optim_wrapper\.(.*\.lr|.*weight_decay|.*_mult)|.*\.loss_weight',
      lambda x: 0 <= x < float('inf'), '0 or more'),
     (r'.*\.(layer_decay_rate|score_thr|iou_threshold|(min_)?pos_iou_thr|'
-     r'neg_iou_thr|prob|momentum)', lambda x: 0 <= x <= 1, 'from 0 to 1'),
-    (r'.*\.(max_per_img|nms_pre)', lambda x: x > 0 or x == -1,
-     'above 0, or -1'))
-_RANGES = tuple((re.compile(pattern), holds, words)
-                for pattern, holds, words in RANGES)
+     r'neg_iou_thr|prob|momentum)', lambda x: 0 <= x <= 1, 'from 0 to 1'))
 #: Read before a class is built from the rest of its settings.
 _BESIDE = {'type', '_scope_', 'priority', 'optimizer', 'paramwise_cfg',
            'constructor', 'convert_to_iter_based', 'epoch_length',
            'requires_grad'}
-#: By the last part of a setting's path, else by its section.
-_REGISTRIES = dict(
-    pipeline='TRANSFORMS', transforms='TRANSFORMS', dataset='DATASETS',
-    sampler='DATA_SAMPLERS', batch_sampler='DATA_SAMPLERS',
-    optimizer='OPTIMIZERS', vis_backends='VISBACKENDS', model='MODELS',
-    optim_wrapper='OPTIM_WRAPPERS', param_scheduler='PARAM_SCHEDULERS',
-    default_hooks='HOOKS', custom_hooks='HOOKS', val_evaluator='METRICS',
-    test_evaluator='METRICS', visualizer='VISUALIZERS', train_cfg='LOOPS',
-    val_cfg='LOOPS', test_cfg='LOOPS', log_processor='LOG_PROCESSORS')
 
 
 def check_names(cfg: Config, options: Mapping[str, Any]) -> None:
@@ -119,11 +104,14 @@ def check_values(cfg: Config) -> None:
                     raise UserError(f'{path}.{name} is not a setting'
                                     f'{_did_you_mean(name, names)}')
         numbers = value if isinstance(value, list | tuple) else [value]
-        for pattern, holds, words in _RANGES:
-            if pattern.fullmatch(path) and not all(
+        for pattern, holds, words in RANGES:
+            if re.fullmatch(pattern, path) and not all(
                     holds(number) for number in numbers
                     if _kind(number) == 'number'):
                 raise UserError(f'{path}={value!r} must be {words}')
+        if value == [] and re.fullmatch(r'\w+_dataloader\.dataset\.pipeline',
+                                        path):
+            raise UserError(f'{path} is empty: nothing loads the images')
 
 
 def _check_new(cfg: Config, node: Mapping, path: Sequence[str],
@@ -132,44 +120,37 @@ def _check_new(cfg: Config, node: Mapping, path: Sequence[str],
 
     A dict without a class passes it unless one that is there looks alike.
     """
-    accepted = _accepted(_resolve(cfg, path, node)) if 'type' in node else {
+    accepted = _accepted(cfg, node) if 'type' in node else {
         *difflib.get_close_matches(name, map(str, node), 1, 0.8)}
     if accepted and name not in accepted:
         raise UserError(f"--cfg-options: {'.'.join(path)} has no {name!r}"
                         f'{_did_you_mean(name, {*accepted, *node})}')
 
 
-def _resolve(cfg: Config, path: Sequence[str], node: Mapping) -> Any:
-    """The class that is built from a dict, None if it can't be found."""
-    kind = node['type']
-    if not isinstance(kind, str):
-        return kind
-    names = [name for name in path if not name.isdigit()]
-    registry = _REGISTRIES.get(names[-1]) or _REGISTRIES.get(
-        names[0], 'DATASETS' if names[0].endswith('_dataloader') else None)
-    for package in (node.get('_scope_') or toolbox(cfg), 'mmengine'):
+def _accepted(cfg: Config, settings: Mapping) -> set[str]:
+    """Arguments of the class that settings name, empty if any may be taken.
+
+    Registries may share a name: the arguments of all its classes.
+    """
+    kind, found = settings['type'], []
+    for package in (settings.get('_scope_') or toolbox(cfg), 'mmengine'):
         try:
-            module = importlib.import_module(f'{package}.registry')
-            found = getattr(module, registry or '', None)
-            target = isinstance(found, Registry) and found.get(kind)
-        except Exception:  # imports of other packages may fail in any way
+            registries = vars(importlib.import_module(f'{package}.registry'))
+        except ImportError:
             continue
-        if target:
-            return target
-    return None
-
-
-def _accepted(target: Any) -> set[str] | None:
-    """Names of the arguments of a class, None where any may be taken."""
-    if not callable(target):
-        return None
-    try:
-        parameters = inspect.signature(target).parameters.values()
-    except (TypeError, ValueError):
-        return None
-    if any(one.kind is one.VAR_KEYWORD for one in parameters):
-        return None
-    return {one.name for one in parameters} | _BESIDE
+        found += [kind] if callable(kind) else [
+            registry.get(kind) for registry in registries.values()
+            if isinstance(registry, Registry)]
+    names = set()
+    for target in filter(callable, found):
+        try:
+            parameters = inspect.signature(target).parameters.values()
+        except (TypeError, ValueError):
+            return set()
+        if any(one.kind is one.VAR_KEYWORD for one in parameters):
+            return set()
+        names |= {one.name for one in parameters}
+    return names and names | _BESIDE
 
 
 def _check_kind(option: str, old: Any, new: Any) -> None:

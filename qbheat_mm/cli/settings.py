@@ -69,23 +69,6 @@ def parse_config(path: str) -> Config:
     return cfg
 
 
-def require_parts(cfg: Config, *names: str) -> None:
-    """Require sections of a config, and pipelines in its data loaders.
-
-    Raises:
-        UserError: Naming what is missing.
-    """
-    missing = [name for name in names if cfg.get(name) is None]
-    if missing:
-        raise UserError(f"config '{cfg.filename}' has no "
-                        f'{", no ".join(missing)}')
-    for name in LOADERS:
-        dataset = cfg[name].get('dataset') if name in names else None
-        if isinstance(dataset, Mapping) and dataset.get('pipeline') == []:
-            raise UserError(f'{name}.dataset.pipeline is empty: nothing loads '
-                            'the images')
-
-
 def apply_common_arguments(cfg: Config, args: Namespace) -> None:
     """Set launcher and work folder."""
     cfg.launcher = args.launcher

@@ -1,14 +1,9 @@
 # Copyright (c) QB-Heat MM authors. All rights reserved.
 """Drawing and test-time augmentation, as in mmdet's and mmpretrain's tools."""
 import copy
-import logging
-import os.path as osp
-from collections import Counter
 
 from mmengine.config import Config, ConfigDict
-from mmengine.dist import get_world_size
 from mmengine.logging import print_log
-from torch.utils.data import Dataset
 
 from ..errors import UserError
 from ..utils.settings import toolbox
@@ -39,29 +34,6 @@ def draw_predictions(cfg: Config, folder: str | None, show: bool,
         hook.update(show=True, wait_time=wait_time)
 
 
-def warn_of_missing_images(cfg: Config, dataset: Dataset) -> None:
-    """Warn of images that the toolboxes don't draw or overwrite.
-
-    Args:
-        cfg (Config): The config.
-        dataset (Dataset): The test set.
-    """
-    processes = get_world_size()
-    if processes > 1:
-        print_log(f'--show-dir: only the first of {processes} processes draws '
-                  'its images', 'current', logging.WARNING)
-    if toolbox(cfg) != 'mmdet' or not hasattr(dataset, 'get_data_info'):
-        return
-    names = Counter(
-        osp.basename(str(dataset.get_data_info(i).get('img_path')))
-        for i in range(len(dataset)))
-    if names.total() > len(names):
-        print_log(f'--show-dir: {names.total() - len(names)} images overwrite '
-                  'another of the same name (such as '
-                  f'{names.most_common(1)[0][0]!r})', 'current',
-                  logging.WARNING)
-
-
 def augment_at_test_time(cfg: Config) -> None:
     """Test each image as it is and flipped, and merge the predictions.
 
@@ -69,11 +41,7 @@ def augment_at_test_time(cfg: Config) -> None:
 
     Args:
         cfg (Config): Of mmdet or mmpretrain, changed in place.
-
-    Raises:
-        UserError: If the toolbox can't merge or draw the predictions.
     """
-    _require_mergeable(cfg)
     dataset = cfg.test_dataloader.dataset
     while 'dataset' in dataset:
         dataset = dataset.dataset
@@ -107,16 +75,3 @@ def _merging(cfg: Config) -> dict:
         max_per_img=most if most > 0 else 100)
     print_log(f'--tta merges boxes with {merging}', 'current')
     return merging
-
-
-def _require_mergeable(cfg: Config) -> None:
-    # mmdet and mmpretrain fail on the first image.
-    if toolbox(cfg) == 'mmdet':
-        heads = cfg.model.get('roi_head') or cfg.model
-        if not cfg.get('tta_model') and heads.get('mask_head'):
-            raise UserError('--tta: mmdet merges boxes but no masks, and '
-                            f'{cfg.model.type} predicts masks')
-    elif ((cfg.get('default_hooks') or {}).get('visualization') or {}).get(
-            'enable'):
-        raise UserError("--tta: mmpretrain can't draw augmented images, leave "
-                        'out --show and --show-dir')

@@ -30,18 +30,6 @@ def wrapper_of(**settings):
         dict(cfg.model_wrapper_cfg, module=torch.nn.Linear(2, 2)))
 
 
-@pytest.mark.parametrize('find', [True, False])
-def test_unused_parameters_are_searched_for_if_asked(group, find):
-    wrapper = wrapper_of(find_unused_parameters=find)
-    assert wrapper.find_unused_parameters == find
-    assert not wrapper.broadcast_buffers
-    assert wrapper.device_ids is None
-
-
-def test_they_are_not_searched_for_otherwise(group):
-    assert not wrapper_of().find_unused_parameters
-
-
 def test_a_wrapper_of_ones_own_is_kept(group):
     wrapper = wrapper_of(
         find_unused_parameters=False, env_cfg=None, model_wrapper_cfg=dict(

@@ -34,18 +34,6 @@ def test_every_page_stands_in_a_table_of_contents(page):
         f'docs/{page}.md: name it in docs/index.md')
 
 
-def test_every_page_has_one_title_and_no_level_is_left_out():
-    for page in PAGES:
-        text = (DOCS / f'{page}.md').read_text(encoding='utf-8')
-        text = re.sub(r'^```.*?^```$', '', text, flags=re.M | re.S)
-        levels = [len(marks) for marks in re.findall(r'^(#+) ', text, re.M)]
-        if not levels:  # includes another file
-            continue
-        assert levels[0] == 1 and levels.count(1) == 1, page
-        assert all(after - before <= 1
-                   for before, after in zip(levels, levels[1:])), page
-
-
 @pytest.mark.parametrize('path', [
     'README.md', 'CONTRIBUTING.md', 'CHANGELOG.md',
     *(f'docs/{page}.md' for page in PAGES)])

@@ -1,6 +1,5 @@
 # Copyright (c) QB-Heat MM authors. All rights reserved.
 """Boxes and masks on a frozen encoder, trained and evaluated."""
-import importlib.metadata
 import json
 import runpy
 import sys
@@ -15,7 +14,7 @@ from mmengine.registry import MODELS
 
 import qbheat_mm.models  # noqa: F401
 
-from .conftest import ROOT, run
+from .conftest import ROOT
 
 pytest.importorskip('mmdet')
 ARCH = dict(stem=8, tokens=(3, 16),
@@ -104,21 +103,3 @@ def test_data_of_ones_own(folder, monkeypatch):
              for mask in sample['pred_instances']['masks']]
     assert len(predictions) == 4 and masks
     assert all(set(mask) == {'size', 'counts'} for mask in masks)
-
-
-def test_mim_trains_on_the_demos_data_from_an_empty_folder(tmp_path):
-    config = ROOT / 'projects/drawn_world/configs/mask-rcnn_mf-demo_fpn_frozen.py'
-    encoder = MODELS.build(dict(
-        type='MobileFormer', arch=Config.fromfile(config).mf_demo))
-    torch.save(encoder.state_dict(), tmp_path / 'encoder.pth')
-    mmdet = importlib.metadata.packages_distributions().get(
-        'mmdet', ['mmdet'])[0]
-    run(sys.executable, '-m', 'mim', 'train', mmdet, config, '--gpus', 0,
-        '--work-dir', 'runs', '--cfg-options',
-        'model.backbone.init_cfg.checkpoint=encoder.pth',
-        'train_dataloader.dataset.sizes=tiny',
-        'val_dataloader.dataset.sizes=tiny', 'train_dataloader.batch_size=8',
-        'model.test_cfg.rcnn.score_thr=0.', 'train_cfg.max_epochs=1',
-        'train_cfg.val_interval=1', 'default_hooks.logger.interval=1',
-        cwd=tmp_path)
-    require_trained(tmp_path / 'runs', tmp_path / 'encoder.pth')

@@ -144,27 +144,6 @@ def test_from_images_to_drawn_boxes(home, monkeypatch, capfd):
     assert drawn.shape[2] == 3
 
 
-@pytest.mark.skipif(torch.cuda.is_available(), reason='needs no GPU')
-def test_mmpretrains_own_tool_fits_the_recipe_too(home, monkeypatch, capfd):
-    import mmpretrain
-    monkeypatch.chdir(home)
-    monkeypatch.setattr(sys, 'argv', [
-        'train.py', str(ROOT / 'configs/qbheat/qbheat_mf-285m_1xb256-amp-'
-                        'coslr-400e_own-images.py'), '--work-dir', 'mim',
-        '--no-persistent-workers', '--cfg-options',
-        'train_dataloader.dataset.data_root=my_images',
-        'train_cfg.max_epochs=1', 'train_dataloader.num_workers=0',
-        'train_dataloader.persistent_workers=False',
-        'train_dataloader.dataset.pipeline.1.scale=64'])
-    runpy.run_path(
-        str(Path(mmpretrain.__file__).parent / '.mim/tools/train.py'),
-        run_name='__main__')
-    printed = ''.join(capfd.readouterr())
-    assert 'training in float32' in printed
-    assert 'train_dataloader.batch_size=20' in printed
-    assert (home / 'mim/epoch_1.pth').is_file()
-
-
 @pytest.mark.skipif(not (Path(qbheat_mm.__file__).parent / '.mim').exists(),
                     reason='the package is not installed')
 def test_a_configuration_anywhere_inherits_from_the_installed_ones(tmp_path):

@@ -12,8 +12,6 @@ import torch
 from mmengine.config import Config
 
 from qbheat_mm.cli import augment_at_test_time, draw_predictions
-from qbheat_mm.cli.test_time_augmentation import warn_of_missing_images
-from qbheat_mm.errors import UserError
 
 from .conftest import ROOT
 
@@ -91,23 +89,6 @@ def test_a_test_leaves_the_configuration_of_the_training(
     assert 'max_epochs=1,' in written.read_text()
 
 
-def test_views_that_cannot_be_merged_or_drawn():
-    cfg = Config(dict(
-        default_scope='mmdet', model=dict(
-            type='MaskRCNN', roi_head=dict(mask_head=dict(type='A')))))
-    with pytest.raises(UserError, match='MaskRCNN predicts masks'):
-        augment_at_test_time(cfg)
-    for number in ('own-data', 'frozen_8xb2-1x_coco'):
-        with pytest.raises(UserError, match='predicts masks'):
-            augment_at_test_time(Config.fromfile(next(
-                ROOT.glob(f'configs/qbheat/coco/mask-rcnn_*{number}.py'))))
-    cfg = Config(dict(default_scope='mmpretrain', model=dict(type='A'),
-                      default_hooks=dict(visualization=dict())))
-    draw_predictions(cfg, 'pictures', show=False, wait_time=0)
-    with pytest.raises(UserError, match="can't draw"):
-        augment_at_test_time(cfg)
-
-
 @pytest.mark.parametrize('scope', ['mmdet', 'mmpretrain'])
 def test_a_window_for_each_prediction(scope):
     cfg = Config(dict(default_scope=scope,
@@ -116,11 +97,6 @@ def test_a_window_for_each_prediction(scope):
     hook = cfg.default_hooks.visualization
     assert hook.show and hook.wait_time == 0.5
     assert hook.get('draw') if scope == 'mmdet' else hook.get('enable')
-
-
-def test_drawing_needs_the_hook():
-    with pytest.raises(UserError, match='default_hooks.visualization'):
-        draw_predictions(Config({}), 'pictures', False, 2)
 
 
 def test_the_configurations_own_augmentation_is_taken():
@@ -152,17 +128,6 @@ def test_views_are_merged_as_the_detector_merges_boxes(settings, nms, most):
     assert cfg.model.tta_cfg == dict(nms=nms, max_per_img=most)
 
 
-class Detector:
-    __module__ = 'mmdet.models'
-
-
-def test_new_style_configurations_name_no_scope():
-    cfg = Config(dict(model=dict(type=Detector),
-                      default_hooks=dict(visualization=dict())))
-    draw_predictions(cfg, 'pictures', False, 2)
-    assert cfg.default_hooks.visualization.test_out_dir == 'pictures'
-
-
 def test_precision_of_new_style_configurations_which_name_classes():
     from mmengine.optim import AmpOptimWrapper
     set_precision = runpy.run_path(str(ROOT / 'tools/train.py'))[
@@ -188,25 +153,3 @@ def test_compiling_keeps_the_configurations_settings(monkeypatch):
         cfg.work_dir = 'runs'
         tool['apply_arguments'](cfg, tool['parse_args']())
         assert cfg.get('compile') == expected
-
-
-def test_images_that_are_overwritten_are_counted(monkeypatch):
-    said = []
-    monkeypatch.setattr('qbheat_mm.cli.test_time_augmentation.print_log',
-                        lambda text, *args: said.append(text))
-
-    class Images(list):
-        def get_data_info(self, i):
-            return dict(img_path=self[i])
-
-    mmdet = Config(dict(default_scope='mmdet'))
-    warn_of_missing_images(mmdet, Images(['a/1.png', 'a/2.png']))
-    warn_of_missing_images(Config(dict(default_scope='mmpretrain')),
-                           Images(['a/1.png', 'b/1.png']))
-    assert not said
-    warn_of_missing_images(mmdet, Images(['a/1.png', 'b/1.png', 'b/2.png']))
-    assert '1 images overwrite' in said.pop()
-    monkeypatch.setattr('qbheat_mm.cli.test_time_augmentation.get_world_size',
-                        lambda: 2)
-    warn_of_missing_images(mmdet, Images(['a/1.png']))
-    assert 'first of 2 processes' in said.pop()

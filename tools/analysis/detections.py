@@ -32,7 +32,6 @@ from qbheat_mm.cli import (
     read_config,
     report_user_errors,
     require_file,
-    require_parts,
 )
 from qbheat_mm.cli.analysis_tool import print_tables, write
 from qbheat_mm.cli.command_line import add_cfg_options
@@ -208,7 +207,6 @@ def main() -> None:
     args = parse_args()
     found = read_predictions(args.found)
     cfg = read_config(args.config, args.cfg_options)
-    require_parts(cfg, 'test_dataloader', 'test_evaluator')
     init_default_scope(cfg.get('default_scope', 'mmdet'))
     dataset = DATASETS.build(cfg.test_dataloader.dataset)
     metrics, metric = evaluate(cfg, dataset, found)

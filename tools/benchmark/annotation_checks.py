@@ -1,13 +1,11 @@
 # Copyright (c) QB-Heat MM authors. All rights reserved.
-"""Time and peak memory of reading an annotation file of COCO's size.
+"""Time of reading an annotation file of COCO's size.
 
 mmdet reads and indexes a random file; ``MatchedCocoDataset`` reads, checks
-and indexes it. Times are taken in turn in one process, peak memory in a
-process each.
+and indexes it.
 """
 import argparse
 import json
-import multiprocessing
 import tempfile
 from pathlib import Path
 
@@ -64,21 +62,6 @@ def read_checked(path: str) -> COCO:
     return OrderedCOCO(content)
 
 
-def peak_memory(path: str, name: str, queue) -> None:
-    """Put the growth of this process's peak memory in MiB into a queue."""
-    before = high_water_mark()
-    found = READERS[name](path)
-    queue.put(high_water_mark() - before)
-    del found
-
-
-def high_water_mark() -> float:
-    """Peak memory of this process in MiB (Linux)."""
-    status = Path('/proc/self/status').read_text()
-    line = next(x for x in status.splitlines() if x.startswith('VmHWM'))
-    return int(line.split()[1]) / 1024
-
-
 READERS = dict(mmdet=read_as_mmdet, ours=read_checked)
 
 
@@ -92,19 +75,10 @@ def main() -> None:
         times = medians(
             {name: lambda read=read: read(path)
              for name, read in READERS.items()}, args, warmups=0)
-        context = multiprocessing.get_context('spawn')
-        memory = {}
-        for name in READERS:
-            queue = context.Queue()
-            process = context.Process(
-                target=peak_memory, args=(path, name, queue))
-            process.start()
-            memory[name] = queue.get()
-            process.join()
     print(f'{args.images} images, {args.boxes} boxes, {megabytes:.0f} MB')
     for name in READERS:
-        print(f'{name}: {times[name]:.2f} s ({times[name] / times["mmdet"]:.2f}'
-              f' of mmdet), {memory[name]:.0f} MiB')
+        ratio = times[name] / times['mmdet']
+        print(f'{name}: {times[name]:.2f} s ({ratio:.2f} of mmdet)')
 
 
 if __name__ == '__main__':

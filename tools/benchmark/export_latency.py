@@ -2,8 +2,8 @@
 """Latency of exported detectors beside PyTorch, and beside DETR-R50.
 
 The networks of detector_latency.py, without what follows them (the choice of
-the best queries, NMS), in several ways: eager PyTorch, torch.compile, ONNX
-Runtime and OpenVINO, as far as these are installed. All are exported for one
+the best queries, NMS), in several ways: eager PyTorch, torch.compile and
+ONNX Runtime, if it is installed. All are exported for one
 image of one size. They take turns in one process, so that whatever else the
 machine does hits all of them: the ratios of the medians are what to look at.
 """
@@ -27,7 +27,7 @@ from qbheat_mm.export.files import OPSET, quiet
 from qbheat_mm.export.graphs import folded
 from qbheat_mm.utils import time_in_turn
 
-WAYS = ('eager', 'compiled', 'onnxruntime', 'openvino')
+WAYS = ('eager', 'compiled', 'onnxruntime')
 BESIDE = 'DETR-R50'
 
 
@@ -125,25 +125,6 @@ def in_onnxruntime(path: Path, names: list[str], image: Tensor,
     return lambda: dict(zip(names, session.run(names, inputs)))
 
 
-def in_openvino(path: Path, names: list[str], image: Tensor,
-                threads: int) -> Callable[[], dict]:
-    """A step of OpenVINO, in float32 as all others."""
-    import openvino
-    model = openvino.Core().compile_model(str(path), 'CPU', dict(
-        PERFORMANCE_HINT='LATENCY', INFERENCE_NUM_THREADS=threads,
-        INFERENCE_PRECISION_HINT='f32'))
-    inputs = image.numpy()
-
-    def step() -> dict:
-        found = model(inputs)
-        return {name: found[name] for name in names}
-
-    return step
-
-
-EXPORTED = dict(onnxruntime=in_onnxruntime, openvino=in_openvino)
-
-
 def make_steps(name: str, ways: list[str], image: Tensor, threads: int,
                folder: Path) -> dict[str, Callable[[], dict]]:
     """A step for each way, after a look at what it computes.
@@ -156,12 +137,10 @@ def make_steps(name: str, ways: list[str], image: Tensor, threads: int,
     if 'compiled' in ways:
         compiled = torch.compile(network)
         steps['compiled'] = lambda: compiled(image)
-    exported = [way for way in ways if way in EXPORTED]
-    if exported:
+    if 'onnxruntime' in ways:
         path = folder / f'{name.replace(" ", "_")}.onnx'
         names = write(network, image, path)
-        for way in exported:
-            steps[way] = EXPORTED[way](path, names, image, threads)
+        steps['onnxruntime'] = in_onnxruntime(path, names, image, threads)
     wanted = steps['eager']()
     for way, step in steps.items():
         found = {key: torch.as_tensor(value) for key, value in step().items()}
@@ -179,7 +158,7 @@ def main() -> None:
     torch.set_num_threads(args.threads)
     torch.backends.mha.set_fastpath_enabled(False)  # which no exporter knows
     torch.manual_seed(0)
-    ways = args.ways or [way for way in WAYS if way not in EXPORTED
+    ways = args.ways or [way for way in WAYS if way != 'onnxruntime'
                          or importlib.util.find_spec(way)]
     size = tuple(args.size)
     image = torch.randn(1, 3, *size)

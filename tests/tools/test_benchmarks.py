@@ -1,0 +1,88 @@
+# Copyright (c) QB-Heat MM authors. All rights reserved.
+"""Every benchmark runs and prints a comparison."""
+import argparse
+import re
+import runpy
+import sys
+
+import pytest
+import torch
+
+from .conftest import ROOT
+
+TOOLS = ROOT / 'tools/benchmark'
+DEMO = ROOT / 'projects/drawn_world/configs/qbheat_mf-demo_pretrain.py'
+COMMON = '--threads 1 --repeats 1 --device cpu'
+
+
+@pytest.fixture
+def report(monkeypatch, capsys):
+    """Run a benchmark in this process; return the lines that it prints."""
+    torch.set_num_threads(1)
+    monkeypatch.syspath_prepend(str(TOOLS))
+
+    def report(tool, arguments):
+        monkeypatch.setattr(sys, 'argv', [tool, *arguments.split()])
+        runpy.run_path(str(TOOLS / tool), run_name='__main__')
+        return capsys.readouterr().out.splitlines()
+
+    return report
+
+
+def test_a_step_stands_beside_maes_and_the_limit(report):
+    lines = report('pretraining.py', f'--config {DEMO} --size 64 '
+                   f'--batch-size 2 {COMMON}')[-4:]
+    assert re.match(r'limit: \d+ GFLOP/s', lines[1])
+    # MAE's decoder and the encoder of a quarter of 16 patches: 12 D^2 of
+    # each block and position, twice for the additions, thrice for gradients.
+    blocks = 8 * 17 * 12 * 512**2 + 12 * 5 * 12 * 384**2
+    flops = float(re.search(r'([\d.]+) GFLOP an image', lines[3])[1])
+    assert flops == pytest.approx(6 * blocks / 1e9, rel=0.1)
+
+
+def test_a_pipeline_stands_beside_mmpretrains(report):
+    lines = report('input.py', '--images 2 --size 96 64 --repeats 1')[-3:]
+    ratios = [float(re.search(r'([\d.]+) of', line)[1]) for line in lines]
+    assert ratios[1] == 1 and min(ratios) > 0
+
+
+def test_an_encoder_stands_beside_mobilenet(report):
+    lines = report('encoder_speed.py', f'--size 64 --batch-size 2 {COMMON}')
+    assert [line.split()[0] for line in lines[-2:]] == [
+        'inference', 'training']
+
+
+def test_detectors_stand_beside_each_other(report):
+    pytest.importorskip('mmdet')
+    rows = {line[:22].strip(): re.findall(r'[\d.]+', line[22:])
+            for line in report('detector_latency.py',
+                               f'--size 64 96 {COMMON}')[2:]}
+    # 41M is the published size of DETR-R50 (41.3M with its 92 classes).
+    assert float(rows['DETR-R50'][0]) == pytest.approx(41.5, rel=0.01)
+    assert rows['DETR-R50'][3] == rows['RetinaNet-R50'][4] == '1.00'
+
+
+def test_reading_annotations_stands_beside_mmdets(report):
+    pytest.importorskip('mmdet')
+    lines = report('annotation_checks.py',
+                   '--images 20 --boxes 100 --classes 3 --repeats 1')
+    assert [line.split(':')[0] for line in lines[-2:]] == ['mmdet', 'ours']
+
+
+def test_a_frozen_encoder_keeps_nothing_for_the_backward_pass(report):
+    pytest.importorskip('mmdet')
+    tool = runpy.run_path(str(TOOLS / 'frozen_encoder.py'))
+    tool['register_all_modules']()
+
+    def kept(kind, size):
+        args = argparse.Namespace(config=tool['CONFIG'], batch_size=1,
+                                  size=size, device='cpu')
+        model = tool['build'](kind, args)
+        step = tool['make_step'](model, tool['make_batch'](args))
+        return tool['kept_bytes'](model, step)
+
+    frozen, trained = (kept(kind, (64, 96)) for kind in ('frozen', 'trained'))
+    assert 0 < frozen < 0.8 * trained
+    # The encoder's part grows with the image, that of the queries does not.
+    more = [kept(kind, (128, 96)) for kind in ('frozen', 'trained')]
+    assert more[1] - trained > 2 * (more[0] - frozen)
