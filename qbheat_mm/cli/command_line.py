@@ -160,8 +160,8 @@ def add_common_arguments(parser: ArgumentParser) -> None:
 def report_user_errors(main: Callable[[], None]) -> None:
     """Run a tool and end with one line on a :class:`UserError`.
 
-    Other exceptions keep their traceback, which ends with the command line,
-    since messages of other packages rarely name the setting.
+    Other exceptions keep their traceback, which ends with the command line
+    and the message, since messages of other packages rarely name the setting.
 
     Args:
         main (Callable): The tool.
@@ -186,11 +186,12 @@ def report_user_errors(main: Callable[[], None]) -> None:
                     dict(message=line, timestamp=int(time.time()))))
             sys.exit(1 if file else line)
         if hasattr(error, 'add_note'):  # Python 3.11
-            error.add_note(f'while running {shlex.join(sys.argv)}')
+            error.add_note(f'while running {shlex.join(sys.argv)}: '
+                           f'{type(error).__name__}: {_last_line(error)}')
         raise
 
 
-def _last_line(error: UserError) -> str:
+def _last_line(error: Exception) -> str:
     """The message; a data loader's worker sends a whole traceback."""
-    last = str(error).strip().splitlines()[-1]
+    last = (str(error).strip().splitlines() or [''])[-1]
     return last.removeprefix('qbheat_mm.errors.UserError: ')

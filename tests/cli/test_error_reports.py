@@ -39,7 +39,7 @@ def test_other_errors_keep_their_traceback_and_name_the_command(monkeypatch):
     with pytest.raises(KeyError) as error:
         report_user_errors(fail(KeyError('a defect')))
     assert error.value.__notes__ == [
-        "while running tools/train.py a.py 'x=a b'"]
+        "while running tools/train.py a.py 'x=a b': KeyError: 'a defect'"]
 
 
 def test_other_processes_give_the_first_time_to_report(monkeypatch):

@@ -38,7 +38,7 @@ def last_line(monkeypatch, tmp_path):
     ('train_dataloader.dataset.pipeline=[]',
      'train_dataloader.dataset.pipeline'),
     ('train_dataloader.dataset.pipeline.1.scale=big', 'scale=big'),
-    ('train_dataloader=None', 'no train_dataloader'),
+    ('train_dataloader=None', 'train_dataloader'),
     ('train_cfg.max_epochs=0', 'train_cfg.max_epochs'),
     ('custom_imports.imports=nowhere', 'custom_imports'),
     ('model.backbone.type=RestNet', 'RestNet'),
@@ -74,6 +74,15 @@ def test_arguments(last_line, classifier_config, tmp_path, arguments, words):
 @pytest.mark.skipif(torch.cuda.is_available(), reason='needs no GPU')
 def test_mixed_precision_without_a_gpu(last_line, classifier_config):
     assert '--no-amp' in last_line('train.py', classifier_config, '--amp')
+
+
+@pytest.mark.skipif(sys.version_info < (3, 11), reason='has no notes')
+def test_missing_images(last_line, tmp_path, classifier_config):
+    """In the config itself, not on the command line."""
+    text = classifier_config.read_text()
+    (tmp_path / 'own.py').write_text(text.replace(
+        f"data_root='{classifier_config.parent}'", "data_root='nowhere'"))
+    assert 'nowhere' in last_line('train.py', tmp_path / 'own.py')
 
 
 def test_missing_annotations(last_line, detector_config):
