@@ -67,7 +67,8 @@ def load_encoder(checkpoint: str,
     content = read(checkpoint)
     stored = stored_config(content)
     settings = stored if config is None else _read_config(config)
-    source = f"checkpoint '{checkpoint}'" if config is None else str(config)
+    source = f"checkpoint '{checkpoint}'" if config is None else (
+        f"config '{getattr(config, 'filename', config)}'")
     if config is None:
         _require_classes(next(find_settings(stored, 'backbone'), {}), source)
     normalization, given = _describe(settings, source)

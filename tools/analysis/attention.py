@@ -17,6 +17,7 @@ from qbheat_mm.analysis.attention import (
 )
 from qbheat_mm.analysis.figures.attention import Panel, draw_attention
 from qbheat_mm.analysis.report import Report, Table
+from qbheat_mm.apis import load_encoder
 from qbheat_mm.cli import read_config, report_user_errors
 from qbheat_mm.cli.analysis_tool import (
     add_further_models,
@@ -28,7 +29,6 @@ from qbheat_mm.cli.analysis_tool import (
     read_settings,
     write,
 )
-from qbheat_mm.cli.trained_model import load_encoder
 from qbheat_mm.errors import UserError
 
 CAPTION = (
@@ -113,8 +113,8 @@ def look(models: dict, images: list, args) -> tuple[dict, dict, dict]:
         panels = {bridge: {} for bridge in BRIDGES}
         for name, encoder in models.items():
             blocks, heads, tokens = pick(
-                attention_maps(encoder.backbone, encoder.pixels.normalize(
-                    as_batch([image]))), args,
+                attention_maps(encoder.backbone, encoder.normalize(
+                    as_batch([image]).flip(1).to(args.device))), args,
                 args.blocks or default_blocks(encoder.backbone))
             for bridge in BRIDGES:
                 panels[bridge][name] = panels_of(blocks, bridge, heads, tokens)
@@ -138,8 +138,7 @@ def main() -> None:
     models, sources = {}, []
     for name, config, checkpoint in further_models(args):
         settings = cfg if config == args.config else read_config(config)
-        models[name] = load_encoder(settings, config, checkpoint)
-        models[name].to(args.device)
+        models[name] = load_encoder(checkpoint, settings, device=args.device)
         sources.append(dict(name=name, config=config, checkpoint=checkpoint))
     figures, arrays, similarities = look(models, images, args)
     report = Report(

@@ -15,6 +15,7 @@ from qbheat_mm.analysis.correlation import (
 )
 from qbheat_mm.analysis.figures.correlation import draw_histograms
 from qbheat_mm.analysis.report import Report, Table
+from qbheat_mm.apis import load_encoder
 from qbheat_mm.cli import read_config, report_user_errors
 from qbheat_mm.cli.analysis_tool import (
     add_further_models,
@@ -26,8 +27,8 @@ from qbheat_mm.cli.analysis_tool import (
     read_settings,
     write,
 )
-from qbheat_mm.cli.trained_model import TrainedEncoder, load_encoder
 from qbheat_mm.errors import UserError
+from qbheat_mm.evaluation import Encoder
 
 CAPTION = (
     'For each image, the mean absolute correlation over channels of two '
@@ -44,14 +45,13 @@ def parse_args() -> argparse.Namespace:
 
 
 @torch.no_grad()
-def correlate(encoder: TrainedEncoder, images: list,
+def correlate(encoder: Encoder, images: list,
               device: str) -> tuple[np.ndarray, int]:
     """Spatial correlation of each image, (N, ), and the channels."""
-    encoder.to(device)
     values = []
     for image in images:
-        inputs = encoder.pixels.normalize(as_batch([image]))
-        maps = [feat for feat in encoder.backbone(inputs) if feat.dim() == 4]
+        inputs = encoder.normalize(as_batch([image]).flip(1).to(device))
+        maps = [feat for feat in encoder(inputs) if feat.dim() == 4]
         if not maps or maps[-1][0, 0].numel() < 2:
             raise UserError(
                 f'{type(encoder.backbone).__name__} gives no feature map of '
@@ -70,7 +70,7 @@ def main() -> None:
     found, chance, sources = {}, {}, []
     for name, config, checkpoint in further_models(args):
         settings = cfg if config == args.config else read_config(config)
-        encoder = load_encoder(settings, config, checkpoint)
+        encoder = load_encoder(checkpoint, settings, device=args.device)
         found[name], channels = correlate(encoder, images, args.device)
         chance[name] = chance_correlation(channels)
         sources.append(dict(name=name, config=config, checkpoint=checkpoint))

@@ -17,17 +17,17 @@ from projects.drawn_world.study.describe import (
     describe_maps,
     describe_matrices,
 )
+from qbheat_mm.apis import load_encoder
 from qbheat_mm.cli import read_config, report_user_errors
-from qbheat_mm.cli.trained_model import TrainedEncoder, load_encoder
 from qbheat_mm.engine.checkpoint import read, weights
-from qbheat_mm.evaluation import knn_accuracy
+from qbheat_mm.evaluation import Encoder, knn_accuracy
 
 #: Images whose maps are looked at; 2 GiB of MF-285M's at 224 x 224.
 MAPS = 4096
 
 
 @torch.no_grad()
-def extract(encoder: TrainedEncoder,
+def extract(encoder: Encoder,
             loader: DataLoader) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """What an encoder says of the N images of a data loader.
 
@@ -39,8 +39,8 @@ def extract(encoder: TrainedEncoder,
     pooled, labels, maps, tokens = [], [], [], []
     every = ceil(len(loader.dataset) / MAPS)
     for batch in loader:
-        images = encoder.pixels.normalize(torch.stack(tuple(batch['inputs'])))
-        found, global_tokens = encoder.backbone(images)
+        images = encoder.normalize(torch.stack(tuple(batch['inputs'])).flip(1))
+        found, global_tokens = encoder(images)
         kept = slice(-len(labels) % every, None, every)
         pooled.append(found.mean(dim=(2, 3)))
         maps.append(found[kept].clone())
@@ -67,7 +67,7 @@ def main() -> None:
     """Measure."""
     args = measuring_parser(__doc__).parse_args()
     cfg = read_config(args.config, args.cfg_options)
-    encoder = load_encoder(cfg, args.config, args.checkpoint)
+    encoder = load_encoder(args.checkpoint, cfg)
     known, asked = map(Runner.build_dataloader, settings_of_loaders(cfg))
     bank = extract(encoder, known)[:2]
     *queries, maps, tokens = extract(encoder, asked)
