@@ -23,7 +23,7 @@ from qbheat_mm.datasets.coco_check import (
     read_coco,
 )
 from qbheat_mm.errors import UserError
-from qbheat_mm.utils.places import is_local
+from qbheat_mm.utils.settings import is_local
 
 COCO = ('CocoDataset', 'MatchedCocoDataset')
 

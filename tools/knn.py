@@ -23,8 +23,9 @@ from qbheat_mm.cli.embeddings import (
     embedding_options,
 )
 from qbheat_mm.errors import UserError
-from qbheat_mm.evaluation import Encoder, knn_of_folders, labelled_folder
+from qbheat_mm.evaluation.encoder import Encoder
 from qbheat_mm.evaluation.knn import TEMPERATURE, K
+from qbheat_mm.evaluation.labelled import knn_of_folders, labelled_folder
 from qbheat_mm.utils.atomic_write import atomic_write
 
 

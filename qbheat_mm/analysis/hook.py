@@ -20,16 +20,16 @@ from ..arguments import (
 )
 from ..datasets.decoding import DecodingDataPreprocessor
 from ..datasets.image_lists import find_images, load_images, spread
-from ..engine.wrapping import unwrap
 from ..errors import UserError
-from ..evaluation import (
-    Encoder,
+from ..evaluation.encoder import Encoder
+from ..evaluation.labelled import (
     LabelledFolder,
     knn_of_folders,
     labelled_folder,
 )
 from ..models.layers.normalize import Normalization
 from ..models.selfsup import QBHeat, RandomMasking
+from ..utils.modules import unwrap
 from .copied_features import copied_loss, masked_loss
 from .direction_loss import direction_losses
 from .embedding_quality import all_outputs, describe_embeddings

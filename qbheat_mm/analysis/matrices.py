@@ -8,7 +8,7 @@ from ..models.layers.linear_extrapolation import (
     LinearExtrapolation,
 )
 from ..models.selfsup import QBHeatPredictor
-from ..utils.modes import evaluating  # noqa: F401
+from ..utils.modules import evaluating  # noqa: F401
 
 #: Name of a scale: the predictor's module, and its step as a share of the
 #: image's side. The fine scale first, as in the paper's tables.

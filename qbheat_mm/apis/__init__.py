@@ -9,7 +9,8 @@
     found = embed(encoder, 'my_images')
     print(found.embeddings.shape, found.files[:3])
 """
-from ..evaluation import Embeddings, Encoder, embed_batches, list_images
+from ..evaluation.embedding import Embeddings, embed_batches, list_images
+from ..evaluation.encoder import Encoder
 from ..model_index import find_config
 from .embedding import embed
 from .encoder import build_encoder, load_encoder

@@ -24,8 +24,7 @@ from ..evaluation.encoder import Encoder
 from ..model_index import find_config
 from ..models.backbones import MobileFormer
 from ..models.layers.normalize import Normalization
-from ..utils.settings import backbone_settings, type_name
-from ..utils.training_size import training_size
+from ..utils.settings import backbone_settings, training_size, type_name
 
 # A registry imports names that it does not know: only classes of the
 # toolboxes are built from the config stored in a checkpoint.

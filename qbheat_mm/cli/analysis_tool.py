@@ -18,7 +18,7 @@ from ..analysis.figures.style import in_style
 from ..analysis.report import Report
 from ..datasets.image_lists import find_images, load_images, spread
 from ..errors import UserError
-from ..utils.training_size import training_size
+from ..utils.settings import training_size
 from .command_line import add_cfg_options, add_device, folder
 from .settings import read_config
 

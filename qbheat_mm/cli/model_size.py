@@ -9,7 +9,7 @@ from mmengine.registry import MODELS, DefaultScope
 from torch import nn
 
 from ..errors import UserError
-from ..utils import count_madds, count_parameters
+from ..utils.complexity import count_madds, count_parameters
 
 
 def build_without_memory(cfg: Config) -> nn.Module:

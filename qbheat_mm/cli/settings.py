@@ -9,8 +9,7 @@ import torch
 from mmengine.config import Config, ConfigDict
 
 from ..errors import UserError
-from ..utils.loaders import loader_settings
-from ..utils.settings import toolbox
+from ..utils.settings import loader_settings, toolbox
 from .option_check import check_names, check_values
 
 LOADERS = ('train_dataloader', 'val_dataloader', 'test_dataloader')

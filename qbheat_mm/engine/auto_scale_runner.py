@@ -16,14 +16,13 @@ from torch import nn
 from torch.utils.data import DataLoader
 
 from ..errors import UserError
-from ..utils.loaders import loader_settings
-from ..utils.settings import type_name
+from ..utils.modules import unwrap
+from ..utils.settings import loader_settings, type_name
 from .checkpoint import read, weights
 from .head_classes import count_classes
 from .resume import newest_readable
 from .schedules import fit_schedulers, require_steps
 from .seeded_loader import seeded
-from .wrapping import unwrap
 
 
 @RUNNERS.register_module()

@@ -18,7 +18,7 @@ from torch.utils.data import DataLoader, Dataset
 from ..datasets.image_file import ImageProblem, decode, read_file
 from ..datasets.image_lists import find_images, fit, fitting_size
 from ..errors import UserError
-from ..utils.modes import evaluating
+from ..utils.modules import evaluating
 from .encoder import Encoder
 
 #: Height and width if the checkpoint does not say.

@@ -12,12 +12,11 @@ from mmengine.runner import Runner
 from torch import nn
 
 from ..engine.checkpoint import latest, read
-from ..engine.wrapping import unwrap
 from ..errors import UserError
 from ..evaluation.encoder import Encoder
 from ..models.layers.normalize import Normalization
-from ..utils.settings import backbone_settings
-from ..utils.training_size import training_size
+from ..utils.modules import unwrap
+from ..utils.settings import backbone_settings, training_size
 
 
 @HOOKS.register_module()

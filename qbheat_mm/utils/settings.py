@@ -1,33 +1,30 @@
 # Copyright (c) QB-Heat MM authors. All rights reserved.
-"""What all settings of mmengine have in common."""
-from collections.abc import Mapping
+"""Read settings of mmengine configs."""
+from collections.abc import Iterable, Iterator, Mapping
 
 from mmengine.config.utils import MODULE2PACKAGE
 from mmengine.registry import MODELS
 
 
 def type_name(settings: Mapping) -> str:
-    """The name of the class or function that settings ask for.
+    """Name of a part's class, without scope or module.
 
     Args:
-        settings (Mapping): Settings of a part. Their ``type`` is a name,
-            alone or after its scope or module, or the class itself, as in
-            configurations of the new style.
+        settings (Mapping): Its ``type`` is a name or the class itself.
 
     Returns:
-        str: Without scope or module; ``''`` where there is no ``type``.
+        str: ``''`` without a ``type``.
     """
     kind = settings.get('type') or ''
     return getattr(kind, '__name__', str(kind)).split('.')[-1]
 
 
 def toolbox(cfg: Mapping) -> str | None:
-    """The toolbox that a configuration is for.
+    """Toolbox of a config.
 
     Returns:
-        str | None: As ``'mmdet'``: the default scope or, in configurations
-        of the new style, the package of the model's class; None if neither
-        is there.
+        str | None: Such as ``'mmdet'``: the default scope, or the package of
+        the model's class in configs of the new style.
     """
     if cfg.get('default_scope'):
         return cfg['default_scope']
@@ -38,14 +35,14 @@ def toolbox(cfg: Mapping) -> str | None:
 
 
 def backbone_settings(cfg: Mapping) -> dict:
-    """What builds the backbone of a configuration in another program.
+    """Settings that build the backbone of a config anywhere.
 
     Args:
         cfg (Mapping): With ``model.backbone``.
 
     Returns:
-        dict: Without weights and what is frozen; with the scope of its
-        ``type`` where that is not in the root registry.
+        dict: Without weights and frozen stages; with the scope of a ``type``
+        that is not in the root registry.
     """
     given = cfg['model']['backbone']
     alone = {key: value for key, value in given.items() if key not in (
@@ -57,3 +54,74 @@ def backbone_settings(cfg: Mapping) -> dict:
     if scope not in MODULE2PACKAGE:
         scope = given.get('_scope_') or toolbox(cfg) or 'mmpretrain'
     return {**alone, '_scope_': scope}
+
+
+def is_local(path: str, backend_args: Mapping | None = None) -> bool:
+    """Whether mmengine reads a path from the local file system.
+
+    Args:
+        path (str): Path or address, such as ``s3://bucket/folder``.
+        backend_args (Mapping, optional): Its file backend.
+    """
+    backend = (backend_args or {}).get('backend', 'local')
+    return '://' not in path and backend == 'local'
+
+
+def loader_settings(settings: Mapping) -> Mapping:
+    """Let ``num_workers=0`` alone turn off workers.
+
+    torch refuses persistent workers and prefetching without workers.
+    """
+    if settings.get('num_workers') != 0:
+        return settings
+    kept = {name: value for name, value in settings.items()
+            if name != 'prefetch_factor'}
+    return type(settings)(kept, persistent_workers=False)
+
+
+def training_size(cfg: Mapping) -> tuple[int, int] | None:
+    """Height and width of the images that a config trains on.
+
+    Set by the last transform that crops, or resizes without keeping the
+    aspect ratio.
+
+    Returns:
+        tuple[int, int] | None: None if no transform of mmpretrain sets it.
+    """
+    if cfg.get('default_scope', 'mmpretrain') != 'mmpretrain':
+        return None
+    for loader in ('train_dataloader', 'val_dataloader', 'test_dataloader'):
+        dataset = (cfg.get(loader) or {}).get('dataset') or {}
+        while 'dataset' in dataset:
+            dataset = dataset['dataset']
+        sizes = [size for step in _steps(dataset.get('pipeline') or ())
+                 if (size := _size_after(step)) is not None]
+        if sizes:
+            return sizes[-1]
+    return None
+
+
+def _steps(pipeline: Iterable) -> Iterator[Mapping]:
+    """Transforms of a pipeline, of the first of several views."""
+    for step in pipeline:
+        inner = step.get('transforms')
+        if not inner:
+            yield step
+        elif isinstance(inner[0], Mapping):
+            yield from _steps(inner)
+        else:
+            yield from _steps(inner[0])
+
+
+def _size_after(step: Mapping) -> tuple[int, int] | None:
+    """Height and width after a transform, if fixed."""
+    name = type_name(step)
+    size = step.get('size', step.get('crop_size', step.get('scale')))
+    if size is None or 'Crop' not in name and (
+            name != 'Resize' or step.get('keep_ratio')):
+        return None
+    if isinstance(size, int):
+        return size, size
+    # mmcv gives width and height, all others height and width.
+    mmcv = name in ('CenterCrop', 'Resize')
+    return tuple(size)[::-1] if mmcv else tuple(size)

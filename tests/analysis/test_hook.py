@@ -24,7 +24,8 @@ from qbheat_mm.analysis.reconstruction import (
 from qbheat_mm.analysis.spectrum import describe_predictor
 from qbheat_mm.cli.run_report import report_run
 from qbheat_mm.errors import UserError
-from qbheat_mm.evaluation import Encoder, knn_of_folders, labelled_folder
+from qbheat_mm.evaluation.encoder import Encoder
+from qbheat_mm.evaluation.labelled import knn_of_folders, labelled_folder
 from qbheat_mm.models.layers.normalize import Normalization
 
 from .conftest import MODEL

@@ -11,11 +11,8 @@ from mmengine.config import Config
 from qbheat_mm.apis import embed, load_encoder
 from qbheat_mm.cli.embeddings import embedding_writer
 from qbheat_mm.errors import UserError
-from qbheat_mm.evaluation import (
-    knn_accuracy,
-    knn_of_folders,
-    labelled_folder,
-)
+from qbheat_mm.evaluation import knn_accuracy
+from qbheat_mm.evaluation.labelled import knn_of_folders, labelled_folder
 
 from .conftest import settings_of
 
@@ -139,7 +136,7 @@ def test_random_weights_are_those_of_the_seed(call, folders, tmp_path,
                                               capsys, monkeypatch):
     encoders = []
     monkeypatch.setattr(
-        'qbheat_mm.evaluation.knn_of_folders',
+        'qbheat_mm.evaluation.labelled.knn_of_folders',
         lambda encoder, *args, **_: encoders.append(encoder) or 50.)
     cfg = tmp_path / 'config.py'
     Config(settings_of()).dump(cfg)

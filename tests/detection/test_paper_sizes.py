@@ -8,7 +8,7 @@ from mmdet.registry import MODELS
 from mmengine.config import Config
 from torch import nn
 
-from qbheat_mm.utils import count_madds, count_parameters
+from qbheat_mm.utils.complexity import count_madds, count_parameters
 
 from .conftest import CONFIGS
 

@@ -5,7 +5,7 @@ from mmpretrain.registry import MODELS
 from torch import nn
 
 from qbheat_mm.errors import UserError
-from qbheat_mm.models.selfsup.pixel_attention import reject_pixel_attention
+from qbheat_mm.models.selfsup.qbheat import reject_pixel_attention
 
 
 @pytest.mark.parametrize('settings', [

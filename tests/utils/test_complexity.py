@@ -5,7 +5,7 @@ import torch.nn.functional as F
 from torch import nn
 
 from qbheat_mm.models.layers import FormerToMobile
-from qbheat_mm.utils import count_madds, count_parameters
+from qbheat_mm.utils.complexity import count_madds, count_parameters
 
 
 class Attention(nn.Module):

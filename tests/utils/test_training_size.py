@@ -5,7 +5,7 @@ from mmengine.config import Config
 from mmengine.registry import TRANSFORMS, init_default_scope
 from mmpretrain.datasets import MultiView
 
-from qbheat_mm.utils.training_size import training_size
+from qbheat_mm.utils.settings import training_size
 
 PIPELINES = dict(
     crop_of_mmcv=[dict(type='Resize', scale=(96, 128)),

@@ -1,18 +1,18 @@
 # Copyright (c) QB-Heat MM authors. All rights reserved.
-"""Shared by the benchmarks: alternatives timed in turn in one process.
+"""Time alternatives in turn in one process.
 
-Whatever else the machine does then hits all of them alike, so that ratios of
-their medians mean more than the medians themselves.
+Other load on the machine then affects all of them alike: trust the ratios of
+the medians more than the medians.
 """
 import argparse
 import statistics
+import time
 from collections.abc import Callable, Mapping
 
 import torch
 from mmengine.utils.dl_utils import collect_env
 
 from qbheat_mm.cli import count
-from qbheat_mm.utils import time_in_turn
 
 
 def make_parser(doc: str, threads: int = 1, repeats: int = 5
@@ -33,6 +33,21 @@ def parse(parser: argparse.ArgumentParser) -> argparse.Namespace:
     torch.set_num_threads(args.threads)
     torch.manual_seed(0)
     return args
+
+
+def time_in_turn(steps: Mapping[str, Callable[[], object]], repeats: int,
+                 device: str, warmups: int = 3) -> dict[str, list[float]]:
+    """Seconds of each step, ``repeats`` times after ``warmups`` rounds."""
+    times = {name: [] for name in steps}
+    for repeat in range(repeats + warmups):
+        for name, step in steps.items():
+            start = time.perf_counter()
+            step()
+            if device.startswith('cuda'):
+                torch.cuda.synchronize()
+            if repeat >= warmups:
+                times[name].append(time.perf_counter() - start)
+    return times
 
 
 def medians(steps: Mapping[str, Callable[[], object]],

@@ -18,7 +18,7 @@ from torch import nn
 
 import qbheat_mm.detection  # noqa: F401
 from qbheat_mm.cli import count, report_user_errors
-from qbheat_mm.utils import count_madds, count_parameters
+from qbheat_mm.utils.complexity import count_madds, count_parameters
 
 CONFIGS = Path(__file__).resolve().parents[2] / 'configs/qbheat/coco'
 ENCODERS = ('285m', '1.0g', '3.7g')

@@ -15,6 +15,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import torch
+from common import time_in_turn
 from detector_latency import OURS, THEIRS, build, make_sample
 from mmdet.utils import register_all_modules
 from torch import Tensor, nn
@@ -25,7 +26,6 @@ from qbheat_mm.export.compare import largest_difference
 from qbheat_mm.export.detectors import AnchorNetwork, MFDecNetwork
 from qbheat_mm.export.files import OPSET, quiet
 from qbheat_mm.export.graphs import folded
-from qbheat_mm.utils import time_in_turn
 
 WAYS = ('eager', 'compiled', 'onnxruntime')
 BESIDE = 'DETR-R50'

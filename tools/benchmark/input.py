@@ -16,6 +16,7 @@ from pathlib import Path
 import cv2
 import numpy as np
 import torch
+from common import time_in_turn
 from mmcv.transforms import Compose
 from mmpretrain.registry import TRANSFORMS
 from PIL import Image
@@ -25,7 +26,6 @@ from projects.drawn_world import TextureBank, detection_scene
 from qbheat_mm.cli import count, read_config, report_user_errors
 from qbheat_mm.datasets.extensions import image_endings
 from qbheat_mm.errors import UserError
-from qbheat_mm.utils import time_in_turn
 
 CONFIG = (Path(__file__).resolve().parents[2] / 'configs/qbheat' /
           'qbheat_mf-285m_8xb128-amp-coslr-100e_in1k.py')

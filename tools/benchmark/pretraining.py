@@ -14,12 +14,13 @@ from pathlib import Path
 import torch
 from common import describe, make_parser, medians, parse
 from mmpretrain.registry import MODELS
+from step_profile import time_by_kind
 from torch import Tensor, nn
 
 import qbheat_mm.models  # noqa: F401
 from qbheat_mm.cli import count, read_config, report_user_errors
 from qbheat_mm.errors import UserError
-from qbheat_mm.utils import flop_counter, time_by_kind
+from qbheat_mm.utils.complexity import flop_counter
 from qbheat_mm.utils.settings import type_name
 
 CONFIG = (Path(__file__).resolve().parents[2] / 'configs/qbheat' /

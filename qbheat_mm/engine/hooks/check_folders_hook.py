@@ -7,7 +7,7 @@ from mmengine.registry import HOOKS
 from mmengine.runner import Runner
 
 from ...errors import UserError
-from ..wrapping import unwrap
+from ...utils.modules import unwrap
 
 
 @HOOKS.register_module()

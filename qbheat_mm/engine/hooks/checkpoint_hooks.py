@@ -9,6 +9,7 @@ from torch import nn
 
 from ...errors import UserError
 from ...models.layers.normalize import Normalization
+from ...utils.modules import unwrap
 from ...utils.settings import type_name
 from ..checkpoint import (
     input_normalization,
@@ -17,7 +18,6 @@ from ..checkpoint import (
     weights,
 )
 from ..pretrained_encoder import PretrainedEncoder
-from ..wrapping import unwrap
 
 
 @HOOKS.register_module()

@@ -9,8 +9,8 @@ from mmengine.runner import Runner
 from torch import Tensor
 
 from ...errors import UserError
+from ...utils.modules import unwrap
 from ..checkpoint import few, impossible, read, weights
-from ..wrapping import unwrap
 
 #: A loss of this many times the first one is reported.
 DIVERGED = 100

@@ -12,8 +12,8 @@ from mmengine.runner import Runner
 
 from ...errors import UserError
 from ...utils.atomic_write import atomic_write
+from ...utils.modules import unwrap
 from ..checkpoint import few, impossible
-from ..wrapping import unwrap
 from .non_finite_loss_hook import say_last_good
 
 

@@ -1,6 +1,5 @@
 """Decoders on top of the encoder."""
-from .mobile_former_neck import MobileFormerV1Neck
-from .probing import PoolWithToken, TransformerProbe
+from .probing import MobileFormerV1Neck, PoolWithToken, TransformerProbe
 from .qbheat_decoder import QBHeatDecoder
 
 __all__ = [

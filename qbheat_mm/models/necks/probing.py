@@ -1,15 +1,16 @@
-"""Classification decoders on the encoder (Section "Decoder Probing").
+"""Classification decoders (Section "Decoder Probing"), and that of V1.
 
-Both take two outputs of the backbone: the features of the last 1x1
+They take two outputs of the backbone: the features of the last 1x1
 convolution, (B, C, H, W), and the tokens, (B, T, d).
 """
 import torch
+import torch.nn.functional as F
 from mmengine.model import BaseModule
 from mmengine.registry import MODELS
 from torch import Tensor, nn
 
 from ...errors import UserError
-from .transformer import transformer_blocks
+from ..layers.transformer import transformer_blocks
 
 
 @MODELS.register_module()
@@ -73,6 +74,40 @@ class TransformerProbe(BaseModule):
         x = torch.cat([pixels, self.token_proj(tokens)], dim=1)
         x = self.norm(self.blocks(x)).mean(dim=1)
         return (self.drop(x), )
+
+
+@MODELS.register_module()
+class MobileFormerV1Neck(BaseModule):
+    """Pool, append the first token, apply one hidden layer.
+
+    h-swish follows both the pooling and the hidden layer; dropout is last.
+
+    Args:
+        in_channels (int): Channels C of the features.
+        token_dims (int): Width d of the tokens.
+        mid_channels (int): Width of the hidden layer.
+        drop_rate (float): Dropout before the classifier. Defaults to 0.
+        init_cfg (dict, optional): Initialization; the authors' if None.
+    """
+
+    def __init__(self,
+                 in_channels: int,
+                 token_dims: int,
+                 mid_channels: int,
+                 drop_rate: float = 0.,
+                 init_cfg: dict | None = None) -> None:
+        super().__init__(
+            init_cfg or dict(type='Normal', layer='Linear', std=.01))
+        self.fc = nn.Linear(in_channels + token_dims, mid_channels)
+        self.norm = nn.BatchNorm1d(mid_channels)
+        self.drop = nn.Dropout(drop_rate)
+
+    def forward(self, feats: tuple[Tensor, Tensor]) -> tuple[Tensor]:
+        """Features (B, C, H, W) and tokens (B, T, d) to ((B, mid), )."""
+        pixels, tokens = feats
+        pooled = F.hardswish(pixels.mean(dim=(2, 3)))
+        x = self.fc(torch.cat([pooled, tokens[:, 0]], dim=1))
+        return (self.drop(F.hardswish(self.norm(x))), )
 
 
 def _pixels_and_tokens(feats: tuple[Tensor, ...]) -> tuple[Tensor, Tensor]:

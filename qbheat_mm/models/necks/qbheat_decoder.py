@@ -3,7 +3,7 @@ from mmengine.model import BaseModule
 from mmengine.registry import MODELS
 from torch import Tensor, nn
 
-from .transformer import (
+from ..layers.transformer import (
     block_at,
     sincos_position_embedding,
     transformer_blocks,

@@ -6,7 +6,6 @@ from mmpretrain.registry import MODELS as MMPRETRAIN_MODELS
 from torch import Tensor, nn
 
 from ...errors import UserError
-from .pixel_attention import reject_pixel_attention
 from .quarters import (
     CENTER,
     CORNERS,
@@ -15,6 +14,15 @@ from .quarters import (
     quarter_offset,
     sample_positions,
 )
+
+#: Classes of mmpretrain, mmcv and torch that attend between pixels.
+_ATTENTION = {
+    'Attention', 'AttentionWithBias', 'AttentionWithRoPE', 'BEiTAttention',
+    'DaViTWindowMSA', 'LeAttention', 'LocallyGroupedSelfAttention',
+    'MultiheadAttention', 'MultiScaleAttention', 'ShiftWindowMSA',
+    'WindowAttention', 'WindowMSA', 'WindowMSAV2', 'XCA'
+}
+_PACKAGES = {'mmpretrain', 'mmcv', 'torch'}
 
 
 @MODELS.register_module()
@@ -233,3 +241,26 @@ class QBHeat(BaseModel):
     def get_layer_depth(self, param_name: str) -> tuple[int, int]:
         """See the backbone's method."""
         return self.backbone.get_layer_depth(param_name, 'backbone.')
+
+
+def reject_pixel_attention(backbone: nn.Module) -> None:
+    """Raise for a backbone with a known spatial self-attention layer.
+
+    Such an encoder sees the tokens of one quarter in pre-training and those
+    of the whole image afterwards (the paper's stated limitation). Attention
+    layers of other packages are not recognized.
+
+    Raises:
+        UserError: Naming the backbone and the layer.
+    """
+    for module in backbone.modules():
+        for cls in type(module).__mro__:
+            package = cls.__module__.split('.')[0]
+            if cls.__name__ in _ATTENTION and package in _PACKAGES:
+                raise UserError(
+                    f'{type(backbone).__name__} cannot be the encoder of '
+                    f'QB-Heat: its {type(module).__name__} attends between '
+                    'pixels, and pre-training shows it one quarter of them. '
+                    'Use a convolutional backbone such as MobileFormer, '
+                    'ResNet or ConvNeXt, or set '
+                    'model.allow_pixel_attention=True')

@@ -9,7 +9,7 @@ import torch
 from torch import nn
 
 from qbheat_mm.models.layers.dynamic_relu import DynamicReLU
-from qbheat_mm.utils import count_madds
+from qbheat_mm.utils.complexity import count_madds
 
 pytest.importorskip('mmdet')
 ROOT = Path(__file__).parents[3]

@@ -1,12 +1,12 @@
 # Copyright (c) QB-Heat MM authors. All rights reserved.
-"""Where the time of a step goes, by kinds of operations."""
+"""Time of a step by kinds of operations."""
 import re
 from collections import Counter
 from collections.abc import Callable
 
 from torch.profiler import ProfilerActivity, profile
 
-#: Kinds, and what the names of their operations hold; the first that fits.
+#: Kinds and patterns of their operations' names; the first match counts.
 KINDS = {
     'attention': r'attention|_flash_',
     'convolutions': r'conv',
@@ -23,7 +23,7 @@ REST = 'rest'
 
 
 def kind_of(operation: str) -> str:
-    """The kind of an operation, by the name that PyTorch gives it."""
+    """Kind of an operation, by its name in PyTorch."""
     return next((kind for kind, pattern in KINDS.items()
                  if re.search(pattern, operation)), REST)
 
@@ -33,15 +33,14 @@ def time_by_kind(step: Callable[[], object], device: str,
     """Shares of a step's time, by kind.
 
     Args:
-        step (Callable): Called without arguments, ``repeats`` times after
-            one call that is not counted.
-        device (str): Of the step: on CUDA the time of its kernels counts,
-            each as that of the operation that has started it.
+        step (Callable): Called ``repeats`` times after a warm-up.
+        device (str): On CUDA the time of kernels counts, for the operation
+            that launched them.
         repeats (int): Defaults to 3.
 
     Returns:
-        dict[str, float]: From each of ``KINDS`` and ``REST`` to its share,
-        the largest first; they sum to 1.
+        dict[str, float]: Of ``KINDS`` and ``REST``, the largest first; they
+        sum to 1.
     """
     step()
     cuda = device.startswith('cuda')

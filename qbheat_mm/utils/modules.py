@@ -1,14 +1,22 @@
 # Copyright (c) QB-Heat MM authors. All rights reserved.
-"""Training and evaluation mode."""
+"""Modules in wrappers and in evaluation mode."""
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from mmengine.model import BaseTTAModel, is_model_wrapper
 from torch import nn
+
+
+def unwrap(model: nn.Module) -> nn.Module:
+    """Remove the wrappers of distributed training and ``--tta``."""
+    while is_model_wrapper(model) or isinstance(model, BaseTTAModel):
+        model = model.module
+    return model
 
 
 @contextmanager
 def evaluating(model: nn.Module) -> Iterator[nn.Module]:
-    """Put a model in evaluation mode and each module back afterwards.
+    """Put a model in evaluation mode and restore each module afterwards.
 
     ``model.train()`` would not do: frozen parts are in evaluation mode while
     the rest trains.
