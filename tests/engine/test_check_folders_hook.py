@@ -182,15 +182,3 @@ def test_a_resumed_run_keeps_the_classes_that_it_learned(build, tmp_path):
     log = next(Path(runner.work_dir, runner.timestamp).glob('*.log'))
     assert "starts with weights for ['a', 'b'] and learns ['b', 'a']" in (
         log.read_text())
-
-
-def test_more_classes_are_asked_for_than_there_are(build, tmp_path):
-    with pytest.raises(UserError, match=r'val_evaluator.topk=\(1, 5\), but '
-                       'there are 2 classes'):
-        build('ab', 'ab', **{'val_evaluator.topk': (1, 5)}).train()
-    build('', '').train()
-    runner = build('', '', **{
-        'test_evaluator.topk': (3, ),
-        'load_from': str(tmp_path / 'work/epoch_1.pth')})
-    with pytest.raises(UserError, match=r'test_evaluator.topk=\(3,\)'):
-        runner.test()

