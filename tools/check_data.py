@@ -63,9 +63,10 @@ def datasets(setting: str, dataset: dict) -> Iterator[tuple[str, dict]]:
 
 def loader_of(dataset: dict) -> LoadNamedImageFromFile:
     """A loader with the settings of the data set's pipeline."""
-    known = ('color_type', 'imdecode_backend', 'backend_args', 'ignore_empty')
+    known = ('color_type', 'backend_args', 'ignore_empty')
     for step in dataset.get('pipeline') or ():
-        if str(step.get('type')).endswith('ImageFromFile'):
+        if str(step.get('type')).endswith(
+                ('ImageFromFile', 'LoadRandomResizedCrop')):
             return LoadNamedImageFromFile(
                 **{key: step[key] for key in known if key in step})
     return LoadNamedImageFromFile()

@@ -14,7 +14,7 @@ train_dataloader = dict(
         type='NamedImageFolder',
         data_root='data/images',
         with_label=False,
-        # Unlike ImageNet's, own files that are damaged stop the run.
+        # Unlike ImageNet's, damaged files stop the run.
         pipeline=[
             dict(type='LoadImageFromFile', _scope_='qbheat_mm'),
             *_base_.train_pipeline[1:]

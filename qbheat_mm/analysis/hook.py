@@ -7,7 +7,6 @@ from mmengine.dist import is_main_process
 from mmengine.hooks import Hook
 from mmengine.registry import HOOKS
 from mmengine.runner import Runner
-from torch import nn
 
 from ..arguments import (
     INT,
@@ -18,7 +17,6 @@ from ..arguments import (
     checked,
     optional,
 )
-from ..datasets.decoding import DecodingDataPreprocessor
 from ..datasets.image_lists import find_images, load_images, spread
 from ..errors import UserError
 from ..evaluation.encoder import Encoder
@@ -166,8 +164,7 @@ class AnalysisHook(Hook):
         left = self.num_embeddings - len(self.embedded)
         if self.inputs is not None and (self.files is not None or left <= 0):
             return
-        batch = _pictures(unwrap(runner.model).data_preprocessor, data_batch,
-                          max(self.num_images, left))
+        batch = data_batch['inputs'][:max(self.num_images, left)]
         if self.inputs is None:
             inputs = batch[:self.num_images]
             if self.files is not None:
@@ -233,14 +230,6 @@ class AnalysisHook(Hook):
                 found['knn_top1'] = knn_of_folders(
                     encoder, *self.knn_data, size=self.inputs.shape[2:])
         return found
-
-
-def _pictures(preprocessor: nn.Module, batch: dict,
-              number: int) -> Sequence[torch.Tensor]:
-    """The first images of a batch, (3, H, W), BGR, uint8."""
-    if isinstance(preprocessor, DecodingDataPreprocessor):
-        return preprocessor.pictures(batch, number)
-    return batch['inputs'][:number]
 
 
 def _read(files: Sequence[str], size: tuple[int, int]) -> list[torch.Tensor]:

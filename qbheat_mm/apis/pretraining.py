@@ -74,7 +74,7 @@ def pretrain(images: str | Sequence[str],
         'train_cfg.max_epochs': epochs,
         'train_dataloader.batch_size': batch_size,
         'train_dataloader.num_workers': workers,
-        'train_dataloader.dataset.pipeline.1.scale': size,
+        'train_dataloader.dataset.pipeline.0.scale': size,
         'auto_scale_lr.enable': True, 'randomness.seed': seed,
         'resume': resume, 'work_dir': out, 'launcher': 'none',
         **(options or {})})

@@ -1,7 +1,7 @@
 # Copyright (c) QB-Heat MM authors. All rights reserved.
-from .decoding import DecodingDataPreprocessor
 from .folders import NamedImageFolder, NamedImageNet
-from .transforms import LoadNamedImageFromFile
+from .images import ImageError, read_image
+from .transforms import LoadNamedImageFromFile, LoadRandomResizedCrop
 
-__all__ = ['DecodingDataPreprocessor', 'LoadNamedImageFromFile',
-           'NamedImageFolder', 'NamedImageNet']
+__all__ = ['ImageError', 'LoadNamedImageFromFile', 'LoadRandomResizedCrop',
+           'NamedImageFolder', 'NamedImageNet', 'read_image']

@@ -11,8 +11,8 @@ import numpy as np
 from mmengine.logging import print_log
 
 from ..errors import UserError
-from .extensions import Folder, image_endings
-from .image_file import ImageProblem, decode, read_file
+from .image_folder import Folder
+from .images import ImageError, read_image
 
 
 def find_images(paths: Sequence[str]) -> list[str]:
@@ -38,12 +38,11 @@ def find_images(paths: Sequence[str]) -> list[str]:
 
 def _images_below(path: str) -> list[str]:
     """The images of a folder, sorted."""
-    folder = Folder(path, image_endings())
+    folder = Folder(path)
     if not folder.images:
         raise UserError(
-            f'folder {path!r} holds no image ({", ".join(image_endings())}): '
-            f'found {folder.describe_others() or "nothing"}; give another '
-            'folder, or files by name')
+            f'folder {path!r} holds no image: found '
+            f'{folder.describe_others()}')
     folder.warn_of_others()
     return [osp.join(path, name) for name in folder.images]
 
@@ -96,9 +95,9 @@ def load_images(files: Sequence[str],
     names, images = [], []
     for file in files:
         try:
-            image = decode(read_file(file))
-        except ImageProblem as problem:
-            print_log(f'skipped: image {file!r} {problem}', logger='current',
+            image = read_image(file)
+        except ImageError as error:
+            print_log(f'skipped: {error}', logger='current',
                       level=logging.WARNING)
             continue
         names.append(file)

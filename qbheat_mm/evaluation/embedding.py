@@ -15,8 +15,8 @@ from PIL import Image, ImageOps
 from torch import Tensor
 from torch.utils.data import DataLoader, Dataset
 
-from ..datasets.image_file import ImageProblem, decode, read_file
 from ..datasets.image_lists import find_images, fit, fitting_size
+from ..datasets.images import ImageError, read_image
 from ..errors import UserError
 from ..utils.modules import evaluating
 from .encoder import Encoder
@@ -70,10 +70,10 @@ def embed_batches(encoder: Encoder,
     device = next(encoder.backbone.parameters()).device
     found = 0
     for batch in loader:
-        for name, _, problem in batch:
+        for _, _, problem in batch:
             if problem is not None:
-                print_log(f'skipped: image {name!r} {problem}',
-                          logger='current', level=logging.WARNING)
+                print_log(f'skipped: {problem}', logger='current',
+                          level=logging.WARNING)
         batch = [row for row in batch if row[2] is None]
         found += len(batch)
         # Images of their own sizes: consecutive ones of equal size at once.
@@ -104,9 +104,9 @@ class _Images(Dataset):
         name, image = self.items[index]
         if isinstance(image, str):
             try:
-                image = mmcv.bgr2rgb(decode(read_file(image)))
-            except ImageProblem as problem:
-                return name, None, str(problem)
+                image = mmcv.bgr2rgb(read_image(image))
+            except ImageError as error:
+                return name, None, str(error)
         image = fit(image, self.size or fitting_size(image, 32))
         return name, torch.tensor(image).permute(2, 0, 1), None
 

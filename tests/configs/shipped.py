@@ -159,7 +159,9 @@ def shrink(cfg, data, work_dir, size=SIZE):
 
 def _shrink_pipeline(pipeline, size):
     settings = dict(
-        RandomResizedCrop=dict(scale=size), CenterCrop=dict(crop_size=size),
+        RandomResizedCrop=dict(scale=size),
+        LoadRandomResizedCrop=dict(scale=size),
+        CenterCrop=dict(crop_size=size),
         ResizeEdge=dict(scale=size), Resize=dict(scale=(size, size)),
         RandomChoiceResize=dict(scales=[(size, size)]),
         RandomCrop=dict(crop_size=(size // 2, size)))

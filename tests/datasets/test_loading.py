@@ -1,123 +1,135 @@
 # Copyright (c) QB-Heat MM authors. All rights reserved.
-import mmcv
+"""What training does with files that cannot be loaded, or are turned."""
 import numpy as np
 import pytest
 from mmengine.registry import TRANSFORMS
 
-from qbheat_mm.datasets.integrity import examine
+from qbheat_mm.datasets import ImageError
 from qbheat_mm.errors import UserError
+
+from .conftest import draw, encode, turned
+
+LOADERS = [dict(type='LoadImageFromFile', _scope_='qbheat_mm'),
+           dict(type='LoadRandomResizedCrop', scale=32)]
+every_loader = pytest.mark.parametrize(
+    'loader', LOADERS, ids=['whole', 'crop'])
 
 
 @pytest.fixture
-def image(tmp_path):
-    pixels = np.random.default_rng(0).integers(0, 255, (64, 48, 3), np.uint8)
-    return pixels, tmp_path
-
-
-def build(**kwargs):
-    return TRANSFORMS.build(dict(type='LoadNamedImageFromFile', **kwargs))
-
-
-def test_a_sound_image_loads_as_in_mmcv(image):
-    pixels, folder = image
-    file = str(folder / 'a.png')
-    mmcv.imwrite(pixels, file)
-    for settings in (dict(), dict(to_float32=True),
-                     dict(color_type='grayscale')):
-        ours = build(**settings)(dict(img_path=file))
-        theirs = TRANSFORMS.build(
-            dict(type='LoadImageFromFile', **settings))(dict(img_path=file))
-        assert ours.keys() == theirs.keys()
-        assert ours['img'].dtype == theirs['img'].dtype
-        np.testing.assert_array_equal(ours['img'], theirs['img'])
-        assert ours['ori_shape'] == theirs['ori_shape'] == (64, 48)
-
-
-@pytest.mark.parametrize('ending', ['jpg', 'png'])
-@pytest.mark.parametrize('backend', ['cv2', 'pillow'])
-@pytest.mark.parametrize('damage', ['cut', 'text', 'empty', 'missing'])
-def test_a_bad_image_is_named(image, ending, backend, damage):
-    pixels, folder = image
-    file = folder / f'bad.{ending}'
-    mmcv.imwrite(pixels, str(file))
-    content = file.read_bytes()
-    if damage == 'missing':
-        file.unlink()
-    else:
-        file.write_bytes(dict(cut=content[:len(content) // 2],
-                              text=b'<html>404</html>', empty=b'')[damage])
-    load = build(imdecode_backend=backend)
-    with pytest.raises(UserError) as error:
-        load(dict(img_path=str(file)))
-    what = 'is cut' if (damage, ending) == ('cut', 'jpg') else ''
-    assert f"image '{file}' {what}" in str(error.value)
-    assert '\n' not in str(error.value)
-
-    skip = build(imdecode_backend=backend, ignore_empty=True)
-    assert skip(dict(img_path=str(file))) is None
-
-
-def test_the_skipped_image_is_named_in_the_log(image, monkeypatch):
+def told(monkeypatch):
     lines = []
     monkeypatch.setattr('qbheat_mm.datasets.transforms.loading.print_log',
                         lambda line, **kwargs: lines.append(line))
-    build(ignore_empty=True)(dict(img_path='nowhere.jpg'))
-    assert 'nowhere.jpg' in lines[0]
+    return lines
 
 
-@pytest.mark.parametrize('ending', ['png', 'tiff'])
-@pytest.mark.parametrize('bits, told', [(12, True), (13, True), (16, False)])
-def test_pictures_of_12_bits_in_16_are_told(tmp_path, monkeypatch, ending,
-                                            bits, told):
-    """OpenCV keeps the upper 8 of the 16, in which nearly nothing is."""
-    lines = []
-    monkeypatch.setattr('qbheat_mm.datasets.transforms.loading.print_log',
-                        lambda line, **_: lines.append(line))
-    values = np.linspace(0, 2**bits - 1, 64 * 48).reshape(64, 48)
-    load = build()
-    for name in 'ab':
-        file = str(tmp_path / f'{name}.{ending}')
-        mmcv.imwrite(values.astype(np.uint16), file)
-        assert load(dict(img_path=file))['img'].max() == (2**bits - 1) >> 8
-    # once, not for each
-    assert len(lines) == told
-    assert not told or "a.{}' has 16 bits a colour".format(ending) in lines[0]
+@pytest.fixture
+def damaged(tmp_path):
+    """A JPEG file with a part of its data lost."""
+    sound = encode(draw(160, 160), quality=90)
+    middle = len(sound) // 2
+    (tmp_path / 'a.jpg').write_bytes(sound[:middle] + sound[middle + 200:])
+    return dict(img_path=str(tmp_path / 'a.jpg'))
 
 
-def test_a_dark_tiff_that_pillow_does_not_read_is_loaded(tmp_path,
-                                                         monkeypatch):
-    """OpenCV does; how deep it is decides about a warning alone."""
-    file = str(tmp_path / 'a.tiff')
-    mmcv.imwrite(np.full((64, 48), 4095, np.uint16), file)
-
-    def refuse(*args, **kwargs):
-        raise OSError('another kind of TIFF')
-
-    monkeypatch.setattr('qbheat_mm.datasets.image_file.Image.open', refuse)
-    assert build()(dict(img_path=file))['img'].max() == 15
+@every_loader
+def test_a_sound_image_is_loaded(tmp_path, loader):
+    (tmp_path / 'a.jpg').write_bytes(encode(draw()))
+    results = TRANSFORMS.build(loader)(dict(img_path=str(tmp_path / 'a.jpg')))
+    assert results['img'].dtype == np.uint8
+    assert results['img'].shape[:2] == results['img_shape'][:2]
+    assert results['ori_shape'] == (48, 64)
 
 
-@pytest.mark.parametrize('ending', ['png', 'tiff', 'jpg'])
-def test_a_dark_picture_of_8_bits_is_none_of_these(tmp_path, monkeypatch,
-                                                   ending):
-    lines = []
-    monkeypatch.setattr('qbheat_mm.datasets.transforms.loading.print_log',
-                        lambda line, **_: lines.append(line))
-    file = str(tmp_path / f'night.{ending}')
-    mmcv.imwrite(np.full((64, 48, 3), 5, np.uint8), file)
-    build()(dict(img_path=file))
-    assert not lines
+@every_loader
+def test_damage_is_an_error_unless_it_is_accepted(damaged, told, loader):
+    with pytest.raises(ImageError, match=damaged['img_path']):
+        TRANSFORMS.build(loader)(dict(damaged))
+    lenient = TRANSFORMS.build(dict(loader, ignore_empty='damage'))
+    for _ in range(2):
+        assert lenient(dict(damaged))['img'].ndim == 3
+    assert len(told) == 1 and damaged['img_path'] in told[0]
 
 
-def test_bytes_around_the_picture_are_no_damage(image):
-    pixels, folder = image
-    file = folder / 'a.jpg'
-    mmcv.imwrite(pixels, str(file))
-    whole = file.read_bytes()
-    # A thumbnail, itself a JPEG file, inside an application segment.
-    segment = b'\xff\xe1' + (len(whole) + 2).to_bytes(2, 'big') + whole
-    with_thumbnail = whole[:2] + segment + whole[2:]
-    assert examine(with_thumbnail) == (None, (48, 64))
-    assert examine(whole + b'\0' * 100) == (None, (48, 64))
-    assert examine(with_thumbnail[:-100])[0] == 'cut'
-    assert mmcv.imfrombytes(with_thumbnail).shape == (64, 48, 3)
+@every_loader
+@pytest.mark.parametrize('content', [
+    b'', b'<html>404</html>', encode(draw())[:-300], None])
+def test_what_is_no_whole_image_is_never_accepted(tmp_path, loader, content):
+    path = tmp_path / 'a.jpg'
+    if content is not None:
+        path.write_bytes(content)
+    with pytest.raises(ImageError, match='a.jpg'):
+        TRANSFORMS.build(dict(loader, ignore_empty='damage'))(
+            dict(img_path=str(path)))
+
+
+@every_loader
+def test_skipped_images_are_named(damaged, told, loader):
+    skip = TRANSFORMS.build(dict(loader, ignore_empty=True))
+    assert skip(dict(damaged)) is None
+    assert skip(dict(img_path='nowhere.jpg')) is None
+    assert damaged['img_path'] in told[0] and 'nowhere.jpg' in told[1]
+
+
+@every_loader
+def test_nothing_but_skipped_images_is_an_error(loader):
+    skip = TRANSFORMS.build(dict(loader, ignore_empty=True))
+    with pytest.raises(UserError, match='nowhere.jpg'):
+        for _ in range(200):
+            assert skip(dict(img_path='nowhere.jpg')) is None
+
+
+@pytest.mark.parametrize('settings', [
+    dict(color_type='grayscale'), dict(ignore_empty='yes')])
+def test_unknown_settings(settings):
+    (name, value), = settings.items()
+    with pytest.raises(UserError, match=f"{name}='{value}'"):
+        TRANSFORMS.build(dict(LOADERS[0], **settings))
+
+
+def test_an_image_in_memory_passes():
+    results = TRANSFORMS.build(LOADERS[0])(dict(img=draw()))
+    assert results['ori_shape'] == results['img_shape'] == (48, 64)
+    loader = TRANSFORMS.build(dict(LOADERS[0], to_float32=True))
+    assert loader(dict(img=draw()))['img'].dtype == np.float32
+
+
+@pytest.fixture
+def load(tmp_path):
+    """Load an image of an orientation and of a declared size."""
+    def load(orientation, declared, shape=(48, 64), **settings):
+        path = tmp_path / 'a.jpg'
+        path.write_bytes(encode(draw(*shape), exif=turned(orientation)))
+        height, width = declared
+        return TRANSFORMS.build(dict(LOADERS[0], **settings))(dict(
+            img_path=str(path), height=height, width=width))['img']
+
+    return load
+
+
+STORED, UPRIGHT = (48, 64), (64, 48)
+
+
+def test_boxes_must_belong_to_the_image(load):
+    assert load(6, UPRIGHT).shape[:2] == UPRIGHT
+    stored = dict(color_type='color_ignore_orientation')
+    assert load(6, STORED, **stored).shape[:2] == STORED
+    for orientation, declared, settings in (
+            (6, STORED, {}), (6, UPRIGHT, stored), (3, UPRIGHT, {}),
+            (1, UPRIGHT, {}), (1, (24, 32), {}), (1, (48, 65), {})):
+        with pytest.raises(ImageError, match='a.jpg'):
+            load(orientation, declared, **settings)
+
+
+@pytest.mark.parametrize('orientation, shape', [
+    (2, STORED), (3, STORED), (4, STORED), (6, (48, 48))])
+def test_a_warning_where_the_size_does_not_tell(load, told, orientation,
+                                                shape):
+    by_default = load(orientation, shape, shape)
+    assert len(told) == 1 and 'a.jpg' in told.pop()
+    shown = load(orientation, shape, shape, color_type='color')
+    stored = load(orientation, shape, shape,
+                  color_type='color_ignore_orientation')
+    assert not told
+    np.testing.assert_array_equal(shown, by_default)
+    assert (shown != stored).any()

@@ -28,13 +28,13 @@ SHORT = {'train_dataloader.num_workers': 0, 'train_cfg.max_epochs': 2,
          'default_hooks.logger.interval': 1, 'model.backbone.arch': ARCH,
          'train_dataloader.persistent_workers': False}
 SMALL_ENCODER = {
-    **SHORT, 'train_dataloader.dataset.pipeline.1.scale': 64,
+    **SHORT, 'train_dataloader.dataset.pipeline.0.scale': 64,
     'train_dataloader.batch_size': 8,
     'model.neck.depth': 1, 'model.neck.embed_dims': 16,
     'model.neck.num_heads': 2, 'model.predictor.embed_dims': 16,
     'model.predictor.in_channels': 24}
 SMALL_PROBE = {
-    **SHORT, 'train_dataloader.dataset.pipeline.1.scale': 64,
+    **SHORT, 'train_dataloader.dataset.pipeline.0.scale': 64,
     'val_dataloader.num_workers': 0,
     'val_dataloader.persistent_workers': False,
     'val_dataloader.dataset.pipeline.1.scale': 64,

@@ -29,8 +29,8 @@ MANUAL = (ROOT / 'docs/own_data.md').read_text()
 ANYWHERE = ['train_cfg.max_epochs=2', 'train_dataloader.num_workers=0']
 VALIDATED = [*ANYWHERE, 'val_dataloader.num_workers=0']
 OPTIONS = dict(
-    images=[*ANYWHERE, 'train_dataloader.dataset.pipeline.1.scale=64'],
-    folders=[*VALIDATED, 'train_dataloader.dataset.pipeline.1.scale=64',
+    images=[*ANYWHERE, 'train_dataloader.dataset.pipeline.0.scale=64'],
+    folders=[*VALIDATED, 'train_dataloader.dataset.pipeline.0.scale=64',
              'val_dataloader.dataset.pipeline.1.scale=64',
              'val_dataloader.dataset.pipeline.2.crop_size=64'],
     boxes=[*VALIDATED,

@@ -24,17 +24,13 @@ from PIL import Image
 import qbheat_mm.datasets  # noqa: F401
 from projects.drawn_world import TextureBank, detection_scene
 from qbheat_mm.cli import count, read_config, report_user_errors
-from qbheat_mm.datasets.extensions import image_endings
+from qbheat_mm.datasets.image_folder import EXTENSIONS
 from qbheat_mm.errors import UserError
 
 CONFIG = (Path(__file__).resolve().parents[2] / 'configs/qbheat' /
           'qbheat_mf-285m_8xb128-amp-coslr-100e_in1k.py')
-# What mmpretrain's recipes use in the place of ours.
-THEIRS = dict(
-    RandAugment=dict(type='RandAugment'),
-    LoadImageFromFile=dict(type='LoadImageFromFile'),
-    RandomResizedCrop=dict(
-        type='RandomResizedCrop', backend='pillow', interpolation='bicubic'))
+# Settings that mmpretrain's transforms don't know.
+OURS = ('type', '_scope_', 'ignore_empty', 'oversampling', 'backend_args')
 
 
 def parse_args() -> argparse.Namespace:
@@ -68,7 +64,7 @@ def draw(folder: str, args: argparse.Namespace) -> list[str]:
 def find(folder: str, number: int) -> list[str]:
     """The first files of a folder and those below it."""
     paths = sorted(str(path) for path in Path(folder).rglob('*')
-                   if path.suffix.lower() in image_endings())
+                   if path.suffix.lower() in EXTENSIONS)
     if not paths:
         raise UserError(f"--folder '{folder}' holds no image")
     return paths[:number]
@@ -78,14 +74,17 @@ def build(steps: Sequence[dict]) -> Compose:
     return Compose([TRANSFORMS.build(step) for step in steps])
 
 
-def of_mmpretrain(step: dict) -> dict:
-    """The step of their recipes that stands where one of ours does."""
+def of_mmpretrain(step: dict) -> list[dict]:
+    """The steps of their recipes that stand where one of ours does."""
+    settings = {key: value for key, value in step.items() if key not in OURS}
+    crop = dict(type='RandomResizedCrop', backend='pillow')
+    if step['type'] == 'LoadRandomResizedCrop':
+        return [dict(type='LoadImageFromFile'), {**crop, **settings}]
     if step.get('_scope_') != 'qbheat_mm':
-        return step
-    theirs = dict(THEIRS[step['type']])
-    kept = {key: value for key, value in step.items()
-            if key not in ('_scope_', 'ignore_empty', 'deferred')}
-    return {**theirs, **kept}
+        return [step]
+    if step['type'] == 'RandomResizedCrop':
+        return [{**crop, **settings}]
+    return [dict(settings, type=step['type'])]
 
 
 def over(paths: list[str], run: Callable[[str], object]) -> Callable:
@@ -101,7 +100,8 @@ def main() -> None:
     torch.set_num_threads(1)
     cv2.setNumThreads(1)
     steps = read_config(args.config).train_dataloader.dataset.pipeline
-    ours, theirs = build(steps), build([of_mmpretrain(s) for s in steps])
+    ours, theirs = build(steps), build([
+        theirs for step in steps for theirs in of_mmpretrain(step)])
     with tempfile.TemporaryDirectory() as folder:
         paths = find(args.folder, args.images) if args.folder else draw(
             folder, args)

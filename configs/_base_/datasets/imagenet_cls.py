@@ -3,20 +3,16 @@
 dataset_type = 'NamedImageNet'
 data_root = 'data/imagenet/'
 
-# Of the name that mmpretrain's inferencers look for, but ours. ImageNet itself
-# holds files that libjpeg calls corrupt.
+# mmpretrain's inferencers look for this name. ImageNet has corrupt JPEG files.
 load_image = dict(
     type='LoadImageFromFile', _scope_='qbheat_mm', ignore_empty='damage')
-# Before the crop is known, which may need but a part of the resolution.
-load_image_later = dict(**load_image, deferred=True)
 
 train_pipeline = [
-    load_image_later,
     dict(
-        type='RandomResizedCrop',
-        _scope_='qbheat_mm',
+        type='LoadRandomResizedCrop',
         scale=224,
-        interpolation='bicubic'),
+        interpolation='bicubic',
+        ignore_empty='damage'),
     dict(type='RandomFlip', prob=0.5),
     dict(type='PackInputs')
 ]

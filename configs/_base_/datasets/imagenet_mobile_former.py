@@ -28,12 +28,11 @@ policies = [
 ]
 
 train_pipeline = [
-    _base_.load_image_later,
     dict(
-        type='RandomResizedCrop',
-        _scope_='qbheat_mm',
+        type='LoadRandomResizedCrop',
         scale=224,
-        interpolation='bilinear'),
+        interpolation='bilinear',
+        ignore_empty='damage'),
     dict(type='RandomFlip', prob=0.5),
     dict(
         type='RandAugment',

@@ -25,8 +25,7 @@ color_jitter = dict(
     prob=0.8)
 view_pipeline = [crop, color_jitter, *rest]
 
-# Of the name that mmpretrain's inferencers look for, but ours. ImageNet itself
-# holds files that libjpeg calls corrupt.
+# ImageNet has corrupt JPEG files.
 load_image = dict(
     type='LoadImageFromFile', _scope_='qbheat_mm', ignore_empty='damage')
 train_pipeline = [

@@ -2,21 +2,13 @@
 dataset_type = 'NamedImageNet'
 data_root = 'data/imagenet/'
 
-# Of the name that mmpretrain's inferencers look for, but ours. ImageNet itself
-# holds files that libjpeg calls corrupt.
-load_image = dict(
-    type='LoadImageFromFile', _scope_='qbheat_mm', ignore_empty='damage')
-# Before the crop is known, which may need but a part of the resolution.
-load_image_later = dict(**load_image, deferred=True)
-
 train_pipeline = [
-    load_image_later,
     dict(
-        type='RandomResizedCrop',
-        _scope_='qbheat_mm',
+        type='LoadRandomResizedCrop',
         scale=256,
         crop_ratio_range=(0.2, 1.0),  # as in MAE
-        interpolation='bicubic'),
+        interpolation='bicubic',
+        ignore_empty='damage'),  # ImageNet has corrupt JPEG files
     dict(type='RandomFlip', prob=0.5),
     dict(type='PackInputs')
 ]

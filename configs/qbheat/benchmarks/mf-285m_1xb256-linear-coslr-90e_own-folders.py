@@ -5,10 +5,9 @@ _base_ = './mf-285m_8xb512-linear-coslr-90e_in1k.py'
 
 count_classes = True
 data_root = 'data/own/'
-# Unlike ImageNet's, own files that are damaged stop the run.
+# Unlike ImageNet's, damaged files stop the run.
 load_image = dict(type='LoadImageFromFile', _scope_='qbheat_mm')
-# Before the crop is known, which may need but a part of the resolution.
-load_image_later = dict(**load_image, deferred=True)
+load_and_crop = dict(_base_.train_pipeline[0], ignore_empty=False)
 
 train_dataloader = dict(
     batch_size=256,
@@ -17,7 +16,7 @@ train_dataloader = dict(
         type='NamedImageFolder',
         data_root=data_root,
         data_prefix='train',
-        pipeline=[load_image_later, *_base_.train_pipeline[1:]]))
+        pipeline=[load_and_crop, *_base_.train_pipeline[1:]]))
 val_dataloader = dict(
     dataset=dict(
         _delete_=True,

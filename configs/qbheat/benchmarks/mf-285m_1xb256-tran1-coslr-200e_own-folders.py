@@ -12,10 +12,9 @@ _base_ = [
 
 count_classes = True
 data_root = 'data/own/'
-# Unlike ImageNet's, own files that are damaged stop the run.
+# Unlike ImageNet's, damaged files stop the run.
 load_image = dict(type='LoadImageFromFile', _scope_='qbheat_mm')
-# Before the crop is known, which may need but a part of the resolution.
-load_image_later = dict(**load_image, deferred=True)
+load_and_crop = dict(_base_.train_pipeline[0], ignore_empty=False)
 
 train_dataloader = dict(
     batch_size=256,
@@ -24,7 +23,7 @@ train_dataloader = dict(
         type='NamedImageFolder',
         data_root=data_root,
         data_prefix='train',
-        pipeline=[load_image_later, *_base_.pipeline_without_erasing[1:]]))
+        pipeline=[load_and_crop, *_base_.pipeline_without_erasing[1:]]))
 val_dataloader = dict(
     dataset=dict(
         _delete_=True,

@@ -1,8 +1,7 @@
 # Copyright (c) QB-Heat MM authors. All rights reserved.
-from .encoded_crop import PackEncodedCrop
 from .loading import LoadNamedImageFromFile
 from .lookup import LookupRandAugment
-from .resized_crop import TorchvisionRandomResizedCrop
+from .resized_crop import LoadRandomResizedCrop, TorchvisionRandomResizedCrop
 
-__all__ = ['LoadNamedImageFromFile', 'LookupRandAugment', 'PackEncodedCrop',
-           'TorchvisionRandomResizedCrop']
+__all__ = ['LoadNamedImageFromFile', 'LoadRandomResizedCrop',
+           'LookupRandAugment', 'TorchvisionRandomResizedCrop']

@@ -1,195 +1,148 @@
 # Copyright (c) QB-Heat MM authors. All rights reserved.
-"""Load an image, or say which one cannot be loaded."""
+"""Load an image file, or name the file that cannot be loaded."""
 import logging
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
-from mmcv.image.io import imread_flags, supported_backends
 from mmcv.transforms import LoadImageFromFile
 from mmengine.logging import print_log
 from mmengine.registry import TRANSFORMS as MMENGINE_TRANSFORMS
 
-from ...arguments import BOOL, checked, one_of
 from ...errors import UserError
 from ...registry import TRANSFORMS
-from ..declared_size import check_declared_size
-from ..image_file import (
-    ImageProblem,
-    ScanDamage,
-    decode,
-    is_nearly_black,
-    read_file,
-)
-from ..undecoded import UndecodedImage, shape_of
+from ..images import DamagedImageError, ImageError, ImageFile
 
-_WAY_OUT = ('copy it again, delete it, or skip such files in training with '
-            'ignore_empty=True in this transform of the pipeline')
-_ACCEPT = ", or take them as they decode with ignore_empty='damage'"
-_NEARLY_BLACK = (
-    'image {file!r} has 16 bits a colour, of which the upper 8 are taken, and '
-    'is nearly black ({most} of 255 at most), as others of its kind may be: '
-    'write such files with 8 bits, or scaled to all 16')
 # So many files in a row are no accident.
-_MAX_IGNORED = 100
-
-
-class _Undecoded(dict):
-    """Results whose picture only our ``RandomResizedCrop`` can take."""
-
-    def __missing__(self, key: str) -> None:
-        if key == 'img' and 'undecoded' in self:
-            raise UserError(
-                "LoadImageFromFile with deferred=True decodes in qbheat_mm's "
-                'RandomResizedCrop, which must be the next transform of the '
-                'pipeline: put it there, or write deferred=False')
-        raise KeyError(key)
+_MAX_SKIPPED = 100
+_STORED = 'color_ignore_orientation'
 
 
 @TRANSFORMS.register_module(name='LoadImageFromFile')
 @MMENGINE_TRANSFORMS.register_module()
 class LoadNamedImageFromFile(LoadImageFromFile):
-    """mmcv's ``LoadImageFromFile`` that names a file which it cannot load.
+    """Load a color image; unreadable and damaged files are errors.
 
-    It also finds files that are cut or damaged, which decoders complete with
-    grey areas or with noise. In the configurations it is
-    ``dict(type='LoadImageFromFile', _scope_='qbheat_mm')``: mmdet's and
-    mmpretrain's inferencers look for that name.
+    Configs write ``dict(type='LoadImageFromFile', _scope_='qbheat_mm')``:
+    mmdet's and mmpretrain's inferencers look for that name.
 
     Args:
-        to_float32 (bool): As in mmcv. Defaults to False.
-        imdecode_backend (str, optional): As in mmcv. Defaults to 'cv2'.
-        ignore_empty (bool | str): Whether to log such a file as a warning and
-            let the data set take another sample, instead of stopping. That
-            works in training; a test set needs every image. ``'damage'``
-            stops as False does, but takes a JPEG file whose data are damaged
-            as it decodes, with a warning. Defaults to False.
-        color_type (str, optional): As in mmcv. The picture is turned as its
-            EXIF orientation says, unless this is
-            ``'color_ignore_orientation'``. By default, and only then, a
-            picture to which boxes may belong either way is named in a
-            warning, see docs/own_data.md.
-        deferred (bool): Whether to leave decoding to the next transform of
-            the pipeline, which must be ours of the name
-            ``RandomResizedCrop``: it may need no more than a half or a
-            quarter of a JPEG file's resolution. Other formats, and pictures
-            that are turned, are decoded at once. Defaults to False.
-        **kwargs: As in mmcv: ``backend_args``.
+        to_float32 (bool): Whether to convert to float32. Defaults to False.
+        color_type (str, optional): ``'color'`` turns images as their EXIF
+            orientation says, ``'color_ignore_orientation'`` does not. None
+            is ``'color'``, with a warning where the orientation makes it
+            uncertain to which of the two boxes belong. Defaults to None.
+        ignore_empty (bool | str): True skips unreadable files with a warning
+            and lets the dataset draw another image, in training only.
+            ``'damage'`` takes damaged JPEG files as they decode, with a
+            warning. Defaults to False.
+        backend_args (dict, optional): Of mmengine's file backends. Defaults
+            to None.
     """
 
-    @checked(
-        to_float32=BOOL,
-        color_type=one_of(None, *imread_flags),
-        imdecode_backend=one_of(None, *supported_backends),
-        ignore_empty=one_of(False, True, 'damage'),
-        deferred=BOOL)
     def __init__(self,
                  to_float32: bool = False,
                  color_type: str | None = None,
-                 imdecode_backend: str | None = 'cv2',
                  ignore_empty: bool | str = False,
-                 deferred: bool = False,
-                 **kwargs) -> None:
+                 backend_args: dict | None = None) -> None:
+        if color_type not in (None, 'color', _STORED):
+            raise UserError(f"color_type={color_type!r}: give 'color' or "
+                            f'{_STORED!r}, or take mmcv.LoadImageFromFile')
+        if ignore_empty not in (False, True, 'damage'):
+            raise UserError(f'ignore_empty={ignore_empty!r} must be False, '
+                            "True or 'damage'")
         super().__init__(
             to_float32=to_float32, color_type=color_type or 'color',
-            imdecode_backend=imdecode_backend, **kwargs)
+            backend_args=backend_args)
         self.ignore_empty = ignore_empty
         self.is_sure = color_type is not None
-        self.deferred = deferred and not to_float32
-        self._told = set()
-        self._ignored_in_a_row = 0
+        self._warned = set()
+        self._skipped_in_a_row = 0
 
     def transform(self, results: dict) -> dict | None:
         """Load the image.
 
         Args:
-            results (dict): With ``img_path``; detection data sets add the
-                ``height`` and ``width`` that the annotation file declares.
-                With ``img`` it is loaded already, as by an inferencer.
+            results (dict): With ``img_path``, and with ``height`` and
+                ``width`` where annotations declare them; or with ``img``
+                from an inferencer.
 
         Returns:
-            dict | None: With ``img``, (H, W, 3) uint8, BGR unless
-            ``color_type`` says otherwise, or ``undecoded`` in its place, an
-            ``UndecodedImage``; ``img_shape`` and ``ori_shape``, (H, W). None
-            for an unreadable file that is ignored.
+            dict | None: With ``img``, (H, W, 3), BGR, ``img_shape`` and
+            ``ori_shape``. None if the file is skipped.
 
         Raises:
-            UserError: If the file is missing, cut, damaged or no image, or
-                not the picture that the annotation file declares.
+            ImageError: If the file is unreadable, or its size is not the
+                declared one.
         """
-        if results.get('img') is None:
-            found = self._guard(results['img_path'],
-                                lambda: self._load(results))
-            if found is None:
+        image = results.get('img')
+        if image is None:
+            file = self.open(results)
+            image = None if file is None else self.decode(file)
+            if image is None:
                 return None
-            if isinstance(found, UndecodedImage):
-                return _Undecoded(
-                    results, undecoded=found, img_shape=found.shape[:2],
-                    ori_shape=found.shape[:2])
-            results['img'] = found
-        image = results['img']
         results['img'] = image.astype(np.float32) if self.to_float32 else image
         results['img_shape'] = results['ori_shape'] = image.shape[:2]
         return results
 
-    def _guard(self, path: str, load: Callable) -> object | None:
-        """What a function finds in a file; None if the file is passed over."""
-        try:
-            found = load()
-        except ImageProblem as problem:
-            self._ignore(path, problem)
-            return None
-        self._ignored_in_a_row = 0
-        return found
+    def open(self, results: dict) -> ImageFile | None:
+        """Read a file and check its size; None if it is skipped."""
+        return self._or_skip(self._open, results)
 
-    def _load(self, results: dict) -> np.ndarray | UndecodedImage:
-        """Read, decode and compare one file."""
-        path = results['img_path']
-        content = read_file(path, self.backend_args)
-        if self.deferred and 'height' not in results:
-            shape = shape_of(content, self.color_type, self.imdecode_backend)
-            if shape:
-                return UndecodedImage(
-                    content, shape, lambda reduction: self._guard(
-                        path, lambda: self._decode(path, content, reduction)))
-        image = self._decode(path, content)
-        doubt = check_declared_size(results, image, content)
-        if doubt and not self.is_sure:
-            self._warn(path, f'image {str(path)!r} {doubt}')
+    def decode(self, file: ImageFile, reduction: int = 1) -> np.ndarray | None:
+        """Decode a file, (H, W, 3), BGR, uint8; None if it is skipped."""
+        image = self._or_skip(self._decode, file, reduction)
+        if image is not None:
+            self._skipped_in_a_row = 0
         return image
 
-    def _decode(self, path: str, content: bytes,
-                reduction: int = 1) -> np.ndarray:
-        """Decode, and warn of damage where it is taken."""
+    def _open(self, results: dict) -> ImageFile:
+        file = ImageFile(results['img_path'], self.backend_args,
+                         use_exif=self.color_type != _STORED)
+        if 'height' in results:
+            self._check_size(file, (results['height'], results['width']))
+        return file
+
+    def _check_size(self, file: ImageFile, declared: tuple[int, int]) -> None:
+        """Find boxes that were drawn on another image, or before turning."""
+        if declared != file.shape:
+            raise ImageError(
+                file.path, 'is {1} x {0} pixels, but the annotation file says '
+                '{3} x {2}: correct it; or, if boxes belong to the pixels as '
+                'stored, without the EXIF orientation, set color_type={4!r} '
+                'when loading'.format(*file.shape, *declared, _STORED))
+        is_turned = file.orientation > 1 and not self.is_sure
+        if is_turned and (file.orientation < 5 or declared[0] == declared[1]):
+            self._warn(
+                f'image {str(file.path)!r} has EXIF orientation '
+                f'{file.orientation} and is turned: boxes must be drawn on it '
+                f"as viewers show it, or set color_type={_STORED!r}; 'color' "
+                'silences this')
+
+    def _decode(self, file: ImageFile, reduction: int) -> np.ndarray:
         try:
-            image = decode(content, self.color_type, self.imdecode_backend,
-                           reduction)
-        except ScanDamage as damage:
+            return file.decode(reduction)
+        except DamagedImageError as error:
             if self.ignore_empty != 'damage':
                 raise
-            self._warn(path, f'image {str(path)!r} {damage}')
-            return damage.image
-        if is_nearly_black(content, image):
-            self._warn('16 bits', _NEARLY_BLACK.format(
-                file=str(path), most=image.max()))
-        return image
+            self._warn(str(error))
+            return file.decode(reduction, strict=False)
 
-    def _ignore(self, path: str, problem: ImageProblem) -> None:
-        """Warn of a file where that is wanted, else stop."""
-        line = f'image {str(path)!r} {problem}'
-        if self.ignore_empty is not True:
-            way_out = getattr(problem, 'way_out', _WAY_OUT)
-            if isinstance(problem, ScanDamage):
-                way_out += _ACCEPT
-            raise UserError(f'{line}: {way_out}') from problem
-        self._ignored_in_a_row += 1
-        if self._ignored_in_a_row >= _MAX_IGNORED:
-            raise UserError(
-                f'ignore_empty=True skips bad images, but {_MAX_IGNORED} in '
-                f'a row were bad; the last is: {line}') from problem
-        self._warn(path, line)
+    def _or_skip(self, function: Callable, *args: Any) -> Any:
+        try:
+            return function(*args)
+        except ImageError as error:
+            if self.ignore_empty is not True:
+                raise
+            self._skipped_in_a_row += 1
+            if self._skipped_in_a_row == _MAX_SKIPPED:
+                raise UserError(f'{_MAX_SKIPPED} images in a row were '
+                                f'skipped; the last: {error}') from error
+            self._warn(f'skipped: {error}')
+            return None
 
-    def _warn(self, key: str, line: str) -> None:
-        """Log a file once, not in every epoch."""
-        if key not in self._told:
-            self._told.add(key)
-            print_log(line, logger='current', level=logging.WARNING)
+    def _warn(self, message: str) -> None:
+        """Log once, not in every epoch."""
+        if message not in self._warned:
+            self._warned.add(message)
+            print_log(message, logger='current', level=logging.WARNING)

@@ -1,0 +1,179 @@
+# Copyright (c) QB-Heat MM authors. All rights reserved.
+"""Files decode to the pixels that Pillow finds, or are named in an error."""
+import io
+import os
+
+import cv2
+import numpy as np
+import pytest
+from PIL import Image, ImageOps
+
+from qbheat_mm.datasets import ImageError, read_image
+from qbheat_mm.datasets.images import ImageFile
+
+from .conftest import FORMATS, draw, encode, turned
+
+# Damage that leaves no trace in data without check sums.
+HIDDEN = {(extension, how) for extension in FORMATS if extension != 'png'
+          for how in ('zeros', 'noise', 'padded', 'part lost')}
+HIDDEN -= {('jpg', 'padded'), ('jpg', 'part lost')}
+
+
+def with_pillow(content):
+    """The pixels of a sound file, BGR."""
+    image = ImageOps.exif_transpose(Image.open(io.BytesIO(content)))
+    return np.asarray(image.convert('RGB'))[..., ::-1]
+
+
+def store(folder, content, name='a.jpg'):
+    (folder / name).write_bytes(content)
+    return str(folder / name)
+
+
+def damage(content, random, how):
+    place = int(random.integers(1, len(content)))
+    return {
+        'cut': content[:place],
+        'padded': content[:place] + bytes(len(content) - place),
+        'zeros': content[:place] + bytes(64) + content[place + 64:],
+        'noise': content[:place] + random.bytes(64) + content[place + 64:],
+        'part lost': content[:place] + content[place + 50:],
+        'head lost': content[place:]}[how]
+
+
+@pytest.mark.parametrize('extension', FORMATS)
+@pytest.mark.parametrize('how', ['cut', 'padded', 'zeros', 'noise',
+                                 'part lost', 'head lost'])
+def test_a_damaged_file_is_named(tmp_path, extension, how):
+    random = np.random.default_rng(sorted(FORMATS).index(extension))
+    for seed in range(5):
+        sound = encode(draw(seed=seed), FORMATS[extension])
+        path = store(tmp_path, damage(sound, random, how), f'{seed}.image')
+        try:
+            found = read_image(path)
+        except ImageError as error:
+            assert repr(path) in str(error) and '\n' not in str(error)
+            continue
+        if (extension, how) not in HIDDEN:
+            np.testing.assert_array_equal(found, with_pillow(sound))
+
+
+@pytest.mark.parametrize('orientation', range(1, 9))
+@pytest.mark.parametrize('extension', [
+    extension for extension in FORMATS
+    if extension not in ('gif', 'bmp', 'ppm')])
+def test_pixels_are_turned_as_exif_data_say(tmp_path, extension, orientation):
+    content = encode(draw(), FORMATS[extension], exif=turned(orientation))
+    file = ImageFile(store(tmp_path, content))
+    assert file.shape == ((64, 48) if orientation > 4 else (48, 64))
+    np.testing.assert_array_equal(file.decode(), with_pillow(content))
+    if extension != 'tif':  # which Pillow turns in any case
+        as_stored = ImageFile(file.path, use_exif=False).decode()
+        content = encode(draw(), FORMATS[extension])
+        np.testing.assert_array_equal(as_stored, with_pillow(content))
+
+
+@pytest.mark.parametrize('extension', ['gif', 'bmp', 'ppm'])
+def test_formats_without_exif_data(tmp_path, extension):
+    content = encode(draw(), FORMATS[extension])
+    np.testing.assert_array_equal(
+        read_image(store(tmp_path, content)), with_pillow(content))
+
+
+@pytest.mark.parametrize('form, mode', [
+    ('JPEG', 'L'), ('JPEG', 'CMYK'), ('PNG', 'L'), ('PNG', 'RGBA'),
+    ('PNG', 'LA'), ('PNG', 'P'), ('PNG', '1'), ('TIFF', 'CMYK')])
+def test_three_channels_of_every_mode(tmp_path, form, mode):
+    content = encode(Image.fromarray(draw()).convert(mode), form)
+    found = read_image(store(tmp_path, content))
+    assert found.shape == (48, 64, 3) and found.dtype == np.uint8
+    # libjpeg rounds CMYK differently
+    assert np.abs(found - with_pillow(content).astype(int)).max() <= (
+        1 if (form, mode) == ('JPEG', 'CMYK') else 0)
+
+
+@pytest.mark.parametrize('extension', ['png', 'tiff'])
+@pytest.mark.parametrize('channels', [1, 3])
+def test_the_upper_8_of_16_bits(tmp_path, extension, channels):
+    values = np.linspace(0, 65535, 48 * 64).reshape(48, 64).astype(np.uint16)
+    image = np.stack([values] * channels, axis=-1)
+    _, content = cv2.imencode(f'.{extension}', image)
+    found = read_image(store(tmp_path, content.tobytes()))
+    np.testing.assert_array_equal(found, np.stack([values >> 8] * 3, axis=-1))
+
+
+def test_12_of_16_bits_are_nearly_black_with_a_warning(tmp_path, monkeypatch):
+    lines = []
+    monkeypatch.setattr('qbheat_mm.datasets.images._warned', [])
+    monkeypatch.setattr('qbheat_mm.datasets.images.print_log',
+                        lambda line, **kwargs: lines.append(line))
+    image = np.full((48, 64), 4095, np.uint16)
+    path = store(tmp_path, encode(image, 'PNG'))
+    assert read_image(path).max() == read_image(path).max() == 15
+    assert len(lines) == 1 and path in lines[0]
+
+
+def test_floats_are_refused(tmp_path):
+    path = store(tmp_path, encode(np.ones((48, 64), np.float32), 'TIFF'))
+    with pytest.raises(ImageError, match="'F'"):
+        read_image(path)
+
+
+@pytest.mark.parametrize('options', [
+    dict(progressive=True), dict(restart_marker_blocks=2),
+    dict(optimize=True), dict(subsampling=0), dict(quality=1)])
+def test_jpeg_files_of_every_kind(tmp_path, options):
+    sound = encode(draw(), **options)
+    frame = max(sound.find(b'\xff\xc0'), sound.find(b'\xff\xc2'))
+    random = np.random.default_rng(0)
+    for content in (
+            sound,
+            sound[:frame] + b'\xff' * 5 + sound[frame:],  # fill bytes
+            sound + random.bytes(100_000)):  # the video of a motion photo
+        np.testing.assert_array_equal(
+            read_image(store(tmp_path, content)), with_pillow(sound))
+    with pytest.raises(ImageError):
+        read_image(store(tmp_path, sound[:-2]))
+
+
+def test_a_wrong_color_profile_changes_no_pixel(tmp_path):
+    sound = encode(draw(), icc_profile=b'profile' * 20)
+    content = sound.replace(b'ICC_PROFILE\0\1\1', b'ICC_PROFILE\0\1\2')
+    assert content != sound
+    np.testing.assert_array_equal(
+        read_image(store(tmp_path, content)), with_pillow(sound))
+
+
+@pytest.mark.parametrize('reduction', [2, 4, 8])
+def test_reduced_decoding_keeps_the_image(tmp_path, reduction):
+    y, x = np.mgrid[:208, :304]
+    image = np.stack([x * 255 / 304, y * 255 / 208, (x + y) / 2], axis=-1)
+    file = ImageFile(store(tmp_path, encode(image.astype(np.uint8),
+                                            quality=95)))
+    found = file.decode(reduction)
+    assert found.shape[:2] == (208 // reduction, 304 // reduction)
+    expected = Image.fromarray(file.decode()).resize(
+        found.shape[1::-1], Image.Resampling.BOX)
+    assert np.abs(found - np.asarray(expected, int)).mean() <= 1
+
+
+def test_what_is_not_a_file(tmp_path):
+    os.mkfifo(tmp_path / 'pipe.jpg')
+    (tmp_path / 'folder.jpg').mkdir()
+    (tmp_path / 'link.jpg').symlink_to('nowhere.jpg')
+    (tmp_path / 'empty.jpg').touch()
+    for name in ('pipe', 'folder', 'link', 'empty', 'missing'):
+        with pytest.raises(ImageError, match=f'{name}.jpg'):
+            read_image(str(tmp_path / f'{name}.jpg'))
+
+
+@pytest.mark.parametrize('form', ['JPEG', 'PNG', 'GIF', 'BMP'])
+def test_bombs_are_refused_before_they_unpack(tmp_path, form):
+    content = bytearray(encode(draw(), form))
+    place, size = dict(
+        JPEG=(content.find(b'\xff\xc0') + 5, b'\xff\xf0\xff\xf0'),
+        PNG=(16, b'\0\1\0\0\0\1\0\0'), GIF=(6, b'\xff\xff\xff\xff'),
+        BMP=(18, b'\0\0\1\0\0\0\1\0'))[form]
+    content[place:place + len(size)] = size
+    with pytest.raises(ImageError):
+        read_image(store(tmp_path, bytes(content)))
