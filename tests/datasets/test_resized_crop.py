@@ -14,7 +14,8 @@ from .conftest import turned
 
 CROP = dict(type='RandomResizedCrop', _scope_='qbheat_mm')
 SIZES = [dict(scale=96), dict(scale=(64, 128), crop_ratio_range=(0.2, 1.)),
-         dict(scale=96, aspect_ratio_range=(3., 4.), crop_ratio_range=(.9, 1.))]
+         dict(scale=96, aspect_ratio_range=(3., 4.),
+              crop_ratio_range=(.9, 1.))]
 
 
 def draw(height, width):
