@@ -89,16 +89,6 @@ def test_a_test_leaves_the_configuration_of_the_training(
     assert 'max_epochs=1,' in written.read_text()
 
 
-@pytest.mark.parametrize('scope', ['mmdet', 'mmpretrain'])
-def test_a_window_for_each_prediction(scope):
-    cfg = Config(dict(default_scope=scope,
-                      default_hooks=dict(visualization=dict())))
-    draw_predictions(cfg, None, show=True, wait_time=0.5)
-    hook = cfg.default_hooks.visualization
-    assert hook.show and hook.wait_time == 0.5
-    assert hook.get('draw') if scope == 'mmdet' else hook.get('enable')
-
-
 def test_the_configurations_own_augmentation_is_taken():
     cfg = Config(dict(
         default_scope='mmdet', model=dict(type='A'),
