@@ -28,7 +28,7 @@ from qbheat_mm.cli.analysis_tool import (
     write,
 )
 from qbheat_mm.errors import UserError
-from qbheat_mm.evaluation import Encoder
+from qbheat_mm.evaluation.encoder import Encoder
 
 CAPTION = (
     'For each image, the mean absolute correlation over channels of two '

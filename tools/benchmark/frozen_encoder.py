@@ -2,15 +2,10 @@
 """Step time and memory of training a detector on a frozen encoder.
 
 The same detector with random weights is trained on a frozen and on a trained
-encoder: steps are timed in turn, memory is measured in one process each.
-"Kept" is what autograd keeps of a forward pass for the backward pass; "peak"
-is how much memory grows during steps (resident on the CPU, allocated on
-CUDA).
+encoder: steps are timed in turn. Memory is what autograd keeps of a forward
+pass for the backward pass.
 """
 import argparse
-import multiprocessing
-import resource
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -81,28 +76,6 @@ def kept_bytes(model: nn.Module, step: Callable[[], None]) -> int:
     return sum(storages.values())
 
 
-def memory(kind: str, args: argparse.Namespace) -> tuple[int, int]:
-    """Bytes (kept, peak) of a detector; run in a process of its own."""
-    register_all_modules()
-    torch.set_num_threads(args.threads)
-    model = build(kind, args)
-    step = make_step(model, make_batch(args))
-    before = used_at_most(args.device)
-    step()
-    step()  # with the optimizer's state
-    peak = used_at_most(args.device) - before
-    return kept_bytes(model, step), peak
-
-
-def used_at_most(device: str) -> int:
-    """Highest use of memory so far, in bytes."""
-    if device.startswith('cuda'):
-        return torch.cuda.max_memory_allocated()
-    # kilobytes, but bytes on macOS
-    unit = 1 if sys.platform == 'darwin' else 1024
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit
-
-
 def main() -> None:
     """Measure and print."""
     parser = make_parser(__doc__)
@@ -112,24 +85,20 @@ def main() -> None:
     parser.add_argument('--size', type=count, nargs=2, default=(800, 1333),
                         metavar=('H', 'W'))
     args = parse(parser)
-    with multiprocessing.get_context('spawn').Pool(
-            1, maxtasksperchild=1) as pool:
-        sizes = {kind: pool.apply(memory, (kind, args)) for kind in FROZEN}
     register_all_modules()
     batch = make_batch(args)
-    times = medians({kind: make_step(build(kind, args), batch)
-                     for kind in FROZEN}, args, warmups=1)
+    models = {kind: build(kind, args) for kind in FROZEN}
+    steps = {kind: make_step(model, batch) for kind, model in models.items()}
+    kept = {kind: kept_bytes(models[kind], steps[kind]) for kind in FROZEN}
+    times = medians(steps, args, warmups=1)
     print(Path(args.config).stem)
     print(describe(args, f'batch {args.batch_size}',
                    f'{args.size[0]}x{args.size[1]}', 'float32'))
-    rows = {kind: (times[kind], *(size / 2**20 for size in sizes[kind]))
-            for kind in FROZEN}
-    for kind, (seconds, kept, peak) in rows.items():
-        print(f'{kind:<8} encoder: {seconds:8.3f} s a step, '
-              f'{kept:8.0f} MiB kept, {peak:8.0f} MiB at peak')
-    ratios = [a / b for a, b in zip(*rows.values())]
-    print('frozen / trained: {:.2f} time, {:.2f} kept, {:.2f} peak'.format(
-        *ratios))
+    for kind in FROZEN:
+        print(f'{kind:<8} encoder: {times[kind]:8.3f} s a step, '
+              f'{kept[kind] / 2**20:8.0f} MiB kept')
+    print(f'frozen / trained: {times["frozen"] / times["trained"]:.2f} time, '
+          f'{kept["frozen"] / kept["trained"]:.2f} kept')
 
 
 if __name__ == '__main__':

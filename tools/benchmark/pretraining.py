@@ -14,7 +14,6 @@ from pathlib import Path
 import torch
 from common import describe, make_parser, medians, parse
 from mmpretrain.registry import MODELS
-from step_profile import time_by_kind
 from torch import Tensor, nn
 
 import qbheat_mm.models  # noqa: F401
@@ -110,9 +109,6 @@ def main() -> None:
     parser.add_argument('--size', type=count, default=256)
     parser.add_argument('--precision', choices=PRECISIONS, default='fp32')
     parser.add_argument('--compile', action='store_true')
-    parser.add_argument(
-        '--profile', action='store_true',
-        help='also print what kinds of operations the time goes to')
     args = parse(parser)
     images = torch.randn(args.batch_size, 3, args.size, args.size,
                          device=args.device)
@@ -136,11 +132,6 @@ def main() -> None:
         print(f'{name:<18}{rate:9.2f} images/s, {work[name] / 1e9:6.1f} GFLOP '
               f'an image, {work[name] * rate / limit:5.0%} of the limit, ours '
               f'is {first / rate:.2f} times as fast')
-    for name, step in steps.items() if args.profile else ():
-        shares = time_by_kind(step, args.device)
-        print(f'{name}: ' + ', '.join(
-            f'{kind} {share:.0%}' for kind, share in shares.items()
-            if share >= 0.005))
 
 
 if __name__ == '__main__':

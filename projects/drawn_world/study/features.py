@@ -20,7 +20,8 @@ from projects.drawn_world.study.describe import (
 from qbheat_mm.apis import load_encoder
 from qbheat_mm.cli import read_config, report_user_errors
 from qbheat_mm.engine.checkpoint import read, weights
-from qbheat_mm.evaluation import Encoder, knn_accuracy
+from qbheat_mm.evaluation import knn_accuracy
+from qbheat_mm.evaluation.encoder import Encoder
 
 #: Images whose maps are looked at; 2 GiB of MF-285M's at 224 x 224.
 MAPS = 4096
