@@ -37,7 +37,7 @@ def last_line(monkeypatch, tmp_path):
     ('train_dataloader.batch_size=0', 'train_dataloader.batch_size'),
     ('train_dataloader.dataset.pipeline=[]',
      'train_dataloader.dataset.pipeline'),
-    ('train_dataloader.dataset.pipeline.0.scale=big', 'scale=big'),
+    ('train_dataloader.dataset.pipeline.1.scale=big', 'scale=big'),
     ('train_dataloader=None', 'train_dataloader'),
     ('train_cfg.max_epochs=0', 'train_cfg.max_epochs'),
     ('custom_imports.imports=nowhere', 'custom_imports'),

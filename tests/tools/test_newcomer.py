@@ -27,9 +27,9 @@ ANYWHERE = ['train_cfg.max_epochs=2', 'train_dataloader.num_workers=0']
 VALIDATED = [*ANYWHERE, 'val_dataloader.num_workers=0']
 ADDED = {
     'own-images.py': [*ANYWHERE,
-                      'train_dataloader.dataset.pipeline.1.scale=64'],
+                      'train_dataloader.dataset.pipeline.0.scale=64'],
     'own-folders.py': [*VALIDATED,
-                       'train_dataloader.dataset.pipeline.1.scale=64',
+                       'train_dataloader.dataset.pipeline.0.scale=64',
                        'val_dataloader.dataset.pipeline.1.scale=64',
                        'val_dataloader.dataset.pipeline.2.crop_size=64'],
     'train.py my_boxes.py': [

@@ -11,7 +11,7 @@ import pytest
 import torch
 from mmengine.config import Config
 
-from qbheat_mm.cli import augment_at_test_time, draw_predictions
+from qbheat_mm.cli import augment_at_test_time
 
 from .conftest import ROOT
 
