@@ -102,10 +102,10 @@ def main() -> None:
         export_encoder(network, args.out)
         print(f'encoder of {args.checkpoint} written to {args.out}')
     elif args.format in LIBRARIES:
-        written = export_state_dict(network, args.out, args.format)
-        print(f'{written.tensors} tensors written to {args.out}; loaded '
+        difference = export_state_dict(network, args.out, args.format)
+        print(f'encoder of {args.checkpoint} written to {args.out}; loaded '
               f'strictly by {args.format}, largest relative difference of '
-              f'its features {written.difference:.1e}')
+              f'its features {difference:.1e}')
     else:
         written = export_network(
             network, args.out, args.size and tuple(args.size),

@@ -12,11 +12,11 @@ import importlib
 
 # Imported on first use: the package registers the hook alone.
 _MODULES = dict(
-    ExportEncoderHook='hook', ExportedFile='network', Exported='files',
-    Source='source', StateDict='weights', Traced='network',
+    ExportEncoderHook='hook', Exported='exported', ExportedFile='network',
+    Source='source', Traced='network',
     export_encoder='weights', export_network='network',
     export_state_dict='weights', load_model='source',
-    trace_network='network', write_network='network')
+    trace_network='network')
 __all__ = list(_MODULES)
 
 

@@ -8,14 +8,12 @@ out: score thresholds, NMS, rescaling.
 import torch
 from mmdet.models.detectors import SingleStageDetector
 from mmdet.models.task_modules import DeltaXYWHBBoxCoder
-from mmdet.structures import DetDataSample
 from mmdet.structures.bbox import bbox_cxcywh_to_xyxy, get_box_tensor
 from torch import Tensor, nn
 
 from ..detection import MobileFormerDETR
 from ..errors import UserError
-from .graphs import IMAGES, SIZES, Graph, folded
-from .source import Source
+from .graphs import Graph
 
 #: Heads that give scores and deltas of anchors, and decode no further. Heads
 #: derived from them may, and are not accepted.
@@ -102,58 +100,26 @@ class AnchorNetwork(nn.Module):
         return dict(scores=scores, boxes=boxes, levels=levels)
 
 
-def detector_graph(source: Source) -> Graph:
-    """A detector of a kind that can be exported.
+def detector_graph(model: nn.Module) -> Graph:
+    """The outputs of a detector.
 
     Raises:
-        UserError: If it is of another kind.
+        UserError: If it is of a kind that cannot be exported.
     """
-    model = source.model
-    head = model.bbox_head if hasattr(model, 'bbox_head') else None
+    head = getattr(model, 'bbox_head', None)
     if isinstance(model, MobileFormerDETR):
-        return mf_dec_graph(model)
+        return Graph(MFDecNetwork(model).eval(), ('logits', 'boxes'),
+                     'MF-Dec', padded=True)
     if isinstance(model, SingleStageDetector) and type(
             head).__name__ in ANCHOR_HEADS and isinstance(
             head.bbox_coder, DeltaXYWHBBoxCoder):
-        return anchor_graph(model)
+        return Graph(AnchorNetwork(model).eval(),
+                     ('scores', 'boxes', 'levels'), 'detector with anchors',
+                     max(map(max, head.prior_generator.strides)), padded=True)
     raise UserError(
         f'{type(model).__name__} with {type(head).__name__} cannot be '
         'exported: MF-Dec can, and detectors of one stage with a head among '
         f'{", ".join(ANCHOR_HEADS)}; its encoder can, too (--part encoder)')
-
-
-def mf_dec_graph(model: MobileFormerDETR) -> Graph:
-    """Logits and boxes of MF-Dec, compared with mmdet's way to them."""
-
-    def reference(images: Tensor, image_sizes: Tensor) -> dict[str, Tensor]:
-        samples = samples_of(images, image_sizes)
-        states = model._hidden_states(images, samples)
-        logits, boxes = model.bbox_head(states)
-        return dict(
-            logits=logits[-1], boxes=_in_pixels(boxes[-1], image_sizes))
-
-    return Graph(
-        MFDecNetwork(folded(model)), reference, (IMAGES, SIZES),
-        ('logits', 'boxes'), 'MF-Dec', 32)
-
-
-def anchor_graph(model: SingleStageDetector) -> Graph:
-    """Scores and boxes of a single-stage detector with anchors."""
-    strides = model.bbox_head.prior_generator.strides
-    return Graph(
-        AnchorNetwork(folded(model)), AnchorNetwork(model), (IMAGES, SIZES),
-        ('scores', 'boxes', 'levels'), 'detector with anchors',
-        max(map(max, strides)))
-
-
-def samples_of(images: Tensor, image_sizes: Tensor) -> list[DetDataSample]:
-    """mmdet's samples of a padded batch."""
-    shape = tuple(images.shape[-2:])
-    return [
-        DetDataSample(metainfo=dict(
-            img_shape=(h, w), ori_shape=(h, w), batch_input_shape=shape,
-            scale_factor=(1., 1.)))
-        for h, w in image_sizes.tolist()]
 
 
 def _all_anchors(levels: list[Tensor], width: int) -> Tensor:

@@ -1,11 +1,12 @@
 # Copyright (c) QB-Heat MM authors. All rights reserved.
-"""Encoders and classifiers as functions of tensors."""
+"""Networks as functions of tensors, which torch.export can trace."""
 import copy
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from mmcv.cnn import fuse_conv_bn
+from mmengine.model import BaseModel
+from mmpretrain.models import ImageClassifier
 from torch import Tensor, nn
 
 from ..errors import UserError
@@ -23,24 +24,27 @@ class Graph:
     """A network and how to call it.
 
     Attributes:
-        module (nn.Module): From :attr:`inputs` to a dict of :attr:`outputs`.
-        reference (Callable): The same on the original network, from
-            normalized images; what the exported file is compared with.
-        inputs (tuple[str, ...]): ``('images', )`` or
-            ``('images', 'image_sizes')``.
+        module (nn.Module): From images, and sizes if :attr:`padded`, to a
+            dict of :attr:`outputs`.
         outputs (tuple[str, ...]): Names.
         kind (str): As ``'classifier'``.
-        stride (int): Of the coarsest map.
+        stride (int): Of the coarsest map. Defaults to 32.
+        padded (bool): Whether batches may be padded, with the images' sizes
+            as an input. Defaults to False.
         pictures (bool): Whether images are (B, H, W, 3), RGB, uint8, instead
-            of normalized (B, 3, H, W), float32.
+            of normalized (B, 3, H, W), float32. Defaults to False.
     """
     module: nn.Module
-    reference: Callable[..., Mapping[str, Tensor]]
-    inputs: tuple[str, ...]
     outputs: tuple[str, ...]
     kind: str
-    stride: int
+    stride: int = 32
+    padded: bool = False
     pictures: bool = False
+
+    @property
+    def inputs(self) -> tuple[str, ...]:
+        """Names."""
+        return (IMAGES, SIZES) if self.padded else (IMAGES, )
 
 
 class EncoderNetwork(nn.Module):
@@ -94,75 +98,85 @@ class FromPictures(nn.Module):
         x = self.normalize(images.permute(0, 3, 1, 2))
         if image_sizes is None:
             return self.network(x)
-        rows, columns = (
-            torch.arange(side, device=x.device) < image_sizes[:, i, None]
-            for i, side in enumerate(x.shape[2:]))
-        inside = rows[:, None, :, None] & columns[:, None, None, :]
-        return self.network(torch.where(inside, x, 0.), image_sizes)
+        return self.network(torch.where(inside(x, image_sizes), x, 0.),
+                            image_sizes)
 
 
-def encoder_graph(source: Source) -> Graph:
+def inside(images: Tensor, image_sizes: Tensor) -> Tensor:
+    """Where padded images (B, 3, H, W) are not padding, (B, 1, H, W)."""
+    rows, columns = (
+        torch.arange(side, device=images.device) < image_sizes[:, i, None]
+        for i, side in enumerate(images.shape[2:]))
+    return rows[:, None, :, None] & columns[:, None, None, :]
+
+
+def make_graph(source: Source, preprocessing: bool = False) -> Graph:
+    """The function of tensors that a network is.
+
+    Args:
+        source (Source): The network.
+        preprocessing (bool): Whether to normalize inside. Defaults to False.
+
+    Raises:
+        UserError: If it is of a kind that cannot be exported, or its
+            normalization is unknown.
+    """
+    if not isinstance(source.model, BaseModel):
+        graph = encoder_graph(source.model)
+    elif isinstance(source.model, ImageClassifier):
+        graph = classifier_graph(source.model)
+    else:
+        from .detectors import detector_graph  # needs mmdet
+        graph = detector_graph(source.model)
+    if not preprocessing:
+        return graph
+    if source.normalization is None:
+        raise UserError(
+            f"'{source.checkpoint}' and its configuration do not say how "
+            'images are normalized: set model.data_preprocessor, or leave '
+            'out --with-preprocessing')
+    return replace(
+        graph, pictures=True,
+        module=FromPictures(graph.module, source.normalization).eval())
+
+
+def encoder_graph(encoder: nn.Module) -> Graph:
     """An encoder's outputs.
 
     Raises:
         UserError: If an output would be there twice.
     """
-    encoder = source.model
-    number, stride = _outputs_and_stride(encoder)
-    names = _names(encoder, number)
+    with torch.no_grad():
+        outs = encoder(torch.zeros(1, 3, 128, 128))
+    names = _names(encoder, len(outs))
     if len(set(names)) < len(names):
         raise UserError(f'out_indices give {", ".join(names)}: give each '
                         'index once')
+    stride = 32
+    if isinstance(encoder, MobileFormer):  # computes no more than is asked
+        stride = 128 // min((out.shape[-1] for out in outs if out.ndim == 4),
+                            default=128 // stride)
     return Graph(
-        EncoderNetwork(folded(encoder), names),
-        EncoderNetwork(encoder, names), (IMAGES, ), names, 'encoder', stride)
+        EncoderNetwork(encoder, names).eval(), names, 'encoder', stride)
 
 
-@torch.no_grad()
-def _outputs_and_stride(encoder: nn.Module) -> tuple[int, int]:
-    """Number of outputs, and the stride of the coarsest map.
-
-    A ResNet computes its coarsest map also where it is no output.
-    """
-    side, sides = 128, []
-
-    def note(module: nn.Module, inputs: tuple, output: object) -> None:
-        for each in output if isinstance(output, tuple | list) else [output]:
-            # Weights of channels have one position, tokens no map.
-            if each.ndim == 4 and min(each.shape[-2:]) > 1:
-                sides.append(each.shape[-1])
-
-    maps = nn.Conv2d | nn.BatchNorm2d | nn.MaxPool2d | nn.AvgPool2d
-    hooks = [part.register_forward_hook(note) for part in encoder.modules()
-             if part is encoder or isinstance(part, maps)]
-    try:
-        number = len(encoder(torch.zeros(1, 3, side, side)))
-    finally:
-        for hook in hooks:
-            hook.remove()
-    return number, side // min(sides) if sides else 32
-
-
-def classifier_graph(source: Source) -> Graph:
+def classifier_graph(model: ImageClassifier) -> Graph:
     """Logits of one of mmpretrain's classifiers.
 
     Raises:
         UserError: If its head gives none.
     """
-    model = source.model
     # MultiTaskHead gives a dict; without a head there are features.
     if not model.with_head or hasattr(model.head, 'task_heads'):
         raise UserError(
             f'a classifier with {type(model.head).__name__} gives no logits '
             'and cannot be exported; its encoder can (--part encoder)')
-    return Graph(
-        ClassifierNetwork(folded(model)), ClassifierNetwork(model),
-        (IMAGES, ), ('logits', ), 'classifier', 32)
+    return Graph(ClassifierNetwork(model).eval(), ('logits', ), 'classifier')
 
 
-def folded(model: nn.Module) -> nn.Module:
+def folded(module: nn.Module) -> nn.Module:
     """A copy whose BN are folded into the convolutions before them."""
-    copied = fuse_conv_bn(copy.deepcopy(model)).requires_grad_(False)
+    copied = fuse_conv_bn(copy.deepcopy(module)).requires_grad_(False)
     copied.eval()  # of a ResNet it returns None
     return copied
 

@@ -61,8 +61,7 @@ class ExportEncoderHook(Hook):
     def _write(self, runner: Runner, backbone: nn.Module, checkpoint: str,
                out: str) -> None:
         from .weights import export_encoder
-        weights = read(checkpoint)[
-            'state_dict']
+        weights = read(checkpoint)['state_dict']
         backbone = copy.deepcopy(backbone).cpu()
         backbone.load_state_dict({name: weights[f'backbone.{name}']
                                   for name in backbone.state_dict()})

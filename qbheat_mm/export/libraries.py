@@ -1,5 +1,5 @@
 # Copyright (c) QB-Heat MM authors. All rights reserved.
-"""Encoders of mmpretrain and mmdet as torchvision and timm know them.
+"""Weights of mmpretrain's and mmdet's encoders for torchvision and timm.
 
 What a library cannot do is not listed here: its own network loads the weights
 strictly and must compute the same features.
@@ -10,20 +10,18 @@ import torch
 from torch import Tensor, nn
 
 from ..errors import UserError
-from .compare import TOLERANCE, relative_difference
+from .network import TOLERANCE, relative_difference
 
-RESNETS = ('ResNet', 'ResNetV1c', 'ResNetV1d', 'ResNeXt')
-LIBRARIES = ('torchvision', 'timm')
-_WAY_OUT = 'take --format safetensors, pt2 or onnx'
+KINDS = ('ResNet', 'ResNetV1c', 'ResNetV1d', 'ResNeXt', 'ConvNeXt')
 
 #: Patterns and replacements, applied one after the other. Both libraries name
 #: the layers of a ResNet as mmpretrain does, but for timm's deep stem.
-_TIMM_RESNET = (
+_RESNET = dict(torchvision=(), timm=(
     (r'^stem\.0\.conv', 'conv1.0'), (r'^stem\.0\.bn', 'conv1.1'),
     (r'^stem\.1\.conv', 'conv1.3'), (r'^stem\.1\.bn', 'conv1.4'),
     (r'^stem\.2\.conv', 'conv1.6'), (r'^stem\.2\.bn', 'bn1'),
     (r'^stem\.7\.', 'bn1.'),  # mmdet's stem is one sequence
-    (r'^stem\.', 'conv1.'))
+    (r'^stem\.', 'conv1.')))
 #: timm has the average pool also where the stride is 1.
 _TIMM_AVG_DOWN = (
     (r'^layer1\.0\.downsample\.1', 'layer1.0.downsample.2'),
@@ -47,73 +45,81 @@ _CONVNEXT = dict(
         (r'\.depthwise_conv', '.conv_dw'),
         (r'\.pointwise_conv(\d)', r'.mlp.fc\1'),
         (r'^norm3', 'head.norm')))
-#: Modules whose outputs are compared: of the encoder, and of each library.
-_LAST_STAGE = dict(
-    ResNet=dict(ours='layer4', torchvision='layer4', timm='layer4'),
-    ConvNeXt=dict(ours='stages.3', torchvision='features.7',
-                  timm='stages.3'))
 
 
-def rename(encoder: nn.Module, library: str) -> dict[str, Tensor]:
-    """The weights of an encoder under the names of another library.
+def convert(encoder: nn.Module,
+            library: str) -> tuple[dict[str, Tensor], float]:
+    """Rename an encoder's weights, and compare the library's features.
 
     Args:
         encoder (nn.Module): A ResNet, ResNeXt or ConvNeXt of mmpretrain or
-            mmdet.
+            mmdet, in evaluation mode.
         library (str): ``'torchvision'`` or ``'timm'``.
 
     Returns:
-        dict[str, Tensor]: All but the last linear layer.
+        tuple[dict[str, Tensor], float]: All weights but those of the last
+        linear layer, and the largest difference of the last stage's maps of
+        a random image over their largest value.
 
     Raises:
-        UserError: If the library has no such network.
+        UserError: If the library is not installed, has no such network, or
+            computes other features.
     """
     kind = type(encoder).__name__
-    if kind not in (*RESNETS, 'ConvNeXt'):
-        raise UserError(f'{library} has no {kind}, only {", ".join(RESNETS)} '
-                        f'and ConvNeXt: {_WAY_OUT}')
-    # Norms of other outputs, which detectors have.
-    state = {name: tensor for name, tensor in encoder.state_dict().items()
-             if not re.match(r'norm[012]\.', name)}
-    if kind == 'ConvNeXt':
-        table = _CONVNEXT[library]
-    elif library == 'timm':
-        table = _TIMM_RESNET + (_TIMM_AVG_DOWN if encoder.avg_down else ())
-    else:
-        table = ()
-    renamed = {}
-    for name, tensor in state.items():
-        for pattern, replacement in table:
-            name = re.sub(pattern, replacement, name)
-        renamed[name] = tensor
-    if kind == 'ConvNeXt':  # layer scale, 1x1 convolutions as linear layers
-        wanted = library_model(encoder, library).state_dict()
-        renamed = {
-            name: tensor.reshape(wanted[name].shape)
-            if name in wanted and tensor.numel() == wanted[name].numel()
-            else tensor for name, tensor in renamed.items()}
-    return renamed
-
-
-def library_model(encoder: nn.Module, library: str) -> nn.Module:
-    """The library's network that an encoder is the body of.
-
-    Returns:
-        nn.Module: With random weights and no last linear layer.
-
-    Raises:
-        UserError: If the library is not installed.
-    """
+    way_out = 'take --format safetensors, pt2 or onnx'
+    if kind not in KINDS:
+        raise UserError(
+            f'{library} has no {kind}, only {", ".join(KINDS)}: {way_out}')
     try:
-        build = _torchvision if library == 'torchvision' else _timm
-        return build(encoder).eval()
+        model = (_torchvision if library == 'torchvision' else _timm)(encoder)
     except ImportError as error:
         raise UserError(
             f'--format {library} compares the weights with {library}, which '
             f'cannot be imported ({error}): pip install {library}') from error
+    state = _rename(encoder, library, model.state_dict())
+    try:
+        model.load_state_dict(state, strict=True)
+    except RuntimeError as error:
+        raise UserError(f'{library} cannot load this {kind}: '
+                        f'{" ".join(str(error).split())[:200]}; {way_out}'
+                        ) from error
+    ours, theirs = 'layer4', 'layer4'
+    if kind == 'ConvNeXt':
+        ours = 'stages.3'
+        theirs = 'features.7' if library == 'torchvision' else ours
+    difference = relative_difference(
+        _output_of(model.eval(), theirs), _output_of(encoder, ours))
+    if not difference <= TOLERANCE:
+        raise UserError(
+            f"{library}'s features of this {kind} differ by {difference:.1e} "
+            'of their largest value, since its settings have no counterpart '
+            f'there: {way_out}')
+    return state, difference
+
+
+def _rename(encoder: nn.Module, library: str,
+            wanted: dict[str, Tensor]) -> dict[str, Tensor]:
+    if type(encoder).__name__ == 'ConvNeXt':
+        table = _CONVNEXT[library]
+    else:
+        table = _RESNET[library]
+        if library == 'timm' and encoder.avg_down:
+            table += _TIMM_AVG_DOWN
+    state = {}
+    for name, tensor in encoder.state_dict().items():
+        if re.match(r'norm[012]\.', name):
+            continue  # of other outputs, which detectors have
+        for pattern, replacement in table:
+            name = re.sub(pattern, replacement, name)
+        # Layer scale, and 1x1 convolutions as linear layers.
+        if name in wanted and wanted[name].numel() == tensor.numel():
+            tensor = tensor.reshape(wanted[name].shape)
+        state[name] = tensor
+    return state
 
 
 def _torchvision(encoder: nn.Module) -> nn.Module:
+    """torchvision's network, without its last linear layer."""
     from torchvision.models import convnext, resnet
     if type(encoder).__name__ == 'ConvNeXt':
         widths = list(encoder.channels)
@@ -123,15 +129,16 @@ def _torchvision(encoder: nn.Module) -> nn.Module:
                 widths, [*widths[1:], None], encoder.depths)])
         model.classifier[2] = nn.Identity()
         return model
-    groups, width = _groups(encoder)
     model = resnet.ResNet(
-        _block(encoder, resnet), list(encoder.stage_blocks), groups=groups,
-        width_per_group=width)
+        _block(encoder, resnet), list(encoder.stage_blocks),
+        groups=getattr(encoder, 'groups', 1),
+        width_per_group=getattr(encoder, 'width_per_group', 64))
     model.fc = nn.Identity()
     return model
 
 
 def _timm(encoder: nn.Module) -> nn.Module:
+    """timm's network, without its last linear layer."""
     from timm.models import convnext, resnet
     if type(encoder).__name__ == 'ConvNeXt':
         block = encoder.stages[0][0]
@@ -140,10 +147,10 @@ def _timm(encoder: nn.Module) -> nn.Module:
             use_grn=block.grn is not None,
             ls_init_value=None if block.gamma is None else 1e-6,
             num_classes=0)
-    groups, width = _groups(encoder)
     return resnet.ResNet(
         _block(encoder, resnet), tuple(encoder.stage_blocks), num_classes=0,
-        cardinality=groups, base_width=width,
+        cardinality=getattr(encoder, 'groups', 1),
+        base_width=getattr(encoder, 'width_per_group', 64),
         stem_width=encoder.stem_channels // 2 if encoder.deep_stem else 64,
         stem_type='deep' if encoder.deep_stem else '',
         avg_down=encoder.avg_down)
@@ -154,57 +161,15 @@ def _block(encoder: nn.Module, resnet: object) -> type[nn.Module]:
             else resnet.BasicBlock)
 
 
-def _groups(encoder: nn.Module) -> tuple[int, int]:
-    """Groups of a block's convolutions, and width of each, 64 in a ResNet."""
-    return (getattr(encoder, 'groups', 1),
-            getattr(encoder, 'width_per_group', 64))
-
-
-def compare_features(encoder: nn.Module, state: dict[str, Tensor],
-                     library: str) -> float:
-    """Load weights strictly into the library's network and compare features.
-
-    Args:
-        encoder (nn.Module): In evaluation mode.
-        state (dict[str, Tensor]): Its weights under the library's names.
-        library (str): ``'torchvision'`` or ``'timm'``.
-
-    Returns:
-        float: Largest difference of the last stage's maps of a random image
-        over their largest value.
-
-    Raises:
-        UserError: If the weights do not fit or the features differ.
-    """
-    kind = type(encoder).__name__
-    model = library_model(encoder, library)
-    try:
-        model.load_state_dict(state, strict=True)
-    except RuntimeError as error:
-        raise UserError(f'{library} cannot load this {kind}: '
-                        f'{" ".join(str(error).split())[:200]}; {_WAY_OUT}'
-                        ) from error
-    stage = _LAST_STAGE['ConvNeXt' if kind == 'ConvNeXt' else 'ResNet']
-    image = torch.randn(
-        1, 3, 97, 64, generator=torch.Generator().manual_seed(0))
-    difference = relative_difference(
-        _output_of(model, stage[library], image),
-        _output_of(encoder, stage['ours'], image))
-    if not difference <= TOLERANCE:
-        raise UserError(
-            f"{library}'s features of this {kind} differ by {difference:.1e} "
-            'of their largest value, since its settings have no counterpart '
-            f'there: {_WAY_OUT}')
-    return difference
-
-
 @torch.no_grad()
-def _output_of(model: nn.Module, part: str, image: Tensor) -> Tensor:
+def _output_of(model: nn.Module, part: str) -> Tensor:
+    """What a part makes of a random image."""
     seen = []
     handle = model.get_submodule(part).register_forward_hook(
         lambda module, inputs, output: seen.append(output))
     try:
-        model(image)
+        model(torch.randn(
+            1, 3, 97, 64, generator=torch.Generator().manual_seed(0)))
     finally:
         handle.remove()
     return seen[0]

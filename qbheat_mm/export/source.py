@@ -4,9 +4,7 @@ import copy
 import hashlib
 import json
 import os.path as osp
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from mmengine.config import Config, ConfigDict
 from mmengine.registry import MODELS, DefaultScope
@@ -56,7 +54,7 @@ class Source:
         """What every exported file says about itself, in texts."""
         facts = dict(
             qbheat_mm=__version__, source=osp.basename(self.checkpoint),
-            source_sha256=_sha256(self.checkpoint))
+            source_sha256=_sha256(osp.expanduser(self.checkpoint)))
         if self.normalization is not None:
             facts.update(
                 mean=json.dumps(self.normalization.mean),
@@ -77,10 +75,10 @@ def load_model(cfg: Config, checkpoint: str) -> Source:
     """
     content = read(checkpoint)
     classes = classes_in(content)
+    cfg = copy.deepcopy(cfg)
     if cfg.get('count_classes') and classes:  # the run counted its folders
-        cfg = copy.deepcopy(cfg)
         set_classes(cfg, len(classes))
-    settings = copy.deepcopy(cfg.model.to_dict())
+    settings = cfg.model.to_dict()
     if cfg.get('data_preprocessor'):  # as mmengine's runner does
         settings.setdefault('data_preprocessor', cfg.data_preprocessor)
     settings.pop('train_cfg', None)
@@ -93,20 +91,8 @@ def load_model(cfg: Config, checkpoint: str) -> Source:
         checkpoint, classes)
 
 
-def plain(settings: Any) -> Any:
-    """Settings as dicts, lists and values; classes by their names."""
-    if isinstance(settings, Mapping):
-        return {name: plain(value) for name, value in settings.items()}
-    if isinstance(settings, list | tuple):
-        return [plain(value) for value in settings]
-    if isinstance(settings, type):
-        return f'{settings.__module__}.{settings.__qualname__}'
-    return settings
-
-
 def _sha256(path: str) -> str:
     """Of a file; '' for a URL."""
-    path = osp.expanduser(path)
     if not osp.isfile(path):
         return ''
     digest = hashlib.sha256()

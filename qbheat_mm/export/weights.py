@@ -3,7 +3,7 @@
 import json
 import os
 from collections.abc import Mapping
-from typing import NamedTuple
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -11,24 +11,11 @@ from torch import Tensor
 from ..errors import UserError
 from ..evaluation.encoder import Encoder
 from ..utils.atomic_write import atomic_write
-from .libraries import compare_features, rename
-from .source import Source, plain
+from .libraries import convert
+from .source import Source
 
 
-class StateDict(NamedTuple):
-    """A state dict that was written.
-
-    Args:
-        out (str): The file.
-        tensors (int): Number of tensors in it.
-        difference (float): Of the library's features, over the largest.
-    """
-    out: str
-    tensors: int
-    difference: float
-
-
-def export_encoder(encoder: Encoder, out: str) -> str:
+def export_encoder(encoder: Encoder, out: str | os.PathLike) -> str:
     """Write an encoder as safetensors.
 
     The tensors have the names of the bare backbone, as ``stem.0.0.weight``.
@@ -40,7 +27,7 @@ def export_encoder(encoder: Encoder, out: str) -> str:
 
     Args:
         encoder (Encoder): See :func:`qbheat_mm.apis.load_encoder`.
-        out (str): The file to write, ``.safetensors``.
+        out (str | PathLike): The file to write, ``.safetensors``.
 
     Returns:
         str: ``out``.
@@ -54,7 +41,7 @@ def export_encoder(encoder: Encoder, out: str) -> str:
     source = Source.of(encoder)
     source.require_other(out)
     try:
-        facts = dict(backbone=json.dumps(plain(encoder.settings)))
+        facts = dict(backbone=json.dumps(_plain(encoder.settings)))
     except TypeError as error:
         raise UserError(
             f"the encoder of '{encoder.weights}' cannot be described: "
@@ -68,8 +55,8 @@ def export_encoder(encoder: Encoder, out: str) -> str:
     return out
 
 
-def export_state_dict(encoder: Encoder, out: str,
-                      library: str) -> StateDict:
+def export_state_dict(encoder: Encoder, out: str | os.PathLike,
+                      library: str) -> float:
     """Write an encoder's weights under the names of another library.
 
     Before that, the library's own network loads them strictly and its
@@ -77,9 +64,12 @@ def export_state_dict(encoder: Encoder, out: str,
 
     Args:
         encoder (Encoder): See :func:`qbheat_mm.apis.load_encoder`.
-        out (str): The file to write: ``.safetensors``, or anything else for
-            ``torch.save``.
+        out (str | PathLike): The file to write: ``.safetensors``, or anything
+            else for ``torch.save``.
         library (str): ``'torchvision'`` or ``'timm'``, installed.
+
+    Returns:
+        float: Largest difference of the features over their largest value.
 
     Raises:
         UserError: If the library has no such network.
@@ -87,15 +77,25 @@ def export_state_dict(encoder: Encoder, out: str,
     out = os.fspath(out)
     source = Source.of(encoder)
     source.require_other(out)
-    state = rename(source.model, library)
-    difference = compare_features(source.model, state, library)
+    state, difference = convert(source.model, library)
     with atomic_write(out) as part:
         if out.endswith('.safetensors'):
             _save(state, source.facts(), part)
         else:
             torch.save({name: tensor.detach().clone()
                         for name, tensor in state.items()}, part)
-    return StateDict(out, len(state), difference)
+    return difference
+
+
+def _plain(settings: Any) -> Any:
+    """Settings as dicts, lists and values; classes by their names."""
+    if isinstance(settings, Mapping):
+        return {name: _plain(value) for name, value in settings.items()}
+    if isinstance(settings, list | tuple):
+        return [_plain(value) for value in settings]
+    if isinstance(settings, type):
+        return f'{settings.__module__}.{settings.__qualname__}'
+    return settings
 
 
 def _save(tensors: Mapping[str, Tensor], facts: Mapping[str, str],

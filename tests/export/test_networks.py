@@ -22,9 +22,8 @@ from qbheat_mm.export import (
     export_network,
     load_model,
     trace_network,
-    write_network,
 )
-from qbheat_mm.export.network import make_graph
+from qbheat_mm.export.graphs import make_graph
 
 from .conftest import (
     CLASSIFIER,
@@ -106,8 +105,8 @@ def export(traced, tmp_path_factory):
             for package in ('onnx', 'onnxruntime', 'onnxscript'):
                 pytest.importorskip(package)
         if (name, ending) not in done:
-            done[name, ending] = write_network(
-                traced(name), str(folder / f'{name}.{ending}'))
+            done[name, ending] = traced(name).write(
+                folder / f'{name}.{ending}')
         return done[name, ending]
 
     write.folder = folder
@@ -348,15 +347,17 @@ def test_a_fixed_size_is_the_only_one(pretrained, tmp_path):
 def test_a_file_that_computes_something_else_is_refused(traced, tmp_path):
     good = traced('pretrained')
 
-    def wrong(**inputs):
-        outputs = good.graph.reference(**inputs)
-        return {**outputs, 'tokens': outputs['tokens'] * 1.01}
+    class Wrong(torch.nn.Module):
+
+        def forward(self, images):
+            outputs = good.graph.module(images)
+            return {**outputs, 'tokens': outputs['tokens'] * 1.01}
 
     bad = dataclasses.replace(
-        good, graph=dataclasses.replace(good.graph, reference=wrong))
+        good, graph=dataclasses.replace(good.graph, module=Wrong()))
     with pytest.raises(UserError, match='differs from PyTorch by 9.9e-03 .*'
                                         'tokens'):
-        write_network(bad, str(tmp_path / 'a.pt2'))
+        bad.write(tmp_path / 'a.pt2')
     assert not list(tmp_path.iterdir())
 
 

@@ -88,7 +88,7 @@ def test_an_encoder_in_all_formats(tool, tmp_path):
         tmp_path, pretraining(model, 512, patch=32))
     printed = tool(config, checkpoint, '--format', 'torchvision', '--out',
                    'a.pth')
-    assert '120 tensors written to a.pth; loaded strictly by torch' in printed
+    assert 'loaded strictly by torchvision' in printed
 
 
 def test_the_encoder_of_a_model_with_test_time_augmentation(

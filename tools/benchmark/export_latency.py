@@ -22,10 +22,9 @@ from torch import Tensor, nn
 
 from qbheat_mm.cli import count, report_user_errors
 from qbheat_mm.detection import MobileFormerDETR
-from qbheat_mm.export.compare import largest_difference
 from qbheat_mm.export.detectors import AnchorNetwork, MFDecNetwork
-from qbheat_mm.export.files import OPSET, quiet
 from qbheat_mm.export.graphs import folded
+from qbheat_mm.export.network import OPSET, largest_difference, quiet
 
 WAYS = ('eager', 'compiled', 'onnxruntime')
 BESIDE = 'DETR-R50'

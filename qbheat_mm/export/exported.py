@@ -1,0 +1,129 @@
+# Copyright (c) QB-Heat MM authors. All rights reserved.
+"""Run exported networks."""
+import importlib.util
+import json
+import os.path as osp
+from collections.abc import Callable, Mapping
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from ..errors import UserError
+from .graphs import IMAGES, SIZES
+
+#: The name of what a file says about itself, in both formats.
+FACTS = 'qbheat_mm.json'
+FORMATS = ('pt2', 'onnx')
+_Run = Callable[[Mapping[str, np.ndarray]], dict[str, np.ndarray]]
+
+
+def format_of(out: str) -> str:
+    """The format that a file's name asks for.
+
+    Raises:
+        UserError: If there is no such format, or a package is missing.
+    """
+    kind = osp.splitext(out)[1][1:]
+    if kind not in FORMATS:
+        raise UserError(f"'{out}' must end in .pt2 or .onnx")
+    for name in ('onnx', 'onnxscript', 'onnxruntime'):
+        if kind == 'onnx' and importlib.util.find_spec(name) is None:
+            raise UserError(f'ONNX needs the package {name}: pip install '
+                            "'qbheat_mm[export]'")
+    return kind
+
+
+class Exported:
+    """A network from a file, ``.pt2`` or ``.onnx``.
+
+    Only torch or ONNX Runtime is needed to run such a file, as
+    docs/export.md shows; this class also checks the sizes of its inputs.
+
+    Args:
+        path (str): The file.
+
+    Attributes:
+        facts (dict): What the file says about itself.
+
+    Raises:
+        UserError: If the file is damaged.
+    """
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+        load = _load_onnx if format_of(path) == 'onnx' else _load_pt2
+        if not osp.isfile(path):
+            raise FileNotFoundError(f"'{path}' is no file")
+        try:
+            self._run, facts = load(path)
+            self.facts = json.loads(facts)
+        # The libraries fail anywhere in damaged files.
+        except Exception as error:
+            raise UserError(f"'{path}' cannot be read, or was not written by "
+                            f'tools/export.py: {error}') from error
+
+    def __call__(self, images: np.ndarray | Tensor,
+                 image_sizes: np.ndarray | Tensor | None = None
+                 ) -> dict[str, np.ndarray]:
+        """Run the network.
+
+        Args:
+            images (np.ndarray | Tensor): (B, H, W, 3), RGB, uint8, if the
+                normalization is inside; else normalized, (B, 3, H, W),
+                float32.
+            image_sizes (np.ndarray | Tensor, optional): Of detectors: height
+                and width of each image in the batch, (B, 2). Defaults to
+                None: nothing is padded.
+
+        Returns:
+            dict[str, np.ndarray]: The outputs by name.
+
+        Raises:
+            UserError: If sizes are not what the export was made for.
+        """
+        inputs = {IMAGES: np.ascontiguousarray(images)}
+        number, *sides = inputs[IMAGES].shape
+        size = sides[:2] if self.facts['pictures'] else sides[1:]
+        fixed, least = self.facts['size'], self.facts['least_side']
+        if size != (fixed or size) or min(size) < least:
+            allowed = (f'{fixed[0]}x{fixed[1]}' if fixed else
+                       f'at least {least} on each side')
+            raise UserError(f"images of {size[0]}x{size[1]} pixels: "
+                            f"'{self.path}' takes {allowed}")
+        if SIZES in self.facts['inputs']:
+            sizes = np.asarray([size] * number if image_sizes is None
+                               else image_sizes, np.int64)
+            if sizes.shape != (number, 2) or (sizes < 1).any() or (
+                    sizes > size).any():
+                raise UserError(
+                    f'image_sizes {sizes.tolist()}: give height and width of '
+                    f'each of {number} images within {size[0]}x{size[1]}')
+            inputs[SIZES] = sizes
+        return self._run(inputs)
+
+
+def _load_pt2(path: str) -> tuple[_Run, str]:
+    """A function that runs a program of torch.export, and its facts."""
+    facts = {FACTS: ''}
+    program = torch.export.load(path, extra_files=facts).module()
+
+    def run(inputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+        with torch.no_grad():
+            outputs = program(*map(torch.from_numpy, inputs.values()))
+        return {name: output.numpy() for name, output in outputs.items()}
+
+    return run, facts[FACTS]
+
+
+def _load_onnx(path: str) -> tuple[_Run, str]:
+    """A function that runs a file of ONNX, and its facts."""
+    import onnxruntime
+    session = onnxruntime.InferenceSession(
+        path, providers=['CPUExecutionProvider'])
+    names = [output.name for output in session.get_outputs()]
+
+    def run(inputs: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+        return dict(zip(names, session.run(names, dict(inputs))))
+
+    return run, session.get_modelmeta().custom_metadata_map[FACTS]
