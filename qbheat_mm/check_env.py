@@ -252,7 +252,10 @@ def report(rows: Sequence) -> str:
         verdict = f'NO  {row.problem}' if row.problem else row.note or 'ok'
         lines.append(f'{row.part:22}{row.version:24}{verdict}')
     first = next((row for row in rows if row.problem), None)
-    if first:
+    if sum(row.problem == 'missing' for row in rows) > 2:
+        lines.append('\nMost packages are missing: run `make env` in the '
+                     'clone or install them, see docs/installation.md')
+    elif first:
         lines.append(f'\nTo fix {first.part}, then check again:\n{first.fix}')
     return '\n'.join(lines)
 
