@@ -40,7 +40,7 @@ class SafeCheckpointHook(CheckpointHook):
     original is left alone.
 
     Args:
-        *args, **kwargs: See ``CheckpointHook``. A ``backend_args`` of your
+        args, kwargs: See ``CheckpointHook``. A ``backend_args`` of your
             own is kept.
     """
 
