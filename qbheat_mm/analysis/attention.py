@@ -1,95 +1,116 @@
 # Copyright (c) QB-Heat MM authors. All rights reserved.
-"""Attention maps of Mobile-Former's two-way bridge.
+"""Where do tokens look, and which tokens do pixels read?
 
-Nothing here is on the training path: the maps are read by replacing, for the
-time of one forward pass, the ``attention`` of the bridges' instances.
+Attention maps of Mobile-Former's two-way bridge (figures "m2f" and "f2m" of
+the appendix).
 """
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass
-
+import numpy as np
 import torch
 from torch import Tensor, nn
 
 from ..errors import UserError
 from ..models.layers import FormerToMobile, MobileFormerBlock, MobileToFormer
-from .matrices import evaluating
+from ..models.layers.bridge import pixels_as_sequence
+from ..utils.modules import evaluating
+from .style import (
+    MAP,
+    as_written,
+    bare,
+    grid,
+    in_style,
+    new_figure,
+    show_picture,
+)
 
 #: The two bridges: Mobile->Former sums to 1 over the pixels, Former->Mobile
 #: over the tokens.
 MOBILE_TO_FORMER = 'mobile_to_former'
 FORMER_TO_MOBILE = 'former_to_mobile'
 BRIDGES = (MOBILE_TO_FORMER, FORMER_TO_MOBILE)
-
-
-@dataclass(frozen=True)
-class BlockMaps:
-    """Attention of one block.
-
-    Attributes:
-        block (int): Number of the block, from 1, the lite bottlenecks
-            counted, as in the paper's figures.
-        maps (dict[str, Tensor]): By bridge, (B, heads, T, H, W). A block
-            of stride 2 has H and W of its input in Mobile->Former and of its
-            output in Former->Mobile.
-    """
-    block: int
-    maps: dict[str, Tensor]
+_TITLES = dict(
+    mobile_to_former='Mobile → Former: where each token looks',
+    former_to_mobile='Former → Mobile: which token each pixel reads')
+_SCALES = dict(
+    mobile_to_former='attention /\nmaximum of the map',
+    former_to_mobile='attention (sums to 1\nover the tokens)')
 
 
 @torch.no_grad()
-def attention_maps(backbone: nn.Module, images: Tensor) -> list[BlockMaps]:
-    """Read the attention of all Mobile-Former blocks.
+def attention_maps(backbone: nn.Module,
+                   images: Tensor) -> dict[int, dict[str, Tensor]]:
+    """Compute the attention of all Mobile-Former blocks.
 
     Args:
         backbone (MobileFormer): The encoder.
         images (Tensor): Normalized images, (B, 3, H, W).
 
     Returns:
-        list[BlockMaps]: In the order of the blocks; without those behind
-        the last of ``out_indices``, which do not run.
+        dict[int, dict[str, Tensor]]: Block (from 1, lite bottlenecks
+        included, as in the paper) and bridge to maps (B, heads, T, H, W).
+        A block of stride 2 has H and W of its input in Mobile->Former and
+        of its output in Former->Mobile. Blocks after the last of
+        ``out_indices`` don't run and are left out.
 
     Raises:
         UserError: The backbone has no Mobile-Former block.
     """
+    maps = {}
+
+    def record(bridge, inputs, output) -> None:
+        maps[bridge] = _attention(bridge, *inputs)
+
     blocks = numbered_blocks(backbone)
-    with evaluating(backbone), _recording(blocks.values()) as recorded:
-        backbone(images)
-    return [
-        BlockMaps(number, {
-            name: recorded[getattr(block, name)].stack()
-            for name in BRIDGES
-        }) for number, block in blocks.items()
-        if recorded[block.mobile_to_former].calls
-    ]
+    handles = [getattr(block, name).register_forward_hook(record)
+               for block in blocks.values() for name in BRIDGES]
+    try:
+        with evaluating(backbone):
+            backbone(images)
+    finally:
+        for handle in handles:
+            handle.remove()
+    return {number: {name: maps[getattr(block, name)] for name in BRIDGES}
+            for number, block in blocks.items()
+            if block.mobile_to_former in maps}
+
+
+def _attention(bridge: MobileToFormer | FormerToMobile, x: Tensor,
+               tokens: Tensor) -> Tensor:
+    """Compute the maps (B, heads, T, H, W) of a bridge from its input."""
+    pixels, heads = pixels_as_sequence(x), bridge.num_heads
+    if isinstance(bridge, FormerToMobile):
+        key, _ = bridge.key_value(tokens).chunk(2, dim=-1)
+        maps = bridge.attention(bridge.per_head(key), pixels)
+    else:
+        query, _ = bridge.query_gate(tokens).chunk(2, dim=-1)
+        maps = torch.stack([
+            bridge.attention(*pair) for pair in zip(
+                (query * bridge.scale).chunk(heads, -1),
+                pixels.chunk(heads, -1))], dim=1)
+    return maps.unflatten(-1, x.shape[2:])
 
 
 def numbered_blocks(backbone: nn.Module) -> dict[int, MobileFormerBlock]:
-    """The blocks with bridges by their number, see :class:`BlockMaps`."""
+    """Return the blocks with bridges by number.
+
+    Raises:
+        UserError: The backbone has no Mobile-Former block.
+    """
     rows = [block for stage in getattr(backbone, 'stages', ())
             for block in stage]
-    blocks = {
-        number: block
-        for number, block in enumerate(rows, start=1)
-        if isinstance(block, MobileFormerBlock)
-    }
+    blocks = {number: block for number, block in enumerate(rows, start=1)
+              if isinstance(block, MobileFormerBlock)}
     if not blocks:
-        raise UserError(
-            f'{type(backbone).__name__} has no bridge between pixels and '
-            'tokens: attention maps need a MobileFormer backbone '
-            '(model.backbone.type)')
+        raise UserError(f'{type(backbone).__name__} has no bridge between '
+                        'pixels and tokens: attention maps need a '
+                        'MobileFormer')
     return blocks
 
 
 def default_blocks(backbone: nn.Module) -> list[int]:
-    """The last block of each resolution, and one amid the last one.
+    """Choose the last block of each resolution and one amid the last one.
 
     For the encoders of QB-Heat these are the blocks 3, 6, 10 and 12.
-
-    Raises:
-        UserError: The backbone has no Mobile-Former block.
     """
-    known = set(numbered_blocks(backbone))
     numbers, first = set(), 1
     for stage in backbone.stages:
         last = first + len(stage) - 1
@@ -97,7 +118,7 @@ def default_blocks(backbone: nn.Module) -> list[int]:
         if stage is backbone.stages[-1]:
             numbers.add(first + len(stage) // 2)
         first = last + 1
-    return sorted(numbers & known)
+    return sorted(numbers & set(numbered_blocks(backbone)))
 
 
 def token_similarity(maps: Tensor) -> Tensor:
@@ -117,58 +138,43 @@ def token_similarity(maps: Tensor) -> Tensor:
     return (similarity.sum(dim=(-2, -1)) - diagonal) / (num * (num - 1))
 
 
-class _Recorded:
-    """What one bridge computed: one tensor per call, and the map's size."""
+@in_style()
+def draw_attention(bridge: str, picture: np.ndarray, models: dict):
+    """Draw tokens in columns, blocks and heads in rows, models side by side.
 
-    def __init__(self) -> None:
-        self.calls: list[Tensor] = []
-        self.size = (0, 0)
+    Mobile->Former maps, which sum to 1 over the pixels, are each scaled to
+    their maximum; Former->Mobile maps range from 0 to 1.
 
-    def stack(self) -> Tensor:
-        """(B, heads, T, H, W) of either bridge.
-
-        Mobile->Former computes (B, T, N) head by head, Former->Mobile
-        (B, heads, T, N) at once.
-        """
-        maps = (self.calls[0] if self.calls[0].dim() == 4 else
-                torch.stack(self.calls, dim=1))
-        return maps.unflatten(-1, self.size)
-
-
-@contextmanager
-def _recording(
-    blocks: Sequence[MobileFormerBlock]
-) -> Iterator[dict[nn.Module, _Recorded]]:
-    bridges = [getattr(block, name) for block in blocks for name in BRIDGES]
-    recorded = {bridge: _Recorded() for bridge in bridges}
-    handles = [bridge.register_forward_pre_hook(_note_size(recorded[bridge]))
-               for bridge in bridges]
-    for bridge in bridges:
-        # An attribute of the instance hides the method of the class.
-        bridge.attention = _note_maps(bridge, recorded[bridge])
-    try:
-        yield recorded
-    finally:
-        for handle in handles:
-            handle.remove()
-        for bridge in bridges:
-            del bridge.attention
-
-
-def _note_size(record: _Recorded):
-
-    def before_forward(module, inputs):
-        record.size = tuple(inputs[0].shape[2:])
-
-    return before_forward
-
-
-def _note_maps(bridge: MobileToFormer | FormerToMobile, record: _Recorded):
-    compute = bridge.attention
-
-    def attention(query, pixels):
-        maps = compute(query, pixels)
-        record.calls.append(maps.detach())
-        return maps
-
-    return attention
+    Args:
+        bridge (str): One of :data:`BRIDGES`.
+        picture (np.ndarray): The image, (H, W, 3), RGB, uint8.
+        models (dict[str, dict[str, dict[int, np.ndarray]]]): Model, label of
+            the row and token to map, (H, W).
+    """
+    num_rows = max(len(rows) for rows in models.values())
+    tokens = [list(next(iter(rows.values()))) for rows in models.values()]
+    widths = [len(numbers) + 0.5 for numbers in tokens]
+    figure = new_figure(sum(widths) + 1.7, 0.88 * num_rows + 0.9)
+    figure.suptitle(_TITLES[bridge], fontsize=11)
+    parts = figure.subfigures(1, 1 + len(models), squeeze=False,
+                              width_ratios=[1.4, *widths])[0]
+    for part, (name, rows), numbers in zip(parts[1:], models.items(), tokens):
+        part.suptitle(as_written(name), fontsize=9)
+        axes = grid(part, len(rows), len(numbers))
+        for i, (label, maps) in enumerate(rows.items()):
+            for axis, (token, values) in zip(axes[i], maps.items()):
+                if bridge == MOBILE_TO_FORMER:
+                    values = values / max(float(values.max()), 1e-12)
+                drawn = axis.imshow(values, cmap=MAP, vmin=0, vmax=1,
+                                    interpolation='nearest')
+                axis.set_title('' if i else f'token {token}', fontsize=8)
+                bare(axis)
+            axes[i, 0].set_ylabel(label, fontsize=7)
+    # The scale stands below the image, so that all maps keep one size.
+    image, scale, rest = parts[0].subplots(
+        3, 1, height_ratios=[1.4, 0.1, max(0.88 * num_rows - 1.5, 0.1)])
+    show_picture(image, picture, 'image')
+    bare(rest)
+    colorbar = figure.colorbar(drawn, cax=scale, orientation='horizontal')
+    colorbar.set_label(_SCALES[bridge], fontsize=8)
+    return figure

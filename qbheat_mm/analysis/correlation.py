@@ -1,29 +1,31 @@
 # Copyright (c) QB-Heat MM authors. All rights reserved.
-"""Spatial correlation of a feature map.
+"""Do all positions of a feature map say the same?
 
-Appendix "Analysis of Models Pre-trained by MoCo-v2": are the positions of one
-image's feature map different, or do all say the same?
+Spatial correlation, appendix "Analysis of Models Pre-trained by MoCo-v2",
+with its figure "moco-corr".
 """
 import math
 
+import numpy as np
 import torch.nn.functional as F
 from torch import Tensor
 
+from .style import COLORS, GREY, as_written, in_style, new_figure
+
 
 def cross_correlation(feats: Tensor) -> Tensor:
-    """Correlation of each pair of positions over the channels.
+    """Correlate each pair of positions over the channels.
 
-    As Barlow Twins' cross-correlation matrix, with positions in the place of
-    its features and channels in the place of its batch: each position's
-    vector is centered and has unit length.
+    Barlow Twins' cross-correlation matrix, with positions for its features
+    and channels for its batch.
 
     Args:
         feats (Tensor): Feature maps, (B, C, H, W).
 
     Returns:
-        Tensor: (B, N, N) for N = H * W positions, entries in [-1, 1]. A
-        position of which all channels are equal (as after a ReLU that let
-        nothing pass) has no correlation: its entries are 0.
+        Tensor: (B, N, N) for N = H * W positions, in [-1, 1]; 0 for
+        positions where all channels are equal, as after a ReLU that passes
+        nothing.
     """
     vectors = feats.flatten(2)
     vectors = vectors - vectors.mean(dim=1, keepdim=True)
@@ -32,7 +34,7 @@ def cross_correlation(feats: Tensor) -> Tensor:
 
 
 def spatial_correlation(feats: Tensor) -> Tensor:
-    """Mean absolute off-diagonal correlation of each image, (B, ).
+    """Mean absolute correlation of two different positions, (B, ).
 
     Args:
         feats (Tensor): Feature maps, (B, C, H, W), of at least 2 positions.
@@ -49,8 +51,42 @@ def spatial_correlation(feats: Tensor) -> Tensor:
 def chance_correlation(channels: int) -> float:
     """Expected absolute correlation of two independent normal vectors.
 
-    About ``sqrt(2 / (pi * channels))``: what a map of unrelated positions
-    has, since few channels correlate by chance.
+    About ``sqrt(2 / (pi * channels))``.
     """
     log_ratio = math.lgamma((channels - 1) / 2) - math.lgamma(channels / 2)
     return math.exp(log_ratio) / math.sqrt(math.pi)
+
+
+@in_style()
+def draw_histograms(correlations: dict[str, np.ndarray],
+                    chance: dict[str, float] | None = None):
+    """Draw one histogram for each model, over the same images.
+
+    Args:
+        correlations (dict[str, np.ndarray]): Model to correlations of N
+            images, (N, ).
+        chance (dict[str, float], optional): Model to the correlation of
+            unrelated positions.
+    """
+    figure = new_figure(5.2, 3.4)
+    axis = figure.subplots()
+    highest = max(float(np.max(v)) for v in correlations.values())
+    top = min(1.0, np.ceil(highest * 10 + 0.5) / 10)
+    bins = np.linspace(0, top, 41)
+    dashes = ('-', '--', '-.', ':')
+    for i, (name, values) in enumerate(correlations.items()):
+        color = COLORS[i % len(COLORS)]
+        axis.hist(values, bins, color=color, alpha=0.25)
+        axis.hist(values, bins, color=color, histtype='step', linewidth=1.5,
+                  linestyle=dashes[i % len(dashes)],
+                  label=f'{as_written(name)} (mean {np.mean(values):.3f})')
+    for i, value in enumerate(sorted(set((chance or {}).values()))):
+        axis.axvline(value, color=GREY, linestyle=':', linewidth=1,
+                     label='unrelated positions' if i == 0 else None)
+    num = len(next(iter(correlations.values())))
+    axis.set(xlabel='spatial correlation (mean absolute, off-diagonal)',
+             ylabel='images', xlim=(0, top),
+             title=f'Spatial correlation over {num} images')
+    axis.yaxis.get_major_locator().set_params(integer=True)
+    axis.legend()
+    return figure

@@ -1,6 +1,6 @@
 # Copyright (c) QB-Heat MM authors. All rights reserved.
 """Do embeddings of different images differ? Numbers without labels."""
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 
 import torch
@@ -8,7 +8,7 @@ from torch import Tensor, nn
 from torch.nn.functional import normalize
 
 from ..models.backbones import MobileFormer
-from .matrices import evaluating
+from ..utils.modules import evaluating
 
 
 def effective_rank(embeddings: Tensor) -> float:
@@ -16,12 +16,12 @@ def effective_rank(embeddings: Tensor) -> float:
 
     RankMe (Garrido et al., "RankMe: Assessing the Downstream Performance of
     Pretrained Self-Supervised Representations by Their Rank", ICML 2023,
-    equation 1): the exponential of the entropy of the singular values, which
-    Roy and Vetterli (2007) call the effective rank. It is at most the smaller
-    one of N and D, and grows with N: compare numbers of equally many images.
+    equation 1): the exponential of the entropy of the singular values. It is
+    at most the smaller one of N and D and grows with N: compare numbers of
+    equally many images.
 
     Args:
-        embeddings (Tensor): (N, D), as they are, not centered.
+        embeddings (Tensor): (N, D), not centered.
 
     Returns:
         float: From 1, all on one line; 0 if all are zero.
@@ -34,13 +34,11 @@ def effective_rank(embeddings: Tensor) -> float:
 
 
 def mean_similarity(vectors: Tensor) -> Tensor:
-    """Mean cosine of two different vectors of a set.
+    """Mean cosine of two different vectors of a set; 1 after collapse.
 
-    1 where all have one direction: the collapse of contrastive and other
-    methods. For unit vectors it is, but for the factor N / (N - 1) and the
-    pairs of a vector with itself, 1 less the variance that Chen and He,
-    "Exploring Simple Siamese Representation Learning" (CVPR 2021, Section
-    4.1), watch for collapse.
+    For unit vectors it is, up to the factor N / (N - 1) and the pairs of a
+    vector with itself, 1 less the variance of Chen and He, "Exploring Simple
+    Siamese Representation Learning" (CVPR 2021, Section 4.1).
 
     Args:
         vectors (Tensor): (..., N, D), N at least 2.
@@ -59,26 +57,27 @@ def mean_similarity(vectors: Tensor) -> Tensor:
 @torch.no_grad()
 def describe_embeddings(model: nn.Module,
                         batches: Iterable[Tensor]) -> dict[str, float]:
-    """Look at what an encoder makes of a set of images.
+    """Describe an encoder's embeddings of a set of images.
 
     Args:
         model (nn.Module): With ``backbone``; left as it was.
-        batches (Iterable[Tensor]): Normalized images, (B, 3, H, W) each, two
-            at least in all.
+        batches (Iterable[Tensor]): Normalized images, (B, 3, H, W) each, at
+            least two in all.
 
     Returns:
         dict[str, float]: ``effective_rank`` and ``embedding_similarity`` of
         the pooled features; ``feature_similarity`` of the positions of an
-        image, which grows where a network smooths them out (Wang et al.,
-        "Anti-Oversmoothing in Deep Vision Transformers via the Fourier
-        Domain Analysis", ICLR 2022, Section 2, on patch tokens); and, of a
-        ``MobileFormer``, ``token_similarity`` of the tokens of an image and
+        image, which grows with oversmoothing (Wang et al., "Anti-Oversmoothing
+        in Deep Vision Transformers via the Fourier Domain Analysis", ICLR
+        2022, Section 2, on patch tokens); and, of a ``MobileFormer``,
+        ``token_similarity`` of the tokens of an image and
         ``token_similarity_across_images`` of a token of different images.
     """
     pooled, features, tokens = [], [], []
     with evaluating(model), all_outputs(model.backbone):
         for images in batches:
-            outs = _as_tuple(model.backbone(images))
+            outs = model.backbone(images)
+            outs = (outs, ) if isinstance(outs, Tensor) else outs
             maps = next(out for out in reversed(outs) if out.ndim == 4)
             pooled.append(maps.mean(dim=(2, 3)))
             if maps.shape[2] * maps.shape[3] > 1:
@@ -100,18 +99,14 @@ def describe_embeddings(model: nn.Module,
 
 
 @contextmanager
-def all_outputs(backbone: nn.Module) -> Iterator[nn.Module]:
-    """Let a ``MobileFormer`` give its last features and its tokens."""
+def all_outputs(backbone: nn.Module) -> Iterator[None]:
+    """Let a ``MobileFormer`` return its last features and its tokens."""
     if not isinstance(backbone, MobileFormer):
-        yield backbone
+        yield
         return
     asked = backbone.out_indices
     backbone.out_indices = (backbone.num_stages, backbone.num_stages + 1)
     try:
-        yield backbone
+        yield
     finally:
         backbone.out_indices = asked
-
-
-def _as_tuple(outs: Tensor | Sequence[Tensor]) -> tuple[Tensor, ...]:
-    return (outs, ) if isinstance(outs, Tensor) else tuple(outs)

@@ -1,5 +1,5 @@
 # Copyright (c) QB-Heat MM authors. All rights reserved.
-r"""The learned linear system, solved over the whole image.
+r"""Solve the learned linear system over the whole image.
 
 Property 2: :math:`z(x, y) = e^{Ax} e^{By} z(0, 0)`. Training knows only one
 step: :math:`z(x + \Delta) = P z(x)` with :math:`P = I + M`. Two readings turn
@@ -8,25 +8,67 @@ it into the continuous A:
 - ``'exact'``: the flow whose step is the trained one, :math:`e^{A\Delta} = P`,
   so that :math:`e^{Ax} = P^{x/\Delta}`. After whole steps it repeats the
   trained prediction; between them it is a fractional power, on the principal
-  branch. A real A does not exist if P has a negative eigenvalue: the power is
-  then complex between whole steps and its real part is taken.
+  branch. If P has a negative eigenvalue there is no real A: the power is
+  complex between whole steps and its real part is taken.
 - ``'euler'``: :math:`A = M / \Delta`, the paper's finite difference read
-  literally, so that :math:`e^{Ax} = e^{Mx/\Delta}`. Its step is
-  :math:`e^M = I + M + M^2/2 + ...`, which the trained one is up to
-  :math:`M^2/2`.
+  literally, so that :math:`e^{Ax} = e^{Mx/\Delta}`. Its step agrees with the
+  trained one up to :math:`M^2/2`.
 """
 from collections.abc import Sequence
-from contextlib import suppress
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from ..errors import UserError
+from ..models.selfsup import QBHeat
+from ..models.selfsup.quarters import CORNERS
+from ..utils.modules import evaluating
+from .style import (
+    BLUE,
+    GREEN,
+    GREY,
+    VERMILION,
+    grid,
+    in_style,
+    new_figure,
+    show_picture,
+)
 
 READINGS = ('exact', 'euler')
+DIRECTIONS = dict(right=(1, 0), down=(0, 1), right_down=(1, 1))
 
-# Largest relative error of V diag(l) V^-1 against the matrix itself.
+# Largest relative error of V diag(l) V^-1.
 _DECOMPOSITION_ERROR = 1e-6
+
+
+@torch.no_grad()
+def projected_features(model: QBHeat, images: Tensor,
+                       by_quarter: bool = False) -> Tensor:
+    """Compute the features z that the linear models act on.
+
+    Args:
+        model (QBHeat): With encoder and predictor.
+        images (Tensor): Normalized images, (B, 3, H, W).
+        by_quarter (bool): Encode the four quarters one by one, as in
+            pre-training. Defaults to False, the whole image at once.
+
+    Returns:
+        Tensor: (B, h, w, D).
+    """
+
+    def project(inputs: Tensor) -> Tensor:
+        feats = model.encode(inputs)
+        return model.predictor.proj(feats.permute(0, 2, 3, 1))
+
+    with evaluating(model):
+        if not by_quarter:
+            return project(images)
+        quarters = {cell: project(model.crop(images, [(name, len(images))]))
+                    for name, cell in CORNERS.items()}
+    return torch.cat([
+        torch.cat([quarters[0, row], quarters[1, row]], dim=2)
+        for row in (0, 1)], dim=1)
 
 
 class Flow:
@@ -34,17 +76,13 @@ class Flow:
 
     Args:
         matrix (Tensor): The learned M of one step, (D, D).
-        reading (str): ``'exact'`` or ``'euler'``, see above.
+        reading (str): One of :data:`READINGS`.
 
     Raises:
-        UserError: Another reading, or a matrix that cannot be diagonalized
-            (``'exact'`` only).
+        UserError: A matrix that can't be diagonalized (``'exact'`` only).
     """
 
     def __init__(self, matrix: Tensor, reading: str = 'exact') -> None:
-        if reading not in READINGS:
-            raise UserError(f'reading={reading!r} is not one of '
-                             f'{", ".join(READINGS)}')
         self.reading = reading
         self.matrix = matrix.double()
         if reading == 'exact':
@@ -53,18 +91,16 @@ class Flow:
     def _diagonalize(self) -> None:
         propagator = torch.eye(len(self.matrix)).to(self.matrix) + self.matrix
         self.values, self.vectors = torch.linalg.eig(propagator)
-        gap, allowed = float('inf'), float(propagator.norm())
-        with suppress(torch.linalg.LinAlgError):
-            self.inverse = torch.linalg.inv(self.vectors)
-            gap = float((self(1) - propagator).norm())
-        if not gap <= _DECOMPOSITION_ERROR * allowed:
+        self.inverse, singular = torch.linalg.inv_ex(self.vectors)
+        gap = float((self(1) - propagator).norm() / propagator.norm())
+        if singular or not gap <= _DECOMPOSITION_ERROR:
             raise UserError(
                 f'I + M of {len(self.matrix)} dimensions has no basis of '
-                f'eigenvectors (error {gap:.1e}), so that it has no '
-                "fractional powers here; use reading='euler'")
+                'eigenvectors and thus no fractional powers: use '
+                "reading='euler' (--readings euler)")
 
     def __call__(self, steps: float) -> Tensor:
-        """The propagator over a number of steps, (D, D).
+        """Return the propagator over a number of steps, (D, D).
 
         Complex for ``'exact'``: real up to rounding at whole steps.
         """
@@ -73,18 +109,9 @@ class Flow:
         return (self.vectors * self.values**steps) @ self.inverse
 
     def apply(self, z: Tensor, steps: Sequence[float]) -> Tensor:
-        """Propagate vectors (..., D) by each of S numbers of steps.
-
-        Returns:
-            Tensor: (S, ..., D).
-        """
-        if self.reading == 'euler':
-            z = z.to(self.matrix)
-            return torch.stack([z @ self(step).T for step in steps])
-        coordinates = z.to(self.inverse) @ self.inverse.T
-        powers = torch.stack([self.values**step for step in steps])
-        powers = powers.view(len(steps), *[1] * (z.dim() - 1), -1)
-        return (coordinates * powers) @ self.vectors.T
+        """Propagate vectors (..., D) by S numbers of steps, (S, ..., D)."""
+        propagators = [self(step) for step in steps]
+        return torch.stack([z.to(p) @ p.T for p in propagators])
 
     @property
     def negative_eigenvalues(self) -> int:
@@ -96,7 +123,7 @@ class Flow:
 
 def roll_out(start: Tensor, flow_x: Flow, flow_y: Flow,
              steps_x: Sequence[float], steps_y: Sequence[float]) -> Tensor:
-    """The solution e^{Ax} e^{By} z(0, 0) on a grid.
+    """Compute the solution e^{Ax} e^{By} z(0, 0) on a grid.
 
     Args:
         start (Tensor): z(0, 0), (D, ).
@@ -117,32 +144,31 @@ def roll_out(start: Tensor, flow_x: Flow, flow_y: Flow,
 def error_by_distance(fields: Tensor, flow_x: Flow, flow_y: Flow,
                       positions_per_step: Sequence[float]
                       ) -> dict[str, dict[str, Tensor]]:
-    r"""How far the flow is from real features, from all starts.
+    r"""Compare the flow with real features, from all starts.
 
     Errors are relative to the spread of the features: the root of
     :math:`\overline{|\hat z - z|^2} / \overline{|z - \bar z|^2}`, so that 1 is
-    as bad as the mean feature everywhere and about 1.41 as bad as another
-    position's feature at random.
+    as bad as the mean feature everywhere and about 1.41 as bad as the feature
+    of a random other position.
 
     Args:
         fields (Tensor): Feature maps (B, H, W, D).
         flow_x (Flow): Along x.
         flow_y (Flow): Along y.
-        positions_per_step (Sequence[float]): How many positions one step
-            of each flow is long, along x and y.
+        positions_per_step (Sequence[float]): Positions per step along x and
+            y.
 
     Returns:
         dict[str, dict[str, Tensor]]: For ``'right'``, ``'down'`` and
         ``'right_down'`` the errors at distances of 0, 1, 2 ... positions (of
         each axis) of the ``'flow'`` and of ``'constant'``, a field that
-        stays as at its start (the paper's collapse solution, A = B = 0).
+        stays as at its start (the collapse solution, A = B = 0).
     """
     fields = fields.double()
     height, width = fields.shape[1:3]
     spread = (fields - fields.mean(dim=(0, 1, 2))).square().sum(-1).mean()
     report = {}
-    for name, (unit_x, unit_y) in dict(
-            right=(1, 0), down=(0, 1), right_down=(1, 1)).items():
+    for name, (unit_x, unit_y) in DIRECTIONS.items():
         reach = min(n for n, unit in ((width, unit_x), (height, unit_y))
                     if unit)
         errors = dict(flow=[], constant=[])
@@ -163,7 +189,7 @@ def error_by_distance(fields: Tensor, flow_x: Flow, flow_y: Flow,
     return report
 
 
-def principal_colours(real: Tensor, *fields: Tensor) -> Sequence[Tensor]:
+def principal_colors(real: Tensor, *fields: Tensor) -> list[Tensor]:
     """Show feature maps by the first three principal components of one.
 
     Args:
@@ -172,13 +198,12 @@ def principal_colours(real: Tensor, *fields: Tensor) -> Sequence[Tensor]:
 
     Returns:
         list[Tensor]: ``real`` and ``fields`` as (H, W, 3) in [0, 1], each
-        component from the 1st to the 99th percentile of ``real``; beyond
-        that it is cut.
+        component clipped to the 1st to 99th percentile of ``real``.
     """
     vectors = real.double().flatten(0, 1)
     mean = vectors.mean(dim=0)
     axes = torch.linalg.svd(vectors - mean, full_matrices=False).Vh[:3]
-    # The sign of a component is arbitrary: fix it, for equal colours.
+    # The sign of a component is arbitrary: fix it, for equal colors.
     largest = axes.gather(1, axes.abs().argmax(dim=1, keepdim=True))
     axes = axes * largest.sign()
     scores = (vectors - mean) @ axes.T
@@ -186,3 +211,65 @@ def principal_colours(real: Tensor, *fields: Tensor) -> Sequence[Tensor]:
     span = (high - low).clamp(min=1e-12)
     return [(((field.double() - mean) @ axes.T - low) / span).clamp(0, 1)
             for field in (real, *fields)]
+
+
+@in_style()
+def draw_rollouts(rows: Sequence[tuple[np.ndarray, dict]],
+                  start: tuple[int, int]):
+    """Draw image, real features and flows, one row for each image.
+
+    Args:
+        rows (Sequence[tuple[np.ndarray, dict[str, np.ndarray]]]): The image,
+            (H, W, 3), RGB, uint8, and title to colors, (h, w, 3) in [0, 1].
+        start (tuple[int, int]): Column and row of the start.
+    """
+    columns = 1 + len(rows[0][1])
+    height, width = rows[0][0].shape[:2]
+    figure = new_figure(1.9 * columns,
+                        1.85 * height / width * len(rows) + 0.3)
+    axes = grid(figure, len(rows), columns)
+    for i, (image, fields) in enumerate(rows):
+        show_picture(axes[i, 0], image, '' if i else 'image')
+        for axis, (title, field) in zip(axes[i, 1:], fields.items()):
+            show_picture(axis, np.asarray(field), '' if i else title)
+            for color, line in (('white', 2), ('black', 0.8)):
+                axis.plot(*start, 's', markersize=6, markerfacecolor='none',
+                          markeredgecolor=color, markeredgewidth=line)
+    for axis in axes[0]:
+        axis.title.set_fontsize(8)
+    return figure
+
+
+@in_style()
+def draw_errors(errors: dict[str, dict[str, dict[str, np.ndarray]]],
+                trained: dict[str, int | None]):
+    """Draw the error of the flow by distance, one panel per direction.
+
+    Args:
+        errors (dict): Reading to what :func:`error_by_distance` returns.
+        trained (dict[str, int | None]): By direction, the distance in
+            positions that training predicts over, to mark.
+    """
+    looks = dict(exact=(BLUE, '-', 'o'), euler=(VERMILION, '--', '^'))
+    figure = new_figure(9.0, 3.2)
+    axes = grid(figure, 1, len(DIRECTIONS), sharey=True)[0]
+    for axis, name, title in zip(axes, DIRECTIONS, (
+            'to the right', 'downwards', 'to the right and down')):
+        for reading, found in errors.items():
+            color, dashes, marker = looks[reading]
+            axis.plot(found[name]['flow'], dashes, marker=marker,
+                      markersize=3, color=color,
+                      label=f'linear flow ({reading})')
+        constant = next(iter(errors.values()))[name]['constant']
+        axis.plot(constant, ':', color=GREEN, marker='s', markersize=3,
+                  label='constant (A = B = 0)')
+        axis.axhline(1, color=GREY, linewidth=0.8, label='mean feature')
+        if trained[name] is not None:
+            axis.axvline(trained[name], color=GREY, linewidth=0.8,
+                         linestyle=':', label='trained step')
+        axis.set(title=title, xlabel='distance in positions', ylim=(0, 2.5))
+        axis.xaxis.get_major_locator().set_params(integer=True)
+    axes[0].set_ylabel('error / spread of the features')
+    axes[-1].legend(*axes[0].get_legend_handles_labels(),
+                    loc='upper left', bbox_to_anchor=(1.02, 1))
+    return figure

@@ -2,15 +2,15 @@
 """Reconstruct an image from one quarter, and show it without cheating.
 
 With normalized targets (``head.norm_pix``) the network predicts each patch
-with zero mean and unit variance; it never predicts brightness and contrast. A
-picture must take these two numbers from somewhere, and says from where:
+with zero mean and unit variance, never its brightness and contrast. A picture
+takes these two numbers from one of :data:`STATISTICS`:
 
 - ``'contrast'``: from nowhere. Mid-grey and a fixed contrast everywhere.
-- ``'visible'``: extrapolated from the patches of the visible quarter, that
-  is from what the network was given.
+- ``'visible'``: extrapolated from the patches of the visible quarter.
 - ``'true'``: from the masked pixels themselves. Such a picture looks best and
   proves least: a blank prediction, too, would show the image coarsely.
 """
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -18,18 +18,38 @@ import torch
 from torch import Tensor
 
 from ..errors import UserError
+from ..models.layers.normalize import Normalize
 from ..models.selfsup import QBHeat
 from ..models.selfsup.quarters import CENTER, CORNERS
-from .matrices import evaluating
-from .pixels import PixelSpace
+from ..utils.modules import evaluating
+from .style import (
+    VERMILION,
+    as_written,
+    grid,
+    in_style,
+    new_figure,
+    show_picture,
+)
 
 QUARTERS = (*CORNERS, CENTER)
 
-#: Where the brightness and contrast of a predicted patch come from.
+#: Sources of the brightness and contrast of a predicted patch.
 STATISTICS = ('contrast', 'visible', 'true')
 
-#: Grey levels (of 256) that one standard deviation of a patch is shown by.
+#: Grey levels (of 256) that show one standard deviation of a patch.
 GREY_LEVELS_PER_STD = 48
+
+#: Titles of the columns. Nobody should mistake one for another.
+TITLES = dict(
+    original='original',
+    given='visible quarter',
+    contrast='reconstruction\n(contrast around mid-grey,\n'
+    f'{GREY_LEVELS_PER_STD} levels per std)',
+    visible='reconstruction\n(brightness and contrast from\n'
+    'the visible quarter)',
+    true='TRUE PATCH STATISTICS\n(brightness and contrast taken\n'
+    'from the masked pixels)',
+    pixels='reconstruction\n(pixels as predicted)')
 
 
 @dataclass(frozen=True)
@@ -39,11 +59,10 @@ class Reconstruction:
     Attributes:
         position (str): Of the visible quarter.
         images (Tensor): The whole images, normalized, (B, 3, H, W).
-        pred (Tensor): What was predicted, in units of the target, the same
-            shape.
+        pred (Tensor): Prediction in units of the target, (B, 3, H, W).
         mask (Tensor): (B, 1, H, W), 1 where the network saw nothing.
-        errors (Tensor): Loss of each image over its masked patches, (B, ).
-            With normalized targets and the squared error, flat grey has 1.
+        errors (Tensor): Loss of each image over its masked patches, (B, );
+            1 for flat grey with normalized targets and the squared error.
     """
     position: str
     images: Tensor
@@ -53,11 +72,12 @@ class Reconstruction:
 
 
 def trained_positions(model: QBHeat) -> tuple[str, ...]:
-    """The positions that a model was trained on, by its ``position``."""
-    return dict(
-        corner=tuple(CORNERS), center=(CENTER, ), mixed=QUARTERS)[model.position]
+    """Return the positions that a model was trained on."""
+    return dict(corner=tuple(CORNERS), center=(CENTER, ),
+                mixed=QUARTERS)[model.position]
 
 
+@torch.no_grad()
 def reconstruct(model: QBHeat, images: Tensor,
                 position: str) -> Reconstruction:
     """Reconstruct whole images from one quarter of each.
@@ -74,115 +94,130 @@ def reconstruct(model: QBHeat, images: Tensor,
         raise UserError(
             f'position {position!r}: a model of position={model.position!r} '
             f'predicts from {", ".join(trained_positions(model))} only')
-    head = model.head
-    with evaluating(model), torch.no_grad():
-        predicted = model.reconstruct(images, position)
-        mask = model.mask(images, [(position, len(images))])
-        pred = head.patchify(predicted['pred'])
-        errors = [
-            head.loss(pred[i:i + 1], images[i:i + 1], mask[i:i + 1])
-            for i in range(len(images))
-        ]
-    return Reconstruction(position, images, predicted['pred'],
-                          predicted['mask'],
-                    torch.stack(errors))
+    with evaluating(model):
+        found = model.reconstruct(images, position)
+    mask = model.mask(images, [(position, len(images))])
+    pred = model.head.patchify(found['pred'])
+    errors = [model.head.loss(pred[i:i + 1], images[i:i + 1], mask[i:i + 1])
+              for i in range(len(images))]
+    return Reconstruction(position, images, found['pred'], found['mask'],
+                          torch.stack(errors))
 
 
-def render(reconstruction: Reconstruction, model: QBHeat, pixels: PixelSpace,
-           statistics: str) -> np.ndarray:
+def to_picture(images: Tensor) -> np.ndarray:
+    """RGB (B, 3, H, W), 0-255, to pictures (B, H, W, 3), uint8."""
+    pixels = images.clamp(0, 255).round().to(torch.uint8)
+    return pixels.permute(0, 2, 3, 1).cpu().numpy()
+
+
+def render(reconstruction: Reconstruction, model: QBHeat,
+           normalize: Normalize, statistics: str) -> np.ndarray:
     """Show a reconstruction: the visible quarter as is, the rest predicted.
 
     Args:
         reconstruction (Reconstruction): From :func:`reconstruct`.
         model (QBHeat): The model that predicted it.
-        pixels (PixelSpace): Of the model's data preprocessor.
-        statistics (str): One of :data:`STATISTICS`; of no effect if the model
+        normalize (Normalize): Of the model's input.
+        statistics (str): One of :data:`STATISTICS`; unused if the model
             predicts pixels as they are (``norm_pix=False``).
 
     Returns:
         np.ndarray: RGB pictures, (B, H, W, 3), uint8.
     """
-    if statistics not in STATISTICS:
-        raise UserError(f'statistics={statistics!r} is not one of '
-                        f'{", ".join(STATISTICS)}')
-    seen = pixels.picture(reconstruction.images)
+    pred = reconstruction.pred
     if not model.head.norm_pix:
-        predicted = pixels.picture(reconstruction.pred)
+        predicted = normalize.inverse(pred)
     elif statistics == 'contrast':
-        predicted = _as_contrast(reconstruction.pred, pixels.model_is_rgb)
+        pred = pred if normalize.rgb else pred.flip(1)
+        predicted = 127.5 + GREY_LEVELS_PER_STD * pred
     else:
-        predicted = pixels.picture(_dress(reconstruction, model, statistics))
-    mask = reconstruction.mask.permute(0, 2, 3, 1).cpu().numpy() > 0
-    return np.where(mask, predicted, seen)
+        predicted = normalize.inverse(
+            _add_statistics(reconstruction, model, statistics))
+    return to_picture(torch.where(
+        reconstruction.mask > 0, predicted,
+        normalize.inverse(reconstruction.images)))
 
 
-def hide(reconstruction: Reconstruction, pixels: PixelSpace) -> np.ndarray:
-    """What the network was given: the visible quarter, the rest grey."""
-    mask = reconstruction.mask.permute(0, 2, 3, 1).cpu().numpy() > 0
-    seen = pixels.picture(reconstruction.images)
-    return np.where(mask, np.uint8(128), seen)
+def hide(reconstruction: Reconstruction, normalize: Normalize) -> np.ndarray:
+    """Show what the network was given: one quarter, the rest grey."""
+    return to_picture(normalize.inverse(reconstruction.images).masked_fill(
+        reconstruction.mask > 0, 128))
 
 
 def strips(reconstruction: Reconstruction, model: QBHeat,
-           pixels: PixelSpace) -> np.ndarray:
-    """One picture of many images, for a log.
+           normalize: Normalize) -> np.ndarray:
+    """Show several images in one picture, for a log.
 
     Returns:
         np.ndarray: A row for each image, original | visible quarter |
         reconstruction; (B * H, 3 * W, 3), RGB, uint8.
     """
-    columns: list[np.ndarray] = [
-        pixels.picture(reconstruction.images),
-        hide(reconstruction, pixels),
-        render(reconstruction, model, pixels, 'contrast')
-    ]
-    rows = np.concatenate(columns, axis=2)
+    rows = np.concatenate([
+        to_picture(normalize.inverse(reconstruction.images)),
+        hide(reconstruction, normalize),
+        render(reconstruction, model, normalize, 'contrast')], axis=2)
     return rows.reshape(-1, *rows.shape[2:])
 
 
-def _as_contrast(pred: Tensor, is_rgb: bool) -> np.ndarray:
-    pred = pred if is_rgb else pred.flip(1)
-    grey = (127.5 + GREY_LEVELS_PER_STD * pred).clamp(0, 255).round()
-    return grey.to(torch.uint8).permute(0, 2, 3, 1).cpu().numpy()
-
-
-def _dress(reconstruction: Reconstruction, model: QBHeat,
-           statistics: str) -> Tensor:
+def _add_statistics(reconstruction: Reconstruction, model: QBHeat,
+                    statistics: str) -> Tensor:
     """Give predicted patches a mean and a standard deviation."""
     head, images = model.head, reconstruction.images
     patches = head.patchify(images)
-    mean = patches.mean(dim=-1)
-    std = patches.std(dim=-1)
+    mean, std = patches.mean(dim=-1), patches.std(dim=-1)
     if statistics == 'visible':
         height, width = (n // head.patch_size for n in images.shape[2:])
-        mask = model.mask(
-            images, [(reconstruction.position, len(images))])
-        visible = mask[0] == 0
-        mean, std = extrapolate(
-            torch.stack([mean, std]), visible.view(height, width))
-    dressed = (head.patchify(reconstruction.pred) * std[..., None]
+        mask = model.mask(images, [(reconstruction.position, len(images))])
+        mean, std = extrapolate(torch.stack([mean, std]),
+                                (mask[0] == 0).view(height, width))
+    patches = (head.patchify(reconstruction.pred) * std[..., None]
                + mean[..., None])
-    return head.unpatchify(dressed, *images.shape[2:])
+    return head.unpatchify(patches, *images.shape[2:])
 
 
 def extrapolate(values: Tensor, visible: Tensor) -> Tensor:
     """Continue values of visible patches over the masked ones.
 
-    Each masked patch gets the mean of all visible ones, weighted by the
-    inverse fourth power of their distance: next to the quarter the nearest
-    patches count, far away the mean of the quarter.
+    A masked patch gets the mean of all visible ones, weighted by the inverse
+    fourth power of their distance: nearby the nearest patches count, far
+    away the mean of the quarter.
 
     Args:
-        values (Tensor): (..., H * W); those of masked patches are not used.
+        values (Tensor): (..., H * W); those of masked patches are unused.
         visible (Tensor): (H, W), True for the patches of the quarter.
 
     Returns:
         Tensor: (..., H * W); the visible ones unchanged.
     """
     seen = visible.flatten()
-    positions = torch.nonzero(torch.ones_like(visible)).to(values)
-    weights = torch.cdist(positions[~seen], positions[seen]).pow(-4)
+    places = torch.nonzero(torch.ones_like(visible)).to(values)
+    weights = torch.cdist(places[~seen], places[seen]).pow(-4)
     weights = weights / weights.sum(dim=1, keepdim=True)
     out = values.clone()
     out[..., ~seen] = values[..., seen] @ weights.T
     return out
+
+
+@in_style()
+def draw_reconstructions(rows: Sequence[tuple[str, dict]]):
+    """Draw one row of pictures for each image and position.
+
+    Args:
+        rows (Sequence[tuple[str, dict[str, np.ndarray]]]): Label, and key of
+            :data:`TITLES` to picture, (H, W, 3), RGB, uint8.
+    """
+    columns = [key for key in TITLES if key in rows[0][1]]
+    ratios = [row['original'].shape[0] / row['original'].shape[1]
+              for _, row in rows]
+    figure = new_figure(1.9 * len(columns) + 0.4, 1.75 * sum(ratios) + 0.6)
+    axes = grid(figure, len(rows), len(columns), height_ratios=ratios)
+    for i, (label, row) in enumerate(rows):
+        for axis, key in zip(axes[i], columns):
+            show_picture(axis, row[key], '' if i else TITLES[key])
+            axis.title.set_fontsize(8)
+            if key == 'true':  # was not predicted
+                for spine in axis.spines.values():
+                    spine.set(visible=True, linestyle='--', linewidth=2,
+                              color=VERMILION)
+        axes[i, 0].set_ylabel(as_written(label))
+    return figure

@@ -1,21 +1,22 @@
 # Copyright (c) QB-Heat MM authors. All rights reserved.
-"""The machine-readable result of an analysis."""
-import dataclasses
+"""The result of an analysis: JSON, pictures and arrays."""
+import json
 import math
-from dataclasses import dataclass, field
+import os
+import os.path as osp
+import shlex
+import sys
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
 
-from ..arguments import MAPPING, TEXT, TEXTS, Rule, is_list, optional
+import numpy as np
+
 from ..errors import UserError
 from ..version import __version__
+from .style import in_style
 
-_LISTS = Rule('a list of lists', lambda value: is_list(value) and all(
-    map(is_list, value)))
-_PARTS = dict(
-    analysis=TEXT, title=TEXT, caption=TEXT, pictures=TEXTS, source=MAPPING,
-    tables=Rule('a list of dicts', lambda value: is_list(value) and all(
-        map(MAPPING.holds, value))))
-_TABLE = dict(
-    title=TEXT, rows=_LISTS, columns=Rule('a list', is_list))
+#: Resolution of pictures, high enough for print.
+DPI = 200
 
 
 @dataclass
@@ -31,19 +32,29 @@ class Table:
     columns: list[str]
     rows: list[list] = field(default_factory=list)
 
+    def __str__(self) -> str:
+        rows = [self.columns, *([
+            f'{cell:.4g}' if isinstance(cell, float) else str(cell)
+            for cell in row] for row in self.rows)]
+        widths = [max(map(len, column)) for column in zip(*rows)]
+        return '\n'.join([self.title, *(
+            '  '.join(cell.ljust(width)
+                      for cell, width in zip(row, widths)).rstrip()
+            for row in rows)])
+
 
 @dataclass
 class Report:
     """What one analysis found, and how.
 
     Attributes:
-        analysis (str): Its name, as ``'spectrum'``.
-        title (str): A headline.
-        caption (str): What the pictures show, with units, in sentences.
+        analysis (str): Its name, such as ``'spectrum'``.
+        title (str): Headline.
+        caption (str): What the pictures show, in sentences with units.
         tables (list[Table]): Numbers for people.
-        numbers (dict): All numbers, by name.
-        pictures (list[str]): File names beside the report.
-        source (dict): Command, configuration, checkpoints, images.
+        numbers (dict): All numbers by name.
+        pictures (list[str]): PNG files, relative to the report.
+        source (dict): Command, config, checkpoints, images.
     """
     analysis: str
     title: str
@@ -54,41 +65,60 @@ class Report:
     source: dict = field(default_factory=dict)
 
     def as_json(self) -> dict:
-        """Plain content; what is not finite becomes a string, which JSON
-        could not hold otherwise."""
-        content = dict(qbheat_mm=__version__, **dataclasses.asdict(self))
-        return _plain(content)
+        """Convert to JSON content; values that are not finite to strings."""
+        return _plain(dict(qbheat_mm=__version__, **asdict(self)))
+
+    def save(self,
+             folder: str,
+             figures: Mapping,
+             arrays: Mapping[str, np.ndarray] | None = None) -> None:
+        """Write the report, its pictures and arrays, and print its tables.
+
+        Args:
+            folder (str): Created if missing.
+            figures (Mapping): Name to matplotlib figure.
+            arrays (Mapping, optional): Name to array, for one NPZ file.
+        """
+        os.makedirs(folder, exist_ok=True)
+        self.pictures = [f'{name}.png' for name in figures]
+        self.source.setdefault('command', shlex.join(['python', *sys.argv]))
+        files = [*self.pictures, f'{self.analysis}.json']
+        for name, figure in figures.items():
+            with in_style():
+                figure.savefig(osp.join(folder, f'{name}.png'), dpi=DPI)
+        if arrays:
+            self.source['arrays'] = f'{self.analysis}.npz'
+            files.append(self.source['arrays'])
+            np.savez_compressed(osp.join(folder, files[-1]), **arrays)
+        with open(osp.join(folder, f'{self.analysis}.json'), 'w') as file:
+            json.dump(self.as_json(), file, indent=1)
+            file.write('\n')
+        print(f'{self.title}: {", ".join(files)} in {folder}')
+        for table in self.tables:
+            print(f'\n{table}')
 
 
-def is_report(content) -> bool:
-    """Whether the content of a JSON file has all parts of a report."""
-    return isinstance(content, dict) and set(content) >= set(_PARTS)
-
-
-def require_report(content: dict, file: str) -> None:
-    """Check what a report of others holds.
-
-    Args:
-        content (dict): See :func:`is_report`.
-        file (str): Where it comes from, for the message.
+def read_report(file: str) -> Report | None:
+    """Read a report; None for JSON files of other content.
 
     Raises:
-        UserError: Naming the part that is of another type.
+        UserError: If a part of a report has another type.
     """
-    values = [(name, content[name], rule) for name, rule in _PARTS.items()]
-    values.append(('numbers', content.get('numbers', {}), MAPPING))
-    if MAPPING.holds(content['source']):
-        values.append(('source.command', content['source'].get('command'),
-                       optional(TEXT)))
-    if _PARTS['tables'].holds(content['tables']):
-        values += [(f'tables.{i}.{name}', table.get(name), rule)
-                   for i, table in enumerate(content['tables'])
-                   for name, rule in _TABLE.items()]
-    for name, value, rule in values:
-        try:
-            rule.check(name, value)
-        except UserError as error:
-            raise UserError(f"report '{file}': {error}") from error
+    import msgspec
+
+    with open(file, 'rb') as stream:
+        content = stream.read()
+    try:
+        found = msgspec.json.decode(content)
+    except msgspec.DecodeError:  # logs hold one JSON value per line
+        return None
+    if not isinstance(found, dict) or not {
+            'analysis', 'title', 'caption'} <= set(found):
+        return None
+    try:
+        return msgspec.convert(found, Report)
+    except msgspec.ValidationError as error:
+        raise UserError(f"report '{file}': {error}") from error
 
 
 def _plain(value):
