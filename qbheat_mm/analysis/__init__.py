@@ -1,6 +1,6 @@
 # Copyright (c) QB-Heat MM authors. All rights reserved.
 """What a trained model has learned: numbers and pictures.
 
-Functions of tensors and models; they read and write no files. The tools in
-``tools/analysis`` give them files, :mod:`qbheat_mm.analysis.figures` draws.
+One module per question, with its figure. Functions take tensors and models;
+the tools in ``tools/analysis`` read and write the files.
 """

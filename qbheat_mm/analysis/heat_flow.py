@@ -92,8 +92,8 @@ class Flow:
         propagator = torch.eye(len(self.matrix)).to(self.matrix) + self.matrix
         self.values, self.vectors = torch.linalg.eig(propagator)
         self.inverse, singular = torch.linalg.inv_ex(self.vectors)
-        gap = float((self(1) - propagator).norm() / propagator.norm())
-        if singular or not gap <= _DECOMPOSITION_ERROR:
+        gap = (self(1) - propagator).norm()
+        if singular or not gap <= _DECOMPOSITION_ERROR * propagator.norm():
             raise UserError(
                 f'I + M of {len(self.matrix)} dimensions has no basis of '
                 'eigenvectors and thus no fractional powers: use '

@@ -1,25 +1,34 @@
 # Copyright (c) QB-Heat MM authors. All rights reserved.
 r"""Spectra of the learned matrices A and B.
 
-Section "Interesting Observations in Matrices A, B": sorted magnitudes of the
-eigenvalues at both scales, their alignment across scales, the spectrum energy
+Section "Interesting Observations in Matrices A, B" and the figure "Spectrum
+of matrices A and B": sorted magnitudes of the eigenvalues at both scales,
+their alignment across scales, the spectrum energy
 :math:`E = \sum_k |\lambda_k|` and the ratio E(A) / E(B).
 
-The matrices are the learned M, which have the step in them (``M = dx * A``):
-with equal steps along x and y no ratio depends on it.
+The matrices are the learned M, which include the step (``M = dx * A``): with
+equal steps along x and y no ratio depends on it.
 """
+from collections.abc import Sequence
 
-
+import numpy as np
 import torch
 from torch import Tensor
 
 from ..models.layers.linear_extrapolation import DIRECTIONS
 from ..models.selfsup import QBHeatPredictor
 from .matrices import SCALES, derive, learned_matrices, linear_models
+from .style import BLUE, GREY, VERMILION, grid, in_style, new_figure
+
+#: A and B are the matrices of these directions.
+MATRICES = dict(A='right', B='down')
 
 # An eigenvalue counts as complex if its imaginary part exceeds this share of
 # the largest magnitude; double precision leaves far less to a real one.
 _REAL = 1e-9
+_SYMBOLS = dict(A=r'\lambda', B=r'\pi')
+_LOOKS = dict(quarter=('W/4', BLUE, '-', 'o'), half=('W/2', VERMILION, '--',
+                                                     '^'))
 
 
 def eigenvalues(matrix: Tensor) -> Tensor:
@@ -46,10 +55,10 @@ def normalized_magnitudes(values: Tensor) -> Tensor:
 
 
 def overlap(values: Tensor, others: Tensor) -> float:
-    """How far two sorted, normalized spectra agree: 1 on the diagonal.
+    """How far two sorted, normalized spectra agree, up to 1.
 
-    The sum of the smaller of each pair. A correlation would say little, for
-    any two sorted lists are correlated.
+    The sum of the smaller of each pair. A correlation would say little: any
+    two sorted lists are correlated.
     """
     pair = torch.stack(
         [normalized_magnitudes(values), normalized_magnitudes(others)])
@@ -59,9 +68,9 @@ def overlap(values: Tensor, others: Tensor) -> float:
 def random_magnitudes(dims: int, frobenius: float) -> Tensor:
     """Sorted magnitudes that a random matrix would have, (dims, ).
 
-    Eigenvalues of a large matrix of independent entries fill a disc evenly
-    (the circular law) of radius ``frobenius / sqrt(dims)``. What a figure
-    shows beyond this curve is what was learned.
+    Eigenvalues of a large matrix of independent entries fill a disc of
+    radius ``frobenius / sqrt(dims)`` evenly (the circular law). What differs
+    from this curve was learned.
     """
     rank = (torch.arange(dims, dtype=torch.float64) + 0.5) / dims
     return frobenius / dims**0.5 * (1 - rank).sqrt()
@@ -73,8 +82,7 @@ def commutator(a: Tensor, b: Tensor) -> float:
     0 for commuting matrices, which the derivation of the diagonals assumes;
     near sqrt(2) for independent random ones.
     """
-    product = a @ b
-    return relative_gap(b @ a, product)
+    return relative_gap(b @ a, a @ b)
 
 
 def relative_gap(found: Tensor, expected: Tensor) -> float:
@@ -83,7 +91,7 @@ def relative_gap(found: Tensor, expected: Tensor) -> float:
 
 
 def describe_matrix(matrix: Tensor) -> dict[str, float]:
-    """Numbers of one matrix (D, D).
+    """Describe one matrix (D, D).
 
     Returns:
         dict[str, float]: ``dims``, ``rank``, ``complex_share``, ``energy``,
@@ -102,57 +110,141 @@ def describe_matrix(matrix: Tensor) -> dict[str, float]:
 
 
 def describe_predictor(predictor: QBHeatPredictor) -> dict[str, dict]:
-    """Numbers of all matrices of a predictor, for 2, 4 and 8 models.
+    """Describe all matrices of a predictor.
 
     Returns:
         dict[str, dict]: For each scale ``step`` (share of the image's side),
-        ``A`` and ``B`` (see :func:`describe_matrix`), ``energy_ratio``
-        E(A) / E(B), ``commutator``, and ``gap_to_derived``, for each explicit
-        direction but right and down how far it is from what A and B derive
-        for it. With two scales also ``across_scales``: for A and B
-        ``overlap`` of the spectra and ``gap_of_two_quarters``, how far two
-        steps of a quarter are from one of a half.
+        ``num_models``, ``A`` and ``B`` (see :func:`describe_matrix`),
+        ``energy_ratio`` E(A) / E(B), ``commutator``, and
+        ``gap_to_derived``: the distance of each explicit direction but right
+        and down to what A and B derive for it. With two scales also
+        ``across_scales``: for A and B ``overlap`` of the spectra and
+        ``gap_of_two_quarters``, the distance of two steps of a quarter to
+        one of a half.
     """
-    explicit = {
-        scale: linear.explicit
-        for scale, linear in linear_models(predictor).items()
-    }
-    matrices = learned_matrices(predictor)
-    report = {
-        scale: _describe_scale(scale, matrices[scale], explicit[scale])
-        for scale in matrices
-    }
+    linear, matrices = linear_models(predictor), learned_matrices(predictor)
+    report = {scale: _describe_scale(scale, found, linear[scale].explicit)
+              for scale, found in matrices.items()}
     if len(matrices) == len(SCALES):
-        report['across_scales'] = {
-            name: _compare_scales(matrices['quarter'][direction],
-                                  matrices['half'][direction])
-            for name, direction in (('A', 'right'), ('B', 'down'))
-        }
+        report['across_scales'] = across = {}
+        for name, direction in MATRICES.items():
+            quarter, half = (matrices[scale][direction] for scale in SCALES)
+            across[name] = dict(
+                overlap=overlap(eigenvalues(quarter), eigenvalues(half)),
+                # (I + M)^2 = I + (2 M + M^2)
+                gap_of_two_quarters=relative_gap(
+                    2 * quarter + quarter @ quarter, half))
     return report
 
 
 def _describe_scale(scale: str, matrices: dict[str, Tensor],
-                    explicit: tuple) -> dict:
-    a, b = matrices['right'], matrices['down']
+                    explicit: Sequence[str]) -> dict:
+    a, b = (matrices[direction] for direction in MATRICES.values())
     derived = derive(a, b)
-    report = dict(
+    found = dict(A=describe_matrix(a), B=describe_matrix(b))
+    return dict(
         step=SCALES[scale][1],
         num_models=len(explicit),
-        A=describe_matrix(a),
-        B=describe_matrix(b))
-    report['energy_ratio'] = report['A']['energy'] / report['B']['energy']
-    report['commutator'] = commutator(a, b)
-    report['gap_to_derived'] = {
-        name: relative_gap(matrices[name], derived[name])
-        for name in DIRECTIONS
-        if name in explicit and name not in ('right', 'down')
-    }
-    return report
+        **found,
+        energy_ratio=found['A']['energy'] / found['B']['energy'],
+        commutator=commutator(a, b),
+        gap_to_derived={
+            name: relative_gap(matrices[name], derived[name])
+            for name in DIRECTIONS
+            if name in explicit and name not in MATRICES.values()
+        })
 
 
-def _compare_scales(quarter: Tensor, half: Tensor) -> dict[str, float]:
-    # (I + M)^2 = I + (2 M + M^2)
-    two_quarters = 2 * quarter + quarter @ quarter
-    return dict(
-        overlap=overlap(eigenvalues(quarter), eigenvalues(half)),
-        gap_of_two_quarters=relative_gap(two_quarters, half))
+@in_style()
+def draw_spectra(matrices: dict[str, dict[str, Tensor]]):
+    """Draw magnitudes, their alignment across scales and the complex plane.
+
+    Args:
+        matrices (dict): Of :func:`~.matrices.learned_matrices`. With one
+            scale there is no alignment.
+    """
+    both = len(matrices) == 2
+    figure = new_figure(9.0 if both else 6.2, 5.6)
+    axes = grid(figure, 2, 3 if both else 2)
+    for row, (name, direction) in zip(axes, MATRICES.items()):
+        chosen = {scale: m[direction] for scale, m in matrices.items()}
+        values = {scale: eigenvalues(m) for scale, m in chosen.items()}
+        _draw_magnitudes(row[0], name, values, chosen)
+        if both:
+            _draw_alignment(row[1], name, values)
+        _draw_plane(row[-1], name, values)
+    return figure
+
+
+def _draw_magnitudes(axis, name: str, values: dict, matrices: dict) -> None:
+    for i, (scale, found) in enumerate(values.items()):
+        step, color, dashes, _ = _LOOKS[scale]
+        rank = np.arange(1, len(found) + 1)
+        axis.plot(rank, found.abs(), dashes, color=color,
+                  label=rf'$\Delta {name}$, $\Delta$ = {step}')
+        axis.plot(rank, random_magnitudes(
+            len(found), float(matrices[scale].norm())), ':', color=color,
+            linewidth=1, label=None if i else 'random, same norm')
+    axis.set(xlabel='rank k', ylabel=rf'magnitude $|{_SYMBOLS[name]}_k|$',
+             title=rf'Eigenvalues of $\Delta {name}$', ylim=(0, None))
+    axis.legend()
+
+
+def _draw_alignment(axis, name: str, values: dict) -> None:
+    quarter, half = (normalized_magnitudes(values[scale]) for scale in SCALES)
+    top = 1.05 * float(max(quarter.max(), half.max()))
+    axis.plot([0, top], [0, top], color=GREY, linewidth=1,
+              label='equal spectra')
+    axis.plot(quarter, half, '.', color=BLUE, markersize=3,
+              label='k-th eigenvalues')
+    symbol = rf'$|{_SYMBOLS[name]}_k|\,/\,\Sigma$'
+    axis.set(xlabel=f'{symbol} at W/4', ylabel=f'{symbol} at W/2',
+             title=f'{name} across scales', xlim=(0, top), ylim=(0, top),
+             aspect='equal')
+    axis.ticklabel_format(style='sci', scilimits=(0, 0), axis='both')
+    axis.legend(loc='upper left')
+
+
+def _draw_plane(axis, name: str, values: dict) -> None:
+    for scale, found in values.items():
+        step, color, _, marker = _LOOKS[scale]
+        axis.plot(found.real, found.imag, marker, color=color, markersize=2.5,
+                  alpha=0.6, label=rf'$\Delta$ = {step}')
+    axis.axhline(0, color=GREY, linewidth=0.5)
+    axis.axvline(0, color=GREY, linewidth=0.5)
+    symbol = f'{_SYMBOLS[name]}_k'
+    axis.set(xlabel=f'Re ${symbol}$', ylabel=f'Im ${symbol}$',
+             title=rf'$\Delta {name}$ in the complex plane')
+    reach = 1.1 * max(float(found.abs().max()) for found in values.values())
+    # Room above the disc of eigenvalues for the legend.
+    axis.set(xlim=(-reach, reach), ylim=(-reach, 1.5 * reach), aspect='equal')
+    axis.legend(loc='upper right', ncols=2, handletextpad=0.1)
+
+
+@in_style()
+def draw_energy_ratios(times: Sequence[int],
+                       ratios: dict[str, Sequence[float]],
+                       unit: str = 'epoch'):
+    """Draw E(A) / E(B) of several checkpoints (Table "energy-ratio").
+
+    Args:
+        times (Sequence[int]): Epochs of the checkpoints, rising.
+        ratios (dict[str, Sequence[float]]): By scale.
+        unit (str): Unit of ``times``. Defaults to ``'epoch'``.
+    """
+    figure = new_figure(4.5, 3.2)
+    axis = figure.subplots()
+    for scale, values in ratios.items():
+        step, color, dashes, marker = _LOOKS[scale]
+        axis.plot(times, values, dashes, marker=marker, color=color,
+                  label=rf'$\Delta$ = {step}')
+    axis.axhline(1, color=GREY, linewidth=0.8, linestyle=':',
+                 label='equal energy')
+    axis.set(xlabel=unit, ylabel='spectrum energy ratio E(A) / E(B)',
+             title='Horizontal over vertical energy')
+    # Not so close that noise would look like a trend.
+    low, high = axis.get_ylim()
+    axis.set_ylim(min(low, 0.9), max(high, 1.1))
+    axis.xaxis.get_major_locator().set_params(integer=True)
+    axis.legend()
+    return figure

@@ -1,17 +1,16 @@
 # Copyright (c) QB-Heat MM authors. All rights reserved.
 import copy
 
+import numpy as np
 import pytest
 import torch
-from mmengine.registry import MODELS
 
 from qbheat_mm.analysis.attention import (
     attention_maps,
     default_blocks,
-    numbered_blocks,
+    draw_attention,
     token_similarity,
 )
-from qbheat_mm.errors import UserError
 from qbheat_mm.models.backbones import MobileFormer
 
 
@@ -22,12 +21,12 @@ def backbone(build):
 
 def test_maps_sum_to_1_over_the_right_axis(backbone, images):
     found = attention_maps(backbone, images)
-    assert [block.block for block in found] == [2, 3]
     # The first block has stride 2: its input has 16 x 24 positions.
-    sizes = [((16, 24), (8, 12)), ((8, 12), (8, 12))]
-    for block, (before, after) in zip(found, sizes):
-        m2f = block.maps['mobile_to_former']
-        f2m = block.maps['former_to_mobile']
+    sizes = {2: ((16, 24), (8, 12)), 3: ((8, 12), (8, 12))}
+    assert list(found) == list(sizes)
+    for number, (before, after) in sizes.items():
+        m2f = found[number]['mobile_to_former']
+        f2m = found[number]['former_to_mobile']
         assert m2f.shape == (2, 2, 3, *before)
         assert f2m.shape == (2, 2, 3, *after)
         assert torch.allclose(m2f.sum(dim=(3, 4)), torch.ones(2, 2, 3),
@@ -44,7 +43,7 @@ def test_maps_are_those_of_the_formula(backbone, images):
         lambda module, args: inputs.update(m2f=args))
     block.former_to_mobile.register_forward_pre_hook(
         lambda module, args: inputs.update(f2m=args))
-    maps = attention_maps(backbone, images)[1].maps
+    maps = attention_maps(backbone, images)[3]
     with torch.no_grad():
         for name, key in (('mobile_to_former', 'm2f'),
                           ('former_to_mobile', 'f2m')):
@@ -67,48 +66,23 @@ def test_looking_leaves_no_trace(backbone, images):
     backbone.train()
     backbone.stages[0].eval()
     before = copy.deepcopy(backbone.state_dict())
-    modes = {name: m.training for name, m in backbone.named_modules()}
+    modes = [module.training for module in backbone.modules()]
     attention_maps(backbone, images)
-    assert {name: m.training
-            for name, m in backbone.named_modules()} == modes
-    for name, tensor in backbone.state_dict().items():
-        assert torch.equal(tensor, before[name]), name
-    for block in numbered_blocks(backbone).values():
-        for bridge in (block.mobile_to_former, block.former_to_mobile):
-            assert 'attention' not in vars(bridge)
-            assert not bridge._forward_pre_hooks
-
-
-def test_looking_leaves_no_trace_after_an_error(backbone):
     with pytest.raises(RuntimeError):
         attention_maps(backbone, torch.zeros(1, 5, 32, 32))
-    for block in numbered_blocks(backbone).values():
-        assert 'attention' not in vars(block.mobile_to_former)
+    assert [module.training for module in backbone.modules()] == modes
+    for name, tensor in backbone.state_dict().items():
+        assert torch.equal(tensor, before[name]), name
+    assert not any(module._forward_hooks for module in backbone.modules())
 
 
-def test_the_output_is_the_same_while_looking(backbone, images):
-    with torch.no_grad():
-        expected = backbone(images)[-1]
-    seen = []
-    backbone.register_forward_hook(lambda m, args, out: seen.append(out[-1]))
-    attention_maps(backbone, images)
-    assert torch.equal(seen[0], expected)
-
-
-def test_blocks_that_do_not_run_are_left_out(build, images):
-    backbone = build().backbone
+def test_blocks_that_do_not_run_are_left_out(backbone, images):
     stopped = MobileFormer(backbone.arch, out_indices=(0, )).eval()
-    assert attention_maps(stopped, images) == []
+    assert attention_maps(stopped, images) == {}
 
 
 def test_the_paper_shows_the_blocks_3_6_10_12():
     assert default_blocks(MobileFormer('mf-285m')) == [3, 6, 10, 12]
-
-
-def test_a_backbone_without_bridges_is_refused(images):
-    resnet = MODELS.build(dict(type='mmpretrain.ResNet', depth=18))
-    with pytest.raises(UserError, match='ResNet has no bridge'):
-        attention_maps(resnet, images)
 
 
 def test_similarity_of_tokens():
@@ -117,3 +91,25 @@ def test_similarity_of_tokens():
     apart = torch.zeros(1, 1, 3, 1, 3)
     apart[0, 0, range(3), 0, range(3)] = 0.5
     assert token_similarity(apart).item() == 0
+
+
+def test_figure_scales_token_maps_and_shows_pixel_maps_as_they_are():
+    pytest.importorskip('matplotlib')
+    maps = np.array([[[.1, .2]], [[.3, .4]]])
+    rows = {'block 1, head 1': dict(zip((2, 5), maps)),
+            'block 2, head 1': dict(zip((2, 5), maps / 2))}
+    expected = dict(
+        former_to_mobile=np.concatenate([maps, maps / 2]),
+        mobile_to_former=np.tile(maps / maps.max((1, 2), keepdims=True),
+                                 (2, 1, 1)))
+    for bridge, values in expected.items():
+        figure = draw_attention(bridge, np.full((4, 6, 3), 7, np.uint8),
+                                dict(this=rows))
+        *drawn, image, _, _ = figure.axes
+        assert [axis.get_title() for axis in drawn] == [
+            'token 2', 'token 5', '', '']
+        assert [axis.get_ylabel() for axis in drawn[::2]] == list(rows)
+        assert np.all(image.images[0].get_array() == 7)
+        assert {axis.images[0].get_clim() for axis in drawn} == {(0, 1)}
+        np.testing.assert_allclose(
+            [axis.images[0].get_array() for axis in drawn], values)

@@ -6,10 +6,12 @@ import pytest
 from qbheat_mm.analysis.detections import (
     Boxes,
     confusions,
+    draw_confusions,
+    draw_errors,
+    draw_sizes,
     match_boxes,
     recall_by_size,
 )
-from qbheat_mm.analysis.figures.detections import draw_errors
 
 
 def boxes(*rows, scores=None):
@@ -39,7 +41,7 @@ def test_sizes_are_those_of_the_areas_where_there_are_any():
     found = boxes((0, 100, 120, 220, 1), scores=[.9])
     assert recall_by_size([match_boxes(thin, found)]) == dict(
         small=(0, 2), medium=(1, 1), large=(0, 0))
-    assert thin.at(np.array([False, True, True])).areas.tolist() == [900, 5000]
+    assert thin[np.array([False, True, True])].areas.tolist() == [900, 5000]
 
 
 def test_a_box_of_the_right_class_goes_before_a_better_one_of_another():
@@ -112,3 +114,27 @@ def test_errors_are_drawn_into_their_image():
         'dog', 'dog', 'cat 0.80']
     assert [line.get_linestyle() for line in first.lines] == [
         '--', '--', '-']
+
+
+def test_colors_of_confusions_are_shares_and_numbers_are_counts():
+    table = np.array([[3, 1, 0], [0, 2, 2], [5, 0, 0]])
+    axes = draw_confusions(table, ['cat', 'dog']).axes[0]
+    np.testing.assert_allclose(
+        axes.images[0].get_array(), [[.75, .25, 0], [0, .5, .5], [1, 0, 0]])
+    for text in axes.texts:
+        column, row = text.get_position()
+        assert text.get_text() == str(table[row, column])
+    assert [label.get_text() for label in axes.get_xticklabels()] == [
+        'cat', 'dog', 'missed']
+    assert [label.get_text() for label in axes.get_yticklabels()] == [
+        'cat', 'dog', 'nothing']
+
+
+def test_recall_and_ap_by_size():
+    axes = draw_sizes(dict(small=(1, 4), large=(0, 0)),
+                      dict(small=.5, large=np.nan)).axes[0]
+    recall, precision = axes.containers
+    assert [bar.get_height() for bar in recall] == [.25, 0]
+    assert [bar.get_height() for bar in precision] == [.5, 0]
+    assert [label.get_text() for label in axes.get_xticklabels()] == [
+        'small\n4 objects', 'large\n0 objects']

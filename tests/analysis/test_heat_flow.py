@@ -1,14 +1,17 @@
 # Copyright (c) QB-Heat MM authors. All rights reserved.
 import math
 
+import numpy as np
 import pytest
 import torch
 
-from qbheat_mm.analysis.features import projected_features
 from qbheat_mm.analysis.heat_flow import (
     Flow,
+    draw_errors,
+    draw_rollouts,
     error_by_distance,
-    principal_colours,
+    principal_colors,
+    projected_features,
     roll_out,
 )
 from qbheat_mm.errors import UserError
@@ -63,15 +66,6 @@ def test_the_start_may_be_anywhere(generators):
     assert torch.allclose(found, field, rtol=1e-7, atol=1e-9)
 
 
-def test_x_and_y_are_not_exchanged(generators):
-    a, b = generators
-    start = torch.randn(6, dtype=torch.float64)
-    found = roll_out(start, Flow(step_matrix(a)), Flow(step_matrix(b)),
-                     [0, 1], [0])
-    assert found.shape == (1, 2, 6)
-    assert torch.allclose(found[0, 1], torch.matrix_exp(a * STEP) @ start)
-
-
 def test_order_of_matrices_that_do_not_commute():
     torch.manual_seed(0)
     a, b = torch.randn(2, 4, 4, dtype=torch.float64) / 3
@@ -80,6 +74,9 @@ def test_order_of_matrices_that_do_not_commute():
     found = roll_out(start, Flow(a), Flow(b), [1], [1])[0, 0]
     assert torch.allclose(found, (eye + a) @ (eye + b) @ start)
     assert not torch.allclose(found, (eye + b) @ (eye + a) @ start)
+    found = roll_out(start, Flow(a), Flow(b), [0, 1], [0])
+    assert found.shape == (1, 2, 4)
+    assert torch.allclose(found[0, 1], (eye + a) @ start)
 
 
 def test_whole_steps_are_the_trained_prediction():
@@ -145,14 +142,14 @@ def test_error_of_the_mean_and_of_unrelated_features_is_as_documented():
     assert errors['flow'][1:].mean() == pytest.approx(1, rel=0.05)
 
 
-def test_colours_belong_to_the_real_features():
+def test_colors_belong_to_the_real_features():
     torch.manual_seed(0)
     real = torch.randn(6, 7, 10)
-    same, shifted = principal_colours(real, real, real + 100)[1:]
-    colours = principal_colours(real)[0]
-    assert torch.equal(colours, same) and not torch.equal(colours, shifted)
-    assert colours.shape == (6, 7, 3)
-    assert colours.min() == 0 and colours.max() == 1
+    same, shifted = principal_colors(real, real, real + 100)[1:]
+    colors = principal_colors(real)[0]
+    assert torch.equal(colors, same) and not torch.equal(colors, shifted)
+    assert colors.shape == (6, 7, 3)
+    assert colors.min() == 0 and colors.max() == 1
 
 
 def test_features_by_quarter_are_those_of_pretraining(build, images):
@@ -161,11 +158,12 @@ def test_features_by_quarter_are_those_of_pretraining(build, images):
     quarters = projected_features(model, images, by_quarter=True)
     assert whole.shape == quarters.shape == (2, 8, 12, 12)
     # What pre-training gives to the linear models.
-    for place, rows, columns in (('top_left', slice(0, 4), slice(0, 6)),
-                                 ('top_right', slice(0, 4), slice(6, 12)),
-                                 ('bottom_left', slice(4, 8), slice(0, 6)),
-                                 ('bottom_right', slice(4, 8), slice(6, 12))):
-        feats = model.encode(model.crop(images, [(place, 2)]))
+    top, left = slice(0, 4), slice(0, 6)
+    bottom, right = slice(4, 8), slice(6, 12)
+    for position, rows, columns in (
+            ('top_left', top, left), ('top_right', top, right),
+            ('bottom_left', bottom, left), ('bottom_right', bottom, right)):
+        feats = model.encode(model.crop(images, [(position, 2)]))
         expected = model.predictor.proj(feats.permute(0, 2, 3, 1))
         assert torch.allclose(quarters[:, rows, columns], expected, atol=1e-5)
     assert not torch.allclose(whole, quarters, atol=1e-3)
@@ -190,3 +188,43 @@ def test_error_is_zero_for_a_field_that_is_the_flow(reading):
     found = error_by_distance(field, *flows, per_step)
     assert found['right_down']['flow'][1] == pytest.approx(0, abs=1e-6)
     assert found['right_down']['constant'][1] > .01
+
+
+def test_figure_marks_the_start():
+    pytest.importorskip('matplotlib')
+    fields = {'features': np.full((2, 3, 3), .25),
+              'flow': np.full((2, 3, 3), .75)}
+    figure = draw_rollouts([(np.full((4, 6, 3), i, np.uint8), fields)
+                            for i in range(2)], (2, 1))
+    for i in range(2):
+        image, *flows = figure.axes[3 * i:3 * i + 3]
+        assert np.all(image.images[0].get_array() == i) and not image.lines
+        for axis, value in zip(flows, (.25, .75)):
+            assert np.all(axis.images[0].get_array() == value)
+            assert {tuple(line.get_xydata()[0]) for line in axis.lines} == {
+                (2, 1)}
+    assert [axis.get_title() for axis in figure.axes] == [
+        'image', 'features', 'flow', '', '', '']
+
+
+def test_figure_of_errors_by_distance_and_direction():
+    pytest.importorskip('matplotlib')
+
+    def found(factor):
+        return {name: dict(flow=np.arange(3) * factor * i,
+                           constant=np.full(3, factor))
+                for i, name in enumerate(('right', 'down', 'right_down'), 1)}
+
+    axes = draw_errors(dict(exact=found(1.), euler=found(.5)),
+                       dict(right=2, down=None, right_down=1)).axes
+    for i, (axis, trained) in enumerate(zip(axes, (2, None, 1)), 1):
+        lines = {line.get_label(): np.stack(line.get_data(), 1)
+                 for line in axis.lines}
+        for reading, factor in (('exact', 1), ('euler', .5)):
+            np.testing.assert_allclose(
+                lines[f'linear flow ({reading})'][:, 1],
+                np.arange(3) * i * factor)
+        assert np.all(lines['constant (A = B = 0)'][:, 1] == 1)
+        assert ('trained step' in lines) == (trained is not None)
+        if trained is not None:
+            assert np.all(lines['trained step'][:, 0] == trained)

@@ -1,6 +1,7 @@
 # Copyright (c) QB-Heat MM authors. All rights reserved.
 import math
 
+import numpy as np
 import pytest
 import torch
 
@@ -10,6 +11,8 @@ from qbheat_mm.analysis.spectrum import (
     complex_share,
     describe_matrix,
     describe_predictor,
+    draw_energy_ratios,
+    draw_spectra,
     eigenvalues,
     energy,
     overlap,
@@ -51,19 +54,15 @@ def test_known_complex_eigenvalues():
 
 
 def test_numbers_of_a_matrix_of_lower_rank():
+    nilpotent = describe_matrix(torch.tensor([[0., 7.], [0., 0.]]))
+    assert nilpotent['spectral_norm'] == pytest.approx(7)
+    assert nilpotent['spectral_radius'] == pytest.approx(0, abs=1e-6)
+    assert nilpotent['rank'] == 1
     numbers = describe_matrix(torch.diag(torch.tensor([3., 0., -4., 0.])))
     assert numbers['rank'] == 2 and numbers['dims'] == 4
     assert numbers['spectral_radius'] == pytest.approx(4)
     assert numbers['spectral_norm'] == pytest.approx(4)
     assert numbers['frobenius_norm'] == pytest.approx(5)
-
-
-def test_spectral_norm_is_not_the_spectral_radius():
-    nilpotent = torch.tensor([[0., 7.], [0., 0.]])
-    numbers = describe_matrix(nilpotent)
-    assert numbers['spectral_norm'] == pytest.approx(7)
-    assert numbers['spectral_radius'] == pytest.approx(0, abs=1e-6)
-    assert numbers['rank'] == 1
 
 
 def test_commuting_matrices_have_no_commutator():
@@ -72,14 +71,11 @@ def test_commuting_matrices_have_no_commutator():
     assert commutator(rotation(0.3), rotation(1.2)) < 1e-12
 
 
-def test_commutator_of_matrices_that_anticommute():
+def test_commutators_of_matrices_that_do_not():
     # Pauli's matrices: AB = -BA.
     a = torch.tensor([[0., 1.], [1., 0.]])
     b = torch.tensor([[1., 0.], [0., -1.]])
     assert commutator(a, b) == pytest.approx(2)
-
-
-def test_commutator_of_random_matrices_is_sqrt_2():
     torch.manual_seed(0)
     a, b = torch.randn(2, 300, 300, dtype=torch.float64)
     assert commutator(a, b) == pytest.approx(math.sqrt(2), rel=0.02)
@@ -163,3 +159,47 @@ def test_a_scale_that_was_not_trained_is_not_told(build, position, scale):
     model = build(position=position)
     assert list(describe_predictor(model.predictor)) == [scale]
     assert list(learned_matrices(model.predictor)) == [scale]
+
+
+def lines_of(axis):
+    """Label to points."""
+    return {line.get_label(): np.stack(line.get_data(), 1).astype(float)
+            for line in axis.lines}
+
+
+@pytest.mark.parametrize('scales', [('quarter', 'half'), ('half', )])
+def test_figure_has_eigenvalues_by_rank_and_in_the_plane(scales):
+    pytest.importorskip('matplotlib')
+    torch.manual_seed(0)
+    matrices = {scale: dict(zip(('right', 'down'), torch.randn(2, 5, 5)))
+                for scale in scales}
+    axes = draw_spectra(matrices).axes
+    columns = len(axes) // 2
+    assert columns == 1 + len(scales)
+    for row, (name, direction) in enumerate((('A', 'right'), ('B', 'down'))):
+        first, *middle, last = axes[row * columns:(row + 1) * columns]
+        for axis in (first, last):
+            assert rf'\Delta {name}' in axis.get_title()
+        values = {scale: eigenvalues(matrices[scale][direction])
+                  for scale in scales}
+        for scale, found in values.items():
+            step = dict(quarter='W/4', half='W/2')[scale]
+            for axis, expected in ((first, torch.stack([
+                    torch.arange(1, 6), found.abs()], 1)),
+                    (last, torch.view_as_real(found))):
+                points, = (points for label, points in lines_of(axis).items()
+                           if step in label)
+                np.testing.assert_allclose(points, expected, rtol=1e-5)
+        for axis in middle:  # of sums of one
+            points = lines_of(axis)['k-th eigenvalues']
+            np.testing.assert_allclose(points.sum(0), 1, rtol=1e-5)
+
+
+def test_figure_of_energy_ratios():
+    pytest.importorskip('matplotlib')
+    axis, = draw_energy_ratios(
+        [100, 200], dict(quarter=[.8, .7], half=[.9, 1.3]), 'step').axes
+    assert axis.get_xlabel() == 'step'
+    lines = lines_of(axis)
+    assert lines[r'$\Delta$ = W/4'].tolist() == [[100, .8], [200, .7]]
+    assert lines[r'$\Delta$ = W/2'].tolist() == [[100, .9], [200, 1.3]]

@@ -95,7 +95,7 @@ def quicker():
     """No questions to the machine's compilers, and coarse pictures."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Runner, '_log_env', lambda self, env_cfg: None)
-        patch.setattr('qbheat_mm.cli.analysis_tool.DPI', 40)
+        patch.setattr('qbheat_mm.analysis.report.DPI', 40)
         yield
 
 

@@ -115,5 +115,5 @@ def test_random_masking_reconstructs_nothing_from_a_quarter():
     with pytest.raises(UserError, match='cannot reconstruct'):
         model.reconstruct(torch.randn(2, 3, 64, 64), 'center')
     hook = AnalysisHook()
-    with pytest.raises(UserError, match='model.type is RandomMasking'):
+    with pytest.raises(UserError, match='RandomMasking'):
         hook.before_train(SimpleNamespace(model=model))

@@ -6,16 +6,15 @@ need mmdet and mmcv's compiled operators.
 """
 import argparse
 import csv
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 from mmengine.config import Config
 from torch import nn
 
+from qbheat_mm.analysis.model_size import build_without_memory, count
 from qbheat_mm.cli import report_user_errors
-from qbheat_mm.cli.model_size import build_without_memory, count
-from qbheat_mm.errors import UserError
 
 ROOT = Path(__file__).resolve().parents[2]
 # As published: encoders and detectors in the captions and columns of the
@@ -50,18 +49,10 @@ NOTES = """\
 
 @dataclass(frozen=True)
 class Size:
-    """One row: a model, and its size as published.
+    """One row: a model and its size, in millions and billions.
 
-    Attributes:
-        part (str): Group of the table.
-        name (str): Name of the model.
-        size (tuple[int, int]): Height and width of the image.
-        params (float): Parameters in millions.
-        madds (float, optional): Multiply-adds in billions, where they can be
-            counted.
-        published_params (str): The same as printed, or ``''``.
-        published_madds (str): The same as printed, or ``''``.
-        config (str): Configuration, relative to ``configs``.
+    ``madds`` is None where they can't be counted, published figures are as
+    printed or empty.
     """
     part: str
     name: str
@@ -72,113 +63,83 @@ class Size:
     published_madds: str
     config: str
 
-
-def build(config: str) -> nn.Module:
-    """Build the model of a shipped configuration, without any memory."""
-    return build_without_memory(Config.fromfile(ROOT / 'configs' / config))
-
-
-def measure(parts: Iterable[str] | None = None) -> Iterator[Size]:
-    """Count every model that has a row in the table of published sizes.
-
-    Args:
-        parts (Iterable[str], optional): Groups of the table; all if None.
-
-    Raises:
-        UserError: If mmdet is needed and cannot be imported.
-    """
-    with open(PUBLISHED, encoding='utf-8', newline='') as file:
-        rows = list(csv.DictReader(file))
-    for row in rows:
-        part = row['part']
-        if parts is not None and part not in parts:
-            continue
-        if part == 'Detection heads':
-            require_detection()
-        size = int(row['height']), int(row['width'])
-        params, madds = count(part, build(row['config']), size)
-        yield Size(part, row['name'], size, params / 1e6,
-                   None if madds is None else madds / 1e9,
-                   row['params_m'], row['madds_g'], row['config'])
+    def cells(self) -> list[str]:
+        """The columns of the row."""
+        return [
+            self.name, f'{self.size[0]}x{self.size[1]}',
+            f'{self.params:.2f}',
+            *compare(self.params, self.published_params),
+            '-' if self.madds is None else f'{self.madds:.3f}',
+            *compare(self.madds, self.published_madds), self.config]
 
 
-def require_detection() -> None:
-    """Register the detection parts, or say what they need."""
-    try:
-        import qbheat_mm.detection  # noqa: F401
-    except Exception as error:  # whatever a broken installation raises
-        raise UserError(
-            f'detection heads need mmdet ({type(error).__name__}: {error}): '
-            'mend it by what `python -m qbheat_mm.check_env` says, or leave '
-            'them out with --no-detection') from error
-
-
-def cells(row: Size) -> list[str]:
-    """The columns of one row."""
-    return [
-        row.name, f'{row.size[0]}x{row.size[1]}', f'{row.params:.2f}',
-        *compared(row.params, row.published_params),
-        '-' if row.madds is None else f'{row.madds:.3f}',
-        *compared(row.madds, row.published_madds), row.config
-    ]
-
-
-def compared(ours: float, published: str) -> list[str]:
+def compare(ours: float, published: str) -> list[str]:
     """The published figure and the difference."""
     if not published:
         return ['-', '-']
     return [published, f'{100 * (ours / float(published) - 1):+.1f}%']
 
 
+def build(config: str) -> nn.Module:
+    """Build the model of a shipped config, without any memory."""
+    return build_without_memory(Config.fromfile(ROOT / 'configs' / config))
+
+
+def measure(detection: bool = True) -> Iterator[Size]:
+    """Count every model that has a row in the table of published sizes."""
+    if detection:
+        import qbheat_mm.detection  # noqa: F401
+    with open(PUBLISHED, encoding='utf-8', newline='') as file:
+        rows = list(csv.DictReader(file))
+    for row in rows:
+        part, size = row['part'], (int(row['height']), int(row['width']))
+        if detection or part != 'Detection heads':
+            params, madds = count(part, build(row['config']), size)
+            yield Size(part, row['name'], size, params / 1e6,
+                       None if madds is None else madds / 1e9,
+                       row['params_m'], row['madds_g'], row['config'])
+
+
 HEADER = [
     'model', 'image', 'params (M)', 'published', 'difference', 'MAdds (G)',
     'published', 'difference', 'config'
 ]
+LEFT = (0, 1, 8)  # columns of text
 
 
 def format_table(rows: list[Size], markdown: bool) -> str:
-    """All rows, group by group, for a terminal or as Markdown."""
-    lines = []
-    table = [HEADER] + [cells(row) for row in rows]
-    widths = [max(map(len, column)) for column in zip(*table)]
+    """Format all rows, group by group, for a terminal or as Markdown."""
+    widths = [max(map(len, column)) for column in zip(
+        HEADER, *(row.cells() for row in rows))]
     edge, between = ('| ', ' | ') if markdown else ('', '  ')
+
+    def line(texts: list[str]) -> str:
+        cells = (text.ljust(width) if j in LEFT else text.rjust(width)
+                 for j, (text, width) in enumerate(zip(texts, widths)))
+        return (edge + between.join(cells) + edge[::-1]).rstrip()
+
+    lines = []
     for part in dict.fromkeys(row.part for row in rows):
-        lines += ['', f'## {part}' if markdown else part, '']
-        lines.append(join(HEADER, widths, edge, between))
+        lines += ['', f'## {part}' if markdown else part, '', line(HEADER)]
         if markdown:
-            # numbers stand to the right
-            rule = ['-' * (w - 1) + ('-' if j in (0, 1, 8) else ':')
-                    for j, w in enumerate(widths)]
-            lines.append(join(rule, widths, edge, between))
-        lines += [
-            join(cells(row), widths, edge, between) for row in rows
-            if row.part == part
-        ]
+            lines.append(line(['-' * width if j in LEFT else
+                               '-' * (width - 1) + ':'
+                               for j, width in enumerate(widths)]))
+        lines += [line(row.cells()) for row in rows if row.part == part]
     return '\n'.join(lines).lstrip('\n')
 
 
-def join(texts: list[str], widths: list[int], edge: str, between: str) -> str:
-    """One line of the table."""
-    line = between.join(
-        text.ljust(width) if j in (0, 1, 8) else text.rjust(width)
-        for j, (text, width) in enumerate(zip(texts, widths)))
-    return (edge + line + edge[::-1]).rstrip()
-
-
 def main() -> None:
-    """Print the table."""
     parser = argparse.ArgumentParser(
         description=__doc__,
         formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument(
         '--markdown', action='store_true', help='print Markdown')
     parser.add_argument(
-        '--no-detection',
-        action='store_true',
+        '--no-detection', action='store_true',
         help='leave out the heads that need mmdet')
     args = parser.parse_args()
-    parts = ['Encoders', 'Classifiers', 'Mobile-Former V1']
-    rows = list(measure(parts if args.no_detection else None))
+    rows = list(measure(not args.no_detection))
     if args.markdown:
         print('# Sizes of the models\n\nMade by `python '
               'tools/analysis/complexity.py --markdown`.\n')

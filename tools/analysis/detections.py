@@ -5,25 +5,22 @@ Reads what `tools/test.py CONFIG CHECKPOINT --out FILE.pkl` has written.
 """
 import argparse
 import math
-from collections import defaultdict
 
 import mmengine
 import numpy as np
-from mmengine.config import Config
-from mmengine.evaluator import BaseMetric, Evaluator
+from mmengine.evaluator import Evaluator
 from mmengine.registry import DATASETS, init_default_scope
+from pycocotools.coco import COCO
 
 from qbheat_mm.analysis.detections import (
     Boxes,
     Match,
     confusions,
-    match_boxes,
-    recall_by_size,
-)
-from qbheat_mm.analysis.figures.detections import (
     draw_confusions,
     draw_errors,
     draw_sizes,
+    match_boxes,
+    recall_by_size,
 )
 from qbheat_mm.analysis.report import Report, Table
 from qbheat_mm.cli import (
@@ -31,9 +28,8 @@ from qbheat_mm.cli import (
     folder,
     read_config,
     report_user_errors,
-    require_file,
+    require_parts,
 )
-from qbheat_mm.cli.analysis_tool import print_tables, write
 from qbheat_mm.cli.command_line import add_cfg_options
 from qbheat_mm.datasets.image_lists import load_images
 from qbheat_mm.errors import UserError
@@ -41,202 +37,166 @@ from qbheat_mm.errors import UserError
 CAPTION = (
     'Each found box of at least the score takes one object that it overlaps '
     'by at least the IoU, of its own class where there is one. Confusions: '
-    'rows are what there is, columns what it was found as; the last column '
-    'was missed, the last row is where nothing is; what lies on a crowd '
+    'rows are objects, columns what they were found as; the last column was '
+    'missed, the last row is where nothing is; what lies on a crowd '
     '(iscrowd) of its class and on no object is in neither. Sizes are '
     'COCO\'s, by the area of the annotation, which is that of the mask '
     'where it has one: small below 32 x 32 pixels, large from 96 x 96 on; '
     'AP is COCO\'s over all scores, recall is at the score. Pictures, those '
-    'with most errors first: dashed what is there and was not found as that, '
-    'solid what was found and is wrong.')
+    'with most errors first: dashed are objects that were missed or '
+    'confused, solid are wrong boxes.')
 
 
 def parse_args() -> argparse.Namespace:
-    """Read the command line."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument('config', help='configuration of the detector')
+    parser.add_argument('config', help='config of the detector')
     parser.add_argument('found', help='predictions, FILE.pkl')
     parser.add_argument(
         '--out', required=True, type=folder, help='folder for results')
     parser.add_argument(
-        '--score', type=float, default=0.3, help='of boxes that count as '
-        'found; defaults to 0.3')
+        '--score', type=float, default=0.3,
+        help='lowest score of a box that counts; defaults to 0.3')
     parser.add_argument(
-        '--iou', type=float, default=0.5, help='overlap of a box and its '
-        'object; defaults to 0.5')
+        '--iou', type=float, default=0.5,
+        help='overlap of a box and its object; defaults to 0.5')
     parser.add_argument(
         '--num-pictures', type=count, default=12, metavar='N',
         help='images that are drawn; defaults to 12')
     add_cfg_options(parser)
     args = parser.parse_args()
-    if not 0 <= args.score <= 1:
-        raise UserError(f'--score {args.score} must be from 0 to 1')
-    if not 0 < args.iou <= 1:
-        raise UserError(f'--iou {args.iou} must be above 0 and up to 1')
+    if not 0 <= args.score <= 1 or not 0 < args.iou <= 1:
+        parser.error(f'--score {args.score} and --iou {args.iou} must be '
+                     'from 0 to 1')
     return args
 
 
 def read_predictions(file: str) -> dict[int, dict]:
-    """Predictions by the number of the image.
+    """Read predictions by the id of the image.
 
     Raises:
-        UserError: If the file holds others than a detector's.
+        UserError: If the file holds something else.
     """
-    require_file(file, 'the predictions')
     try:
-        samples = mmengine.load(file)
-        found = {sample['img_id']: sample for sample in samples}
-        if not all('pred_instances' in sample for sample in samples):
-            raise KeyError('pred_instances')
-    # Anything can be in a file of another kind.
+        return {sample['img_id']: dict(
+            sample, pred_instances=sample['pred_instances'])
+            for sample in mmengine.load(file)}
+    # A file of another kind may hold anything.
     except Exception as error:
         raise UserError(
             f"'{file}' holds no predictions of a detector "
             f'({type(error).__name__}: {error}): give the file of '
             'tools/test.py CONFIG CHECKPOINT --out FILE.pkl') from error
-    return found
 
 
-def match_all(dataset, found: dict[int, dict], areas: dict,
+def match_all(dataset, coco: COCO, found: dict[int, dict],
               args: argparse.Namespace) -> dict[str, Match]:
-    """Objects and found boxes of each image, by its file.
-
-    Args:
-        dataset (Dataset): Of the test.
-        found (dict): Of :func:`read_predictions`.
-        areas (dict): Of :func:`areas_of`.
-        args (Namespace): Of the command line.
+    """Match objects and found boxes of each image, by its file.
 
     Raises:
-        UserError: If the predictions are not of these images.
+        UserError: If the predictions are of other images.
     """
     matches = {}
     for i in range(len(dataset)):
         info = dataset.get_data_info(i)
         if info['img_id'] not in found:
             raise UserError(
-                f"'{args.found}' says nothing about '{info['img_path']}': "
-                'the predictions are of other images than the test set of '
-                f"'{args.config}'; run tools/test.py anew")
+                f"'{args.found}' lacks '{info['img_path']}' of the test set "
+                f"of '{args.config}': run tools/test.py again")
         objects, crowds = ([
-            item for item in info['instances']
-            if bool(item.get('ignore_flag')) == crowd
+            item for item in coco.imgToAnns[info['img_id']]
+            if item['category_id'] in dataset.cat2label
+            and bool(item.get('iscrowd')) == crowd
+            and min(item['bbox'][2:]) >= 1  # as mmdet
         ] for crowd in (False, True))
         boxes = found[info['img_id']]['pred_instances']
         matches[info['img_path']] = match_boxes(
-            as_boxes(objects, areas[info['img_id']]),
+            to_boxes(objects, dataset.cat2label),
             Boxes(boxes['bboxes'].numpy(), boxes['labels'].numpy(),
-                  boxes['scores'].numpy()).above(args.score), args.iou,
-            as_boxes(crowds))
+                  boxes['scores'].numpy()).above(args.score),
+            args.iou, to_boxes(crowds, dataset.cat2label))
     return matches
 
 
-def as_boxes(instances: list[dict], areas: dict | None = None) -> Boxes:
-    """Boxes of mmdet's instances."""
-    boxes = Boxes([item['bbox'] for item in instances],
-                  [item['bbox_label'] for item in instances])
-    for i, item in enumerate(instances):
-        same = (areas or {}).get((item['bbox_label'], *item['bbox']))
-        if same:
-            boxes.areas[i] = same.pop(0)
-    return boxes
+def to_boxes(annotations: list[dict], labels: dict[int, int]) -> Boxes:
+    """Convert COCO's annotations."""
+    corners = np.array([item['bbox'] for item in annotations],
+                       float).reshape(-1, 4)
+    corners[:, 2:] += corners[:, :2]
+    return Boxes(corners, [labels[item['category_id']]
+                           for item in annotations],
+                 areas=[item['area'] for item in annotations])
 
 
-def areas_of(metric: BaseMetric) -> dict[int, dict[tuple, list[float]]]:
-    """Areas that COCO sorts objects by: by image, then label and corners.
-
-    mmdet's instances have none; several may share their label and corners.
-    """
-    areas = defaultdict(lambda: defaultdict(list))
-    label = {number: i for i, number in enumerate(metric.cat_ids)}
-    for item in metric._coco_api.anns.values():
-        if item['category_id'] in label and not item.get('iscrowd'):
-            x, y, width, height = item['bbox']
-            areas[item['image_id']][
-                label[item['category_id']], x, y, x + width,
-                y + height].append(item['area'])
-    return areas
-
-
-def evaluate(cfg: Config, dataset, found: dict
-             ) -> tuple[dict[str, float], BaseMetric]:
-    """COCO's figures, of all, by size, and by class where it tells."""
-    settings = cfg.test_evaluator
-    settings = settings[0] if isinstance(settings, list) else settings
+def evaluate(settings: dict, dataset, found: dict) -> dict[str, float]:
+    """Compute COCO's figures: of all, by size and by class."""
     evaluator = Evaluator(dict(settings, classwise=True, metric='bbox',
                                outfile_prefix=None))
     evaluator.dataset_meta = dataset.metainfo
     metrics = evaluator.offline_evaluate(list(found.values()))
-    if not metrics:  # as mmdet says that nothing was found at all
+    if not metrics:
         print('nothing was found in any image: no AP')
-    metric, = evaluator.metrics
-    prefix = f'{metric.prefix}/'  # names of classes may have slashes, too
-    return {name.removeprefix(prefix): value if value != -1 else float('nan')
-            for name, value in metrics.items()}, metric
+    prefix = f'{evaluator.metrics[0].prefix}/'
+    return {name.removeprefix(prefix): math.nan if value == -1 else value
+            for name, value in metrics.items()}
 
 
-def tables_of(table: np.ndarray, sizes: dict, metrics: dict,
-              names: list[str]) -> list[Table]:
+def make_tables(table: np.ndarray, sizes: dict, precision: dict,
+                metrics: dict, names: list[str]) -> list[Table]:
     """By size and by class, and the most frequent confusions."""
-    by_size = Table('By size', ['size', 'objects', 'recall', 'AP'])
-    for size, (hit, total) in sizes.items():
-        by_size.rows.append([size, total, hit / total if total else '-',
-                             metrics.get(f'bbox_mAP_{size[0]}', math.nan)])
-    by_class = Table('By class', [
-        'class', 'objects', 'found', 'as others', 'missed', 'on nothing',
-        'AP'])
+    by_size = Table('By size', ['size', 'objects', 'recall', 'AP'], [
+        [size, total, hit / total if total else '-', precision[size]]
+        for size, (hit, total) in sizes.items()])
+    by_class = Table('By class', ['class', 'objects', 'found', 'as others',
+                                  'missed', 'on nothing', 'AP'])
     for i, name in enumerate(names):
-        total, hit, missed = table[i].sum(), table[i, i], table[i, -1]
+        total, hit, missed = map(int, (table[i].sum(), table[i, i],
+                                       table[i, -1]))
         by_class.rows.append([
-            name, int(total), int(hit), int(total - hit - missed),
-            int(missed), int(table[-1, i]),
-            metrics.get(f'{name}_precision', float('nan'))])
+            name, total, hit, total - hit - missed, missed,
+            int(table[-1, i]), metrics.get(f'{name}_precision', math.nan)])
     wrong = table[:-1, :-1] * (1 - np.eye(len(names), dtype=int))
-    pairs = Table('Most frequent confusions', ['what it is', 'found as',
-                                               'times'])
-    for place in np.argsort(-wrong, axis=None, kind='stable')[:10]:
-        row, column = np.unravel_index(place, wrong.shape)
-        if wrong[row, column]:
-            pairs.rows.append([names[row], names[column],
-                               int(wrong[row, column])])
+    order = np.argsort(-wrong, axis=None, kind='stable')[:10]
+    pairs = Table('Most frequent confusions', ['object', 'found as', 'times'],
+                  [[names[row], names[column], int(wrong[row, column])]
+                   for row, column in zip(*np.unravel_index(
+                       order, wrong.shape)) if wrong[row, column]])
     return [part for part in (by_size, by_class, pairs) if part.rows]
 
 
 def main() -> None:
-    """Compare what was found with what there is."""
     args = parse_args()
     found = read_predictions(args.found)
     cfg = read_config(args.config, args.cfg_options)
+    require_parts(cfg, 'test_dataloader', 'test_evaluator')
     init_default_scope(cfg.get('default_scope', 'mmdet'))
     dataset = DATASETS.build(cfg.test_dataloader.dataset)
-    metrics, metric = evaluate(cfg, dataset, found)
-    matches = match_all(dataset, found, areas_of(metric), args)
+    evaluator = cfg.test_evaluator
+    evaluator = evaluator[0] if isinstance(evaluator, list) else evaluator
+    metrics = evaluate(evaluator, dataset, found)
+    matches = match_all(dataset, COCO(evaluator.ann_file), found, args)
     names = list(dataset.metainfo['classes'])
     table = confusions(matches.values(), len(names))
     sizes = recall_by_size(list(matches.values()))
+    precision = {size: metrics.get(f'bbox_mAP_{size[0]}', math.nan)
+                 for size in sizes}
     worst = sorted((file for file in matches if matches[file].num_errors),
                    key=lambda file: -matches[file].num_errors)
-    files, pictures = load_images(worst[:args.num_pictures], None) if (
-        worst) else ([], [])
     report = Report(
         'detections', 'What the detector confuses and misses', CAPTION,
-        tables=tables_of(table, sizes, metrics, names),
+        make_tables(table, sizes, precision, metrics, names),
         numbers=dict(
             score=args.score, iou=args.iou, classes=names,
             confusions=table.tolist(), sizes=sizes, metrics=metrics,
             errors={file: matches[file].num_errors for file in worst}),
         source=dict(config=args.config, predictions=args.found))
-    figures = dict(
-        confusions=draw_confusions(table, names),
-        sizes=draw_sizes(sizes, {
-            size: metrics.get(f'bbox_mAP_{size[0]}', math.nan)
-            for size in sizes}))
-    if pictures:
+    figures = dict(confusions=draw_confusions(table, names),
+                   sizes=draw_sizes(sizes, precision))
+    if worst:
+        files, pictures = load_images(worst[:args.num_pictures], None)
         figures['errors'] = draw_errors(
             [picture[..., ::-1] for picture in pictures],
             [matches[file] for file in files], names)
-    write(args.out, report, figures)
-    print_tables(report)
+    report.save(args.out, figures)
 
 
 if __name__ == '__main__':

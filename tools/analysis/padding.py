@@ -1,12 +1,12 @@
 # Copyright (c) QB-Heat MM authors. All rights reserved.
 """How much an encoder sees of the padding of a batch.
 
-In a batch, smaller images are padded with zeros (after normalisation) to the
-right and below. MF-Dec masks the padding; the encoder does not: the tokens
-attend to it, and convolutions at the content's edge reach into it. Each image
-is encoded alone and padded, and the relative change |padded - alone| / |alone|
-of the features of its content is printed, in the mean over images: of the
-whole content, and of what lies more than --margin pixels from the padding.
+In a batch, smaller images are padded with zeros to the right and below.
+MF-Dec masks the padding, the encoder does not: tokens attend to it, and
+convolutions at the content's edge reach into it. Prints the relative change
+|padded - alone| / |alone| of the features of an image's content, the mean over
+images: of the whole content, and of what lies more than --margin pixels from
+the padding.
 """
 import argparse
 import statistics
@@ -20,8 +20,6 @@ import qbheat_mm.detection  # noqa: F401
 from qbheat_mm.cli import count, read_config, report_user_errors
 from qbheat_mm.cli.command_line import whole
 from qbheat_mm.datasets.image_lists import find_images, load_images, spread
-from qbheat_mm.errors import UserError
-from qbheat_mm.utils.settings import toolbox
 
 
 def parse_args() -> argparse.Namespace:
@@ -31,25 +29,23 @@ def parse_args() -> argparse.Namespace:
     parser.add_argument('config', help='of a detector')
     parser.add_argument('images', nargs='+', help='files or folders')
     parser.add_argument(
-        '--checkpoint',
-        help='of the encoder; without it the encoder is random, with the '
-        'statistics of BN from the images')
+        '--checkpoint', help='of the encoder; by default random weights, with '
+        'BN calibrated on the images')
     parser.add_argument('--num-images', type=count, default=8)
     parser.add_argument(
         '--size', type=count, nargs=2, default=(800, 1066), metavar=('H', 'W'),
-        help='that the images are brought to')
+        help='images are scaled and cropped to this')
     parser.add_argument(
         '--margin', type=whole, default=128, metavar='PIXELS')
     args = parser.parse_args()
     if args.margin >= min(args.size):
-        raise UserError(f'--margin {args.margin}: nothing of an image of '
-                        f'{args.size[0]}x{args.size[1]} lies so far from its '
-                        'edge: give less')
+        parser.error(f'--margin {args.margin} leaves nothing of an image of '
+                     f'{args.size[0]}x{args.size[1]}')
     return args
 
 
 def make_encoder(cfg, checkpoint: str | None, images: Tensor) -> nn.Module:
-    """The encoder of a detector's configuration, in eval mode."""
+    """Build the encoder of a detector's config, in eval mode."""
     settings = dict(cfg.model.backbone, frozen_stages=-1, init_cfg=None)
     if checkpoint:
         settings['init_cfg'] = dict(
@@ -60,7 +56,7 @@ def make_encoder(cfg, checkpoint: str | None, images: Tensor) -> nn.Module:
         for module in encoder.modules():
             if isinstance(module, nn.BatchNorm2d):
                 module.momentum = None  # the mean over batches
-        encoder.train()  # which of some backbones returns nothing
+        encoder.train()
         with torch.no_grad():
             for image in images:
                 encoder(image[None])
@@ -71,13 +67,14 @@ def make_encoder(cfg, checkpoint: str | None, images: Tensor) -> nn.Module:
 @torch.no_grad()
 def changes(encoder: nn.Module, image: Tensor, batch_shape: tuple[int, int],
             margin: int) -> list[tuple[float, float]]:
-    """Relative change of each output in all of the content and inside.
+    """Measure the relative change of each output, in all of the content and
+    inside.
 
     Args:
         encoder (nn.Module): Gives maps (1, C, h, w).
-        image (Tensor): Normalised, (1, 3, H, W).
-        batch_shape (tuple[int, int]): That it is padded to.
-        margin (int): Pixels that "inside" keeps from the padding.
+        image (Tensor): Normalized, (1, 3, H, W).
+        batch_shape (tuple[int, int]): Size to pad to.
+        margin (int): Distance of "inside" from the padding, in pixels.
     """
     height, width = image.shape[-2:]
     padded = nn.functional.pad(
@@ -101,17 +98,14 @@ def main() -> None:
     register_all_modules()
     torch.manual_seed(0)
     cfg = read_config(args.config)
-    if toolbox(cfg) != 'mmdet':
-        raise UserError(f"configuration '{args.config}' is not of a detector, "
-                        'whose batches are padded: give one of mmdet')
     size = tuple(args.size)
     _, images = load_images(
         spread(find_images(args.images), args.num_images), size)
     preprocess = MODELS.build(
         dict(cfg.model.data_preprocessor, pad_size_divisor=1))
-    images = preprocess(
-        dict(inputs=[torch.from_numpy(i).permute(2, 0, 1) for i in images],
-             data_samples=None))['inputs']
+    images = preprocess(dict(
+        inputs=[torch.from_numpy(i).permute(2, 0, 1) for i in images],
+        data_samples=None))['inputs']
     encoder = make_encoder(cfg, args.checkpoint, images)
     print(f'{args.config}\n{args.checkpoint or "random weights"}, '
           f'{len(images)} images of {size[0]}x{size[1]}\n'

@@ -1,8 +1,8 @@
 # Copyright (c) QB-Heat MM authors. All rights reserved.
 """All analyses of one pre-training run, and the page that shows them.
 
-Reads the checkpoints of a run, oldest first; the last one is looked into, all
-of them give the energy ratios.
+Takes the checkpoints of a run, oldest first; all give energy ratios, the last
+one everything else.
 """
 import argparse
 import sys
@@ -15,22 +15,16 @@ import spectrum
 import story
 
 from qbheat_mm.analysis.matrices import linear_models
-from qbheat_mm.cli import (
-    count,
-    folder,
-    read_config,
-    report_user_errors,
-)
+from qbheat_mm.cli import count, folder, read_config, report_user_errors
+from qbheat_mm.cli.analysis_tool import add_further_models
 from qbheat_mm.cli.command_line import add_cfg_options, add_device
 from qbheat_mm.cli.trained_model import build_pretraining
 from qbheat_mm.models.layers import MobileFormerBlock
-from qbheat_mm.models.selfsup import QBHeat
 
 
 def parse_args() -> argparse.Namespace:
-    """Read the command line."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument('config', help='configuration of the pre-training')
+    parser.add_argument('config', help='config of the pre-training')
     parser.add_argument(
         'checkpoint', nargs='+', help='its checkpoints, the last one last')
     parser.add_argument(
@@ -45,19 +39,11 @@ def parse_args() -> argparse.Namespace:
         '--num-statistics', type=count, default=100, metavar='N',
         help='images that statistics are taken over; defaults to 100')
     parser.add_argument(
-        '--also', nargs=2, action='append', default=[],
-        metavar=('CONFIG', 'CHECKPOINT'),
-        help='another encoder for the correlation and the attention')
-    parser.add_argument(
-        '--names', nargs='+', default=[], metavar='NAME',
-        help='what to call the encoders')
-    parser.add_argument(
         '--title', default='What QB-Heat has learned',
         help='headline of the page')
+    add_further_models(parser)
     add_device(parser)
-    parser.add_argument(
-        '--cfg-options', nargs='+', default=[], metavar='KEY=VALUE',
-        help='settings that replace those of the configuration')
+    add_cfg_options(parser)
     return parser.parse_args()
 
 
@@ -71,30 +57,21 @@ def call(tool, *arguments) -> None:
         sys.argv = before
 
 
-def build_model(args: argparse.Namespace) -> QBHeat:
-    """The pre-training model of the configuration, without weights."""
-    parser = argparse.ArgumentParser()
-    add_cfg_options(parser)  # as the other tools read them
-    options = parser.parse_args(
-        ['--cfg-options', *args.cfg_options] if args.cfg_options else [])
-    cfg = read_config(args.config, options.cfg_options)
-    return build_pretraining(cfg, args.config)
-
-
 def main() -> None:
-    """Run all analyses."""
     args = parse_args()
     last = args.checkpoint[-1]
     common = ['--out', args.out, '--device', args.device]
     if args.cfg_options:
-        common += ['--cfg-options', *args.cfg_options]
+        common += ['--cfg-options', *(
+            f'{key}={value!r}' for key, value in args.cfg_options.items())]
     further = [word for pair in args.also for word in ('--also', *pair)]
     if args.names:
         further += ['--names', *args.names]
     few = [*args.images, '--max-images', args.num_pictures]
     many = [*args.images, '--max-images', args.num_statistics]
 
-    model = build_model(args)
+    model = build_pretraining(read_config(args.config, args.cfg_options),
+                              args.config)
     call(reconstruct, args.config, last, *few,
          '--use-visible-patch-statistics', *common)
     if linear_models(model.predictor):

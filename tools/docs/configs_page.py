@@ -9,8 +9,8 @@ from pathlib import Path
 
 from mmengine.config import Config
 
+from qbheat_mm.analysis.model_size import build_without_memory, count
 from qbheat_mm.cli import report_user_errors
-from qbheat_mm.cli.model_size import build_without_memory, count
 
 ROOT = Path(__file__).resolve().parents[2]
 CONFIGS = ROOT / 'configs'

@@ -4,12 +4,12 @@ from statistics import mean
 
 from torch import Tensor
 
-from qbheat_mm.analysis.copied_features import copied_loss, masked_loss
 from qbheat_mm.analysis.correlation import spatial_correlation
 from qbheat_mm.analysis.embedding_quality import (
     effective_rank,
     mean_similarity,
 )
+from qbheat_mm.analysis.losses import copied_loss, masked_loss
 from qbheat_mm.analysis.matrices import SCALES, linear_models
 from qbheat_mm.analysis.spectrum import (
     commutator,

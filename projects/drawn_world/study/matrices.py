@@ -11,12 +11,12 @@ from measuring import measuring_parser, write_metrics
 from mmengine.runner import Runner
 
 from projects.drawn_world.study.describe import describe_linear_models
-from qbheat_mm.analysis.pixels import PixelSpace
 from qbheat_mm.cli import count, read_config, report_user_errors
 from qbheat_mm.cli.trained_model import (
     build_pretraining,
     load_pretraining,
 )
+from qbheat_mm.models.layers.normalize import Normalization, Normalize
 
 
 def parse_args() -> argparse.Namespace:
@@ -38,8 +38,8 @@ def main() -> None:
                                                 shuffle=False))
     torch.manual_seed(0)  # of what the pipeline draws
     batch = next(iter(Runner.build_dataloader(loader)))
-    images = PixelSpace(model.data_preprocessor).normalize(
-        torch.stack(tuple(batch['inputs'])))
+    normalize = Normalize(Normalization.of(model.data_preprocessor))
+    images = normalize(torch.stack(tuple(batch['inputs'])).flip(1))
     write_metrics(args.out, describe_linear_models(model, images))
 
 

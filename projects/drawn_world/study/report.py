@@ -5,6 +5,7 @@ import os
 from io import BytesIO
 from pathlib import Path
 
+import matplotlib
 from run import ARMS, DOCS, ROWS, check_rows
 
 from projects.drawn_world.study import Results, Study
@@ -20,9 +21,9 @@ from projects.drawn_world.study.tables import (
     to_markdown,
     to_report,
 )
-from qbheat_mm.analysis.figures.style import in_style, require_matplotlib
 from qbheat_mm.analysis.report import Report, Table
 from qbheat_mm.analysis.story import tell
+from qbheat_mm.analysis.style import in_style
 from qbheat_mm.cli import report_user_errors
 from qbheat_mm.cli.command_line import folder, target
 from qbheat_mm.errors import UserError
@@ -106,7 +107,7 @@ def write_markdown(study, results, questions, out: Path) -> None:
         if not is_measured(results, question):
             continue
         # text stays text, and equal figures give equal files
-        with in_style(), require_matplotlib().rc_context(
+        with in_style(), matplotlib.rc_context(
                 {'svg.fonttype': 'none', 'svg.hashsalt': question.name}):
             draw(study, results, question).savefig(
                 out / 'evidence' / f'{question.name}.svg',
@@ -118,7 +119,7 @@ def write_html(study, results, questions, file: Path) -> None:
     """One page that needs no other file."""
     named = {question.name: question for question in questions}
 
-    def picture(report: dict, name: str) -> bytes:
+    def picture(name: str) -> bytes:
         content = BytesIO()
         with in_style():
             draw(study, results, named[name]).savefig(content, dpi=150)
@@ -131,7 +132,8 @@ def write_html(study, results, questions, file: Path) -> None:
     file.parent.mkdir(parents=True, exist_ok=True)
     file.write_text(tell(
         TITLE, plain(introduction(study, results, questions)),
-        [report.as_json() for report in reports], picture), encoding='utf-8')
+        [(report, [picture(name) for name in report.pictures])
+         for report in reports]), encoding='utf-8')
 
 
 def main() -> None:

@@ -6,8 +6,8 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from qbheat_mm.analysis.figures.style import BLUE, GREY, grid, new_figure
 from qbheat_mm.analysis.report import Report, Table
+from qbheat_mm.analysis.style import BLUE, GREY, grid, new_figure
 
 from .comparison import LEVEL, Comparison, compare, correct
 from .design import ENCODER, Arm, Study

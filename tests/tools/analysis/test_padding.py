@@ -89,14 +89,3 @@ def test_the_whole_measure_on_a_detector_that_pads(tmp_path, monkeypatch,
     said = measure('--margin', '16')
     table = said[said.index('random weights, 1 images of 64x75'):]
     assert len(table.strip().split('\n')) == 2 + 4 * 4 and 'nan' not in table
-    with pytest.raises(SystemExit) as end:
-        measure('--margin', '64')
-    assert '--margin 64: nothing of an image of 64x75' in str(end.value)
-
-
-def test_of_a_detector(monkeypatch):
-    monkeypatch.setattr(sys, 'argv', [
-        'padding.py', str(TOOL.parents[2] / 'projects/drawn_world/configs/qbheat_mf-demo'
-                          '_pretrain.py'), 'images'])
-    with pytest.raises(SystemExit, match='not of a detector'):
-        runpy.run_path(str(TOOL), run_name='__main__')

@@ -1,8 +1,5 @@
 # Copyright (c) QB-Heat MM authors. All rights reserved.
-"""Sizes of configured models, of the part that a table is about.
-
-Models are built on the meta device: nothing is computed.
-"""
+"""How large is a configured model? Counted on the meta device."""
 import torch
 from mmengine.config import Config
 from mmengine.registry import MODELS, DefaultScope
@@ -13,10 +10,10 @@ from ..utils.complexity import count_madds, count_parameters
 
 
 def build_without_memory(cfg: Config) -> nn.Module:
-    """Build the model of a configuration on the meta device.
+    """Build the model of a config on the meta device.
 
-    A network that reads numbers out of tensors while it is built (mmpretrain's
-    ConvNeXt) cannot be built there and is built in memory.
+    Networks that read tensors while they are built (mmpretrain's ConvNeXt)
+    are built in memory.
     """
     model = cfg.model.copy()
     if cfg.default_scope == 'mmpretrain':
@@ -31,7 +28,18 @@ def build_without_memory(cfg: Config) -> nn.Module:
 
 def count(part: str, model: nn.Module,
           size: tuple[int, int]) -> tuple[int, int | None]:
-    """Parameters and MAdds of the part of a model that a row is about."""
+    """Count parameters and multiply-adds of a part of a model.
+
+    Args:
+        part (str): ``'Encoders'``, ``'Detection heads'`` (all but the
+            encoder), or anything else for the whole model.
+        model (nn.Module): Of :func:`build_without_memory`.
+        size (tuple[int, int]): Height and width of the image.
+
+    Returns:
+        tuple[int, int | None]: Multiply-adds are None where they depend on
+        the content of tensors.
+    """
     image = torch.empty(1, 3, *size, device='meta')
     if part == 'Encoders':
         return (count_parameters(model.backbone),
@@ -47,7 +55,7 @@ def count(part: str, model: nn.Module,
 
 
 class DetectionHead(nn.Module):
-    """All of a detector but its backbone, on the backbone's maps."""
+    """A detector without its backbone, on the backbone's maps."""
 
     def __init__(self, detector: nn.Module) -> None:
         super().__init__()
@@ -63,7 +71,7 @@ class DetectionHead(nn.Module):
         return self.detector.bbox_head(maps)
 
     def forward_two_stages(self, maps: tuple[torch.Tensor, ...]) -> list:
-        """On as many regions as mmdet takes in a test."""
+        """Run the heads on as many regions as mmdet tests."""
         detector, heads = self.detector, self.detector.roi_head
         outs = [detector.rpn_head(maps)]
         number = detector.test_cfg.rpn.max_per_img
