@@ -78,6 +78,21 @@ def write_run(folder, model, scope='mmpretrain', **meta):
     return cfg, str(folder / 'config.py'), str(file), network
 
 
+@MODELS.register_module()
+class MapsForExport(nn.Module):
+    """Two maps at little cost: (8, H / 8, W / 8) and half of its sides."""
+
+    def __init__(self):
+        super().__init__()
+        self.first = nn.Conv2d(3, 8, 9, 8, 4)
+        self.norm = nn.BatchNorm2d(8)
+        self.second = nn.Conv2d(8, 16, 3, 2, 1)
+
+    def forward(self, x):
+        x = self.norm(self.first(x)).relu()
+        return x, self.second(x)
+
+
 TINY_RESNET = dict(type='mmpretrain.ResNet', depth=18, base_channels=4,
                    stem_channels=4)
 CLASSIFIER = dict(
@@ -93,8 +108,7 @@ DETECTOR = dict(
         bgr_to_rgb=False, pad_size_divisor=1))  # takes BGR
 MF_DEC = dict(
     DETECTOR, type='MobileFormerDETR',
-    # Small to trace: the encoder is exported by itself.
-    backbone=dict(TINY_RESNET, out_indices=(1, 2)),
+    backbone=dict(type='mmengine.MapsForExport'),
     in_channels=(8, 16), depths=(0, 1, 0), num_queries=7, embed_dims=16,
     num_heads=2, mobile_mlp_dims=16, former_mlp_dims=16,
     bbox_head=dict(
@@ -103,14 +117,14 @@ MF_DEC = dict(
                       use_sigmoid=False, loss_weight=1., class_weight=1.)))
 RETINANET = dict(
     DETECTOR, type='RetinaNet',
-    backbone=dict(TINY_RESNET, out_indices=(2, 3)),
-    neck=dict(type='FPN', in_channels=[16, 32], out_channels=8, num_outs=2),
+    backbone=dict(type='mmengine.MapsForExport'),
+    neck=dict(type='FPN', in_channels=[8, 16], out_channels=8, num_outs=2),
     bbox_head=dict(
         type='RetinaHead', num_classes=3, in_channels=8, feat_channels=8,
         stacked_convs=1,
         anchor_generator=dict(
             type='AnchorGenerator', octave_base_scale=2, scales_per_octave=1,
-            ratios=[0.5, 1.], strides=[16, 32]),
+            ratios=[0.5, 1.], strides=[8, 16]),
         bbox_coder=dict(type='DeltaXYWHBBoxCoder')),
     test_cfg=dict(nms_pre=20, min_bbox_size=0, score_thr=0.05,
                   nms=dict(type='nms', iou_threshold=0.5), max_per_img=10))
