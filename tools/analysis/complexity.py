@@ -6,12 +6,10 @@ need mmdet and mmcv's compiled operators.
 """
 import argparse
 import csv
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 from mmengine.config import Config
-from torch import nn
 
 from qbheat_mm.analysis.model_size import build_without_memory, count
 from qbheat_mm.cli import report_user_errors
@@ -80,24 +78,21 @@ def compare(ours: float, published: str) -> list[str]:
     return [published, f'{100 * (ours / float(published) - 1):+.1f}%']
 
 
-def build(config: str) -> nn.Module:
-    """Build the model of a shipped config, without any memory."""
-    return build_without_memory(Config.fromfile(ROOT / 'configs' / config))
-
-
-def measure(detection: bool = True) -> Iterator[Size]:
-    """Count every model that has a row in the table of published sizes."""
-    if detection:
-        import qbheat_mm.detection  # noqa: F401
+def published() -> list[dict]:
+    """Read the table of published sizes: one row for each shipped model."""
     with open(PUBLISHED, encoding='utf-8', newline='') as file:
-        rows = list(csv.DictReader(file))
-    for row in rows:
-        part, size = row['part'], (int(row['height']), int(row['width']))
-        if detection or part != 'Detection heads':
-            params, madds = count(part, build(row['config']), size)
-            yield Size(part, row['name'], size, params / 1e6,
-                       None if madds is None else madds / 1e9,
-                       row['params_m'], row['madds_g'], row['config'])
+        return list(csv.DictReader(file))
+
+
+def measure(row: dict) -> Size:
+    """Count the model of a row of :func:`published`."""
+    size = int(row['height']), int(row['width'])
+    model = build_without_memory(
+        Config.fromfile(ROOT / 'configs' / row['config']))
+    params, madds = count(row['part'], model, size)
+    return Size(row['part'], row['name'], size, params / 1e6,
+                None if madds is None else madds / 1e9,
+                row['params_m'], row['madds_g'], row['config'])
 
 
 HEADER = [
@@ -139,7 +134,10 @@ def main() -> None:
         '--no-detection', action='store_true',
         help='leave out the heads that need mmdet')
     args = parser.parse_args()
-    rows = list(measure(not args.no_detection))
+    if not args.no_detection:
+        import qbheat_mm.detection  # noqa: F401
+    rows = [measure(row) for row in published()
+            if not args.no_detection or row['part'] != 'Detection heads']
     if args.markdown:
         print('# Sizes of the models\n\nMade by `python '
               'tools/analysis/complexity.py --markdown`.\n')

@@ -23,13 +23,7 @@ from qbheat_mm.analysis.detections import (
     recall_by_size,
 )
 from qbheat_mm.analysis.report import Report, Table
-from qbheat_mm.cli import (
-    count,
-    folder,
-    read_config,
-    report_user_errors,
-    require_parts,
-)
+from qbheat_mm.cli import count, folder, read_config, report_user_errors
 from qbheat_mm.cli.command_line import add_cfg_options
 from qbheat_mm.datasets.image_lists import load_images
 from qbheat_mm.errors import UserError
@@ -167,7 +161,6 @@ def main() -> None:
     args = parse_args()
     found = read_predictions(args.found)
     cfg = read_config(args.config, args.cfg_options)
-    require_parts(cfg, 'test_dataloader', 'test_evaluator')
     init_default_scope(cfg.get('default_scope', 'mmdet'))
     dataset = DATASETS.build(cfg.test_dataloader.dataset)
     evaluator = cfg.test_evaluator
