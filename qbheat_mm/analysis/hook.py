@@ -11,20 +11,13 @@ from torch import Tensor
 
 from ..datasets.image_lists import find_images, load_images, spread
 from ..errors import UserError
-from ..evaluation.encoder import Encoder
-from ..evaluation.labelled import (
-    LabelledFolder,
-    knn_of_folders,
-    labelled_folder,
-)
 from ..models.layers.normalize import Normalization, Normalize
 from ..models.selfsup import QBHeat, RandomMasking
+from ..models.selfsup.quarters import CENTER, CORNERS
 from ..utils.modules import evaluating, unwrap
-from .embedding_quality import all_outputs, describe_embeddings
-from .losses import copied_loss, direction_losses, masked_loss
-from .matrices import linear_models
-from .reconstruction import QUARTERS, reconstruct, strips, trained_positions
-from .spectrum import describe_predictor
+
+# The analyses are imported when they run: `import qbheat_mm`, which registers
+# the hook, stays quick.
 
 
 @HOOKS.register_module()
@@ -83,9 +76,9 @@ class AnalysisHook(Hook):
                  knn_val: str | None = None) -> None:
         self.positions = _as_list(positions)
         for position in self.positions:
-            if position not in QUARTERS:
+            if position not in (*CORNERS, CENTER):
                 raise UserError(f'AnalysisHook: position {position!r} is not '
-                                f'one of {", ".join(QUARTERS)}')
+                                f'one of {", ".join((*CORNERS, CENTER))}')
         if interval < 1 or num_images < 1:  # would never look
             raise UserError(f'AnalysisHook: interval={interval} and '
                             f'num_images={num_images} must be at least 1')
@@ -97,8 +90,7 @@ class AnalysisHook(Hook):
         self.num_images = num_images
         self.num_embeddings = num_embeddings
         self.knn_folders = knn_train, knn_val
-        self.knn_data: tuple[LabelledFolder, LabelledFolder | None] | None = (
-            None)
+        self.knn_data = None
         self.inputs: Tensor | None = None
         self.embedded: list[Tensor] = []
 
@@ -122,6 +114,8 @@ class AnalysisHook(Hook):
             self.files = find_images(self.files)
         train, val = self.knn_folders
         if train is not None:
+            from ..evaluation.labelled import labelled_folder
+
             data = labelled_folder(train)
             self.knn_data = data, val and labelled_folder(val, data.classes)
 
@@ -155,6 +149,8 @@ class AnalysisHook(Hook):
             self._look(runner)
 
     def _look(self, runner: Runner) -> None:
+        from .reconstruction import reconstruct, strips, trained_positions
+
         model = unwrap(runner.model)
         normalize = Normalize(Normalization.of(model.data_preprocessor))
         normalize.to(next(model.parameters()).device)
@@ -175,6 +171,13 @@ class AnalysisHook(Hook):
 
     def _describe(self, model: QBHeat, normalize: Normalize,
                   images: Tensor) -> dict[str, float]:
+        from ..evaluation.encoder import Encoder
+        from ..evaluation.labelled import knn_of_folders
+        from .embedding_quality import all_outputs, describe_embeddings
+        from .losses import copied_loss, direction_losses, masked_loss
+        from .matrices import linear_models
+        from .spectrum import describe_predictor
+
         found = dict(loss=masked_loss(model, images))
         if linear_models(model.predictor):
             found['loss_copied'] = copied_loss(model, images)

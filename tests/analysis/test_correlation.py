@@ -43,16 +43,6 @@ def test_orthogonal_positions_do_not_correlate():
                           atol=1e-6)
 
 
-def test_half_of_the_positions_equal():
-    # Two groups of two positions, orthogonal to each other: of 12 ordered
-    # pairs 4 correlate.
-    first = torch.tensor([1., -1., 1., -1.])
-    second = torch.tensor([1., 1., -1., -1.])
-    feats = torch.stack([first, first, second, second], dim=1)
-    assert float(spatial_correlation(feats.view(1, 4, 2, 2))) == (
-        pytest.approx(1 / 3))
-
-
 def test_images_are_separate_and_dead_positions_count_as_zero():
     torch.manual_seed(0)
     feats = torch.randn(1, 8, 2, 2)

@@ -91,16 +91,6 @@ def test_whole_steps_are_the_trained_prediction():
     assert torch.allclose(flow(-1).real, torch.linalg.inv(propagator))
 
 
-def test_fractions_of_a_rotation_are_rotations():
-    angle = 1.2
-    c, s = math.cos(angle), math.sin(angle)
-    matrix = torch.tensor([[c, -s], [s, c]]).double() - torch.eye(2)
-    third = Flow(matrix)(1 / 3)
-    assert third.imag.abs().max() < 1e-12
-    assert third[0].real.tolist() == pytest.approx(
-        [math.cos(angle / 3), -math.sin(angle / 3)])
-
-
 def test_readings_differ_by_half_the_square():
     """exp(M) - (I + M) = M^2 / 2 + ..., the error of the finite difference."""
     torch.manual_seed(0)

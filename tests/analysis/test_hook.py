@@ -170,19 +170,6 @@ def test_pictures_are_saved_and_on_the_page_of_the_run(train):
     assert content == [picture.read_bytes() for picture in pictures]
 
 
-def test_tensorboard_gets_scalars_and_pictures(train):
-    event_accumulator = pytest.importorskip(
-        'tensorboard.backend.event_processing.event_accumulator')
-    runner = train('run', [HOOK], visualizer=dict(
-        type='mmengine.Visualizer',
-        vis_backends=[dict(type='TensorboardVisBackend')]))
-    runner.visualizer.close()
-    events, = files_of(runner, 'events.out.tfevents.*')
-    found = event_accumulator.EventAccumulator(str(events)).Reload().Tags()
-    assert 'analysis/norm_A_quarter' in found['scalars']
-    assert 'reconstruction_center' in found['images']
-
-
 def test_chosen_images_and_positions(train, image_folder):
     runner = train('run', [dict(
         HOOK, images=str(image_folder), num_images=6,

@@ -81,9 +81,13 @@ def test_contrast_is_around_mid_grey(model, normalize, images):
         to_picture(normalize.inverse(images))[:, rows, columns])
     shown[:, rows, columns] = 128
     assert np.all(shown == 128)
-    one = replace(flat, pred=torch.ones_like(images))
-    assert render(one, model, normalize, 'contrast')[0, -1, -1, 0] == round(
-        127.5 + GREY_LEVELS_PER_STD)
+    flat.pred[:, 0] = 1
+    level = round(127.5 + GREY_LEVELS_PER_STD)
+    for rgb, expected in ((True, [level, 128, 128]),
+                          (False, [128, 128, level])):
+        shown = render(flat, model, Normalize(Normalization(rgb=rgb)),
+                       'contrast')
+        assert shown[0, -1, -1].tolist() == expected
 
 
 @pytest.mark.parametrize('position', QUARTERS)

@@ -145,11 +145,6 @@ def test_missing_pictures_are_left_out(story, work_dir, capsys):
     assert 'gone.png' in capsys.readouterr().err
 
 
-def test_a_run_that_has_logged_nothing_yet(tmp_path):
-    (tmp_path / '20260101_000000' / 'vis_data').mkdir(parents=True)
-    assert report_run(str(tmp_path)) == []
-
-
 def test_curves_stand_in_the_panels_of_their_names():
     curves = dict(loss=dict(all=[(1, .5), (2, .4)], masks=[(2, .1)]),
                   rate=dict(lr=[(1, 3.)]))

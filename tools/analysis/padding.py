@@ -12,14 +12,16 @@ import argparse
 import statistics
 
 import torch
-from mmdet.registry import MODELS
-from mmdet.utils import register_all_modules
 from torch import Tensor, nn
 
 import qbheat_mm.detection  # noqa: F401
+from qbheat_mm.apis import load_encoder
+from qbheat_mm.apis.encoder import build_encoder
 from qbheat_mm.cli import count, read_config, report_user_errors
+from qbheat_mm.cli.analysis_tool import to_batch
 from qbheat_mm.cli.command_line import whole
 from qbheat_mm.datasets.image_lists import find_images, load_images, spread
+from qbheat_mm.evaluation.encoder import Encoder
 
 
 def parse_args() -> argparse.Namespace:
@@ -44,34 +46,25 @@ def parse_args() -> argparse.Namespace:
     return args
 
 
-def make_encoder(cfg, checkpoint: str | None, images: Tensor) -> nn.Module:
-    """Build the encoder of a detector's config, in eval mode."""
-    settings = dict(cfg.model.backbone, frozen_stages=-1, init_cfg=None)
-    if checkpoint:
-        settings['init_cfg'] = dict(
-            type='PretrainedEncoder', checkpoint=checkpoint)
-    encoder = MODELS.build(settings)
-    encoder.init_weights()
-    if not checkpoint:
-        for module in encoder.modules():
-            if isinstance(module, nn.BatchNorm2d):
-                module.momentum = None  # the mean over batches
-        encoder.train()
-        with torch.no_grad():
-            for image in images:
-                encoder(image[None])
+@torch.no_grad()
+def calibrate(encoder: Encoder, images: Tensor) -> None:
+    """Set the statistics of BN to those of normalized images."""
+    for module in encoder.modules():
+        if isinstance(module, nn.BatchNorm2d):
+            module.momentum = None  # the mean over batches
+    encoder.train()
+    for image in images:
+        encoder(image[None])
     encoder.eval()
-    return encoder
 
 
 @torch.no_grad()
-def changes(encoder: nn.Module, image: Tensor, batch_shape: tuple[int, int],
+def changes(encoder: Encoder, image: Tensor, batch_shape: tuple[int, int],
             margin: int) -> list[tuple[float, float]]:
-    """Measure the relative change of each output, in all of the content and
-    inside.
+    """Measure the relative change of each output: of all content, and inside.
 
     Args:
-        encoder (nn.Module): Gives maps (1, C, h, w).
+        encoder (Encoder): Returns maps (1, C, h, w).
         image (Tensor): Normalized, (1, 3, H, W).
         batch_shape (tuple[int, int]): Size to pad to.
         margin (int): Distance of "inside" from the padding, in pixels.
@@ -95,18 +88,20 @@ def changes(encoder: nn.Module, image: Tensor, batch_shape: tuple[int, int],
 
 def main() -> None:
     args = parse_args()
-    register_all_modules()
     torch.manual_seed(0)
     cfg = read_config(args.config)
+    cfg.model.backbone.update(frozen_stages=-1, init_cfg=None)
     size = tuple(args.size)
     _, images = load_images(
         spread(find_images(args.images), args.num_images), size)
-    preprocess = MODELS.build(
-        dict(cfg.model.data_preprocessor, pad_size_divisor=1))
-    images = preprocess(dict(
-        inputs=[torch.from_numpy(i).permute(2, 0, 1) for i in images],
-        data_samples=None))['inputs']
-    encoder = make_encoder(cfg, args.checkpoint, images)
+    outputs = cfg.model.backbone.get('out_indices')
+    if args.checkpoint:
+        encoder = load_encoder(args.checkpoint, cfg, outputs)
+        images = encoder.normalize(to_batch(images))
+    else:
+        encoder = build_encoder(cfg, args.config, outputs)
+        images = encoder.normalize(to_batch(images))
+        calibrate(encoder, images)
     print(f'{args.config}\n{args.checkpoint or "random weights"}, '
           f'{len(images)} images of {size[0]}x{size[1]}\n'
           'output  padded to   padding  whole content  inside')
@@ -115,7 +110,7 @@ def main() -> None:
         rows = [changes(encoder, image[None], shape, args.margin)
                 for image in images]
         part = 1 - size[0] * size[1] / (shape[0] * shape[1])
-        for index, values in zip(encoder.out_indices, zip(*rows)):
+        for index, values in zip(encoder.backbone.out_indices, zip(*rows)):
             whole, inside = map(statistics.mean, zip(*values))
             print(f'{index:<6}  {shape[0]:>4}x{shape[1]:<5}  {part:6.0%}  '
                   f'{whole:12.1%}  {inside:7.1%}')
