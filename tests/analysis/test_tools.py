@@ -12,8 +12,10 @@ from mmengine.registry import MODELS
 from PIL import Image
 
 from qbheat_mm.analysis.attention import default_blocks
+from qbheat_mm.analysis.heat_flow import projected_features
 from qbheat_mm.analysis.report import Report
 from qbheat_mm.analysis.story import tell
+from qbheat_mm.datasets.image_lists import load_images
 from qbheat_mm.errors import UserError
 from qbheat_mm.models.backbones import MobileFormer
 
@@ -137,6 +139,16 @@ def test_heat_flow_of_one_reading_and_an_oblong_image(call, run, image_folder,
     assert [row[:2] for row in report['tables'][0]['rows']] == [
         ['right', 1], ['right', 4], ['down', 1], ['down', 2],
         ['right down', 1]]
+    # The network sees colors and values as in training.
+    model = MODELS.build(MODEL).eval()
+    model.load_state_dict(torch.load(run[1])['state_dict'])
+    _, (image, ) = load_images([str(image_folder / 'a_rgb.png')], (32, 64))
+    inputs = model.data_preprocessor(dict(
+        inputs=torch.from_numpy(image).permute(2, 0, 1)[None],
+        data_samples=None))['inputs']
+    np.testing.assert_allclose(
+        np.load(tmp_path / 'heat_flow.npz')['features_0'],
+        projected_features(model, inputs, by_quarter=True)[0], atol=1e-4)
 
 
 def test_correlation_of_two_encoders(call, run, run_folder, image_folder,

@@ -12,6 +12,7 @@ from mmengine.evaluator import Evaluator
 from mmengine.registry import DATASETS, init_default_scope
 from pycocotools.coco import COCO
 
+import qbheat_mm.detection  # noqa: F401
 from qbheat_mm.analysis.detections import (
     Boxes,
     Match,
@@ -123,8 +124,12 @@ def to_boxes(annotations: list[dict], labels: dict[int, int]) -> Boxes:
 
 def evaluate(settings: dict, dataset, found: dict) -> dict[str, float]:
     """Compute COCO's figures: of all, by size and by class."""
-    evaluator = Evaluator(dict(settings, classwise=True, metric='bbox',
-                               outfile_prefix=None))
+    settings = dict(settings, classwise=True, metric='bbox',
+                    outfile_prefix=None)
+    if settings['type'] in ('CocoMetric', 'mmdet.CocoMetric'):
+        # mmdet's confuses classes whose ids do not ascend.
+        settings['type'] = 'MatchedCocoMetric'
+    evaluator = Evaluator(settings)
     evaluator.dataset_meta = dataset.metainfo
     metrics = evaluator.offline_evaluate(list(found.values()))
     if not metrics:
