@@ -110,7 +110,8 @@ def read_report(file: str) -> Report | None:
         content = stream.read()
     try:
         found = msgspec.json.decode(content)
-    except msgspec.DecodeError:  # logs hold one JSON value per line
+    # Logs hold one JSON value per line.
+    except (msgspec.DecodeError, UnicodeDecodeError):
         return None
     if not isinstance(found, dict) or not {
             'analysis', 'title', 'caption'} <= set(found):

@@ -1,10 +1,7 @@
 # Copyright (c) QB-Heat MM authors. All rights reserved.
 """One page for any run, also while it trains."""
-import importlib
 import json
 import re
-import sys
-from pathlib import Path
 
 import mmcv
 import numpy as np
@@ -17,8 +14,6 @@ from qbheat_mm.analysis.run_log import (
     panels,
     report_run,
 )
-
-TOOLS = Path(__file__).parents[2] / 'tools' / 'analysis'
 
 
 def test_a_resumed_run_goes_on_where_it_began_again():
@@ -63,23 +58,8 @@ def work_dir(tmp_path):
     return tmp_path / 'run'
 
 
-@pytest.fixture
-def story(monkeypatch):
-    """A function that runs the tool."""
-
-    def call(*arguments):
-        monkeypatch.syspath_prepend(str(TOOLS))
-        sys.modules.pop('story', None)
-        module = importlib.import_module('story')
-        monkeypatch.setattr(sys, 'argv', ['story.py', *map(str, arguments)])
-        module.main()
-
-    yield call
-    sys.modules.pop('story', None)
-
-
-def test_a_run_that_trains(story, work_dir):
-    story(work_dir)
+def test_a_run_that_trains(call, work_dir):
+    call('story', work_dir)
     page = (work_dir / 'index.html').read_text()
     assert re.findall('<h2 id=.*?>(.*?)</h2>', page) == [
         'While it trained', 'Reconstructions while it trained']
@@ -103,7 +83,7 @@ def test_pictures_of_an_earlier_run_end_where_a_later_begins(work_dir):
         ('20260101_000000', '3'), ('20260102_000000', '5')]
 
 
-def test_a_page_that_keeps_up(story, work_dir, monkeypatch):
+def test_a_page_that_keeps_up(call, work_dir, monkeypatch):
     log, = work_dir.rglob('scalars.json')
     waits = []
 
@@ -114,18 +94,18 @@ def test_a_page_that_keeps_up(story, work_dir, monkeypatch):
         log.write_text(log.read_text() + 's": 0.125, "epoch": 2}\n')
 
     monkeypatch.setattr('time.sleep', wait)
-    story(work_dir, '--every', 30)
+    call('story', work_dir, '--every', 30)
     page = (work_dir / 'index.html').read_text()
     assert '<meta http-equiv="refresh" content="30">' in page
     assert waits == [30, 30] and 'epoch 2, step 3' in page
 
 
-def test_any_other_run(story, tmp_path):
+def test_any_other_run(call, tmp_path):
     folder = tmp_path / 'my_[run]' / '20260101_000000' / 'vis_data'
     folder.mkdir(parents=True)
     (folder / 'scalars.json').write_text(
         '{"step": 1, "loss": NaN, "lr": 1}\n{"step": 1, "coco/bbox_mAP": 0.1}')
-    story(folder.parents[1])
+    call('story', folder.parents[1])
     page = (folder.parents[1] / 'index.html').read_text()
     assert '<h1>my_[run]</h1>' in page and 'QB-Heat' not in page
     (report, _), = report_run(str(folder.parents[1]))
@@ -133,13 +113,13 @@ def test_any_other_run(story, tmp_path):
         'loss', 1, 'nan', 'nan']
 
 
-def test_missing_pictures_are_left_out(story, work_dir, capsys):
+def test_missing_pictures_are_left_out(call, work_dir, capsys):
     mmcv.imwrite(np.zeros((8, 8, 3), np.uint8), str(work_dir / 'there.png'))
     report = Report('looks', 'Title', 'Words.',
                     pictures=['gone.png', 'there.png'])
     (work_dir / 'looks.json').write_text(json.dumps(report.as_json()))
     (work_dir / 'link.json').symlink_to('nowhere.json')
-    story(work_dir)
+    call('story', work_dir)
     page = (work_dir / 'index.html').read_text()
     assert 'there.png' in page and 'gone.png' not in page
     assert 'gone.png' in capsys.readouterr().err

@@ -11,6 +11,8 @@ import sys
 import time
 from pathlib import Path
 
+from PIL import Image, UnidentifiedImageError
+
 from qbheat_mm.analysis.report import Report, read_report
 from qbheat_mm.analysis.run_log import report_run
 from qbheat_mm.analysis.story import tell
@@ -64,10 +66,12 @@ def find_reports(folder: str) -> list[tuple[Report, list[bytes]]]:
                 print(f"warning: picture '{picture}' of '{file}' is missing",
                       file=sys.stderr)
                 continue
-            pictures[name] = picture.read_bytes()
-            if not pictures[name].startswith(b'\x89PNG'):
+            try:
+                Image.open(picture, formats=['PNG']).close()
+            except UnidentifiedImageError as error:
                 raise UserError(f"picture '{picture}' of '{file}' is no PNG "
-                                'file')
+                                'file') from error
+            pictures[name] = picture.read_bytes()
         report.pictures = list(pictures)
         found.append((report, list(pictures.values())))
     return found
