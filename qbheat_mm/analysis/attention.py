@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from ..errors import UserError
 from ..models.layers import FormerToMobile, MobileFormerBlock, MobileToFormer
-from ..models.layers.bridge import pixels_as_sequence
+from ..models.layers.mobile_former_block import pixels_as_sequence
 from ..utils.modules import evaluating
 from .style import (
     MAP,

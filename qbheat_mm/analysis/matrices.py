@@ -1,30 +1,30 @@
 # Copyright (c) QB-Heat MM authors. All rights reserved.
-"""The matrices that a predictor has learned, by scale and direction."""
+"""The learned matrices of a predictor, by scale and direction."""
 import torch
 from torch import Tensor
 
-from ..models.layers.linear_extrapolation import (
+from ..models.selfsup.qbheat_predictor import (
     DIRECTIONS,
     LinearExtrapolation,
+    QBHeatPredictor,
 )
-from ..models.selfsup import QBHeatPredictor
 
-#: Scale to the predictor's module and its step as a share of the image's
-#: side; the fine scale first, as in the paper's tables.
-SCALES = dict(quarter=('quarter_step', 1 / 4), half=('half_step', 1 / 2))
+#: Scales and their step as a share of the image's side; the fine scale first,
+#: as in the paper's tables.
+SCALES = dict(quarter=1 / 4, half=1 / 2)
 
 
 def linear_models(
         predictor: QBHeatPredictor) -> dict[str, LinearExtrapolation]:
-    """Return the trained :class:`LinearExtrapolation` of each scale.
+    """Return the linear model of each scale.
 
     Returns:
         dict[str, LinearExtrapolation]: ``'quarter'`` and ``'half'``, as far
         as the predictor's ``position`` uses them; empty for a control, which
         has no matrices.
     """
-    steps = {scale: getattr(predictor, name, None)
-             for scale, (name, _) in SCALES.items()}
+    steps = {scale: getattr(predictor, f'{scale}_step', None)
+             for scale in SCALES}
     return {scale: step for scale, step in steps.items()
             if isinstance(step, LinearExtrapolation)}
 
@@ -34,20 +34,15 @@ def learned_matrices(
         predictor: QBHeatPredictor) -> dict[str, dict[str, Tensor]]:
     """Return all matrices M of a predictor, explicit and derived.
 
-    The step is a part of M: ``M = dx * A`` to the right and ``M = dy * B``
-    downwards, where the prediction is ``z + M z``.
+    M includes the step: it is ``dx * A`` to the right and ``dy * B``
+    downwards, and the prediction is ``z + M z``.
 
     Returns:
-        dict[str, dict[str, Tensor]]: Scale, then direction (``'right'`` ...),
+        dict[str, dict[str, Tensor]]: Scale and direction (``'right'`` ...)
         to (D, D), double precision, on the CPU.
     """
-    return {
-        scale: {
-            name: linear.matrix(direction).detach().double().cpu()
-            for name, direction in DIRECTIONS.items()
-        }
-        for scale, linear in linear_models(predictor).items()
-    }
+    return {scale: _all_directions(linear)
+            for scale, linear in linear_models(predictor).items()}
 
 
 @torch.no_grad()
@@ -60,10 +55,11 @@ def derive(horizontal: Tensor, vertical: Tensor) -> dict[str, Tensor]:
         horizontal (Tensor): The matrix to the right, (D, D).
         vertical (Tensor): The matrix downwards, (D, D).
     """
-    linear = LinearExtrapolation(len(horizontal), num_models=2)
-    linear.to(horizontal)
+    linear = LinearExtrapolation(len(horizontal), num_models=2).double()
     linear.weight.copy_(torch.stack([horizontal, vertical]))
-    return {
-        name: linear.matrix(direction)
-        for name, direction in DIRECTIONS.items()
-    }
+    return _all_directions(linear)
+
+
+def _all_directions(linear: LinearExtrapolation) -> dict[str, Tensor]:
+    return {name: linear.matrix(direction).detach().double().cpu()
+            for name, direction in DIRECTIONS.items()}

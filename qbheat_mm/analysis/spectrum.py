@@ -15,8 +15,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ..models.layers.linear_extrapolation import DIRECTIONS
 from ..models.selfsup import QBHeatPredictor
+from ..models.selfsup.qbheat_predictor import DIRECTIONS
 from .matrices import SCALES, derive, learned_matrices, linear_models
 from .style import BLUE, GREY, VERMILION, grid, in_style, new_figure
 

@@ -1,4 +1,4 @@
-"""The parts that the registries know, detection excepted."""
+"""Registered model parts, except those for detection."""
 from .backbones import *  # noqa: F401, F403
 from .heads import *  # noqa: F401, F403
 from .necks import *  # noqa: F401, F403

@@ -1,5 +1,5 @@
 # Copyright (c) QB-Heat MM authors. All rights reserved.
-"""Heads: the loss of QB-Heat, and embeddings for k-NN."""
+"""Heads: QB-Heat's loss, and embeddings for k-NN."""
 import torch
 import torch.nn.functional as F
 from mmengine.model import BaseModule
@@ -14,9 +14,9 @@ __all__ = ['EmbeddingHead', 'QBHeatPretrainHead']
 
 @MODELS.register_module()
 class QBHeatPretrainHead(BaseModule):
-    """Compare predicted patches with the image, on the masked part only.
+    """Compare masked patches with their prediction.
 
-    As mmpretrain's ``MAEPretrainHead``, but images need not be square.
+    Like mmpretrain's ``MAEPretrainHead``, but images need not be square.
 
     Args:
         loss (dict, optional): Config of the loss module; mmpretrain's
@@ -38,13 +38,13 @@ class QBHeatPretrainHead(BaseModule):
         self.patch_size = patch_size
 
     def patchify(self, images: Tensor) -> Tensor:
-        """(B, 3, H, W) to (B, L, patch_size**2 * 3), patches in rows."""
+        """(B, 3, H, W) to (B, L, patch_size**2 * 3), in row-major order."""
         p = self.patch_size
         patches = images.unflatten(3, (-1, p)).unflatten(2, (-1, p))
         return patches.permute(0, 2, 4, 3, 5, 1).flatten(3).flatten(1, 2)
 
     def unpatchify(self, patches: Tensor, height: int, width: int) -> Tensor:
-        """The inverse of :meth:`patchify`, for images height x width."""
+        """Invert :meth:`patchify`, for images of height x width."""
         p = self.patch_size
         grid = patches.unflatten(2, (p, p, 3)).unflatten(
             1, (height // p, width // p))
@@ -52,19 +52,19 @@ class QBHeatPretrainHead(BaseModule):
 
     def target(self, images: Tensor,
                masked_ids: Tensor | None = None) -> Tensor:
-        """Patches that the decoder should predict.
+        """Return the patches to predict.
 
         Args:
             images (Tensor): (B, 3, H, W).
-            masked_ids (Tensor, optional): (B, M), int64: the patches wanted,
-                numbered row by row. Defaults to all L.
+            masked_ids (Tensor, optional): (B, M), int64: row-major patch
+                ids. Defaults to all L.
 
         Returns:
             Tensor: (B, L or M, patch_size**2 * 3).
         """
         patches = self.patchify(images)
         if masked_ids is not None:
-            # Indexing copies whole rows; `gather` picks single elements.
+            # Faster than `gather`: indexing copies whole rows.
             first = torch.arange(len(patches), device=patches.device)
             rows = masked_ids + first[:, None] * patches.shape[1]
             patches = patches.flatten(0, 1)[rows]
@@ -72,10 +72,10 @@ class QBHeatPretrainHead(BaseModule):
 
     @staticmethod
     def _normalize(patches: Tensor) -> Tensor:
-        """MAE's (x - mean) / sqrt(var + 1e-6) over the last axis.
+        """Compute MAE's (x - mean) / sqrt(var + 1e-6) over the last axis.
 
-        MAE's variance divides by n - 1; layer norm, used here for a single
-        pass, divides by n.
+        Layer norm does it in one pass, but its variance divides by n, MAE's
+        by n - 1.
         """
         n = patches.shape[-1]
         unbiased = (n - 1) / n
@@ -83,12 +83,12 @@ class QBHeatPretrainHead(BaseModule):
             patches, (n, ), eps=1e-6 * unbiased) * unbiased**0.5
 
     def loss(self, pred: Tensor, images: Tensor, mask: Tensor) -> Tensor:
-        """Average the error over masked patches.
+        """Average the error over masked patches, given all of them.
 
         Args:
             pred (Tensor): All patches, (B, L, patch_size**2 * 3).
             images (Tensor): (B, 3, H, W).
-            mask (Tensor): (B, L), 1 is masked, 0 is visible.
+            mask (Tensor): (B, L), 1 for masked, 0 for visible.
 
         Returns:
             Tensor: A scalar.
@@ -97,12 +97,12 @@ class QBHeatPretrainHead(BaseModule):
 
     def loss_at(self, pred: Tensor, images: Tensor,
                 masked_ids: Tensor) -> Tensor:
-        """Average the error where only masked patches were predicted.
+        """Average the error of predictions for masked patches only.
 
         Args:
             pred (Tensor): Masked patches, (B, M, patch_size**2 * 3).
             images (Tensor): (B, 3, H, W).
-            masked_ids (Tensor): (B, M), int64, their numbers.
+            masked_ids (Tensor): (B, M), int64, their ids.
 
         Returns:
             Tensor: A scalar.
@@ -116,7 +116,7 @@ class QBHeatPretrainHead(BaseModule):
 class EmbeddingHead(BaseModule):
     """Store pooled features in the data samples, for ``KNNAccuracy``.
 
-    For mmpretrain's ``ImageClassifier``, after a neck that pools.
+    The head of an mmpretrain ``ImageClassifier`` whose neck pools.
     """
 
     def predict(self, feats: tuple[Tensor],
@@ -124,7 +124,7 @@ class EmbeddingHead(BaseModule):
         """Store the last of ``feats``, (B, D), as ``embedding``.
 
         Raises:
-            UserError: If it is not pooled, or there are no samples.
+            UserError: Features that are not pooled, or no samples.
         """
         feats = feats[-1] if isinstance(feats, tuple | list) else feats
         if feats.ndim != 2 or data_samples is None:
@@ -137,7 +137,7 @@ class EmbeddingHead(BaseModule):
         return data_samples
 
     def loss(self, *args, **kwargs) -> dict:
-        """Not available: there is nothing to train.
+        """Not available: the head has no parameters.
 
         Raises:
             UserError: Always.

@@ -14,7 +14,7 @@ from qbheat_mm.analysis.losses import (
     masked_loss,
 )
 from qbheat_mm.analysis.reconstruction import QUARTERS, trained_positions
-from qbheat_mm.models.layers.linear_extrapolation import DIRECTIONS
+from qbheat_mm.models.selfsup.qbheat_predictor import DIRECTIONS
 
 
 @pytest.mark.parametrize('settings', [

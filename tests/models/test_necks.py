@@ -7,7 +7,7 @@ from mmpretrain.registry import MODELS
 from torch.nn import functional as F
 
 from qbheat_mm.errors import UserError
-from qbheat_mm.models.layers.transformer import (
+from qbheat_mm.models.necks import (
     sincos_position_embedding,
     transformer_blocks,
 )

@@ -18,11 +18,11 @@ from qbheat_mm.analysis.spectrum import (
     energy,
 )
 from qbheat_mm.errors import UserError
-from qbheat_mm.models.layers.linear_extrapolation import (
+from qbheat_mm.models.selfsup import QBHeat
+from qbheat_mm.models.selfsup.qbheat_predictor import (
     DIRECTIONS,
     LinearExtrapolation,
 )
-from qbheat_mm.models.selfsup import QBHeat
 
 
 def describe_maps(maps: Tensor, tokens: Tensor) -> dict[str, float]:

@@ -1,4 +1,4 @@
-"""Backbones, visible from the scopes of mmpretrain and mmdet."""
+"""Backbones, available in mmpretrain and mmdet."""
 from .mobile_former import MobileFormer
 
 __all__ = ['MobileFormer']

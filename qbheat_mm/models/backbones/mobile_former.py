@@ -22,18 +22,16 @@ _OPTIONAL = {'groups', 'final_bridge'}
 class MobileFormer(BaseModule):
     """Mobile-Former: a MobileNet with a few global tokens in parallel.
 
-    The three encoders of QB-Heat ("Specification of Mobile-Former encoders",
-    appendix) end at 1/16 of the image; the seven variants of Mobile-Former V1
-    end at 1/32.
+    QB-Heat's three encoders (appendix, "Specification of Mobile-Former
+    encoders") have stride 16; the seven variants of Mobile-Former V1 have
+    stride 32.
 
-    The outputs are numbered: 0 ... S-1 are the ends of the S stages, S is the
-    output of the last 1x1 convolution (with BN and ReLU6; the features that
-    QB-Heat predicts from), S+1 are the tokens. S is 4 for the encoders of
-    QB-Heat, with strides 2, 4, 8, 16, and 16 for the 1x1 convolution.
+    Outputs 0 ... S-1 are those of the S stages, S is the last 1x1 convolution
+    (with BN and ReLU6; the features that QB-Heat predicts from), S+1 the
+    tokens. QB-Heat's encoders have S = 4 stages with strides 2, 4, 8, 16.
 
-    Weights past the last output that is asked for stay in the state dict and
-    are not trained, so that no parameter goes unused under
-    DistributedDataParallel.
+    Weights that no requested output depends on stay in the state dict but
+    are not trained, so DistributedDataParallel finds no unused parameters.
 
     Args:
         arch (str | dict): ``'mf-285m'``, ``'mf-1.0g'``, ``'mf-3.7g'``
@@ -47,25 +45,24 @@ class MobileFormer(BaseModule):
               the blocks ``'lite'``, ``'lite-down'``, ``'mf'``, ``'mf-down'``,
             - **conv** (int): channels of the last 1x1 convolution,
             - **groups** (int): of all 1x1 convolutions, with channel
-              shuffles where > 1; defaults to 1,
-            - **final_bridge** (bool): one more Mobile->Former after the last
+              shuffles if > 1; defaults to 1,
+            - **final_bridge** (bool): another Mobile->Former after the last
               block, as in V1; defaults to False.
-        out_indices (Sequence[int]): The outputs, in this order; negative
-            numbers count from the end. Defaults to None, the output of the
-            1x1 convolution alone.
+        out_indices (Sequence[int]): The outputs to return, in this order;
+            negative indices count from the end. Defaults to None, the 1x1
+            convolution only.
         frozen_stages (int): -1 freezes nothing, 0 the stem and the tokens,
-            k the first k stages too, S + 1 everything (5 for the encoders of
-            QB-Heat). Frozen parts get no gradient and build no graph, their
-            BN uses the statistics of the checkpoint, their stochastic depth
-            is off. Defaults to -1.
-        norm_eval (bool): Keep the statistics of every BN. Defaults to False.
-        drop_path_rate (float): Stochastic depth of the last block; it grows
+            k also the first k stages, S + 1 everything (5 for QB-Heat's
+            encoders). Frozen parts get no gradient, build no graph and stay
+            in eval mode. Defaults to -1.
+        norm_eval (bool): Keep all BN layers in eval mode. Defaults to False.
+        drop_path_rate (float): Stochastic depth of the last block, growing
             linearly over the blocks. Defaults to 0.
         init_cfg (dict | list[dict], optional): Initialization; Kaiming's for
             convolutions and a truncated normal for linear layers if None.
 
     Raises:
-        UserError: An unknown ``arch``, block, output or stage.
+        UserError: Unknown ``arch``, block, output or stage.
     """
 
     def __init__(self,
@@ -179,7 +176,7 @@ class MobileFormer(BaseModule):
         outs = {}
         tokens = self.tokens.expand(x.shape[0], -1, -1)
         with self._grad_unless_frozen(0):
-            # The bridges read the pixels as rows; see layers/bridge.py.
+            # The bridges read pixels as rows without copying.
             x = self.stem(x.contiguous(memory_format=torch.channels_last))
         for i, stage in enumerate(self.stages[:self._num_used_stages()]):
             with self._grad_unless_frozen(i + 1):
@@ -206,7 +203,7 @@ class MobileFormer(BaseModule):
             else nullcontext()
 
     def _parts(self, depth: int) -> list[nn.Module]:
-        """Modules at a depth: 0 the stem, k stage k, S + 1 what follows."""
+        """Return the modules at a depth: 0 stem, k stage k, S + 1 the rest."""
         if depth == 0:
             return [self.stem]
         if depth <= self.num_stages:
@@ -214,7 +211,7 @@ class MobileFormer(BaseModule):
         return [m for m in (self.final_bridge, self.conv) if m is not None]
 
     def _set_trainable(self) -> None:
-        """Switch off what is frozen and what no output depends on."""
+        """Freeze parts, and those that no output depends on."""
         for part in self._unused_parts():
             part.requires_grad_(False)
         for depth in range(self.frozen_stages + 1):
@@ -224,7 +221,7 @@ class MobileFormer(BaseModule):
             self.tokens.requires_grad_(False)
 
     def _unused_parts(self) -> list:
-        """Modules and parameters on which no output depends."""
+        """Return modules and parameters that no output depends on."""
         asked = set(self.out_indices)
         used_stages = self.stages[:self._num_used_stages()]
         unused = list(self.stages[len(used_stages):])
@@ -244,7 +241,7 @@ class MobileFormer(BaseModule):
         return unused
 
     def _behind_the_tokens(self) -> list[nn.Module]:
-        """What makes maps of which neither tokens nor outputs know."""
+        """Return modules whose maps reach neither tokens nor outputs."""
         first = max((i for i in self.out_indices if i < self.num_stages),
                     default=-1) + 1
         blocks = [block for stage in self.stages[first:] for block in stage]
@@ -271,14 +268,14 @@ class MobileFormer(BaseModule):
     def get_layer_depth(self,
                         param_name: str,
                         prefix: str = '') -> tuple[int, int]:
-        """Depth of a parameter for layer-wise learning-rate decay.
+        """Return a parameter's depth for layer-wise learning-rate decay.
 
         Args:
             param_name (str): Name of the parameter in the model.
             prefix (str): Prefix of this backbone's names.
 
         Returns:
-            tuple[int, int]: The depth (0 the stem and the tokens, k the k-th
+            tuple[int, int]: The depth (0 for stem and tokens, k for the k-th
             block, then the last 1x1 convolution, then everything outside
             the backbone) and the number of depths.
         """

@@ -3,13 +3,13 @@
 Each row is (block, #exp, #out): ``lite`` is the lite bottleneck, ``mf`` the
 Mobile-Former block, ``-down`` their stride-2 forms; #exp the channels of the
 (first) depthwise convolution, #out those of the block's output. One list per
-resolution, from 1/2 of the image (after the stride-2 stem) or 1/4 on.
+resolution, starting at 1/2 (after the stride-2 stem) or 1/4 of the image.
 """
 
 # "Specification of Mobile-Former encoders" in the appendix of QB-Heat. One
 # correction: the first stage-4 row of MF-1.0G is printed as (288, 96), a copy
-# of the row above it. With (576, 176), half of MF-3.7G's row as everywhere
-# else, the parameters and MAdds printed for this encoder come out.
+# of the row above it. (576, 176), half of MF-3.7G's as in all other rows,
+# reproduces the parameters and MAdds printed for this encoder.
 QBHEAT_ENCODERS = {
     'mf-285m':
     dict(
@@ -49,9 +49,9 @@ QBHEAT_ENCODERS = {
         conv=2880),
 }
 
-# Mobile-Former V1 (CVPR 2022): a last stage at 1/32, and one more
-# Mobile->Former after the last block. The 1x1 convolution is six times as
-# wide as the last block.
+# Mobile-Former V1 (CVPR 2022): the last stage is at 1/32, another
+# Mobile->Former follows the last block, and the 1x1 convolution is six times
+# as wide as that block.
 V1_ENCODERS = {
     'mf-26m':
     dict(

@@ -1,19 +1,92 @@
-"""The convolutional sub-blocks of Mobile-Former."""
+"""DY-ReLU and the convolutional sub-blocks of Mobile-Former."""
 from collections.abc import Sequence
 
 import torch
+import torch.nn.functional as F
 from mmcv.cnn.bricks import DropPath
 from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 
-from .dynamic_relu import DynamicReLU
+
+class _TwoPiece(torch.autograd.Function):
+    """``low * x + gap * relu(x)``, saving only its inputs.
+
+    Plain autograd would save two more maps as large as ``x``.
+    """
+
+    @staticmethod
+    def forward(ctx, x: Tensor, low: Tensor, gap: Tensor) -> Tensor:
+        ctx.save_for_backward(x, low, gap)
+        return F.relu(x).mul_(gap).addcmul_(x, low)
+
+    @staticmethod
+    def backward(ctx, grad: Tensor):
+        x, low, gap = ctx.saved_tensors
+        grad_low = grad * x
+        grad_gap = torch.ops.aten.threshold_backward(grad_low, x, 0)
+        positive = torch.ops.aten.threshold_backward(grad, x, 0)
+        grad_x = (grad * low).addcmul_(positive, gap)
+        pixels = (2, 3)
+        return (grad_x, grad_low.sum(pixels, keepdim=True),
+                grad_gap.sum(pixels, keepdim=True))
+
+
+class DynamicReLU(nn.Module):
+    """DY-ReLU: ``max(a1 * x, a2 * x)`` with slopes per image and channel.
+
+    Args of forward:
+        x (Tensor): Features, (B, C, H, W).
+        slopes (Tensor): (B, 2C); the first C entries are a1, the others a2.
+    """
+
+    def forward(self, x: Tensor, slopes: Tensor) -> Tensor:
+        first, second = slopes.to(x.dtype)[..., None, None].chunk(2, dim=1)
+        # max(a1 x, a2 x) = low x + (high - low) relu(x)
+        low = torch.minimum(first, second)
+        gap = torch.maximum(first, second) - low
+        return _TwoPiece.apply(x, low, gap)
+
+
+class DynamicReLUCoefficients(nn.Module):
+    """Compute the slopes of a block's DY-ReLUs from its first token.
+
+    The squeezing layers share their input, so one product computes both.
+
+    Args:
+        token_dims (int): Width d of the tokens.
+        channels (Sequence[int]): Channels of each DY-ReLU of the block.
+    """
+
+    def __init__(self, token_dims: int, channels: Sequence[int]) -> None:
+        super().__init__()
+        self.squeeze = nn.Linear(token_dims, len(channels) * (token_dims // 4))
+        self.expand = nn.ModuleList(
+            nn.Linear(token_dims // 4, 2 * width) for width in channels)
+
+    def forward(self, tokens: Tensor) -> list[Tensor]:
+        """Compute the slopes.
+
+        Args:
+            tokens (Tensor): (B, T, d); only the first token is used.
+
+        Returns:
+            list[Tensor]: (B, 2C) for each DY-ReLU. a1 lies in [0, 2], a2 in
+            [-1, 1]; a linear layer of zeros makes them 1 and 0 (ReLU).
+        """
+        hidden = F.relu(self.squeeze(tokens[:, 0]))
+        slopes = []
+        for expand, part in zip(self.expand,
+                                hidden.chunk(len(self.expand), dim=1)):
+            first, second = F.hardsigmoid(expand(part)).chunk(2, dim=1)
+            slopes.append(torch.cat([2 * first, 2 * second - 1], dim=1))
+        return slopes
 
 
 class ConvBN(nn.Sequential):
     """Sequential layers; BN is folded into its convolution at inference.
 
     Folding saves one pass over each map wherever gradients are off and BN
-    uses running statistics: in frozen encoders and in tests.
+    uses running statistics, as in frozen encoders.
     """
 
     def forward(self, x: Tensor) -> Tensor:
@@ -70,22 +143,22 @@ def depthwise(in_channels: int,
               out_channels: int,
               stride: int = 1,
               shuffle: int = 1) -> ConvBN:
-    """3x3 depthwise (a multiple of the channels may come out) and BN."""
+    """3x3 depthwise convolution, with a channel multiplier, and BN."""
     return conv_bn(in_channels, out_channels, 3, stride, in_channels, shuffle)
 
 
 class LiteBottleneck(nn.Module):
-    """3x3 depthwise with a channel multiplier, ReLU6, 1x1 (no tokens).
+    """Depthwise 3x3, ReLU6, pointwise 1x1; no tokens ("bneck-lite").
 
-    Residual when the shapes agree ("bneck-lite", Table of the encoders).
+    Residual if input and output have the same shape.
 
     Args:
         in_channels (int): Input channels.
         mid_channels (int): Channels after the depthwise convolution.
         out_channels (int): Output channels.
         stride (int): Of the depthwise convolution. Defaults to 1.
-        groups (int): Of the 1x1 convolution, with a channel shuffle before
-            it when > 1. Defaults to 1.
+        groups (int): Of the 1x1 convolution, preceded by a channel shuffle
+            if > 1. Defaults to 1.
         drop_path_rate (float): Stochastic depth. Defaults to 0.
     """
 
@@ -112,14 +185,14 @@ class LiteBottleneck(nn.Module):
 
 
 class Mobile(nn.Module):
-    """Inverted bottleneck with DY-ReLU (the Mobile part of M-F).
+    """Inverted bottleneck with DY-ReLU (the Mobile branch of M-F).
 
     Args:
         in_channels (int): Input channels.
         mid_channels (int): Expanded channels.
         out_channels (int): Output channels.
         groups (int): Of both 1x1 convolutions, each followed by a channel
-            shuffle when > 1. Defaults to 1.
+            shuffle if > 1. Defaults to 1.
         drop_path_rate (float): Stochastic depth. Defaults to 0.
     """
 
@@ -140,7 +213,7 @@ class Mobile(nn.Module):
         self.residual = in_channels == out_channels
 
     def forward(self, x: Tensor, slopes: Sequence[Tensor]) -> Tensor:
-        """(B, C_in, H, W) to (B, C_out, H, W), slopes as of two DY-ReLUs."""
+        """(B, C_in, H, W) to (B, C_out, H, W), with slopes of two DY-ReLUs."""
         out = self.act(self.expand(x), slopes[0])
         out = self.act(self.depthwise(out), slopes[1])
         out = self.project(out)
@@ -148,9 +221,9 @@ class Mobile(nn.Module):
 
 
 class DownsampleMobile(nn.Module):
-    """Stride-2 Mobile (of M-F with a down arrow): two depthwise halves.
+    """Stride-2 Mobile (M-F with a down arrow): two depthwise halves.
 
-    The second half has a residual around it; there is none around the whole.
+    Only the second half is residual.
 
     Args:
         in_channels (int): Input channels.
@@ -159,7 +232,7 @@ class DownsampleMobile(nn.Module):
         groups (int): Of both 1x1 convolutions. Defaults to 1.
         drop_path_rate (float): Stochastic depth. Defaults to 0.
     """
-    #: Channels of the second half's depthwise convolution over its input's.
+    #: Expansion of the second depthwise convolution.
     second_ratio = 4
 
     def __init__(self,

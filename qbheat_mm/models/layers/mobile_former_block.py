@@ -1,17 +1,153 @@
-"""The Mobile-Former block: Mobile->Former, Former, Mobile, Former->Mobile."""
+"""The Mobile-Former block: Mobile->Former, Former, Mobile, Former->Mobile.
+
+Pixels are read as (B, H * W, C), which in the ``channels_last`` layout is a
+view of the feature map: no bridge copies or transposes a map.
+"""
+import torch
 import torch.nn.functional as F
 from mmcv.cnn.bricks import DropPath
 from torch import Tensor, nn
 
-from .bridge import FormerToMobile, MobileToFormer
-from .dynamic_relu import DynamicReLUCoefficients
-from .mobile import DownsampleMobile, Mobile
+from ...errors import UserError
+from .mobile import DownsampleMobile, DynamicReLUCoefficients, Mobile
+
+
+def pixels_as_sequence(x: Tensor) -> Tensor:
+    """View a map (B, C, H, W) as (B, H * W, C); no copy in channels_last."""
+    return x.permute(0, 2, 3, 1).flatten(1, 2)
+
+
+def sequence_as_pixels(pixels: Tensor, like: Tensor) -> Tensor:
+    """Invert :func:`pixels_as_sequence`, for a map shaped like ``like``."""
+    height, width = like.shape[2:]
+    return pixels.unflatten(1, (height, width)).permute(0, 3, 1, 2)
+
+
+class MobileToFormer(nn.Module):
+    """Cross-attention from tokens to pixels (Mobile-Former V1, post-norm).
+
+    Pixels are keys and values without projection; ``2 * hsigmoid`` of a
+    linear layer of the token gates each channel of the result.
+
+    Args:
+        channels (int): Channels C of the features.
+        token_dims (int): Width d of the tokens.
+        num_heads (int): Attention heads. Defaults to 2.
+        drop_path_rate (float): Stochastic depth. Defaults to 0.
+    """
+
+    def __init__(self,
+                 channels: int,
+                 token_dims: int,
+                 num_heads: int = 2,
+                 drop_path_rate: float = 0.) -> None:
+        super().__init__()
+        if channels % num_heads:  # unequal heads would share one scale
+            raise UserError(f'MobileToFormer: channels={channels} is not a '
+                            f'multiple of num_heads={num_heads}')
+        self.num_heads = num_heads
+        self.scale = (channels // num_heads)**-0.5
+        # Query and gate read the same tokens: one product.
+        self.query_gate = nn.Linear(token_dims, 2 * channels)
+        self.proj = nn.Linear(channels, token_dims)
+        self.drop_path = DropPath(drop_path_rate)
+        self.norm = nn.LayerNorm(token_dims)
+
+    def forward(self, x: Tensor, tokens: Tensor) -> Tensor:
+        """Update the tokens.
+
+        Args:
+            x (Tensor): (B, C, H, W).
+            tokens (Tensor): (B, T, d).
+
+        Returns:
+            Tensor: (B, T, d).
+        """
+        query, gate = self.query_gate(tokens).chunk(2, dim=-1)
+        attended = self.attend(query, pixels_as_sequence(x))
+        attended = attended * (2 * F.hardsigmoid(gate))
+        return self.norm(tokens + self.drop_path(self.proj(attended)))
+
+    def attend(self, query: Tensor, pixels: Tensor) -> Tensor:
+        """Attend with queries (B, T, C) to pixels (B, N, C)."""
+        outs = []
+        for query_h, pixels_h in zip((query * self.scale).chunk(
+                self.num_heads, -1), pixels.chunk(self.num_heads, -1)):
+            attention = self.attention(query_h, pixels_h)
+            outs.append(torch.bmm(attention, pixels_h))
+        return torch.cat(outs, dim=-1)
+
+    def attention(self, query: Tensor, pixels: Tensor) -> Tensor:
+        """One head's attention (B, T, N), summing to 1 over N pixels."""
+        return torch.bmm(query, pixels.transpose(1, 2)).softmax(dim=-1)
+
+
+class FormerToMobile(nn.Module):
+    """Cross-attention from pixels to tokens, added to the features (V1).
+
+    Args:
+        channels (int): Channels C of the features.
+        token_dims (int): Width d of the tokens.
+        num_heads (int): Attention heads. Defaults to 2.
+    """
+
+    def __init__(self,
+                 channels: int,
+                 token_dims: int,
+                 num_heads: int = 2) -> None:
+        super().__init__()
+        self.num_heads = num_heads
+        self.scale = (channels // num_heads)**-0.5
+        # Keys and values read the same tokens: one product.
+        self.key_value = nn.Linear(token_dims, 2 * channels)
+
+    def forward(self, x: Tensor, tokens: Tensor) -> Tensor:
+        """Update the features.
+
+        Args:
+            x (Tensor): (B, C, H, W).
+            tokens (Tensor): (B, T, d).
+
+        Returns:
+            Tensor: (B, C, H, W).
+        """
+        key, value = self.key_value(tokens).chunk(2, dim=-1)
+        pixels = pixels_as_sequence(x)
+        attention = self.attention(self.per_head(key), pixels)
+        # CUDA's autocast computes softmax in float32. Casting the attention
+        # is cheaper than casting the map.
+        attention = attention.to(pixels.dtype).flatten(1, 2).transpose(1, 2)
+        pixels = torch.baddbmm(pixels, attention, self.per_head(value))
+        return sequence_as_pixels(pixels, x)
+
+    def attention(self, key: Tensor, pixels: Tensor) -> Tensor:
+        """Attention (B, heads, T, N), summing to 1 over the T tokens."""
+        scores = torch.bmm(key * self.scale, pixels.transpose(1, 2))
+        return scores.unflatten(1, (self.num_heads, -1)).softmax(dim=2)
+
+    def per_head(self, x: Tensor) -> Tensor:
+        """Repeat tokens (B, T, C) per head, zeroing other heads' channels.
+
+        One product with the result, (B, heads * T, C), serves all heads;
+        splitting the pixels into heads would cost more than the zeros.
+        """
+        width = x.shape[-1] // self.num_heads
+        heads = [
+            F.pad(part, (i * width, (self.num_heads - 1 - i) * width))
+            for i, part in enumerate(x.chunk(self.num_heads, dim=-1))
+        ]
+        return torch.cat(heads, dim=1)
+
+    def madds_with_zeros(self, x: Tensor, tokens: Tensor) -> int:
+        """Multiply-adds spent on the zeros of :meth:`per_head`."""
+        products = 2 * x.numel() * tokens.shape[1]  # scores, values
+        return (self.num_heads - 1) * products
 
 
 class Former(nn.Module):
     """Self-attention and MLP of the tokens, post-norm (V1).
 
-    Only query and output are projected; keys and values are the tokens.
+    Queries and outputs are projected; keys and values are the tokens.
 
     Args:
         token_dims (int): Width d of the tokens.
@@ -53,7 +189,7 @@ class Former(nn.Module):
 
 
 class MobileFormerBlock(nn.Module):
-    """One block of Mobile-Former V1 (M-F), or its stride-2 form.
+    """A Mobile-Former V1 block (M-F), or its stride-2 form.
 
     Args:
         in_channels (int): Channels of the incoming features.

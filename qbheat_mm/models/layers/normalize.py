@@ -1,5 +1,5 @@
 # Copyright (c) QB-Heat MM authors. All rights reserved.
-"""From RGB images to the input of a network, and back."""
+"""Convert RGB images to network inputs and back."""
 import math
 from dataclasses import dataclass
 
@@ -9,13 +9,14 @@ from torch import Tensor, nn
 
 @dataclass(frozen=True)
 class Normalization:
-    """How images become the input of a network.
+    """How a network expects its images.
 
     Attributes:
-        mean (tuple[float, ...]): Subtracted from each channel, in 0-255, in
-            the network's channel order; empty for none.
-        std (tuple[float, ...]): Divisor of each channel; empty for none.
-        rgb (bool): Whether the network takes RGB; otherwise BGR.
+        mean (tuple[float, ...]): Mean of each channel, 0-255, in the
+            network's channel order; empty for none.
+        std (tuple[float, ...]): Standard deviation of each channel; empty
+            for none.
+        rgb (bool): Whether channels are RGB instead of BGR.
     """
     mean: tuple[float, ...] = ()
     std: tuple[float, ...] = ()
@@ -23,10 +24,10 @@ class Normalization:
 
     @classmethod
     def of(cls, preprocessor: nn.Module | None) -> 'Normalization | None':
-        """Read a data preprocessor of mmengine, mmpretrain or mmdet.
+        """Read it from a data preprocessor of mmengine, mmpretrain or mmdet.
 
         Returns:
-            Normalization | None: None for a preprocessor of another kind.
+            Normalization | None: None for any other preprocessor.
         """
         rgb = getattr(preprocessor, 'to_rgb',
                       getattr(preprocessor, '_channel_conversion', None))
@@ -39,7 +40,7 @@ class Normalization:
         return cls(mean, std, bool(rgb))
 
     def is_close(self, other: 'Normalization') -> bool:
-        """Whether both agree to 1 %, as published constants do."""
+        """Whether both agree to within 1 %, as published constants do."""
         ours, theirs = ((*n.mean, *n.std) for n in (self, other))
         return self.rgb == other.rgb and len(ours) == len(theirs) and all(
             math.isclose(a, b, rel_tol=0.01, abs_tol=0.01)
@@ -70,12 +71,12 @@ class Normalize(nn.Module):
                 name, torch.tensor(values).view(-1, 1, 1), persistent=False)
 
     def forward(self, images: Tensor) -> Tensor:
-        """RGB (B, 3, H, W), 0-255, to the network's float32 input."""
+        """RGB (B, 3, H, W), 0-255, to float32 network input."""
         images = images.to(self.mean)
         images = images if self.rgb else images.flip(1)
         return (images - self.mean) / self.std
 
     def inverse(self, inputs: Tensor) -> Tensor:
-        """The network's input (B, 3, H, W) to RGB, 0-255, not clamped."""
+        """Network input (B, 3, H, W) to RGB, 0-255, not clamped."""
         images = inputs * self.std + self.mean
         return images if self.rgb else images.flip(1)

@@ -1,4 +1,4 @@
-"""The self-supervised algorithm."""
+"""Self-supervised pre-training."""
 from .qbheat import QBHeat
 from .qbheat_predictor import QBHeatPredictor
 from .random_masking import RandomMasking

@@ -31,14 +31,14 @@ class QBHeat(BaseModel):
 
     The encoder sees one quarter of the image, linear models extrapolate its
     features to the other three, and a small decoder predicts the pixels.
-    After pre-training only the encoder, ``backbone``, is kept.
+    Only the encoder, ``backbone``, is kept after pre-training.
 
     The interface is that of mmpretrain's ``BaseSelfSupervisor``. It is not
     inherited because importing it imports mmdet and mmcv's compiled ops.
 
     Args:
-        backbone (dict): Any convolutional backbone; its last output, divided
-            by ``head.patch_size``, is what is predicted from.
+        backbone (dict): Any convolutional backbone whose last output has
+            stride ``head.patch_size``.
         predictor (dict): Config of :class:`QBHeatPredictor`.
         neck (dict): Config of the decoder, :class:`QBHeatDecoder`.
         head (dict): Config of :class:`QBHeatPretrainHead`.
@@ -53,9 +53,9 @@ class QBHeat(BaseModel):
         init_cfg (dict, optional): Initialization of the whole model.
 
     Raises:
-        UserError: The backbone has spatial self-attention; an unknown
-            position or number of models; parts whose widths or patch sizes
-            differ.
+        UserError: A backbone with spatial self-attention, an unknown
+            position or number of models, or parts with different widths or
+            patch sizes.
     """
 
     def __init__(self,
@@ -85,7 +85,7 @@ class QBHeat(BaseModel):
             reject_pixel_attention(self.backbone)
 
     def _check_parts(self) -> None:
-        """Check that predictor, neck and head agree."""
+        """Raise unless predictor, neck and head agree."""
         for first, second, name in (('predictor', 'neck', 'embed_dims'),
                                     ('neck', 'head', 'patch_size')):
             sizes = [getattr(getattr(self, part), name, None)
@@ -93,14 +93,14 @@ class QBHeat(BaseModel):
             if None not in sizes and sizes[0] != sizes[1]:
                 raise UserError(
                     f'model.{first}.{name}={sizes[0]} and '
-                    f'model.{second}.{name}={sizes[1]} must be the same')
+                    f'model.{second}.{name}={sizes[1]} must be equal')
 
     def forward(self,
                 inputs: Tensor,
                 data_samples: list | None = None,
                 mode: str = 'tensor'
                 ) -> dict[str, Tensor] | tuple[Tensor, ...]:
-        """Dispatch as mmengine's runner expects.
+        """Dispatch by mode, as mmengine's runner expects.
 
         Args:
             inputs (Tensor): Images, (B, 3, H, W).
@@ -118,7 +118,7 @@ class QBHeat(BaseModel):
         raise RuntimeError(f"mode={mode!r} is neither 'loss' nor 'tensor'")
 
     def extract_feat(self, inputs: Tensor) -> tuple[Tensor, ...]:
-        """Extract the backbone's features of whole images (B, 3, H, W)."""
+        """Return the backbone's features of whole images (B, 3, H, W)."""
         return self.backbone(inputs)
 
     def loss(self,
@@ -139,13 +139,14 @@ class QBHeat(BaseModel):
 
         Args:
             images (Tensor): (B, 3, H, W).
-            positions (Sequence[tuple[str, int]]): Of the visible quarters.
+            positions (Sequence[tuple[str, int]]): See
+                :func:`sample_positions`.
             masked_ids (Tensor, optional): (B, M), int64: the patches to
-                predict, numbered row by row. Defaults to all L.
+                predict, in row-major order. Defaults to all L.
 
         Returns:
-            Tensor: (B, L or M, patch_size**2 * 3); normalized patch by patch
-            if ``head.norm_pix``.
+            Tensor: (B, L or M, patch_size**2 * 3), with zero mean and unit
+            variance per patch if ``head.norm_pix``.
         """
         quarters = self.crop(images, positions)
         feats = self.encode(quarters)
@@ -171,7 +172,7 @@ class QBHeat(BaseModel):
                     quarters.shape[3] // stride)
         if tuple(feats.shape[1:]) != expected:
             raise UserError(
-                f'{type(self.backbone).__name__} gives features of shape '
+                f'{type(self.backbone).__name__} returns features of shape '
                 f'{tuple(feats.shape[1:])} (C, h, w), not {expected}: set '
                 f'model.predictor.in_channels (now {expected[0]}) to its '
                 f'channels, and head.patch_size (now {stride}) and '
@@ -204,7 +205,7 @@ class QBHeat(BaseModel):
             (B, 1, H, W).
 
         Raises:
-            UserError: An unknown position.
+            UserError: Unknown position.
         """
         if position not in (*CORNERS, CENTER):
             raise UserError(f'position={position!r} is not one of '
@@ -222,7 +223,7 @@ class QBHeat(BaseModel):
     def size_unit(self) -> int:
         """The divisor of valid image heights and widths.
 
-        The quarter, and each of its four sub-blocks, must be whole patches.
+        A central quarter consists of four sub-blocks of whole patches.
         """
         parts = 2 if self.position == 'corner' else 4
         return parts * self.head.patch_size
@@ -244,14 +245,14 @@ class QBHeat(BaseModel):
 
 
 def reject_pixel_attention(backbone: nn.Module) -> None:
-    """Raise for a backbone with a known spatial self-attention layer.
+    """Reject backbones with spatial self-attention.
 
-    Such an encoder sees the tokens of one quarter in pre-training and those
-    of the whole image afterwards (the paper's stated limitation). Attention
-    layers of other packages are not recognized.
+    They would attend to one quarter in pre-training and to the whole image
+    afterwards (a limitation stated in the paper). Only layers of mmpretrain,
+    mmcv and torch are recognized.
 
     Raises:
-        UserError: Naming the backbone and the layer.
+        UserError: With the names of the backbone and the layer.
     """
     for module in backbone.modules():
         for cls in type(module).__mro__:
@@ -260,7 +261,7 @@ def reject_pixel_attention(backbone: nn.Module) -> None:
                 raise UserError(
                     f'{type(backbone).__name__} cannot be the encoder of '
                     f'QB-Heat: its {type(module).__name__} attends between '
-                    'pixels, and pre-training shows it one quarter of them. '
+                    'pixels, and pre-training shows only a quarter of them. '
                     'Use a convolutional backbone such as MobileFormer, '
                     'ResNet or ConvNeXt, or set '
                     'model.allow_pixel_attention=True')

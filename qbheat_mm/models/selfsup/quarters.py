@@ -10,18 +10,18 @@ from ...errors import UserError
 CORNERS = dict(
     top_left=(0, 0), top_right=(1, 0), bottom_left=(0, 1), bottom_right=(1, 1))
 CENTER = 'center'
-#: Choices of training (Table "ablation", a).
+#: Options for training (Table "ablation", a).
 POSITIONS = ('corner', 'center', 'mixed')
 
-#: Consecutive images of a batch that share a position: (position, count).
+#: Runs of images in a batch with the same position: (position, count).
 Positions = Sequence[tuple[str, int]]
 
 
 def sample_positions(batch_size: int, position: str) -> list[tuple[str, int]]:
     """Assign a position of the visible quarter to each image of a batch.
 
-    Corners are spread evenly over the batch, starting at a random one; with
-    ``'mixed'``, half of the batch is corner, half center (Figure "Spectrum of
+    The four corners share the batch evenly, starting with a random one;
+    ``'mixed'`` uses the center for half of the batch (Figure "Spectrum of
     matrices A and B"). The paper does not say how corners are drawn.
 
     Args:
@@ -32,7 +32,7 @@ def sample_positions(batch_size: int, position: str) -> list[tuple[str, int]]:
         list[tuple[str, int]]: Positions and counts, in batch order.
 
     Raises:
-        UserError: ``'mixed'`` with a single image.
+        UserError: ``'mixed'`` with only one image.
     """
     if position == 'center':
         return [(CENTER, batch_size)]
@@ -62,16 +62,16 @@ def quarter_offset(position: str, height: int, width: int) -> tuple[int, int]:
 
 
 def masked_patch_ids(positions: Positions, height: int, width: int) -> Tensor:
-    """Number the masked patches of each image.
+    """Return the ids of each image's masked patches.
 
     Args:
-        positions (Sequence[tuple[str, int]]): Of the visible quarters.
+        positions (Sequence[tuple[str, int]]): See :func:`sample_positions`.
         height (int): Rows of patches.
         width (int): Columns of patches.
 
     Returns:
-        Tensor: (B, 3/4 of height * width), int64, numbered row by row,
-        ascending; on the CPU.
+        Tensor: (B, 3/4 of height * width), int64, row-major ids in ascending
+        order, on the CPU.
     """
     rows = []
     for position, count in positions:

@@ -1,5 +1,5 @@
 # Copyright (c) QB-Heat MM authors. All rights reserved.
-"""A control: random masking (MAE-style) instead of the heat equation."""
+"""Control: random masking (MAE-style) instead of the heat equation."""
 import torch
 from mmengine.registry import MODELS
 from torch import Tensor
@@ -13,10 +13,10 @@ from .quarters import Positions
 class RandomMasking(QBHeat):
     """Mask random patches of the whole image, as in MAE and SimMIM.
 
-    Like QB-Heat it masks three patches of four. The convolutional encoder
-    gets the whole image with masked patches set to the mean pixel, which
-    costs four times as much as a quarter. Projection, decoder, target and
-    loss are those of :class:`QBHeat`; nothing is extrapolated.
+    Like QB-Heat it masks three out of four patches. The convolutional
+    encoder gets the whole image with masked patches set to the mean pixel,
+    four times the cost of a quarter. Projection, decoder, target and loss
+    are those of :class:`QBHeat`; nothing is extrapolated.
 
     Args:
         predictor (dict): Config of :class:`QBHeatPredictor`; its linear
@@ -42,16 +42,16 @@ class RandomMasking(QBHeat):
                        images: Tensor,
                        positions: Positions,
                        masked_ids: Tensor | None = None) -> Tensor:
-        """Not available: this encoder never saw a quarter alone.
+        """Not available: the encoder is never trained on single quarters.
 
         Raises:
             UserError: Always.
         """
-        raise UserError('RandomMasking learns from random patches and cannot '
-                        'reconstruct an image from one quarter')
+        raise UserError('RandomMasking is trained on random patches and '
+                        'cannot reconstruct an image from one quarter')
 
     def sample_masked_ids(self, images: Tensor) -> Tensor:
-        """Draw three patches of four of each image, (B, M), int64."""
+        """Draw three out of four patches per image, (B, M), int64."""
         height, width = self._grid(images)
         order = torch.rand(len(images), height * width).argsort(dim=1)
         return order[:, :3 * height * width // 4].to(images.device)

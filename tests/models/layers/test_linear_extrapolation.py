@@ -3,7 +3,7 @@ import pytest
 import torch
 
 from qbheat_mm.errors import UserError
-from qbheat_mm.models.layers.linear_extrapolation import (
+from qbheat_mm.models.selfsup.qbheat_predictor import (
     DIRECTIONS,
     LinearExtrapolation,
 )
