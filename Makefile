@@ -1,4 +1,5 @@
-# Every target makes the environment first. PYTHON, TORCH, ... : see tools/env/make_env.py.
+# All targets make the environment first; for PYTHON, TORCH, ... see
+# tools/env/make_env.py.
 PYTHON ?= python3
 
 .PHONY: env demo test test-quick test-gpu lint docs pages recipes release check \
@@ -48,9 +49,19 @@ pages: env
 recipes: env
 	cd tests && ../.venv/bin/python -m configs.reference
 
-# sdist and wheel in dist/; the wheel is tried in a fresh environment.
+# dist/: the sdist, and the wheel built from it, tried in an empty folder.
+WHEEL = $(CURDIR)/build/wheel
+PIP = .venv/bin/python -m pip -q
+
 release: env
-	.venv/bin/python tools/release/build.py
+	rm -rf build dist
+	mkdir -p build/empty
+	.venv/bin/python -c 'import setuptools.build_meta as backend; \
+	    backend.build_sdist("dist")'
+	$(PIP) wheel --no-deps --no-build-isolation -w dist dist/*.tar.gz
+	$(PIP) install --no-deps --no-index --target $(WHEEL) dist/*.whl
+	cd build/empty && PYTHONPATH=$(WHEEL) ../../.venv/bin/python \
+	    ../../tools/release/smoke.py $(WHEEL)
 
 check:
 	.venv/bin/python -m qbheat_mm.check_env

@@ -3,10 +3,10 @@
 
     python -m qbheat_mm.build_mmcv [--family onedl]
 
-mmcv is published as source only, and a binary fits a single torch. The wheel
-is built once for each torch and kept in QBHEAT_CACHE (default
-~/.cache/qbheat_mm). CUDA operators need nvcc and a GPU, or FORCE_CUDA=1.
-Standard library and torch only: this runs before the toolboxes are installed.
+mmcv is published as source only, and a binary fits a single torch. Each
+wheel is built once and kept in QBHEAT_CACHE (default ~/.cache/qbheat_mm).
+CUDA operators need nvcc and a GPU, or FORCE_CUDA=1. Needs only the standard
+library and torch: this runs before the toolboxes are installed.
 """
 import argparse
 import importlib.metadata
@@ -18,7 +18,6 @@ import shutil
 import subprocess
 import sys
 import sysconfig
-import zipfile
 from pathlib import Path
 
 # Distribution and tested version by family.
@@ -29,25 +28,18 @@ PIP = [sys.executable, '-m', 'pip']
 
 
 def run(*command, **kwargs) -> None:
-    """Run a command and end with its name if it fails."""
+    """Run a command; exit with its name if it fails."""
     command = list(map(str, command))
     code = subprocess.call(command, **kwargs)
     if code != 0:
         sys.exit(f'error: exit status {code} from {" ".join(command)}')
 
 
-def cache_dir() -> Path:
-    """Return ``QBHEAT_CACHE`` or ``~/.cache/qbheat_mm``."""
-    default = Path.home() / '.cache' / 'qbheat_mm'
-    return Path(os.environ.get('QBHEAT_CACHE') or default).absolute()
-
-
 def installed_family() -> str:
-    """Return the family that has packages here, upstream if none has."""
-    names = (dist.metadata['Name'] or ''
-             for dist in importlib.metadata.distributions())
-    return ('onedl' if any(name.startswith('onedl-') for name in names)
-            else 'upstream')
+    """Return the family that has packages here, else upstream."""
+    names = [dist.name or '' for dist in importlib.metadata.distributions()]
+    onedl = any(name.startswith('onedl-') for name in names)
+    return 'onedl' if onedl else 'upstream'
 
 
 def find_nvcc() -> str:
@@ -58,26 +50,22 @@ def find_nvcc() -> str:
 
 
 def why_not_cuda(torch) -> str:
-    """Say why only CPU operators can be built, '' if CUDA's can."""
+    """Return why only CPU operators can be built, '' if CUDA's can."""
     cuda, nvcc = torch.version.cuda, find_nvcc()
     if not torch.cuda.is_available() and os.environ.get('FORCE_CUDA') != '1':
         return 'torch sees no GPU'
     if not cuda:
         return 'this torch is a CPU build'
-    if not nvcc:
-        return (f'there is no nvcc: install the toolkit of CUDA {cuda}, set '
-                'CUDA_HOME and run this again')
-    text = subprocess.run([nvcc, '--version'], capture_output=True,
-                          text=True).stdout
-    found = re.search(r'release (\d+)\.', text)
-    if not found or found[1] != cuda.split('.')[0]:
-        return (f'{nvcc} is not of CUDA {cuda} like torch: set CUDA_HOME to a '
-                'toolkit that is and run this again')
+    text = nvcc and subprocess.run([nvcc, '--version'], capture_output=True,
+                                   text=True).stdout
+    if f'release {cuda.split(".")[0]}.' not in text:
+        return (f'nvcc of CUDA {cuda} is missing, found {nvcc or "none"}: '
+                'set CUDA_HOME to its toolkit and run this again')
     return ''
 
 
-def key(name: str, version: str, torch, with_cuda: bool) -> str:
-    """Name the cached wheel by everything that its binary depends on."""
+def cache_key(name: str, version: str, torch, with_cuda: bool) -> str:
+    """Name a wheel by everything that its binary depends on."""
     ops = 'cpu'
     if with_cuda:
         if os.environ.get('FORCE_CUDA') == '1':
@@ -91,52 +79,33 @@ def key(name: str, version: str, torch, with_cuda: bool) -> str:
             f'{platform.machine()}')
 
 
-def has_ops(wheel: Path) -> bool:
-    """Whether a wheel holds ``mmcv._ext``, which a build may leave out."""
-    try:
-        names = zipfile.ZipFile(wheel).namelist()
-    except (OSError, zipfile.BadZipFile):
-        return False
-    return any(re.fullmatch(r'mmcv/_ext\.[^/]*(so|pyd)', n) for n in names)
-
-
 def check_tools() -> None:
-    """End with what the build needs and cannot find."""
-    missing = [name for name, module in (
-        ('setuptools<81', 'pkg_resources'), ('wheel', 'wheel'),
-        ('ninja', 'ninja')) if importlib.util.find_spec(module) is None]
+    """Exit if the build lacks a tool, naming it."""
+    compiler = os.environ.get('CXX', 'c++').split()[0]
+    headers = Path(sysconfig.get_path('include'), 'Python.h')
+    missing = [hint for found, hint in (
+        (importlib.util.find_spec('pkg_resources'), "'setuptools<81' (pip)"),
+        (importlib.util.find_spec('wheel'), 'wheel (pip)'),
+        (importlib.util.find_spec('ninja'), 'ninja (pip)'),
+        (shutil.which(compiler), f'the C++ compiler {compiler} (Debian: '
+         'apt install g++; macOS: xcode-select --install)'),
+        (headers.exists(), f'{headers} (Debian: apt install python3-dev)'),
+    ) if not found]
     if missing:
-        sys.exit('error: building mmcv needs more packages: pip install ' +
-                 ' '.join(f"'{name}'" for name in missing))
-    compiler = os.environ.get('CXX', 'c++')
-    if not shutil.which(compiler.split()[0]):
-        sys.exit(f'error: building mmcv needs a C++ compiler, and {compiler} '
-                 'is missing: install one (Debian: apt install g++; macOS: '
-                 'xcode-select --install) or set CXX. Without it, install '
-                 "the extra 'pretrain': everything but detection")
-    header = Path(sysconfig.get_path('include'), 'Python.h')
-    if not header.exists():
-        sys.exit(f'error: building mmcv needs {header} (Debian: apt install '
-                 'python3-dev)')
+        sys.exit(f'error: building mmcv needs {", ".join(missing)}. The extra '
+                 "'pretrain' needs no build: everything except detection")
 
 
 def build_environment(torch, nvcc: str) -> dict:
-    """Return the variables of the build, with ``nvcc=''`` for the CPU."""
+    """Return the environment of the build, with ``nvcc=''`` for the CPU."""
     import ninja
     env = dict(os.environ, MMCV_WITH_OPS='1', FORCE_CUDA='1' if nvcc else '0')
     # A compiler takes up to 2 GB.
-    memory = os.sysconf('SC_PAGE_SIZE') * os.sysconf('SC_PHYS_PAGES') / 2**30
-    env.setdefault('MAX_JOBS', str(max(1, min(os.cpu_count() or 1,
-                                              int(memory // 2)))))
+    memory = os.sysconf('SC_PAGE_SIZE') * os.sysconf('SC_PHYS_PAGES') >> 31
+    env.setdefault('MAX_JOBS', str(max(1, min(os.cpu_count() or 1, memory))))
     env['CFLAGS'] = f'-g0 {env.get("CFLAGS", "")}'  # no debugging symbols
     if nvcc:
-        # nvcc may be a script outside of its toolkit, without the headers
-        # that torch's packages bring.
-        text = subprocess.run([nvcc, '--dryrun', '-x', 'cu', '-c', os.devnull],
-                              capture_output=True, text=True).stderr
-        top = re.search(r'^#\$ TOP=(.+)$', text, re.M)
-        env.setdefault('CUDA_HOME', os.path.normpath(
-            top[1] if top else f'{nvcc}/../..'))
+        # A toolkit may lack the headers that torch's packages bring.
         headers = Path(torch.__file__).parents[1].glob('nvidia/*/include')
         env['CPATH'] = os.pathsep.join(
             [*map(str, headers), env.get('CPATH', '')])
@@ -148,8 +117,8 @@ def build_environment(torch, nvcc: str) -> dict:
 
 
 def patch(setup: str) -> str:
-    """Make mmcv's ``setup.py`` fit newer versions of torch and Python."""
-    # It names C++17, torch 2.14 demands C++20 and names it where none is.
+    """Adapt mmcv's ``setup.py`` to newer versions of torch and Python."""
+    # It sets C++17; torch 2.14 demands C++20 and sets it if nothing else does.
     setup = re.sub(r"""(['"])[-/]std[=:][^'"]*\1\s*,?""", '', setup)
     # exec() creates no local variables since Python 3.13.
     setup = setup.replace("version_file, 'exec'))",
@@ -159,7 +128,7 @@ def patch(setup: str) -> str:
 
 
 def build(name: str, version: str, env: dict, folder: Path) -> Path:
-    """Fetch mmcv's source, patch it, and build its wheel in ``folder``.
+    """Download mmcv's source, patch it and build its wheel in ``folder``.
 
     The folder appears when the wheel is complete.
     """
@@ -171,19 +140,17 @@ def build(name: str, version: str, env: dict, folder: Path) -> Path:
             work, f'{name}=={version}', env=env)
         archive, = work.glob('*.tar.gz')
         shutil.unpack_archive(archive, work)
-        root = work / archive.name[:-len('.tar.gz')]
+        root = work / archive.name.removesuffix('.tar.gz')
         setup = root / 'setup.py'
         setup.write_text(patch(setup.read_text(encoding='utf-8')),
                          encoding='utf-8')
         print('compiling mmcv, once for this torch; this takes minutes',
               flush=True)
-        # -v shows that it goes on.
         run(*PIP, 'wheel', '-v', *options, '--wheel-dir', work / 'out', root,
             env=env)
         wheel, = (work / 'out').glob('*.whl')
-        if not has_ops(wheel):
+        if wheel.name.endswith('none-any.whl'):
             sys.exit(f'error: {name} was built without its operators')
-        shutil.rmtree(folder, ignore_errors=True)
         wheel.parent.rename(folder)
         return folder / wheel.name
     finally:
@@ -191,7 +158,7 @@ def build(name: str, version: str, env: dict, folder: Path) -> Path:
 
 
 def cached_wheel(family: str = '') -> Path:
-    """Return mmcv's wheel for this interpreter, building it if need be.
+    """Return mmcv's wheel for this interpreter, building it if necessary.
 
     Args:
         family (str): 'upstream' or 'onedl', '' for the installed one.
@@ -205,11 +172,12 @@ def cached_wheel(family: str = '') -> Path:
     reason = why_not_cuda(torch)
     ops = f'CPU operators only ({reason})' if reason else 'CUDA operators'
     print(f'{name} {version} for torch {torch.__version__}: {ops}', flush=True)
-    folder = cache_dir() / 'wheels' / key(name, version, torch, not reason)
+    cache = Path(os.environ.get('QBHEAT_CACHE') or '~/.cache/qbheat_mm')
+    folder = cache.expanduser().absolute() / 'wheels' / cache_key(
+        name, version, torch, not reason)
     for wheel in folder.glob('*.whl'):
-        if has_ops(wheel):
-            print(f'using {wheel}', flush=True)
-            return wheel
+        print(f'using {wheel}', flush=True)
+        return wheel
     check_tools()
     env = build_environment(torch, '' if reason else find_nvcc())
     return build(name, version, env, folder)
@@ -222,14 +190,9 @@ def main() -> None:
         description=__doc__.splitlines()[0])
     parser.add_argument('--family', choices=sorted(MMCV), default='',
                         help='defaults to the installed one, else upstream')
-    parser.add_argument('--no-deps', action='store_true',
-                        help="do not install mmcv's dependencies")
-    args = parser.parse_args()
-    wheel = cached_wheel(args.family)
+    wheel = cached_wheel(parser.parse_args().family)
     run(*PIP, 'uninstall', '-q', '-y', *SAME_MODULE)
-    run(*PIP, 'install', '-q', '--no-deps', '--force-reinstall', wheel)
-    if not args.no_deps:
-        run(*PIP, 'install', '-q', wheel)
+    run(*PIP, 'install', '-q', '--no-deps', wheel)  # the extras bring them
 
 
 if __name__ == '__main__':

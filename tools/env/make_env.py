@@ -1,9 +1,9 @@
 # Copyright (c) QB-Heat MM authors. All rights reserved.
-"""Make the project's ``.venv``: what ``make env`` runs.
+"""Create the project's ``.venv`` or update it: ``make env``.
 
 Needs Python 3.10 or newer on Linux or macOS, and a C++ compiler to build mmcv
-once. ``TORCH=2.11.0`` and ``TORCHVISION=0.26.0`` choose other versions than
-the lock's; later calls remember them.
+once. ``TORCH=2.11.0`` and ``TORCHVISION=0.26.0`` override the locked versions;
+later calls remember them.
 """
 import hashlib
 import json
@@ -16,30 +16,23 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 VENV = ROOT / '.venv'
+REQUIREMENTS = ROOT / 'requirements'
 
 
-def read_stamp(stamp: Path) -> dict:
-    """Read what the last ``make env`` wrote when it was done."""
-    try:
-        return json.loads(stamp.read_text())
-    except (OSError, ValueError):
-        return {}
-
-
-def state(root: Path, stamp: dict) -> dict:
-    """The versions asked for, and a hash of what installs them."""
-    digest = hashlib.sha256(str(root).encode())
-    for file in (Path(__file__), root / 'setup.py',
-                 root / 'qbheat_mm' / 'build_mmcv.py',
-                 *sorted((root / 'requirements').glob('*.txt'))):
+def wanted_state(before: dict) -> dict:
+    """Return the requested versions and a hash of what installs them."""
+    digest = hashlib.sha256(str(ROOT).encode())
+    for file in (Path(__file__), ROOT / 'setup.py',
+                 ROOT / 'qbheat_mm/build_mmcv.py',
+                 *sorted(REQUIREMENTS.glob('*.txt'))):
         digest.update(file.read_bytes())
-    return {**{name: os.environ.get(name, stamp.get(name, ''))
+    return {**{name: os.environ.get(name, before.get(name, ''))
                for name in ('TORCH', 'TORCHVISION')},
             'files': digest.hexdigest()}
 
 
-def requirements(lock: str, wanted: dict) -> str:
-    """The lock, or with the torch and torchvision that are asked for."""
+def locked(lock: str, wanted: dict) -> str:
+    """Return the lock, with the requested torch and torchvision if any."""
     if not wanted['TORCH'] and not wanted['TORCHVISION']:
         return lock
     lock = re.sub(r'^torch(vision)?==.*\n', '', lock, flags=re.M)
@@ -49,55 +42,50 @@ def requirements(lock: str, wanted: dict) -> str:
     return lock
 
 
-def check_python(folder: Path) -> None:
-    """End if the environment is not of the Python that was asked for."""
+def check_python() -> None:
+    """Exit if ``.venv`` has another Python than the requested one."""
     found = re.search(r'^version *= *(\d+\.\d+)',
-                      (folder / 'pyvenv.cfg').read_text(), re.M)
-    asked = '%d.%d' % sys.version_info[:2]
-    if 'PYTHON' in os.environ and found and found[1] != asked:
-        sys.exit(f'make env: {folder} has Python {found[1]}, not {asked}: '
+                      (VENV / 'pyvenv.cfg').read_text(), re.M)
+    wanted = '%d.%d' % sys.version_info[:2]
+    if 'PYTHON' in os.environ and found and found[1] != wanted:
+        sys.exit(f'make env: {VENV} has Python {found[1]}, not {wanted}: '
                  'remove it and run make env again')
 
 
-def make(root: Path, folder: Path, wanted: dict) -> None:
-    """Create the environment, or bring it up to date.
-
-    Raises:
-        CalledProcessError: If a step fails.
-    """
-    if (folder / 'pyvenv.cfg').exists():
-        check_python(folder)
+def make(wanted: dict) -> None:
+    """Create or update the environment."""
+    if (VENV / 'pyvenv.cfg').exists():
+        check_python()
     else:
-        venv.create(folder, with_pip=True, symlinks=True)
-    python = folder / 'bin' / 'python'
+        venv.create(VENV, with_pip=True, symlinks=True)
+    python = VENV / 'bin' / 'python'
 
     def run(*command) -> None:
-        subprocess.run([str(python), '-m', *map(str, command)], cwd=folder,
+        subprocess.run([str(python), '-m', *map(str, command)], cwd=VENV,
                        check=True)
 
-    texts = root / 'requirements'
-    lock = folder / 'requirements.txt'
-    lock.write_text(requirements((texts / 'lock.txt').read_text(), wanted))
+    lock = VENV / 'requirements.txt'
+    lock.write_text(locked((REQUIREMENTS / 'lock.txt').read_text(), wanted))
     print('installing; the first time downloads 3 GB', flush=True)
     run('pip', 'install', '-q', 'uv')
-    # torch and torchvision from one source, which pip doesn't ensure.
+    # uv takes torch and torchvision from the same source; pip may not.
     run('uv', 'pip', 'install', '--python', python, '--overrides',
-        texts / 'overrides.txt', '-r', lock)
+        REQUIREMENTS / 'overrides.txt', '-r', lock)
     run('pip', 'install', '-q', '--no-deps', '--no-build-isolation', '-e',
-        root)
-    run('qbheat_mm.build_mmcv', '--family', 'upstream', '--no-deps')
+        ROOT)
+    run('qbheat_mm.build_mmcv', '--family', 'upstream')
     run('qbheat_mm.check_env')
 
 
 def main() -> None:
     """Make the environment unless it is up to date."""
     stamp = VENV / 'qbheat_env.json'
-    before = read_stamp(stamp)
-    wanted = state(ROOT, before)
+    before = json.loads(stamp.read_text()) if stamp.exists() else {}
+    wanted = wanted_state(before)
     if wanted == before:
         return
     try:
-        make(ROOT, VENV, wanted)
+        make(wanted)
     except (OSError, subprocess.CalledProcessError) as error:
         sys.exit(f'make env: {error}')
     stamp.write_text(json.dumps(wanted))
