@@ -9,7 +9,7 @@ from mmengine.registry import HOOKS
 from mmengine.runner import Runner
 from torch import Tensor
 
-from ..datasets.image_lists import find_images, load_images, spread
+from ..datasets import find_images, load_images, spread
 from ..errors import UserError
 from ..models.layers.normalize import Normalization, Normalize
 from ..models.selfsup import QBHeat, RandomMasking

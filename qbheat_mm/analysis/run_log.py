@@ -10,7 +10,7 @@ from glob import escape, glob
 from io import BytesIO
 from pathlib import Path
 
-from ..datasets.image_lists import spread
+from ..datasets import spread
 from .report import Report, Table
 from .style import COLORS, as_written, grid, in_style, new_figure
 

@@ -9,7 +9,7 @@ import torch
 from mmengine.config import Config
 from mmengine.registry import RUNNERS
 
-from ..datasets.image_lists import find_images
+from ..datasets import find_images
 from ..engine.checkpoint import latest
 from ..errors import UserError
 from ..model_index import find_config

@@ -10,7 +10,7 @@ from mmengine.config import Config
 from mmengine.logging import print_log
 
 from ..apis import load_encoder
-from ..datasets.image_lists import find_images, load_images, spread
+from ..datasets import find_images, load_images, spread
 from ..errors import UserError
 from ..evaluation.encoder import Encoder
 from ..utils.settings import training_size

@@ -1,7 +1,18 @@
 # Copyright (c) QB-Heat MM authors. All rights reserved.
-from .folders import NamedImageFolder, NamedImageNet
-from .images import ImageError, read_image
+from .image_folder import (
+    NamedImageFolder,
+    NamedImageNet,
+    find_images,
+    short_names,
+    spread,
+)
+from .images import ImageError, fit, fitting_size, load_images, read_image
+from .rand_augment import LookupRandAugment
 from .transforms import LoadNamedImageFromFile, LoadRandomResizedCrop
 
-__all__ = ['ImageError', 'LoadNamedImageFromFile', 'LoadRandomResizedCrop',
-           'NamedImageFolder', 'NamedImageNet', 'read_image']
+__all__ = [
+    'ImageError', 'LoadNamedImageFromFile', 'LoadRandomResizedCrop',
+    'LookupRandAugment', 'NamedImageFolder', 'NamedImageNet', 'find_images',
+    'fit', 'fitting_size', 'load_images', 'read_image', 'short_names',
+    'spread'
+]

@@ -1,15 +1,20 @@
 # Copyright (c) QB-Heat MM authors. All rights reserved.
-"""List the images of a folder, and count what else lies there."""
+"""Find the images of folders, as paths and as data sets."""
 import logging
 import os
 import os.path as osp
 from collections import Counter
 from collections.abc import Sequence
+from pathlib import Path
 
+from mmengine.fileio import get_file_backend, list_from_file
 from mmengine.logging import print_log
+from mmpretrain.datasets import CustomDataset, ImageNet
+from mmpretrain.registry import DATASETS
 from PIL import Image
 
 from ..errors import UserError
+from ..utils.settings import is_local
 
 #: Extensions of image files, lower case. Pillow may lack the last four.
 EXTENSIONS = ('.jpg', '.jpeg', '.jpe', '.jfif', '.png', '.bmp', '.dib',
@@ -19,80 +24,235 @@ EXTENSIONS = ('.jpg', '.jpeg', '.jpe', '.jfif', '.png', '.bmp', '.dib',
                         if extension in Image.registered_extensions()))
 
 
-class Folder:
-    """The images of a folder and its subfolders.
+def scan_folder(folder: str, extensions: Sequence[str] = EXTENSIONS
+                ) -> tuple[list[str], Counter]:
+    """Find the images in a folder and its subfolders.
 
-    Hidden files and folders don't count. Links are followed; a folder that
-    several names lead to is read once.
+    Hidden files and folders are ignored. A folder that several links lead to
+    is read once, so that cycles end.
 
     Args:
-        path (str): The folder.
-        extensions (Sequence[str]): Of images. Defaults to ``EXTENSIONS``.
+        folder (str): The folder.
+        extensions (Sequence[str]): Of images, lower case. Defaults to
+            :data:`EXTENSIONS`.
 
-    Attributes:
-        path (str): The folder.
-        images (list[str]): Files relative to the folder, sorted.
-        classes (list[str]): Folders directly in it, sorted.
-        others (Counter): Number of other files, by extension or in words.
+    Returns:
+        tuple[list[str], Counter]: Sorted paths relative to the folder, and
+        the number of other files by extension.
 
     Raises:
-        UserError: If a folder cannot be read.
+        OSError: If a folder cannot be read.
     """
-
-    def __init__(self, path: str,
-                 extensions: Sequence[str] = EXTENSIONS) -> None:
-        self.path = path
-        self.images, self.others = [], Counter()
-        extensions = tuple(extension.lower() for extension in extensions)
-        seen = {osp.realpath(path)}
-        for root, folders, files in os.walk(
-                path, onerror=_refuse, followlinks=True):
-            folders[:] = self._new(root, folders, seen)
-            below = '' if root == path else osp.relpath(root, path)
-            if not below:
-                self.classes = sorted(folders)
-            for name in files:
-                if name.startswith('.'):
-                    continue
-                if name.lower().endswith(extensions):
-                    self.images.append(osp.join(below, name))
-                else:
-                    extension = osp.splitext(name)[1].lower()
-                    self.others[extension or 'without extension'] += 1
-        self.images.sort()
-
-    def _new(self, root: str, folders: list[str],
-             seen: set[str]) -> list[str]:
-        """The folders to go on with: links last, each folder once."""
-        new = []
-        for name in sorted(folders, key=lambda name: (
-                osp.islink(osp.join(root, name)), name)):
+    images, others, seen = [], Counter(), {osp.realpath(folder)}
+    for root, folders, files in os.walk(folder, onerror=_fail,
+                                        followlinks=True):
+        folders[:] = _unseen(root, folders, seen)
+        below = '' if root == folder else osp.relpath(root, folder)
+        for name in files:
             if name.startswith('.'):
                 continue
-            real = osp.realpath(osp.join(root, name))
-            if real in seen:
-                self.others['links to the same folder'] += 1
-                continue
+            if name.lower().endswith(tuple(extensions)):
+                images.append(osp.join(below, name))
+            else:
+                others[osp.splitext(name)[1].lower() or name] += 1
+    return sorted(images), others
+
+
+def _unseen(root: str, folders: list[str], seen: set[str]) -> list[str]:
+    """Visible folders not seen yet, links last."""
+    paths = {name: osp.join(root, name) for name in folders
+             if not name.startswith('.')}
+    unseen = []
+    for name in sorted(paths, key=lambda name: (osp.islink(paths[name]),
+                                                name)):
+        real = osp.realpath(paths[name])
+        if real not in seen:
             seen.add(real)
-            new.append(name)
-        return new
-
-    def describe_others(self) -> str:
-        """As "12 .txt, 3 .csv", the most frequent first."""
-        kinds = self.others.most_common()
-        text = ', '.join(f'{number} {kind}' for kind, number in kinds[:5])
-        rest = sum(number for _, number in kinds[5:])
-        return f'{text}, {rest} more' if rest else text or 'nothing'
-
-    def warn_of_others(self) -> None:
-        """Log what else lies there, if anything does."""
-        if self.others:
-            print_log(
-                f'image folder {self.path!r}: {len(self.images)} images; not '
-                f'read: {self.describe_others()}', logger='current',
-                level=logging.WARNING)
+            unseen.append(name)
+    return unseen
 
 
-def _refuse(error: OSError) -> None:
-    raise UserError(f'folder {error.filename!r} cannot be read: '
-                    f'{error.strerror}') from error
+def _fail(error: OSError) -> None:
+    raise error
+
+
+def _describe(others: Counter) -> str:
+    """As "12 .txt, 3 .csv", the most frequent first."""
+    return ', '.join(f'{number} {extension}' for extension, number
+                     in others.most_common(5)) or 'nothing'
+
+
+def _warn(folder: str, number: int, others: Counter) -> None:
+    if others:
+        print_log(f'image folder {folder!r}: {number} images; not read: '
+                  f'{_describe(others)}', logger='current',
+                  level=logging.WARNING)
+
+
+class _ImageFolder(CustomDataset):
+    """What :class:`NamedImageFolder` and :class:`NamedImageNet` share."""
+    #: Whether folders are named like the classes.
+    named_by_class = True
+
+    def __init__(self, *args, extensions: str | Sequence[str] = EXTENSIONS,
+                 **kwargs) -> None:
+        if isinstance(extensions, str):  # not a list of letters
+            extensions = [extensions]
+        super().__init__(*args, extensions=tuple(extensions), **kwargs)
+
+    def load_data_list(self) -> list[dict]:
+        """List the images, from the annotation file if there is one.
+
+        Raises:
+            UserError: If there is no image, a line is malformed, or labels
+                or folders don't match the classes.
+        """
+        samples = self._read_list() if self.ann_file else self._find_samples()
+        join = get_file_backend(self.img_prefix).join_path
+        if not self.with_label:
+            return [dict(img_path=join(self.img_prefix, path))
+                    for path in samples]
+        return [dict(img_path=join(self.img_prefix, path), gt_label=label)
+                for path, label in samples]
+
+    def _read_list(self) -> list:
+        """Paths, or pairs of path and label, from the annotation file."""
+        try:
+            lines = list_from_file(self.ann_file, encoding='utf-8-sig')
+        except UnicodeDecodeError as error:
+            raise UserError(f'annotation file {self.ann_file!r} is not '
+                            f'UTF-8: {error}') from error
+        samples = []
+        for number, line in enumerate(lines, 1):
+            if not self.with_label:
+                samples += [line] if line else []
+            elif line.strip():
+                path, _, label = line.strip().rpartition(' ')
+                if not path or not label.isdecimal() or int(label) >= len(
+                        self.CLASSES or range(int(label) + 1)):
+                    raise UserError(
+                        f'annotation file {self.ann_file!r}, line {number}: '
+                        f'{line[:60]!r} is not PATH LABEL, with LABEL from 0 '
+                        'to the number of classes - 1')
+                samples.append((path, int(label)))
+        if not samples:
+            raise UserError(f'annotation file {self.ann_file!r} is empty')
+        return samples
+
+    def _find_samples(self) -> list:
+        """Paths, or pairs of path and label, from the folder."""
+        root = self.img_prefix
+        if not is_local(root):
+            return super()._find_samples()
+        images, others = scan_folder(root, self.extensions)
+        samples = self._label(images, others) if self.with_label else images
+        if not samples:
+            raise UserError(f'image folder {root!r} holds no image: found '
+                            f'{_describe(others)}')
+        _warn(root, len(samples), others)
+        return samples
+
+    def _label(self, images: list[str],
+               others: Counter) -> list[tuple[str, int]]:
+        """Pair images with the index of their class."""
+        names = self._class_folders()
+        self.folder_to_idx = {name: i for i, name in enumerate(names)}
+        pairs = [(path, self.folder_to_idx[path.split(os.sep)[0]])
+                 for path in images if os.sep in path]
+        if outside := len(images) - len(pairs):
+            others['images outside of class folders'] = outside
+        with_images = {label for _, label in pairs}
+        if empty := [name for i, name in enumerate(names)
+                     if i not in with_images]:
+            others['empty class folders'] = len(empty)
+        return pairs
+
+    def _class_folders(self) -> list[str]:
+        """The class folders in the order of the labels."""
+        root, folders, _ = next(os.walk(self.img_prefix))
+        folders = sorted(_unseen(root, folders, {osp.realpath(root)}))
+        if self.CLASSES is None:
+            self._metainfo['classes'] = tuple(folders)
+        elif sorted(self.CLASSES) == folders:
+            return list(self.CLASSES)
+        elif self.named_by_class or len(self.CLASSES) != len(folders):
+            raise UserError(
+                f'image folder {self.img_prefix!r} has {len(folders)} class '
+                f'folders, {folders[:8]}, but metainfo.classes are '
+                f'{list(self.CLASSES)[:8]} ({len(self.CLASSES)}): correct '
+                'one of them')
+        return folders
+
+
+@DATASETS.register_module()
+class NamedImageFolder(_ImageFolder):
+    """``CustomDataset`` that never drops files or mixes up classes silently.
+
+    Given classes must be the names of the folders; labels follow their
+    order, by default the alphabet. Files that are not read are counted in a
+    warning.
+
+    Args:
+        *args: See ``CustomDataset``.
+        extensions (str | Sequence[str]): Of images. Defaults to all formats
+            that can be decoded.
+        **kwargs: See ``CustomDataset``.
+    """
+
+
+@DATASETS.register_module()
+class NamedImageNet(_ImageFolder, ImageNet):
+    """mmpretrain's ``ImageNet``, counting files that are not read."""
+    named_by_class = False  # n01440764 is 'tench'
+
+
+def find_images(paths: Sequence[str]) -> list[str]:
+    """List files, and the images in folders and their subfolders.
+
+    Args:
+        paths (Sequence[str]): Files and folders.
+
+    Returns:
+        list[str]: Files as given, those of a folder sorted.
+
+    Raises:
+        UserError: If a path does not exist or a folder holds no image.
+    """
+    found = []
+    for path in paths:
+        if not osp.exists(path):
+            raise UserError(f'image {path!r} does not exist (in '
+                            f'{os.getcwd()!r})')
+        if not osp.isdir(path):
+            found.append(path)
+            continue
+        images, others = scan_folder(path)
+        if not images:
+            raise UserError(f'folder {path!r} holds no image: found '
+                            f'{_describe(others)}')
+        _warn(path, len(images), others)
+        found += [osp.join(path, name) for name in images]
+    return found
+
+
+def spread(items: Sequence, number: int) -> list:
+    """``number`` of the items, evenly spaced, or all if there are fewer.
+
+    The first ones would be of one class, since folders are sorted by class.
+    """
+    step = max(len(items) / number, 1)
+    return [items[int(i * step)] for i in range(min(number, len(items)))]
+
+
+def short_names(files: Sequence[str]) -> list[str]:
+    """Shorten paths to the file name and as many folders as tell them apart.
+
+    Returns:
+        list[str]: One for each file; only equal paths have equal names.
+    """
+    parts = [Path(file).parts for file in files]
+    for length in range(1, max(map(len, parts), default=0)):
+        names = [osp.join(*some[-length:]) for some in parts]
+        if len(set(names)) == len(set(files)):
+            return names
+    return list(files)

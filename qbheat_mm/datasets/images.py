@@ -6,7 +6,9 @@ import math
 import os.path as osp
 import re
 import warnings
+from collections.abc import Sequence
 
+import mmcv
 import numpy as np
 import simplejpeg
 from mmengine import fileio
@@ -15,14 +17,14 @@ from PIL import ExifTags, Image, UnidentifiedImageError
 
 from ..errors import UserError
 
-#: Sides of JPEG files can be divided by these while decoding.
+#: Factors by which the sides of JPEG files can be reduced while decoding.
 REDUCTIONS = (1, 2, 4, 8)
 # Pillow also knows formats that start other programs.
 _FORMATS = ('AVIF', 'BMP', 'DIB', 'GIF', 'HEIF', 'JPEG', 'JPEG2000', 'MPO',
             'PNG', 'PPM', 'TIFF', 'WEBP')
-# What libjpeg says where it goes on with wrong pixels.
+# Damage after which libjpeg continues with wrong pixels.
 _DAMAGE = re.compile('Corrupt JPEG data|Inconsistent progression|Invalid SOS')
-_DARK = 32 << 8  # 13 bits don't get there
+_DARK = 1 << 13
 
 
 class ImageError(UserError):
@@ -37,14 +39,14 @@ class DamagedImageError(ImageError):
 
 
 class ImageFile:
-    """An image file; of JPEG files the size is known before decoding.
+    """An image file; the size of JPEG files is known before decoding.
 
     Args:
         path (str): The file.
         backend_args (dict, optional): Of mmengine's file backends. Defaults
             to None.
-        use_exif (bool): Whether to turn the image as its EXIF orientation
-            says. Defaults to True.
+        use_exif (bool): Whether to apply the EXIF orientation. Defaults to
+            True.
 
     Attributes:
         path (str): The file.
@@ -53,7 +55,7 @@ class ImageFile:
         reducible (bool): Whether it can be decoded at a reduced size.
 
     Raises:
-        ImageError: If the file is missing, too large or no image.
+        ImageError: If the file is missing, too large or not an image.
     """
 
     def __init__(self, path: str, backend_args: dict | None = None,
@@ -78,8 +80,20 @@ class ImageFile:
         if self.orientation > 4:
             self.shape = self.shape[::-1]
 
+    def require_size(self, height: int, width: int) -> None:
+        """Raise ImageError unless the annotation file gives this size.
+
+        Boxes drawn on another image, or before rotation, would be wrong.
+        """
+        if (height, width) != self.shape:
+            raise ImageError(
+                self.path, f'has {self.shape[1]}x{self.shape[0]} pixels, but '
+                f'the annotation file says {width}x{height}: correct the '
+                'file, or, if boxes were drawn without EXIF rotation, set '
+                "color_type='color_ignore_orientation' when loading")
+
     def decode(self, reduction: int = 1, strict: bool = True) -> np.ndarray:
-        """Decode the image, of an animation the first frame.
+        """Decode the image, or the first frame of an animation.
 
         Args:
             reduction (int): One of :data:`REDUCTIONS`; above 1 only if
@@ -88,7 +102,7 @@ class ImageFile:
 
         Returns:
             np.ndarray: (H / reduction, W / reduction, 3), rounded up, BGR,
-            uint8. Alpha is dropped; of 16 bits the upper 8 are kept.
+            uint8. Alpha is dropped; the upper 8 of 16 bits are kept.
 
         Raises:
             DamagedImageError: A JPEG file is damaged.
@@ -107,14 +121,14 @@ class ImageFile:
             kind = (DamagedImageError if _DAMAGE.search(str(error))
                     else ImageError)
             raise kind(self.path, f'is damaged ({error})') from error
-        return _turn(pixels, self.orientation)
+        return _rotate(pixels, self.orientation)
 
     def _decode_with_pillow(self, use_exif: bool) -> None:
-        """Decode at once: Pillow turns some formats while it reads them."""
+        """Decode at once: Pillow rotates some formats while reading them."""
         with _open(self.path, self._content) as image:
             try:
                 with _open(self.path, self._content) as other:
-                    other.verify()  # the check sums of PNG, which load skips
+                    other.verify()  # PNG's checksums, which load() skips
                 image.load()
             except Exception as error:  # each format has its own errors
                 raise ImageError(
@@ -122,18 +136,18 @@ class ImageFile:
             if use_exif:
                 self.orientation = _orientation(image)
             pixels = _to_rgb(self.path, image)[..., ::-1]
-        self._pixels = _turn(pixels, self.orientation)
+        self._pixels = _rotate(pixels, self.orientation)
         self.shape = self._pixels.shape[:2]
 
 
 def read_image(path: str, backend_args: dict | None = None) -> np.ndarray:
-    """Read an image file, upright by its EXIF orientation.
+    """Read an image file and apply its EXIF orientation.
 
     Returns:
         np.ndarray: (H, W, 3), BGR, uint8.
 
     Raises:
-        ImageError: If the file is missing, damaged or no image.
+        ImageError: If the file is missing, damaged or not an image.
     """
     return ImageFile(path, backend_args).decode()
 
@@ -172,13 +186,13 @@ def _open(path: str, content: bytes) -> Image.Image:
 def _orientation(image: Image.Image) -> int:
     try:
         found = image.getexif().get(ExifTags.Base.Orientation)
-    except Exception:  # unreadable EXIF data turn nothing
+    except Exception:  # unreadable EXIF data
         return 1
     return found if found in range(1, 9) else 1
 
 
-def _turn(pixels: np.ndarray, orientation: int) -> np.ndarray:
-    """Turn an image (H, W, 3) upright."""
+def _rotate(pixels: np.ndarray, orientation: int) -> np.ndarray:
+    """Apply an EXIF orientation to (H, W, 3)."""
     if orientation > 4:
         pixels = pixels.transpose(1, 0, 2)
     if orientation in (2, 3, 6, 7):
@@ -194,21 +208,64 @@ def _to_rgb(path: str, image: Image.Image) -> np.ndarray:
         return np.asarray(image.convert('RGB'))
     gray = np.asarray(image)
     if image.mode == 'F' or gray.min() < 0 or gray.max() > 65535:
-        raise ImageError(path, f'has the mode {image.mode!r}: convert it to '
+        raise ImageError(path, f'has mode {image.mode!r}: convert it to '
                          '8 bits')
-    if gray.max() < _DARK:
-        _warn_of_dark_images(str(path))
+    if gray.max() < _DARK:  # as of 12-bit microscopes and detectors
+        warnings.warn('16-bit images below 8192 are nearly black, since the '
+                      'upper 8 bits are used: scale them to all 16 bits',
+                      stacklevel=2)
     return np.repeat((gray >> 8).astype(np.uint8)[..., None], 3, axis=2)
 
 
-def _warn_of_dark_images(path: str) -> None:
-    """Warn once: microscopes and detectors write 12 bits into 16."""
-    if not _warned:
-        _warned.append(path)
-        print_log(
-            f'image {path!r} has 16 bits, of which the upper 8 are used, and '
-            'is nearly black, as others may be: scale such images to all 16 '
-            'bits', logger='current', level=logging.WARNING)
+def load_images(files: Sequence[str],
+                size: tuple[int, int] | None,
+                unit: int = 1) -> tuple[list[str], list[np.ndarray]]:
+    """Read images at a size that a model accepts, skipping unreadable files.
+
+    Args:
+        files (Sequence[str]): Files.
+        size (tuple[int, int], optional): Height and width to scale and crop
+            to; None keeps each image's own size, rounded to ``unit``.
+        unit (int): What own sizes become multiples of. Defaults to 1.
+
+    Returns:
+        tuple[list[str], list[np.ndarray]]: The files that could be read and
+        their images, (H, W, 3), BGR, uint8.
+
+    Raises:
+        UserError: If no file could be read.
+    """
+    names, images = [], []
+    for file in files:
+        try:
+            image = read_image(file)
+        except ImageError as error:
+            print_log(f'skipped: {error}', logger='current',
+                      level=logging.WARNING)
+            continue
+        names.append(file)
+        images.append(fit(image, size or fitting_size(image, unit)))
+    if not images:
+        raise UserError(f'none of {len(files)} images could be read; the '
+                        f'first is {files[0]!r}')
+    return names, images
 
 
-_warned: list[str] = []
+def fitting_size(image: np.ndarray, unit: int) -> tuple[int, int]:
+    """The multiples of ``unit`` nearest to height and width."""
+    height, width = (max(round(n / unit), 1) * unit for n in image.shape[:2])
+    return height, width
+
+
+def fit(image: np.ndarray, size: tuple[int, int]) -> np.ndarray:
+    """Scale an image to cover ``size`` (height, width) and crop its center."""
+    height, width = size
+    ratio = max(height / image.shape[0], width / image.shape[1])
+    scaled = (max(round(image.shape[1] * ratio), width),
+              max(round(image.shape[0] * ratio), height))
+    if scaled != (image.shape[1], image.shape[0]):
+        method = 'area' if ratio < 1 else 'bicubic'
+        image = mmcv.imresize(image, scaled, interpolation=method)
+    top = (image.shape[0] - height) // 2
+    left = (image.shape[1] - width) // 2
+    return np.ascontiguousarray(image[top:top + height, left:left + width])

@@ -15,7 +15,7 @@ from PIL import Image, ImageOps
 from torch import Tensor
 from torch.utils.data import DataLoader, Dataset
 
-from ..datasets.image_lists import find_images, fit, fitting_size
+from ..datasets import find_images, fit, fitting_size
 from ..datasets.images import ImageError, read_image
 from ..errors import UserError
 from ..utils.modules import evaluating

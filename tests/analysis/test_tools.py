@@ -15,7 +15,7 @@ from qbheat_mm.analysis.attention import default_blocks
 from qbheat_mm.analysis.heat_flow import projected_features
 from qbheat_mm.analysis.report import Report
 from qbheat_mm.analysis.story import tell
-from qbheat_mm.datasets.image_lists import load_images
+from qbheat_mm.datasets import load_images
 from qbheat_mm.errors import UserError
 from qbheat_mm.models.backbones import MobileFormer
 

@@ -1,11 +1,13 @@
 """Images to store, and to damage, in every format."""
 import io
+from pathlib import Path
 
 import numpy as np
 from PIL import Image
 
 from qbheat_mm.datasets.image_folder import EXTENSIONS
 
+ROOT = Path(__file__).parents[2]
 FORMATS = dict(jpg='JPEG', png='PNG', gif='GIF', bmp='BMP', tif='TIFF',
                webp='WEBP', ppm='PPM')
 if '.avif' in EXTENSIONS:

@@ -18,7 +18,7 @@ every_loader = pytest.mark.parametrize(
 @pytest.fixture
 def told(monkeypatch):
     lines = []
-    monkeypatch.setattr('qbheat_mm.datasets.transforms.loading.print_log',
+    monkeypatch.setattr('qbheat_mm.datasets.transforms.print_log',
                         lambda line, **kwargs: lines.append(line))
     return lines
 
@@ -71,14 +71,6 @@ def test_skipped_images_are_named(damaged, told, loader):
     assert damaged['img_path'] in told[0] and 'nowhere.jpg' in told[1]
 
 
-@every_loader
-def test_nothing_but_skipped_images_is_an_error(loader):
-    skip = TRANSFORMS.build(dict(loader, ignore_empty=True))
-    with pytest.raises(UserError, match='nowhere.jpg'):
-        for _ in range(200):
-            assert skip(dict(img_path='nowhere.jpg')) is None
-
-
 @pytest.mark.parametrize('settings', [
     dict(color_type='grayscale'), dict(ignore_empty='yes')])
 def test_unknown_settings(settings):
@@ -119,17 +111,3 @@ def test_boxes_must_belong_to_the_image(load):
             (1, UPRIGHT, {}), (1, (24, 32), {}), (1, (48, 65), {})):
         with pytest.raises(ImageError, match='a.jpg'):
             load(orientation, declared, **settings)
-
-
-@pytest.mark.parametrize('orientation, shape', [
-    (2, STORED), (3, STORED), (4, STORED), (6, (48, 48))])
-def test_a_warning_where_the_size_does_not_tell(load, told, orientation,
-                                                shape):
-    by_default = load(orientation, shape, shape)
-    assert len(told) == 1 and 'a.jpg' in told.pop()
-    shown = load(orientation, shape, shape, color_type='color')
-    stored = load(orientation, shape, shape,
-                  color_type='color_ignore_orientation')
-    assert not told
-    np.testing.assert_array_equal(shown, by_default)
-    assert (shown != stored).any()

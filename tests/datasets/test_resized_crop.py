@@ -57,6 +57,17 @@ def test_boxes_and_pixels_are_those_of_mmpretrain(
         assert distance(got, expected).mean() <= 0.4
 
 
+def test_a_random_interpolation_is_one_of_two():
+    transforms = [TRANSFORMS.build(dict(CROP, scale=32, interpolation=each))
+                  for each in ('bilinear', 'bicubic', 'random')]
+    image, seen = draw(60, 80), set()
+    for seed in range(10):
+        *fixed, drawn = (run(t, dict(img=image), seed)[0]['img'].tobytes()
+                         for t in transforms)
+        seen.add(fixed.index(drawn))
+    assert seen == {0, 1}
+
+
 @pytest.mark.parametrize('interpolation', ['nearest', 'lanczos'])
 def test_unknown_interpolations(interpolation):
     with pytest.raises(UserError, match=interpolation):

@@ -8,37 +8,36 @@ import math
 
 import mmengine
 import numpy as np
+import torch
 from mmengine.evaluator import Evaluator
 from mmengine.registry import DATASETS, init_default_scope
+from mmengine.structures import InstanceData
 from pycocotools.coco import COCO
 
 import qbheat_mm.detection  # noqa: F401
 from qbheat_mm.analysis.detections import (
-    Boxes,
     Match,
     confusions,
     draw_confusions,
     draw_errors,
-    draw_sizes,
     match_boxes,
     recall_by_size,
 )
 from qbheat_mm.analysis.report import Report, Table
 from qbheat_mm.cli import count, folder, read_config, report_user_errors
 from qbheat_mm.cli.command_line import add_cfg_options
-from qbheat_mm.datasets.image_lists import load_images
+from qbheat_mm.datasets import load_images
 from qbheat_mm.errors import UserError
 
 CAPTION = (
     'Each found box of at least the score takes one object that it overlaps '
     'by at least the IoU, of its own class where there is one. Confusions: '
     'rows are objects, columns what they were found as; the last column was '
-    'missed, the last row is where nothing is; what lies on a crowd '
-    '(iscrowd) of its class and on no object is in neither. Sizes are '
-    'COCO\'s, by the area of the annotation, which is that of the mask '
-    'where it has one: small below 32 x 32 pixels, large from 96 x 96 on; '
-    'AP is COCO\'s over all scores, recall is at the score. Pictures, those '
-    'with most errors first: dashed are objects that were missed or '
+    'missed, the last row is where nothing is; boxes on a crowd (iscrowd) of '
+    'their class and on no object do not count. Sizes are COCO\'s, by the '
+    'area of the annotation: small below 32 x 32 pixels, large from 96 x 96 '
+    'on; AP is COCO\'s over all scores, recall is at the score. Pictures, '
+    'those with most errors first: dashed are objects that were missed or '
     'confused, solid are wrong boxes.')
 
 
@@ -97,29 +96,32 @@ def match_all(dataset, coco: COCO, found: dict[int, dict],
             raise UserError(
                 f"'{args.found}' lacks '{info['img_path']}' of the test set "
                 f"of '{args.config}': run tools/test.py again")
-        objects, crowds = ([
+        objects, crowds = (to_instances([
             item for item in coco.imgToAnns[info['img_id']]
             if item['category_id'] in dataset.cat2label
             and bool(item.get('iscrowd')) == crowd
             and min(item['bbox'][2:]) >= 1  # as mmdet
-        ] for crowd in (False, True))
+        ], dataset.cat2label) for crowd in (False, True))
         boxes = found[info['img_id']]['pred_instances']
+        boxes = InstanceData(bboxes=boxes['bboxes'].double(),
+                             labels=boxes['labels'], scores=boxes['scores'])
+        boxes = boxes[boxes.scores.argsort(descending=True, stable=True)]
         matches[info['img_path']] = match_boxes(
-            to_boxes(objects, dataset.cat2label),
-            Boxes(boxes['bboxes'].numpy(), boxes['labels'].numpy(),
-                  boxes['scores'].numpy()).above(args.score),
-            args.iou, to_boxes(crowds, dataset.cat2label))
+            objects, boxes[boxes.scores >= args.score], crowds, args.iou)
     return matches
 
 
-def to_boxes(annotations: list[dict], labels: dict[int, int]) -> Boxes:
+def to_instances(annotations: list[dict],
+                 labels: dict[int, int]) -> InstanceData:
     """Convert COCO's annotations."""
-    corners = np.array([item['bbox'] for item in annotations],
-                       float).reshape(-1, 4)
-    corners[:, 2:] += corners[:, :2]
-    return Boxes(corners, [labels[item['category_id']]
-                           for item in annotations],
-                 areas=[item['area'] for item in annotations])
+    boxes = torch.tensor([item['bbox'] for item in annotations],
+                         dtype=torch.float64).view(-1, 4)
+    boxes[:, 2:] += boxes[:, :2]
+    return InstanceData(
+        bboxes=boxes,
+        labels=torch.tensor([labels[item['category_id']]
+                             for item in annotations]).long(),
+        areas=torch.tensor([item['area'] for item in annotations]))
 
 
 def evaluate(settings: dict, dataset, found: dict) -> dict[str, float]:
@@ -132,18 +134,16 @@ def evaluate(settings: dict, dataset, found: dict) -> dict[str, float]:
     evaluator = Evaluator(settings)
     evaluator.dataset_meta = dataset.metainfo
     metrics = evaluator.offline_evaluate(list(found.values()))
-    if not metrics:
-        print('nothing was found in any image: no AP')
-    prefix = f'{evaluator.metrics[0].prefix}/'
-    return {name.removeprefix(prefix): math.nan if value == -1 else value
+    return {name.split('/')[-1]: math.nan if value == -1 else value
             for name, value in metrics.items()}
 
 
-def make_tables(table: np.ndarray, sizes: dict, precision: dict,
-                metrics: dict, names: list[str]) -> list[Table]:
+def make_tables(table: np.ndarray, sizes: dict, metrics: dict,
+                names: list[str]) -> list[Table]:
     """By size and by class, and the most frequent confusions."""
     by_size = Table('By size', ['size', 'objects', 'recall', 'AP'], [
-        [size, total, hit / total if total else '-', precision[size]]
+        [size, total, hit / total if total else '-',
+         metrics.get(f'bbox_mAP_{size[0]}', math.nan)]
         for size, (hit, total) in sizes.items()])
     by_class = Table('By class', ['class', 'objects', 'found', 'as others',
                                   'missed', 'on nothing', 'AP'])
@@ -175,20 +175,16 @@ def main() -> None:
     names = list(dataset.metainfo['classes'])
     table = confusions(matches.values(), len(names))
     sizes = recall_by_size(list(matches.values()))
-    precision = {size: metrics.get(f'bbox_mAP_{size[0]}', math.nan)
-                 for size in sizes}
     worst = sorted((file for file in matches if matches[file].num_errors),
                    key=lambda file: -matches[file].num_errors)
     report = Report(
         'detections', 'What the detector confuses and misses', CAPTION,
-        make_tables(table, sizes, precision, metrics, names),
+        make_tables(table, sizes, metrics, names),
         numbers=dict(
             score=args.score, iou=args.iou, classes=names,
             confusions=table.tolist(), sizes=sizes, metrics=metrics,
-            errors={file: matches[file].num_errors for file in worst}),
-        source=dict(config=args.config, predictions=args.found))
-    figures = dict(confusions=draw_confusions(table, names),
-                   sizes=draw_sizes(sizes, precision))
+            errors={file: matches[file].num_errors for file in worst}))
+    figures = dict(confusions=draw_confusions(table, names))
     if worst:
         files, pictures = load_images(worst[:args.num_pictures], None)
         figures['errors'] = draw_errors(

@@ -18,30 +18,20 @@ from qbheat_mm.analysis.heat_flow import (
 )
 from qbheat_mm.analysis.matrices import SCALES, learned_matrices
 from qbheat_mm.analysis.report import Report, Table
-from qbheat_mm.cli import count, read_config, report_user_errors
-from qbheat_mm.cli.analysis_tool import (
-    analysis_parser,
-    read_images,
-    to_batch,
-)
-from qbheat_mm.cli.trained_model import (
-    build_pretraining,
-    load_pretraining,
-    require_matrices,
-)
-from qbheat_mm.datasets.image_lists import spread
+from qbheat_mm.cli import count, report_user_errors
+from qbheat_mm.cli.analysis_tool import analysis_parser, load_run, to_batch
+from qbheat_mm.datasets import spread
 from qbheat_mm.errors import UserError
-from qbheat_mm.models.layers.normalize import Normalization, Normalize
 
 CAPTION = (
     'Colors are the first three principal components of the real features of '
     'each image; the framed position is the start z(0, 0), from which the '
-    'learned A and B alone make the rest. "exact" is the flow whose step is '
+    'learned A and B compute all others. "exact" is the flow whose step is '
     'the trained prediction I + M; "euler" has A = M / Δ. Errors are averages '
     'over all starts and images, relative to the spread of the features: 1 is '
-    'as bad as the mean feature everywhere; curves that leave the panel rise '
-    'on. Training compares pixels, never features, so that nothing forces '
-    'these errors to be small.')
+    'as bad as the mean feature everywhere. Copying the start often has the '
+    'lower error: training compares pixels, never features, and nothing '
+    'forces these errors to be small.')
 
 
 def parse_args() -> argparse.Namespace:
@@ -51,7 +41,7 @@ def parse_args() -> argparse.Namespace:
         help='whose A and B to use; by default those of the quarter step, '
         'if the model has one')
     parser.add_argument(
-        '--readings', nargs='+', choices=READINGS, default=READINGS,
+        '--readings', nargs='+', choices=tuple(READINGS), default=[*READINGS],
         help='how A is read from the learned matrix; both by default')
     parser.add_argument(
         '--start', type=int, nargs=2, default=(0, 0),
@@ -83,19 +73,12 @@ def error_table(errors: dict, trained: dict) -> Table:
 
 def main() -> None:
     args = parse_args()
-    cfg = read_config(args.config, args.cfg_options)
-    model = build_pretraining(cfg, args.config)
-    require_matrices(model, args.config)
-    times = load_pretraining(model, args.checkpoint)
+    model, normalize, _, images = load_run(args, linear=True)
     matrices = learned_matrices(model.predictor)
     scale = args.scale or next(iter(matrices))
     if scale not in matrices:
         raise UserError(f'--scale {scale}: this model has only matrices of '
                         f'the {next(iter(matrices))} step (model.position)')
-    model.to(args.device)
-    files, images = read_images(args, cfg, model.size_unit)
-    normalize = Normalize(Normalization.of(model.data_preprocessor)).to(
-        args.device)
     fields = projected_features(model, normalize(to_batch(images)),
                                 args.by_quarter).cpu()
     height, width = fields.shape[1:3]
@@ -104,7 +87,7 @@ def main() -> None:
         raise UserError(f'--start {column} {row}: the feature map has '
                         f'{width} columns and {height} rows')
 
-    step_x, step_y = (n * SCALES[scale][1] for n in (width, height))
+    step_x, step_y = width * SCALES[scale], height * SCALES[scale]
     flows = {reading: [Flow(matrices[scale][name], reading)
                        for name in ('right', 'down')]
              for reading in args.readings}
@@ -114,37 +97,27 @@ def main() -> None:
                    right_down=round(step_x) if step_x == step_y else None)
     rows, arrays = [], {}
     for number in spread(range(len(images)), args.rows):
-        real = fields[number]
-        found = {
-            reading: roll_out(real[row, column], *flow,
-                              [(x - column) / step_x for x in range(width)],
-                              [(y - row) / step_y for y in range(height)])
-            for reading, flow in flows.items()}
-        titles = ["encoder's features",
-                  *(f'linear flow ({reading})' for reading in found)]
-        colors = principal_colors(real, *found.values())
-        rows.append((images[number][..., ::-1], dict(zip(
-            titles, (color.numpy() for color in colors)))))
-        arrays[f'features_{number}'] = real.numpy()
-        for reading, field in found.items():
-            arrays[f'flow_{reading}_{number}'] = field.float().numpy()
-
-    numbers = dict(
-        scale=scale, positions_per_step=[step_x, step_y], start=[column, row],
-        by_quarter=args.by_quarter, errors={
-            reading: {name: {key: value.tolist()
-                             for key, value in curves.items()}
-                      for name, curves in found.items()}
-            for reading, found in errors.items()})
-    if 'exact' in flows:
-        numbers['negative_eigenvalues'] = {
-            name: flow.negative_eigenvalues
-            for name, flow in zip('AB', flows['exact'])}
+        found = {"encoder's features": fields[number], **{
+            f'linear flow ({reading})': roll_out(
+                fields[number, row, column], *flow,
+                [(x - column) / step_x for x in range(width)],
+                [(y - row) / step_y for y in range(height)])
+            for reading, flow in flows.items()}}
+        colors = principal_colors(*found.values())
+        rows.append({'image': images[number][..., ::-1],
+                     **dict(zip(found, colors))})
+        arrays |= dict(zip(
+            [f'features_{number}',
+             *(f'flow_{reading}_{number}' for reading in flows)],
+            (field.float() for field in found.values())))
     report = Report(
         'heat_flow', 'Heat flow: the learned linear system, solved', CAPTION,
-        [error_table(errors, trained)], numbers,
-        source=dict(config=args.config, checkpoint=args.checkpoint,
-                    images=files, **times))
+        [error_table(errors, trained)],
+        dict(scale=scale, positions_per_step=[step_x, step_y], errors={
+            reading: {name: {key: value.tolist()
+                             for key, value in curves.items()}
+                      for name, curves in of_reading.items()}
+            for reading, of_reading in errors.items()}))
     report.save(args.out, dict(
         heat_flow=draw_rollouts(rows, (column, row)),
         heat_flow_error=draw_errors(errors, trained)), arrays)

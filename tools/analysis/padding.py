@@ -1,5 +1,5 @@
 # Copyright (c) QB-Heat MM authors. All rights reserved.
-"""How much an encoder sees of the padding of a batch.
+"""How much of a batch's padding an encoder sees.
 
 In a batch, smaller images are padded with zeros to the right and below.
 MF-Dec masks the padding, the encoder does not: tokens attend to it, and
@@ -13,14 +13,14 @@ import statistics
 
 import torch
 from torch import Tensor, nn
+from torch.optim.swa_utils import update_bn
 
 import qbheat_mm.detection  # noqa: F401
-from qbheat_mm.apis import load_encoder
-from qbheat_mm.apis.encoder import build_encoder
+from qbheat_mm.apis import build_encoder, load_encoder
 from qbheat_mm.cli import count, read_config, report_user_errors
 from qbheat_mm.cli.analysis_tool import to_batch
 from qbheat_mm.cli.command_line import whole
-from qbheat_mm.datasets.image_lists import find_images, load_images, spread
+from qbheat_mm.datasets import find_images, load_images, spread
 from qbheat_mm.evaluation.encoder import Encoder
 
 
@@ -44,18 +44,6 @@ def parse_args() -> argparse.Namespace:
         parser.error(f'--margin {args.margin} leaves nothing of an image of '
                      f'{args.size[0]}x{args.size[1]}')
     return args
-
-
-@torch.no_grad()
-def calibrate(encoder: Encoder, images: Tensor) -> None:
-    """Set the statistics of BN to those of normalized images."""
-    for module in encoder.modules():
-        if isinstance(module, nn.BatchNorm2d):
-            module.momentum = None  # the mean over batches
-    encoder.train()
-    for image in images:
-        encoder(image[None])
-    encoder.eval()
 
 
 @torch.no_grad()
@@ -95,25 +83,23 @@ def main() -> None:
     _, images = load_images(
         spread(find_images(args.images), args.num_images), size)
     outputs = cfg.model.backbone.get('out_indices')
-    if args.checkpoint:
-        encoder = load_encoder(args.checkpoint, cfg, outputs)
-        images = encoder.normalize(to_batch(images))
-    else:
-        encoder = build_encoder(cfg, args.config, outputs)
-        images = encoder.normalize(to_batch(images))
-        calibrate(encoder, images)
+    encoder = (load_encoder(args.checkpoint, cfg, outputs) if args.checkpoint
+               else build_encoder(cfg, args.config, outputs))
+    images = encoder.normalize(to_batch(images)).split(1)
+    if not args.checkpoint:
+        update_bn(images, encoder)
     print(f'{args.config}\n{args.checkpoint or "random weights"}, '
           f'{len(images)} images of {size[0]}x{size[1]}\n'
           'output  padded to   padding  whole content  inside')
     for more_h, more_w in ((1, 1.25), (1.25, 1), (1.25, 1.25), (1.5, 1.5)):
         shape = round(size[0] * more_h), round(size[1] * more_w)
-        rows = [changes(encoder, image[None], shape, args.margin)
+        rows = [changes(encoder, image, shape, args.margin)
                 for image in images]
         part = 1 - size[0] * size[1] / (shape[0] * shape[1])
         for index, values in zip(encoder.backbone.out_indices, zip(*rows)):
-            whole, inside = map(statistics.mean, zip(*values))
+            content, inside = map(statistics.mean, zip(*values))
             print(f'{index:<6}  {shape[0]:>4}x{shape[1]:<5}  {part:6.0%}  '
-                  f'{whole:12.1%}  {inside:7.1%}')
+                  f'{content:12.1%}  {inside:7.1%}')
 
 
 if __name__ == '__main__':

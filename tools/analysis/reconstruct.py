@@ -6,8 +6,6 @@ is taken from the masked pixels; see docs/analysis.md.
 """
 import argparse
 
-import numpy as np
-
 from qbheat_mm.analysis.reconstruction import (
     QUARTERS,
     draw_reconstructions,
@@ -17,15 +15,9 @@ from qbheat_mm.analysis.reconstruction import (
     trained_positions,
 )
 from qbheat_mm.analysis.report import Report, Table
-from qbheat_mm.cli import count, read_config, report_user_errors
-from qbheat_mm.cli.analysis_tool import (
-    analysis_parser,
-    read_images,
-    to_batch,
-)
-from qbheat_mm.cli.trained_model import build_pretraining, load_pretraining
-from qbheat_mm.datasets.image_lists import short_names
-from qbheat_mm.models.layers.normalize import Normalization, Normalize
+from qbheat_mm.cli import report_user_errors
+from qbheat_mm.cli.analysis_tool import analysis_parser, load_run, to_batch
+from qbheat_mm.datasets import short_names
 
 CAPTION = (
     'Each image is reconstructed from the one quarter shown beside it; the '
@@ -33,13 +25,14 @@ CAPTION = (
 CAPTIONS = dict(
     pixels='The network predicts pixels.',
     contrast='The network predicts patches of zero mean and unit variance '
-    '(flat grey has the error 1.0), shown as contrast around mid-grey: '
+    '(flat gray has the error 1.0), shown as contrast around mid-gray: '
     'nothing is taken from the masked pixels. ',
     visible='A further column extrapolates brightness and contrast of each '
     'patch from the visible quarter. ',
     true='The column with the dashed frame takes brightness and contrast of '
     'each patch FROM THE MASKED PIXELS (--use-true-patch-statistics): it '
     'shows more than the network predicted.')
+ROWS = 5  # of one picture
 
 
 def parse_args() -> argparse.Namespace:
@@ -47,72 +40,51 @@ def parse_args() -> argparse.Namespace:
     parser.add_argument(
         '--positions', nargs='+', choices=QUARTERS,
         help='positions of the visible quarter; by default all that the model '
-        'was trained on')
+        'is trained on')
     parser.add_argument(
-        '--rows', type=count, default=5, metavar='N',
-        help='rows of one picture; defaults to 5')
-    parser.add_argument(
-        '--use-visible-patch-statistics', action='store_true',
+        '--use-visible-patch-statistics', dest='statistics',
+        action='append_const', const='visible', default=['contrast'],
         help='add a reconstruction with brightness and contrast extrapolated '
         'from the visible quarter')
     parser.add_argument(
-        '--use-true-patch-statistics', action='store_true',
+        '--use-true-patch-statistics', dest='statistics',
+        action='append_const', const='true',
         help='add a reconstruction with brightness and contrast taken from '
-        'the masked pixels, labelled so')
+        'the masked pixels, labeled so')
     return parser.parse_args()
 
 
 def main() -> None:
     args = parse_args()
-    cfg = read_config(args.config, args.cfg_options)
-    model = build_pretraining(cfg, args.config)
-    times = load_pretraining(model, args.checkpoint)
-    model.to(args.device)
-    normalize = Normalize(Normalization.of(model.data_preprocessor)).to(
-        args.device)
-    files, images = read_images(args, cfg, model.size_unit)
+    model, normalize, files, images = load_run(args)
     positions = args.positions or trained_positions(model)
-    columns = ['contrast']
-    if args.use_visible_patch_statistics:
-        columns.append('visible')
-    if args.use_true_patch_statistics:
-        columns.append('true')
-    if not model.head.norm_pix:
-        columns = ['pixels']
-
-    rows, arrays, errors = [], {}, []
+    columns = args.statistics if model.head.norm_pix else ['pixels']
+    rows, arrays, errors = [], {}, {}
     for number, (name, image) in enumerate(
             zip(short_names(files), images), start=1):
-        errors.append([name])
+        errors[name] = {}
         for position in positions:
             found = reconstruct(model, normalize(to_batch([image])), position)
-            errors[-1].append(float(found.errors[0]))
+            error = errors[name][position] = float(found.errors[0])
             rows.append((
-                f'{name}\n{position.replace("_", " ")}\n'
-                f'error {errors[-1][-1]:.3f}',
+                f'{name}\n{position.replace("_", " ")}\nerror {error:.3f}',
                 dict(original=image[..., ::-1],
                      given=hide(found, normalize)[0],
                      **{key: render(found, model, normalize, key)[0]
                         for key in columns})))
-            arrays[f'pred_{number}_{position}'] = found.pred[0].cpu().numpy()
-            arrays[f'mask_{number}_{position}'] = found.mask[
-                0, 0].cpu().numpy().astype(np.uint8)
+            arrays[f'pred_{number}_{position}'] = found.pred[0].cpu()
+            arrays[f'mask_{number}_{position}'] = found.mask[0, 0].cpu()
     report = Report(
         'reconstruction', 'Reconstruction from one quarter',
         (CAPTION + ''.join(CAPTIONS[key] for key in columns)).strip(),
         tables=[Table('Error over the masked patches', [
             'image', *(name.replace('_', ' ') for name in positions)],
-            errors)],
-        numbers=dict(norm_pix=model.head.norm_pix, statistics=columns,
-                     errors={name: dict(zip(positions, values))
-                             for name, *values in errors}),
-        source=dict(config=args.config, checkpoint=args.checkpoint,
-                    images=files, **times))
+            [[name, *row.values()] for name, row in errors.items()])],
+        numbers=dict(statistics=columns, errors=errors))
     report.save(args.out, {
-        f'reconstruction_{page:02d}':
-        draw_reconstructions(rows[first:first + args.rows])
-        for page, first in enumerate(range(0, len(rows), args.rows), start=1)
-    }, arrays)
+        f'reconstruction_{first // ROWS + 1:02d}':
+        draw_reconstructions(rows[first:first + ROWS])
+        for first in range(0, len(rows), ROWS)}, arrays)
 
 
 if __name__ == '__main__':

@@ -77,6 +77,8 @@ def build(steps: Sequence[dict]) -> Compose:
 def of_mmpretrain(step: dict) -> list[dict]:
     """The steps of their recipes that stand where one of ours does."""
     settings = {key: value for key, value in step.items() if key not in OURS}
+    if settings.get('interpolation') == 'random':
+        settings['interpolation'] = 'bicubic'
     crop = dict(type='RandomResizedCrop', backend='pillow')
     if step['type'] == 'LoadRandomResizedCrop':
         return [dict(type='LoadImageFromFile'), {**crop, **settings}]

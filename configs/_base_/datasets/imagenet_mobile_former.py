@@ -1,6 +1,7 @@
 # ImageNet-1K as Mobile-Former (CVPR 2022) was trained on: timm's RandAugment
 # "rand-m9-mstd0.5" and erasing of a fifth of the images, by pixels; bilinear
-# resizing as in the validation of its published weights.
+# or bicubic interpolation in training, and in validation bilinear, as for its
+# published weights.
 _base_ = './imagenet_cls.py'
 
 bgr_mean = [103.53, 116.28, 123.675]
@@ -9,7 +10,7 @@ bgr_std = [57.375, 57.12, 58.395]
 # Without timm's "inc1": Posterize and Solarize get weaker with the magnitude,
 # colours go from 0.1 to 1.9 times theirs.
 colours = dict(magnitude_range=(-0.9, 0.9), random_negative_prob=0.)
-policies = [
+operations = [
     dict(type='AutoContrast'),
     dict(type='Equalize'),
     dict(type='Invert'),
@@ -26,12 +27,19 @@ policies = [
     dict(type='Translate', magnitude_range=(0, 0.45), direction='horizontal'),
     dict(type='Translate', magnitude_range=(0, 0.45), direction='vertical')
 ]
+# timm draws the interpolation for each use: every operation is here twice,
+# those that move pixels once with each.
+policies = [
+    dict(operation, interpolation=interpolation)
+    if operation['type'] in ('Rotate', 'Shear', 'Translate') else operation
+    for interpolation in ('bilinear', 'bicubic') for operation in operations
+]
 
 train_pipeline = [
     dict(
         type='LoadRandomResizedCrop',
         scale=224,
-        interpolation='bilinear',
+        interpolation='random',
         ignore_empty='damage'),
     dict(type='RandomFlip', prob=0.5),
     dict(

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from projects.drawn_world.study import ACCURACY, DETECTION, Arm, Probe, Study
 from projects.drawn_world.study.tables import Question
-from qbheat_mm.datasets.image_folder import Folder
+from qbheat_mm.datasets.image_folder import scan_folder
 from qbheat_mm.errors import UserError
 
 SEEDS = 3
@@ -25,7 +25,7 @@ TRAN = 'qbheat/benchmarks/mf-285m_1xb256-tran1-coslr-200e_own-folders.py'
 FINETUNE = (
     'qbheat/benchmarks/mf-285m_1xb256-ft-tran1-coslr-200e_own-folders.py')
 
-COUNT = len(Folder(str(IMAGES)).images) if IMAGES.is_dir() else 0
+COUNT = len(scan_folder(str(IMAGES))[0]) if IMAGES.is_dir() else 0
 BATCH = 256
 #: Batch statistics of random weights: 0.9^64 is left of their first values.
 CALIBRATION = max(2, ceil(64 / max(1, COUNT // BATCH)))

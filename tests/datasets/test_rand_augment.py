@@ -1,0 +1,100 @@
+# Copyright (c) QB-Heat MM authors. All rights reserved.
+"""RandAugment gives mmpretrain's results, and timm's where they differ."""
+import mmcv
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from mmengine.config import Config
+from mmengine.registry import TRANSFORMS
+from mmpretrain.datasets.transforms import RandAugment
+from mmpretrain.datasets.transforms.auto_augment import AutoContrast, Equalize
+
+from qbheat_mm.datasets.rand_augment import LookupAutoContrast, LookupEqualize
+
+from .conftest import ROOT
+
+
+def image(seed, height=40, width=30, values=256, low=0):
+    drawn = np.random.default_rng(seed).gamma(
+        2., values / 8, (height, width, 3))
+    return np.clip(drawn + low, 0, 255).astype(np.uint8)
+
+
+@pytest.mark.parametrize('ours, theirs', [
+    (LookupAutoContrast, AutoContrast), (LookupEqualize, Equalize)])
+@given(seed=st.integers(0, 9999), height=st.integers(1, 60),
+       width=st.integers(1, 60), values=st.integers(0, 300),
+       low=st.integers(0, 255))
+def test_tables_give_the_same(ours, theirs, seed, height, width, values, low):
+    given = image(seed, height, width, values, low)
+    before = given.copy()
+    found, expected = (kind(prob=1.)(dict(img=given.copy()))['img']
+                       for kind in (ours, theirs))
+    assert found.dtype == np.uint8
+    np.testing.assert_array_equal(found, expected)
+    ours(prob=1.)(dict(img=given))
+    np.testing.assert_array_equal(given, before)
+
+
+@pytest.mark.parametrize('policies', [
+    'timm_increasing',
+    [dict(type='AutoContrast'), dict(type='Invert'), dict(type='Equalize')]])
+def test_rand_augment_draws_the_same(policies):
+    settings = dict(policies=policies, num_policies=2, total_level=10,
+                    magnitude_level=9, magnitude_std=0.5)
+    ours = TRANSFORMS.build(
+        dict(settings, type='RandAugment', _scope_='qbheat_mm'))
+    assert {type(t) for t in ours.transforms} >= {
+        LookupAutoContrast, LookupEqualize}
+    theirs = RandAugment(**settings)
+    changed = 0
+    for seed in range(60):
+        given, results = image(seed), []
+        for transform in (ours, theirs):
+            np.random.seed(seed)
+            results.append(transform(dict(
+                img=given.copy(), img_shape=given.shape[:2]))['img'])
+            results.append(np.random.rand())
+        np.testing.assert_array_equal(results[0], results[2])
+        assert results[1] == results[3]
+        changed += (results[0] != given).any()
+    assert changed > 30
+
+
+# timm: int(level / 10 * 4), min(256, int(level / 10 * 256)) and, "Increasing",
+# 4 and 256 minus these.
+TIMM = [
+    ('Posterize', (0, 4), {0: 0, 2.4: 0, 2.6: 1, 7.4: 2, 7.6: 3, 9: 3, 10: 4}),
+    ('Posterize', (4, 0), {0: 4, 2.4: 4, 2.6: 3, 7.4: 2, 9: 1, 10: 0}),
+    ('Solarize', (0, 256), {0: 0, 5: 128, 8.7: 222, 9: 230, 10: 256}),
+    ('Solarize', (256, 0), {0: 256, 5: 128, 8.7: 34, 9: 26, 10: 0})]
+
+
+@pytest.mark.parametrize('kind, magnitude_range, expected', TIMM)
+def test_magnitudes_are_rounded_as_in_timm(kind, magnitude_range, expected):
+    given = np.arange(256, dtype=np.uint8).reshape(16, 16, 1).repeat(3, 2)
+    function = dict(Posterize=mmcv.posterize, Solarize=mmcv.solarize)[kind]
+    for level, value in expected.items():
+        transform = TRANSFORMS.build(dict(
+            type=kind, _scope_='qbheat_mm', prob=1., magnitude_level=level,
+            magnitude_range=magnitude_range))
+        np.testing.assert_array_equal(
+            transform(dict(img=given.copy()))['img'], function(given, value))
+
+
+def test_mobile_former_v1_augments_like_timm():
+    """15 operations; those that move pixels draw their interpolation."""
+    pipeline = Config.fromfile(
+        ROOT / 'configs/mobile_former/mf-26m_8xb128-coslr-450e_in1k.py'
+    ).train_dataloader.dataset.pipeline
+    transforms = TRANSFORMS.build(pipeline[2]).transforms
+    assert len(transforms) == 30
+    kinds = [type(t).__name__ for t in transforms]
+    assert kinds[:15] == kinds[15:]
+    assert kinds.count('TimmPosterize') == kinds.count('TimmSolarize') == 2
+    drawn = {(type(t).__name__, t.interpolation) for t in transforms
+             if hasattr(t, 'interpolation')}
+    assert drawn == {(kind, how) for kind in ('Rotate', 'Shear', 'Translate')
+                     for how in ('bilinear', 'bicubic')}
+    assert pipeline[0].interpolation == 'random'
