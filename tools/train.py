@@ -15,7 +15,7 @@ from qbheat_mm.cli import (
     require_file,
 )
 from qbheat_mm.engine.auto_scale_runner import use_float32
-from qbheat_mm.engine.checkpoint import latest
+from qbheat_mm.engine.resume import latest
 from qbheat_mm.errors import UserError
 from qbheat_mm.utils.settings import type_name
 

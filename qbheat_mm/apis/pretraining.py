@@ -10,7 +10,7 @@ from mmengine.config import Config
 from mmengine.registry import RUNNERS
 
 from ..datasets import find_images
-from ..engine.checkpoint import latest
+from ..engine.resume import latest
 from ..errors import UserError
 from ..model_index import find_config
 from ..models.backbones import MobileFormer

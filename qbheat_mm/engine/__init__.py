@@ -1,22 +1,20 @@
 # Copyright (c) QB-Heat MM authors. All rights reserved.
 from .auto_scale_runner import AutoScaleRunner
-from .hooks import (
+from .check_folders import CheckFoldersHook
+from .frozen_features import FrozenFeaturesHook
+from .pretrained_encoder import PretrainedEncoder
+from .random_state import RandomStateHook
+from .resume import ResumeHook
+from .safe_checkpoint import (
     BroadcastBuffersHook,
-    CheckFoldersHook,
-    FrozenFeaturesHook,
-    RandomStateHook,
-    RequireCheckpointHook,
-    ResumeHook,
     SafeCheckpointHook,
     StopOnNonFiniteLossHook,
-    StrictLoadHook,
 )
-from .pretrained_encoder import PretrainedEncoder
+from .strict_load import RequireCheckpointHook, StrictLoadHook
 
 __all__ = [
-    'BroadcastBuffersHook', 'CheckFoldersHook',
-    'StrictLoadHook', 'AutoScaleRunner',
+    'AutoScaleRunner', 'BroadcastBuffersHook', 'CheckFoldersHook',
     'FrozenFeaturesHook', 'PretrainedEncoder', 'RandomStateHook',
     'RequireCheckpointHook', 'ResumeHook', 'SafeCheckpointHook',
-    'StopOnNonFiniteLossHook'
+    'StopOnNonFiniteLossHook', 'StrictLoadHook'
 ]

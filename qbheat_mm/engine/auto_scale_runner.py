@@ -1,13 +1,11 @@
 # Copyright (c) QB-Heat MM authors. All rights reserved.
 """mmengine's runner, adapting recipes to small data and machines."""
 import copy
-import os.path as osp
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 
 from mmengine.config import Config
 from mmengine.dataset import InfiniteSampler
 from mmengine.device import get_device
-from mmengine.dist import master_only
 from mmengine.optim import OptimWrapper
 from mmengine.registry import RUNNERS
 from mmengine.runner import BaseLoop, EpochBasedTrainLoop, Runner
@@ -18,11 +16,11 @@ from torch.utils.data import DataLoader
 from ..errors import UserError
 from ..utils.modules import unwrap
 from ..utils.settings import loader_settings, type_name
+from .check_folders import count_classes
 from .checkpoint import read, weights
-from .head_classes import count_classes
+from .random_state import seeded
 from .resume import newest_readable
-from .schedules import fit_schedulers, require_steps
-from .seeded_loader import seeded
+from .schedules import fit_schedulers
 
 
 @RUNNERS.register_module()
@@ -37,9 +35,9 @@ class AutoScaleRunner(Runner):
     - shortens warm-ups and schedules that are longer than the run;
     - counts classes, if ``count_classes=True``;
 
-    and logs one line for each change. Recipes that fit are left alone.
-    mmengine's own runner would fail, or end without a step. Choose it with
-    ``runner_type='AutoScaleRunner'``; ``'Runner'`` is mmengine's.
+    and logs one line for each change. Other recipes are left alone. Checkpoints
+    are read without executing anything, and a run resumes from the newest
+    readable one. ``runner_type='Runner'`` selects mmengine's own runner.
     """
 
     def __init__(self, *args, train_dataloader=None, **kwargs) -> None:
@@ -48,27 +46,20 @@ class AutoScaleRunner(Runner):
 
     @classmethod
     def from_cfg(cls, cfg: Config) -> 'AutoScaleRunner':
-        """Build the runner, with the classes counted if asked for."""
-        if not cfg.get('count_classes'):
-            return super().from_cfg(cfg)
-        cfg = copy.deepcopy(cfg)
-        number = count_classes(cfg)
-        runner = super().from_cfg(cfg)
-        runner.logger.info(f'counted model.head.num_classes={number}')
-        return runner
+        """Build the runner, after counting classes if the config says so."""
+        if cfg.get('count_classes'):
+            cfg = copy.deepcopy(cfg)
+            count_classes(cfg)
+        return super().from_cfg(cfg)
 
     def train(self) -> nn.Module:
-        """Train.
-
-        Returns:
-            nn.Module: The trained model.
+        """Train, or resume from the newest readable checkpoint.
 
         Raises:
             UserError: If the recipe can't be adapted.
         """
         if self._resume and self._load_from is None:
             self._load_from = newest_readable(self.work_dir)
-        super().dump_config()
         return super().train()
 
     def load_checkpoint(self,
@@ -83,7 +74,7 @@ class AutoScaleRunner(Runner):
                 code.
         """
         checkpoint = read(filename, map_location)
-        # mmengine would run the text when it resumes.
+        # mmengine would execute this text when it resumes.
         (checkpoint.get('meta') or {}).pop('config', None)
         self._load_from = self._load_from or filename
         self.call_hook('after_load_checkpoint', checkpoint=checkpoint)
@@ -93,35 +84,9 @@ class AutoScaleRunner(Runner):
         self.logger.info(f'Load checkpoint from {filename}')
         return checkpoint
 
-    def resume(self, filename: str, *args, **kwargs) -> None:
-        """Resume from a checkpoint.
-
-        Raises:
-            UserError: If it is of another run.
-        """
-        try:
-            super().resume(filename, *args, **kwargs)
-        # The state of another run breaks mmengine and torch anywhere.
-        except (KeyError, ValueError, TypeError, RuntimeError,
-                AttributeError) as error:
-            if isinstance(error, UserError):
-                raise
-            raise UserError(f"checkpoint '{filename}' cannot be resumed: "
-                            f'{type(error).__name__}: {error}') from error
-
-    @master_only
-    def dump_config(self) -> None:
-        """Write the config unless a run has written its own.
-
-        A test must not replace the config of the training in its folder.
-        """
-        name = osp.basename(self.cfg.filename or f'{self.timestamp}.py')
-        if not osp.exists(osp.join(self.work_dir, name)):
-            super().dump_config()
-
     def build_dataloader(self, dataloader: DataLoader | dict, *args,
                          **kwargs) -> DataLoader:
-        """Build a loader, for training with seeded samples.
+        """Build a loader, with seeded samples for training.
 
         ``num_workers=0`` alone turns workers off.
         """
@@ -152,6 +117,38 @@ class AutoScaleRunner(Runner):
                 f'{len(built.dataloader)} batches an epoch')
         return built
 
+    def _fit_batch(self, loader: DataLoader, batch: int) -> int:
+        """The batch size of a process; scales the learning rate with it."""
+        model = unwrap(self.model)
+        # Classifiers and pre-training have batch norm on pooled features.
+        preprocessor = type(getattr(model, 'data_preprocessor', None))
+        least = 1 if preprocessor.__name__.startswith('Det') else 2
+        queue = getattr(model, 'queue_len', 0)
+        fitted = fitting_batch(loader, batch, self.world_size, least, queue)
+        step = fitted * self.world_size
+        if queue % step:
+            raise UserError(
+                f'model.queue_len={queue} is not a multiple of the {step} '
+                f'images of a step (train_dataloader.batch_size={fitted})')
+        if fitted < batch:
+            self.logger.warning(
+                f'{len(loader.dataset)} training images for '
+                f'{self.world_size} process(es): '
+                f'train_dataloader.batch_size={fitted}'
+                f'{self._lower_lr(fitted / batch)}')
+        return fitted
+
+    def _lower_lr(self, ratio: float) -> str:
+        """Scale the learning rate; returns the change in words."""
+        optimizer = (self.optim_wrapper.get('optimizer') if isinstance(
+            self.optim_wrapper, dict) else None) or {}
+        # auto_scale_lr uses the lowered batch size.
+        if 'lr' not in optimizer or (self.auto_scale_lr or {}).get('enable'):
+            return ''
+        given = optimizer['lr']
+        optimizer['lr'] = given * ratio
+        return f', learning rate {given:g} -> {optimizer["lr"]:g}'
+
     def build_optim_wrapper(self, optim_wrapper) -> OptimWrapper:
         """Build the optimizer, in float32 if there is no GPU."""
         if isinstance(optim_wrapper, dict) and type_name(
@@ -168,9 +165,7 @@ class AutoScaleRunner(Runner):
         """
         count = (self.cfg.get('optim_wrapper') or {}).get(
             'accumulative_counts', 1)
-        if (auto_scale_lr or {}).get('enable') and count > 1:
-            self.logger.info(f'accumulative_counts={count}: a step has '
-                             f'{count} batches')
+        if (auto_scale_lr or {}).get('enable'):
             auto_scale_lr = dict(
                 auto_scale_lr,
                 base_batch_size=auto_scale_lr['base_batch_size'] / count)
@@ -186,21 +181,22 @@ class AutoScaleRunner(Runner):
             'type' in scheduler) else scheduler
         if isinstance(given, list) and all(
                 isinstance(part, dict) for part in given):
-            by_epoch = isinstance(self.train_loop, EpochBasedTrainLoop)
-            if not by_epoch:
-                require_steps(given)
-            if by_epoch or not any(part.get('by_epoch', True)
-                                   for part in given):
-                scheduler = fit_schedulers(
-                    given, self.max_iters, len(self.train_dataloader))
-            if scheduler != given and scheduler is not given:
+            # mmengine counts one epoch: the rate would never change.
+            if not isinstance(self.train_loop, EpochBasedTrainLoop) and any(
+                    part.get('by_epoch', True) for part in given):
+                raise UserError('param_scheduler counts epochs, and '
+                                'IterBasedTrainLoop has none: set '
+                                'by_epoch=False and its length in steps')
+            scheduler = fit_schedulers(
+                given, self.max_iters, len(self.train_dataloader))
+            if scheduler != given:
                 self.logger.warning(
                     f'schedule shortened to the {self.max_iters} steps of '
                     f'the run: {scheduler}')
         return super().build_param_scheduler(scheduler)
 
     def _maybe_compile(self, target: str) -> None:
-        """Compile the model, not mmengine's whole step.
+        """Compile the model instead of mmengine's whole step.
 
         Dynamo breaks at the optimizer, which gains nothing from it.
         """
@@ -210,35 +206,6 @@ class AutoScaleRunner(Runner):
             self.logger.info('the model is compiled: the first steps take '
                              'minutes')
 
-    def _fit_batch(self, loader: DataLoader, batch: int) -> int:
-        """The batch size for one process; scales learning rates with it."""
-        model = unwrap(self.model)
-        # Classifiers and pre-training have batch norm on pooled features.
-        preprocessor = type(getattr(model, 'data_preprocessor', None))
-        least = 1 if preprocessor.__name__.startswith('Det') else 2
-        queue = getattr(model, 'queue_len', 0)
-        fitted = fitting_batch(loader, batch, self.world_size, least, queue)
-        step = fitted * self.world_size
-        if queue % step:
-            raise UserError(
-                f'model.queue_len={queue} is not a multiple of the {step} '
-                f'images of a step (train_dataloader.batch_size={fitted}): '
-                f'set model.queue_len={max(round(queue / step), 1) * step}')
-        if queue >= len(loader.dataset):
-            self.logger.warning(
-                f'model.queue_len={queue}: with {len(loader.dataset)} images '
-                'each is among its own negatives')
-        if fitted < batch:
-            scaled = '' if (self.auto_scale_lr or {}).get('enable') else (
-                ', learning rate ' + ', '.join(
-                    f'{old:g} -> {new:g}' for old, new in _scale(
-                        self.optim_wrapper, fitted / batch)))
-            self.logger.warning(
-                f'{len(loader.dataset)} training images for '
-                f'{self.world_size} process(es): '
-                f'train_dataloader.batch_size={fitted}{scaled}')
-        return fitted
-
 
 def fitting_batch(loader: DataLoader, batch: int, processes: int,
                   least: int = 1, queue: int = 0) -> int:
@@ -246,10 +213,11 @@ def fitting_batch(loader: DataLoader, batch: int, processes: int,
 
     Args:
         loader (DataLoader): Of one process.
-        batch (int): Images in a batch of one process, as set.
+        batch (int): Batch size of one process, as set.
         processes (int): Number of processes.
-        least (int): Images that a batch needs. Defaults to 1.
-        queue (int): What a step of all processes must divide (MoCo).
+        least (int): Minimum batch size. Defaults to 1.
+        queue (int): Multiple of the images of all processes in a step
+            (MoCo); 0 for none. Defaults to 0.
 
     Returns:
         int: ``batch`` or less.
@@ -278,17 +246,3 @@ def use_float32(wrapper: dict) -> None:
     wrapper['type'] = 'OptimWrapper'
     for setting in ('loss_scale', 'dtype', 'use_fsdp'):
         wrapper.pop(setting, None)
-
-
-def _scale(wrapper, ratio: float) -> Iterator[tuple[float, float]]:
-    """Scale learning rates in settings of one or several optimizers."""
-    if not isinstance(wrapper, dict):
-        return
-    optimizer = wrapper.get('optimizer')
-    if isinstance(optimizer, dict) and 'lr' in optimizer:
-        old = optimizer['lr']
-        optimizer['lr'] = old * ratio
-        yield old, optimizer['lr']
-        return
-    for value in wrapper.values():
-        yield from _scale(value, ratio)

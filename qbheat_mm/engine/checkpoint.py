@@ -3,7 +3,7 @@
 
 Weights are loaded with ``weights_only=True``, and the config stored in a
 checkpoint is parsed, never run. Importing this module tells torch which
-objects mmengine's checkpoints contain beyond tensors.
+objects mmengine's checkpoints contain besides tensors.
 """
 import ast
 import json
@@ -12,7 +12,6 @@ import re
 import zipfile
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
-from pathlib import Path
 from pickle import UnpicklingError
 from typing import Any
 
@@ -29,8 +28,6 @@ try:
 except ImportError:  # numpy 1
     from numpy.core import multiarray
 
-_FLOATS = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
-_INTEGERS = (torch.uint8, torch.int8, torch.int16, torch.int32, torch.int64)
 # Old checkpoints lack BatchNorm's step counter, and nothing reads it.
 _OPTIONAL = 'num_batches_tracked'
 
@@ -52,12 +49,11 @@ def read(path: str | os.PathLike, map_location: Any = 'cpu') -> dict:
             that could run code.
     """
     path = os.path.expanduser(os.fspath(path))
-    is_url = re.match('https?://', path) is not None
+    is_url = path.startswith(('http://', 'https://'))
     if not is_url and not os.path.exists(path):
         raise FileNotFoundError(f"checkpoint '{path}' does not exist")
-    if not is_url and not os.path.isfile(path):
-        raise UserError(f"checkpoint '{path}' is not a file: give a file in "
-                        'it, e.g. epoch_100.pth')
+    if not is_url and not os.path.isfile(path):  # reading a pipe would block
+        raise UserError(f"checkpoint '{path}' is not a file")
     try:
         if is_url:
             content = torch.hub.load_state_dict_from_url(
@@ -73,10 +69,7 @@ def read(path: str | os.PathLike, map_location: Any = 'cpu') -> dict:
     # A damaged file can break the unpickler anywhere.
     except Exception as error:
         raise UserError(_explain(path, error)) from error
-    state = content.get('state_dict', content) if isinstance(
-        content, dict) else content
-    if not isinstance(state, dict) or not all(
-            isinstance(name, str) for name in state):
+    if not isinstance(content, dict):
         raise UserError(f"checkpoint '{path}' holds no state_dict")
     return content
 
@@ -89,52 +82,45 @@ def _read_safetensors(path: str) -> dict:
 
 
 def _verify_checksums(path: str) -> None:
-    """Compare the checksums of a zip file, which torch does not verify."""
-    if not zipfile.is_zipfile(path):
-        return
-    with zipfile.ZipFile(path) as archive:
-        for info in archive.infolist():
-            # torch can be told to write none.
-            if info.CRC and not info.compress_type:
-                with archive.open(info) as file:
-                    while file.read(1 << 20):
-                        pass
+    """Verify the checksums of a zip file, which torch ignores."""
+    if zipfile.is_zipfile(path):
+        with zipfile.ZipFile(path) as archive:
+            damaged = archive.testzip()
+        if damaged:
+            raise ValueError(f'wrong checksum of {damaged}')
 
 
 def _explain(path: str, error: Exception) -> str:
     refused = re.search(r'GLOBAL (getattr\(.*?\)|\S+)', str(error))
     if refused:
         return (f"checkpoint '{path}' is refused: it contains "
-                f'{refused[1]}, which could run code; save its state_dict '
-                'alone')
+                f'{refused[1]}, which could run code; save only its '
+                'state_dict')
     reason = str(error).strip().split('\n')[0][:150]
     return (f"checkpoint '{path}' is damaged or not a checkpoint "
             f'({type(error).__name__}: {reason})')
 
 
-def weights(content: Any) -> dict[str, Any]:
+def weights(content: Mapping) -> dict[str, Any]:
     """The named weights of a checkpoint, without a wrapper's ``module.``."""
     for key in ('state_dict', 'model'):
-        if isinstance(content, Mapping) and isinstance(
-                content.get(key), Mapping):
+        if isinstance(content.get(key), Mapping):
             content = content[key]
-    if not isinstance(content, Mapping):
-        return {}
-    return {name.removeprefix('module.'): value
-            for name, value in content.items() if isinstance(name, str)}
+    return {str(name).removeprefix('module.'): value
+            for name, value in content.items()}
 
 
-def encoder_weights(content: Any, names: Iterable[str]) -> dict[str, Any]:
+def encoder_weights(content: Mapping, names: Iterable[str]) -> dict[str, Any]:
     """Find an encoder's weights in a checkpoint.
 
     Args:
-        content (Any): A checkpoint of pre-training, probing, classification
-            or detection, or of the encoder alone.
+        content (Mapping): A checkpoint of pre-training, probing,
+            classification or detection, or of the encoder alone.
         names (Iterable[str]): Tensor names of the encoder.
 
     Returns:
-        dict[str, Any]: Values under the encoder's names; empty if there is
-        none of them.
+        dict[str, Any]: Values under the encoder's names; empty if none of
+        them is found.
     """
     names, found = set(names), weights(content)
     prefix = _find_prefix(names, found)
@@ -144,7 +130,7 @@ def encoder_weights(content: Any, names: Iterable[str]) -> dict[str, Any]:
              for name, value in found.items() if name.startswith(prefix)}
     if prefix:
         return found
-    # A classifier may lie beside a bare encoder.
+    # Files of a bare encoder may include a classifier.
     children = {name.split('.')[0] for name in names}
     return {name: value for name, value in found.items()
             if name.split('.')[0] in children}
@@ -153,8 +139,8 @@ def encoder_weights(content: Any, names: Iterable[str]) -> dict[str, Any]:
 def _find_prefix(names: set[str], keys: Iterable[str]) -> str | None:
     """The prefix of most names.
 
-    Of equally frequent ones (a momentum encoder beside the encoder), one
-    that ends in ``backbone.`` wins, then the shortest.
+    If a momentum encoder matches as well, the prefix that ends in
+    ``backbone.`` wins, then the shortest.
     """
     votes: Counter = Counter()
     for key in keys:
@@ -166,28 +152,21 @@ def _find_prefix(names: set[str], keys: Iterable[str]) -> str | None:
         votes[prefix], prefix.endswith('backbone.'), -len(prefix)))
 
 
-def mismatch(needed: Mapping[str, Tensor], found: Mapping[str, Any],
-             allow: tuple[str, ...] = ()) -> str:
-    """Describe why weights do not fit a network.
+def mismatch(needed: Mapping[str, Tensor], found: Mapping[str, Any]) -> str:
+    """Describe why weights don't fit a network.
 
     Args:
         needed (Mapping[str, Tensor]): The network's tensors.
-        found (Mapping[str, Any]): The file's values.
-        allow (tuple[str, ...]): Prefixes of names that may be missing or of
-            another shape. Defaults to ().
+        found (Mapping[str, Any]): Values from a checkpoint.
 
     Returns:
         str: E.g. ``'2 tensors are missing (a, b)'``; empty if they fit.
     """
     missing = [name for name in needed
-               if name not in found and not name.endswith(_OPTIONAL)
-               and not name.startswith(allow)]
-    wrong = []
-    for name, tensor in needed.items():
-        problem = name in found and _problem(name, found[name], tensor)
-        if problem and not (name.startswith(allow)
-                            and problem.startswith('shape')):
-            wrong.append(f'{name}: {problem}')
+               if name not in found and not name.endswith(_OPTIONAL)]
+    wrong = [f'{name}: {problem}' for name, tensor in needed.items()
+             if name in found
+             and (problem := _problem(name, found[name], tensor))]
     extra = [name for name, value in found.items()
              if name not in needed and isinstance(value, Tensor)]
     return ', '.join(
@@ -197,79 +176,65 @@ def mismatch(needed: Mapping[str, Tensor], found: Mapping[str, Any],
 
 
 def _problem(name: str, value: Any, needed: Tensor) -> str:
-    """How a value differs in kind or shape from the tensor needed."""
     if not isinstance(value, Tensor) or value.is_meta or (
             value.layout != torch.strided) or value.is_nested:
         return 'not a dense tensor'
-    if value.dtype != needed.dtype and not any(
-            {value.dtype, needed.dtype} <= set(kind)
-            for kind in (_FLOATS, _INTEGERS)):
+    if value.is_floating_point() != needed.is_floating_point():
         return f'{value.dtype}, not {needed.dtype}'
     if value.shape != needed.shape:
         return f'shape {tuple(value.shape)}, not {tuple(needed.shape)}'
-    if not _is_possible(name, value):
+    if non_finite({name: value}):
         return 'NaN, infinite or a negative variance'
     return ''
 
 
-def _is_possible(name: str, value: Tensor) -> bool:
-    value = value.float()
-    return bool(value.isfinite().all()) and not (
-        name.endswith('running_var') and bool((value < 0).any()))
-
-
-def impossible(tensors: Mapping[str, Any]) -> list[str]:
+def non_finite(tensors: Mapping[str, Any]) -> list[str]:
     """Names of tensors with NaN, infinite values or negative variances."""
-    return [name for name, value in tensors.items()
-            if isinstance(value, Tensor) and value.dtype in _FLOATS
-            and value.layout == torch.strided and not value.is_meta
-            and not _is_possible(name, value)]
+    return [
+        name for name, value in tensors.items()
+        if isinstance(value, Tensor) and value.is_floating_point() and (
+            not value.float().isfinite().all()
+            or name.endswith('running_var') and (value < 0).any())]
 
 
-def load_strict(module: nn.Module, content: Any, source: str,
-                allow: tuple[str, ...] = ()) -> None:
-    """Load all tensors of a model, or raise and leave it alone.
+def load_strict(module: nn.Module, content: Mapping, source: str) -> None:
+    """Load all tensors of a model, or raise and leave it unchanged.
 
     Other tensors of the checkpoint are ignored.
 
     Args:
         module (nn.Module): The model.
-        content (Any): The checkpoint, as read.
+        content (Mapping): The checkpoint, as read.
         source (str): Its name, for messages.
-        allow (tuple[str, ...]): See :func:`mismatch`.
 
     Raises:
-        UserError: If tensors are missing or do not fit, or if the model
+        UserError: If tensors are missing or don't fit, or if the model
             normalizes its input differently.
     """
-    needed = module.state_dict()
-    found = weights(content)
+    needed, found = module.state_dict(), weights(content)
     found = {name: found[name] for name in needed if name in found}
-    require_match(needed, found, source, type(module).__name__, content,
-                  allow)
+    require_match(needed, found, source, type(module).__name__, content)
     require_normalization(
         input_normalization(content),
         Normalization.of(getattr(module, 'data_preprocessor', None)), source)
-    module.load_state_dict(
-        {name: value for name, value in found.items()
-         if value.shape == needed[name].shape}, strict=False)
+    module.load_state_dict(found, strict=False)
 
 
 def require_match(needed: Mapping[str, Tensor], found: Mapping[str, Any],
-                  source: str, network: str, content: Any,
-                  allow: tuple[str, ...] = ()) -> None:
-    """Raise UserError if weights do not fit a network."""
-    problem = mismatch(needed, found, allow)
+                  source: str, network: str, content: Mapping,
+                  hint: str = '') -> None:
+    """Raise UserError if weights don't fit a network."""
+    problem = mismatch(needed, found)
     if problem:
         backbone = backbone_of(stored_config(content))
         origin = f' (trained with {backbone})' if backbone else ''
         raise UserError(f"checkpoint '{source}'{origin} does not fit "
-                        f'{network}: {problem}')
+                        f'{network}: {problem}{hint}')
 
 
 def require_normalization(trained: Normalization | None,
                           given: Normalization | None, source: str) -> None:
-    """Raise UserError if a model gets other inputs than it was trained on."""
+    """Raise UserError if a model normalizes images unlike in training."""
     if trained and given and not trained.is_close(given):
         raise UserError(
             f"checkpoint '{source}' was trained with {trained}, but "
@@ -285,36 +250,31 @@ def few(names: Iterable[str], shown: int = 3) -> str:
     return ', '.join(names[:shown]) + (', ...' if len(names) > shown else '')
 
 
-def stored_config(content: Any) -> dict:
-    """The config of the run that wrote a checkpoint, parsed and not run.
+def stored_config(content: Mapping) -> dict:
+    """The config of the run that wrote a checkpoint, parsed but not run.
 
     Returns:
-        dict: Literal settings; empty if there are none.
+        dict: Its literal settings; empty if there are none.
     """
-    meta = content.get('meta') if isinstance(content, Mapping) else None
+    meta = content.get('meta')
     if not isinstance(meta, Mapping):
         return {}
-    if isinstance(meta.get('backbone'), str):  # metadata of safetensors
-        return _config_of_encoder_file(meta)
-    settings = {}
     try:
-        for node in ast.parse(meta.get('cfg') or '').body:
-            if isinstance(node, ast.Assign) and isinstance(
-                    node.targets[0], ast.Name):
-                settings[node.targets[0].id] = _literal(node.value)
+        if isinstance(meta.get('backbone'), str):
+            return _config_of_export(meta)
+        return {node.targets[0].id: _literal(node.value)
+                for node in ast.parse(meta.get('cfg') or '').body
+                if isinstance(node, ast.Assign)
+                and isinstance(node.targets[0], ast.Name)}
     except (SyntaxError, ValueError, TypeError, RecursionError):
         return {}
-    return settings
 
 
 def _literal(node: ast.AST) -> Any:
     """A literal or ``dict(...)``; None for any other expression."""
-    if isinstance(node, ast.Call):
-        if not isinstance(node.func, ast.Name) or node.func.id != 'dict':
-            return None
-        first = _literal(node.args[0]) if node.args else {}
-        return {**(first or {}), **{keyword.arg: _literal(keyword.value)
-                                    for keyword in node.keywords}}
+    if isinstance(node, ast.Call) and getattr(node.func, 'id', '') == 'dict':
+        return {keyword.arg: _literal(keyword.value)
+                for keyword in node.keywords}
     if isinstance(node, ast.Dict):
         return {_literal(key): _literal(value)
                 for key, value in zip(node.keys, node.values) if key}
@@ -328,21 +288,16 @@ def _literal(node: ast.AST) -> Any:
         return None
 
 
-def _config_of_encoder_file(meta: Mapping) -> dict:
+def _config_of_export(meta: Mapping) -> dict:
     """The metadata of an exported encoder in the layout of a config."""
-    def value(name: str) -> Any:
-        try:
-            return json.loads(meta.get(name, 'null'))
-        except ValueError:
-            return None
-
-    model = dict(backbone=value('backbone'))
+    mean, std, backbone, size = (
+        json.loads(meta.get(name, 'null'))
+        for name in ('mean', 'std', 'backbone', 'training_size'))
+    model = dict(backbone=backbone)
     if 'channel_order' in meta:
         model['data_preprocessor'] = dict(
-            mean=value('mean'), std=value('std'),
-            to_rgb=meta['channel_order'] == 'RGB')
-    crop = dict(type='RandomResizedCrop', scale=value('training_size'))
-    pipeline = [crop] if crop['scale'] else []
+            mean=mean, std=std, to_rgb=meta['channel_order'] == 'RGB')
+    pipeline = [dict(type='RandomResizedCrop', scale=size)] if size else []
     return dict(model=model, train_dataloader=dict(
         dataset=dict(pipeline=pipeline)))
 
@@ -360,29 +315,30 @@ def find_settings(settings: Any, name: str) -> Iterator[dict]:
 
 
 def backbone_of(settings: Any) -> str:
-    """Name the backbone of a config, as ``"ResNet(depth=50)"``."""
-    for backbone in find_settings(settings, 'backbone'):
-        known = ', '.join(f'{key}={backbone[key]!r}'
-                          for key in ('arch', 'depth')
-                          if isinstance(backbone.get(key), str | int))
-        return f"{backbone.get('type', '')}({known})"
-    return ''
+    """Name the backbone of a config, e.g. ``"ResNet(depth=50)"``."""
+    backbone = next(find_settings(settings, 'backbone'), None)
+    if backbone is None:
+        return ''
+    known = ', '.join(f'{key}={backbone[key]!r}' for key in ('arch', 'depth')
+                      if isinstance(backbone.get(key), str | int))
+    return f"{backbone.get('type', '')}({known})"
 
 
 def normalization_in(settings: Any) -> Normalization | None:
-    """The input normalization of a config; None if it is not given."""
-    for given in find_settings(settings, 'data_preprocessor'):
-        rgb = any(given.get(key) is True for key in ('bgr_to_rgb', 'to_rgb'))
-        try:
-            return Normalization(tuple(map(float, given.get('mean') or ())),
-                                 tuple(map(float, given.get('std') or ())),
-                                 rgb)
-        except (TypeError, ValueError):
-            return None
-    return None
+    """The input normalization of a config, None if it has none."""
+    given = next(find_settings(settings, 'data_preprocessor'), None)
+    if given is None:
+        return None
+    try:
+        mean, std = (tuple(map(float, given.get(name) or ()))
+                     for name in ('mean', 'std'))
+    except (TypeError, ValueError):
+        return None
+    return Normalization(mean, std, any(
+        given.get(key) is True for key in ('bgr_to_rgb', 'to_rgb')))
 
 
-def input_normalization(content: Any) -> Normalization | None:
+def input_normalization(content: Mapping) -> Normalization | None:
     """The input normalization that a checkpoint was trained with."""
     return normalization_in(stored_config(content))
 
@@ -393,38 +349,6 @@ def classes_in(content: Any) -> tuple[str, ...]:
         content = content.get(name) if isinstance(content, Mapping) else None
     return tuple(map(str, content)) if isinstance(
         content, list | tuple) else ()
-
-
-def checkpoints_in(work_dir: str) -> list[str]:
-    """Checkpoints of a run, the one to resume first.
-
-    That is the one ``last_checkpoint`` names, looked for in this folder,
-    which may have been moved; then the others, newest first.
-    """
-    try:
-        named = Path(work_dir, 'last_checkpoint').read_text().strip()
-    except (OSError, UnicodeDecodeError):
-        named = ''
-    here = str(Path(work_dir, os.path.basename(named))) if named else ''
-    others = sorted(
-        (str(path) for path in Path(work_dir).glob('*.pth')
-         if _step(str(path)) >= 0 and str(path) != here),
-        key=_step, reverse=True)
-    last = _step(here)
-    if last >= 0:  # later ones belong to an older, longer run
-        others.sort(key=lambda path: _step(path) > last)
-    return [here, *others] if os.path.isfile(here) else others
-
-
-def latest(work_dir: str) -> str | None:
-    """The checkpoint that a run wrote last, or None."""
-    return next(iter(checkpoints_in(work_dir)), None)
-
-
-def _step(path: str) -> int:
-    """Epoch or iteration in the name of a checkpoint, or -1."""
-    match = re.fullmatch(r'(?:epoch|iter)_(\d+)\.pth', os.path.basename(path))
-    return int(match[1]) if match else -1
 
 
 def _history_buffer_method(owner: type, name: str) -> Any:
@@ -440,17 +364,10 @@ def _history_buffer_method(owner: type, name: str) -> Any:
     return method
 
 
-def _safe_globals() -> list:
-    """What mmengine pickles beyond tensors."""
-    scalars = (np.bool_, np.int8, np.int16, np.int32, np.int64, np.uint8,
-               np.uint16, np.uint32, np.uint64, np.float16, np.float32,
-               np.float64)
-    found = [
-        (HistoryBuffer, 'mmengine.logging.history_buffer.HistoryBuffer'),
-        (_history_buffer_method, 'builtins.getattr'),
-        (np.ndarray, 'numpy.ndarray'), (np.dtype, 'numpy.dtype')]
-    for dtype in {type(np.dtype(scalar)) for scalar in scalars}:
-        found.append((dtype, f'{dtype.__module__}.{dtype.__qualname__}'))
+def _numpy_globals() -> list:
+    """How numpy pickles numbers and arrays of them."""
+    found = [np.ndarray, np.dtype]
+    found += {type(np.dtype(code)) for code in '?bBhHiIlLqQefd'}
     # numpy 2 renamed the module; files keep the name of their writer's.
     for module in ('numpy.core.multiarray', 'numpy._core.multiarray'):
         found += [(multiarray.scalar, f'{module}.scalar'),
@@ -458,4 +375,6 @@ def _safe_globals() -> list:
     return found
 
 
-torch.serialization.add_safe_globals(_safe_globals())
+torch.serialization.add_safe_globals([
+    HistoryBuffer, (_history_buffer_method, 'builtins.getattr'),
+    *_numpy_globals()])

@@ -24,16 +24,16 @@ _SETTING = 'model.backbone.init_cfg'
 class PretrainedEncoder:
     """Load every tensor of a backbone from a checkpoint, or fail.
 
-    mmengine's ``Pretrained`` loads whatever fits, in the worst case nothing.
-    This one finds the encoder in checkpoints of pre-training, probing,
-    classification and detection and in files of the encoder alone. It works
+    mmengine's ``Pretrained`` loads whatever fits, possibly nothing. This
+    initializer finds the encoder in checkpoints of pre-training, probing,
+    classification and detection, and in files of the encoder alone. It works
     for any backbone of mmpretrain and mmdet:
     ``init_cfg=dict(type='PretrainedEncoder', checkpoint=...)``.
 
     Args:
-        checkpoint (str, optional): File or URL. None fails when weights are
-            initialized, so that no run starts from random weights because a
-            setting was forgotten. Defaults to None.
+        checkpoint (str, optional): File or URL. None raises an error when
+            weights are initialized, so that no run starts from random
+            weights because of a forgotten setting. Defaults to None.
         allow_other_normalization (bool): Whether the encoder may get images
             normalized differently than in its training. Defaults to False.
     """
@@ -51,7 +51,7 @@ class PretrainedEncoder:
             module (nn.Module): The backbone.
 
         Raises:
-            UserError: If no checkpoint is set or it does not fit.
+            UserError: If no checkpoint is set or it doesn't fit.
         """
         if self.checkpoint is None:
             raise UserError(
@@ -61,10 +61,10 @@ class PretrainedEncoder:
         self.load(module, read(self.checkpoint))
 
     def load(self, module: nn.Module, content: Mapping) -> None:
-        """Load weights from a checkpoint that was read already.
+        """Load weights from the content of a checkpoint.
 
         Raises:
-            UserError: If it does not fit.
+            UserError: If they don't fit.
         """
         needed = module.state_dict()
         found = encoder_weights(content, needed)
@@ -89,9 +89,9 @@ class PretrainedEncoder:
     def _keep(self, module: nn.Module) -> None:
         """Keep ``init_weights`` from changing the weights afterwards.
 
-        mmengine runs initializers other than ``Pretrained`` before those of
-        the children, and backbones such as ResNet zero some weights later
-        unless ``init_cfg`` says ``Pretrained``.
+        mmengine initializes children after any initializer but
+        ``Pretrained``, and backbones such as ResNet zero some weights unless
+        ``init_cfg`` says ``Pretrained``.
         """
         if hasattr(module, '_params_init_info'):
             update_init_info(module, f'PretrainedEncoder: {self.checkpoint}')

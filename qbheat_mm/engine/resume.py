@@ -1,91 +1,124 @@
 # Copyright (c) QB-Heat MM authors. All rights reserved.
-"""Find the checkpoint to resume from, and check that it can be resumed."""
+"""Resume from the newest readable checkpoint."""
+import os.path as osp
+import re
 from collections.abc import Mapping
+from pathlib import Path
 
+from mmengine.dist import all_gather_object
+from mmengine.hooks import Hook
 from mmengine.logging import print_log
+from mmengine.registry import HOOKS
 from mmengine.runner import IterBasedTrainLoop, Runner
 
 from ..errors import UserError
-from .checkpoint import checkpoints_in, few, impossible, read, weights
+from .checkpoint import read
+from .strict_load import is_training
 
-#: What decides the length of a schedule. Its ``end`` follows the run.
+#: Attributes that decide the length of a schedule, apart from its ``end``,
+#: which follows the run.
 _LENGTHS = ('begin', 'total_iters', 'total_steps', 'T_max', 'milestones',
             'step_size', 'periods')
 
 
-def newest_readable(work_dir: str) -> str | None:
-    """The newest readable checkpoint of a run.
+def latest(work_dir: str) -> str | None:
+    """The checkpoint that a run wrote last, or None."""
+    return next(iter(checkpoints_in(work_dir)), None)
 
-    Returns:
-        str | None: None if there is no checkpoint.
+
+def checkpoints_in(work_dir: str) -> list[str]:
+    """Checkpoints of a run, the one to resume first.
+
+    That is the one ``last_checkpoint`` names, looked for in this folder,
+    which may have been moved; then the others, newest first.
+    """
+    try:
+        named = Path(work_dir, 'last_checkpoint').read_text().strip()
+    except (OSError, UnicodeDecodeError):
+        named = ''
+    here = osp.join(work_dir, osp.basename(named))
+    last = _step(here)
+    # Later ones than the last belong to an older, longer run.
+    others = sorted(
+        (str(path) for path in Path(work_dir).glob('*.pth')
+         if _step(str(path)) >= 0 and str(path) != here),
+        key=lambda path: (_step(path) <= last or last < 0, _step(path)),
+        reverse=True)
+    return [here, *others] if osp.isfile(here) else others
+
+
+def _step(path: str) -> int:
+    """Epoch or iteration in the name of a checkpoint, or -1."""
+    match = re.fullmatch(r'(?:epoch|iter)_(\d+)\.pth', osp.basename(path))
+    return int(match[1]) if match else -1
+
+
+def newest_readable(work_dir: str) -> str | None:
+    """The newest readable checkpoint of a run, or None if it has none.
 
     Raises:
-        UserError: If none of the checkpoints is readable.
+        UserError: If no checkpoint is readable.
     """
     errors = []
     for path in checkpoints_in(work_dir):
         try:
-            content = read(path)
-            _require_state(path, content)
+            _require_state(path, read(path))
         except (UserError, FileNotFoundError) as error:
             errors.append(str(error))
             print_log(f'{error}; trying an earlier checkpoint', 'current',
                       30)
-            continue
-        return path
+        else:
+            return path
     if errors:
         raise UserError(f"no checkpoint in '{work_dir}' can be resumed: "
                         f'{errors[0]}')
     return None
 
 
-def require_resumable(runner: Runner, path: str, checkpoint: Mapping) -> None:
-    """Raise unless a checkpoint continues this run.
+@HOOKS.register_module()
+class ResumeHook(Hook):
+    """Refuse to resume from a checkpoint that doesn't continue the run.
 
-    mmengine goes on silently without an optimizer state or schedules, ends
+    mmengine goes on silently without an optimizer state or schedules, stops
     at once if the checkpoint lies beyond the end, and keeps the schedules of
-    a run of another length.
-
-    Args:
-        runner (Runner): With its optimizer and schedulers built.
-        path (str): The file, for messages.
-        checkpoint (Mapping): Its content.
-
-    Raises:
-        UserError: Saying what is missing or differs.
+    a run of another length. If the processes found different checkpoints,
+    gradients of different networks would be averaged.
     """
-    _require_state(path, checkpoint)
-    unit = 'iter' if isinstance(
-        runner.train_loop, IterBasedTrainLoop) else 'epoch'
-    done, end = checkpoint['meta'][unit], getattr(runner, f'max_{unit}s')
-    if done > end:
-        raise UserError(
-            f"checkpoint '{path}' is at {unit} {done}, beyond the end of "
-            f'this run: raise train_cfg.max_{unit}s={end}')
-    given = runner.param_schedulers or []
-    found = checkpoint.get('param_schedulers', [])
-    pairs = zip(given, found) if isinstance(given, list) else (
-        pair for name in given for pair in zip(given[name], found[name]))
-    if len(given) != len(found):
-        raise UserError(f"checkpoint '{path}' has {len(found)} "
-                        f'param_schedulers, this config {len(given)}')
-    for scheduler, state in pairs:
-        ours = scheduler.state_dict()
-        other = [f'{name}={state[name]}, not {ours[name]}'
-                 for name in _LENGTHS if name in state and name in ours
-                 and state[name] != ours[name]]
-        if other:
+
+    # Before mmengine and other hooks use the checkpoint.
+    priority = 'VERY_HIGH'
+
+    def before_run(self, runner: Runner) -> None:
+        """Compare the checkpoints of all processes."""
+        if is_training(runner):
+            _require_same(runner, osp.basename(runner._load_from or ''))
+
+    def after_load_checkpoint(self, runner: Runner, checkpoint: dict) -> None:
+        """Check the checkpoint of a resumed run.
+
+        Raises:
+            UserError: Naming what is missing or differs.
+        """
+        if not runner._resume or not is_training(runner):
+            return
+        path = str(runner._load_from)
+        _require_state(path, checkpoint)
+        unit = 'iter' if isinstance(
+            runner.train_loop, IterBasedTrainLoop) else 'epoch'
+        done, end = checkpoint['meta'][unit], getattr(runner, f'max_{unit}s')
+        if done > end:
             raise UserError(
-                f"checkpoint '{path}' has a schedule of another length "
-                f'({type(scheduler).__name__} {", ".join(other)}): keep '
-                'train_cfg.max_epochs and the images per step, or start a '
-                'new run with load_from=FILE and without --resume')
-        if 'end' in ours:
-            state['end'] = ours['end']
+                f"checkpoint '{path}' is at {unit} {done}, beyond the end of "
+                f'this run: raise train_cfg.max_{unit}s={end}')
+        if isinstance(runner.param_schedulers, list):
+            _require_schedules(path, runner.param_schedulers,
+                               checkpoint.get('param_schedulers') or [])
+        _require_same(runner, f"{osp.basename(path)} of iteration "
+                              f"{checkpoint['meta']['iter']}")
 
 
 def _require_state(path: str, checkpoint: Mapping) -> None:
-    """Raise unless a checkpoint has the state of a run, all finite."""
+    """Raise unless a checkpoint contains the state of a run."""
     meta = checkpoint.get('meta')
     missing = [name for name in ('optimizer', 'message_hub')
                if not isinstance(checkpoint.get(name), Mapping)]
@@ -97,19 +130,31 @@ def _require_state(path: str, checkpoint: Mapping) -> None:
             f"checkpoint '{path}' cannot be resumed: it lacks "
             f'{", ".join(missing)}; use load_from=FILE without --resume to '
             'start from its weights')
-    broken = impossible(weights(checkpoint)) + [
-        f'optimizer state {name} of parameter {key}'
-        for key, state in _states(checkpoint['optimizer'])
-        for name in impossible(state)]
-    if broken:
-        raise UserError(f"checkpoint '{path}' holds NaN or infinite values "
-                        f'({few(broken)}): resume from an earlier one')
 
 
-def _states(optimizer: Mapping) -> list[tuple]:
-    """Key and state of each parameter, of one or several optimizers."""
-    if 'state' not in optimizer:
-        return [item for each in optimizer.values()
-                if isinstance(each, Mapping) for item in _states(each)]
-    return [(key, state) for key, state in optimizer['state'].items()
-            if isinstance(state, Mapping)]
+def _require_schedules(path: str, schedulers: list, states: list) -> None:
+    """Raise unless saved schedules have the length of the run's own."""
+    if len(schedulers) != len(states):
+        raise UserError(f"checkpoint '{path}' has {len(states)} "
+                        f'param_schedulers, this config {len(schedulers)}')
+    for scheduler, state in zip(schedulers, states):
+        own = scheduler.state_dict()
+        other = [f'{name}={state[name]}, not {own[name]}'
+                 for name in _LENGTHS if name in state and name in own
+                 and state[name] != own[name]]
+        if other:
+            raise UserError(
+                f"checkpoint '{path}' has a schedule of another length "
+                f'({type(scheduler).__name__} {", ".join(other)}): keep '
+                'train_cfg.max_epochs and the images per step, or start a '
+                'new run with load_from=FILE and without --resume')
+        if 'end' in own:
+            state['end'] = own['end']
+
+
+def _require_same(runner: Runner, checkpoint: str) -> None:
+    found = all_gather_object(checkpoint)
+    if len(set(found)) > 1:
+        raise UserError(
+            f'the processes start from different checkpoints {found}: '
+            f"share the work folder '{runner.work_dir}' between machines")

@@ -2,25 +2,21 @@
 """Shorten learning-rate schedules that are longer than the run."""
 from collections.abc import Mapping, Sequence
 
-from ..errors import UserError
 from ..utils.settings import type_name
 
 #: Settings in epochs, or in steps with ``by_epoch=False``.
 _PLACES = ('begin', 'end', 'T_max')
-#: What mmengine takes for "until the end of the run".
+#: mmengine's "until the end of the run".
 _NEVER = 10**9
-#: Share of the run for a warm-up that doesn't fit.
-_WARM_UP = 0.1
-_ANNEALING = ('Linear', 'CosineAnnealing', 'Poly')
 
 
 def fit_schedulers(schedulers: Sequence[Mapping], steps: int,
                    epoch_length: int) -> list[Mapping]:
-    """Fit schedulers to a run; those that fit are returned as they are.
+    """Fit schedulers to a run; those that fit are returned unchanged.
 
     Milestones and annealing keep their proportions. A warm-up of more than
-    half of the run gets a tenth of it, or is dropped if that is a single
-    step; what follows it begins earlier.
+    half of the run is shortened to a tenth of it, and dropped if that is a
+    single step; what follows it begins earlier.
 
     Args:
         schedulers (Sequence[Mapping]): mmengine's settings. A missing
@@ -29,76 +25,45 @@ def fit_schedulers(schedulers: Sequence[Mapping], steps: int,
         epoch_length (int): Steps in an epoch.
 
     Returns:
-        list[Mapping]: New settings count steps.
+        list[Mapping]: Changed settings count steps.
     """
     parts = [_in_steps(given, epoch_length) for given in schedulers]
-    main = [part for part in parts if not _is_warm_up(part)]
-    lengths = [_length(part) for part in main]
-    if main and None not in lengths and any(
-            _is_cut(part, steps) for part in main):
-        ratio = steps / max(lengths)
+    before = [_in_steps(given, epoch_length) for given in schedulers]
+    planned = max((_length(part, steps) for part in parts
+                   if not _is_warm_up(part)), default=0)
+    if planned > steps:
         for given, part in zip(schedulers, parts):
             if given.get('by_epoch', True) or not _is_warm_up(part):
-                _scale(part, ratio)
-    dropped = []
-    for part in parts:
-        if _is_warm_up(part) and (
-                part['end'] > steps / 2 and (
-                    len(parts) > 1 or part['end'] > steps)):
-            _move(parts, part, int(steps * _WARM_UP))
-        # mmengine's warm-ups reach their end with the second step or never.
-        if _is_warm_up(part) and int(part['end'] + 1e-6) < 2:
-            _move(parts, part, 0)
-            dropped.append(part)
-    fitted = []
-    for given, part in zip(schedulers, parts):
-        by_few_epochs = _is_warm_up(part) and (
-            given.get('by_epoch', True) and given['end'] < 2
-            and not given.get('convert_to_iter_based'))
-        if part == _in_steps(given, epoch_length) and not by_few_epochs:
-            part = given
-        if not any(part is one for one in dropped):
-            fitted.append(part if part is given else _rounded(part))
-    return fitted
-
-
-def require_steps(schedulers: Sequence[Mapping]) -> None:
-    """Refuse schedules in epochs for a run without epochs.
-
-    mmengine counts such a run as one epoch: the rate would never change.
-
-    Raises:
-        UserError: For the first of them.
-    """
-    for i, scheduler in enumerate(schedulers):
-        if scheduler.get('by_epoch', True) and not (
-                scheduler.get('convert_to_iter_based')
-                and {'end', 'T_max', 'milestones', 'step_size'} & {
-                    *scheduler}):
-            raise UserError(
-                f'param_scheduler.{i} ({type_name(scheduler)}) counts '
-                'epochs, and IterBasedTrainLoop has none: set by_epoch=False '
-                'and its length in steps')
+                _scale(part, steps / planned)
+    for part in filter(_is_warm_up, parts):
+        end = part['end'] if part['end'] <= steps / 2 else steps // 10
+        # mmengine's warm-ups of one step never end.
+        _move_end(parts, part, end if end >= 2 else 0)
+    return [given if part == old else _rounded(part)
+            for given, part, old in zip(schedulers, parts, before)
+            if part.get('end') != 0]
 
 
 def _in_steps(given: Mapping, epoch_length: int) -> dict:
     part = dict(given)
-    factor = epoch_length if part.get('by_epoch', True) else 1
-    for name in _PLACES:
-        if part.get(name, _NEVER) is None or part.get(name, _NEVER) >= _NEVER:
-            part.pop(name, None)
-        else:
-            part[name] *= factor
-    if part.get('milestones'):
-        part['milestones'] = [one * factor for one in part['milestones']]
-    part['by_epoch'] = False
+    factor = epoch_length if part.pop('by_epoch', True) else 1
     part.pop('convert_to_iter_based', None)
-    return part
+    for name in _PLACES:
+        if part.get(name) is None or part[name] >= _NEVER:
+            part.pop(name, None)
+    _scale(part, factor)
+    return dict(part, by_epoch=False)
+
+
+def _scale(part: dict, factor: float) -> None:
+    for name in {*_PLACES} & {*part}:
+        part[name] *= factor
+    if part.get('milestones'):
+        part['milestones'] = [place * factor for place in part['milestones']]
 
 
 def _is_warm_up(part: Mapping) -> bool:
-    """Whether a schedule starts below the learning rate, up to a fixed step.
-    """
+    """Whether a schedule starts below the learning rate, for a fixed time."""
     if part.get('begin') or 'end' not in part:
         return False
     if 'Constant' in type_name(part):
@@ -107,35 +72,18 @@ def _is_warm_up(part: Mapping) -> bool:
         part.get('start_factor', 1 / 3) < part.get('end_factor', 1))
 
 
-def _length(part: Mapping) -> float | None:
-    """Where a schedule ends by its own settings; None if with the run."""
+def _length(part: Mapping, steps: int) -> float:
+    """Length of the run that a schedule was written for; 0 if unknown."""
     if 'end' in part:
         return part['end']
-    if 'T_max' in part:
-        return part.get('begin', 0) + part['T_max']
-    if part.get('milestones'):
-        # Like mmdet's [8, 11] of 12 epochs.
-        return max(part['milestones']) / 0.9
-    return None
+    last = max(part.get('milestones') or [0])
+    if last >= steps:
+        return last / 0.9  # like mmdet's [8, 11] of 12 epochs
+    return part.get('begin', 0) + part['T_max'] if 'T_max' in part else 0
 
 
-def _is_cut(part: Mapping, steps: int) -> bool:
-    """Whether a schedule would do something after the run."""
-    annealing = any(kind in type_name(part) for kind in _ANNEALING)
-    return part.get('begin', 0) >= steps or (
-        annealing and _length(part) > steps) or any(
-            one >= steps for one in part.get('milestones') or ())
-
-
-def _scale(part: dict, ratio: float) -> None:
-    for name in {*_PLACES} & {*part}:
-        part[name] *= ratio
-    if part.get('milestones'):
-        part['milestones'] = [one * ratio for one in part['milestones']]
-
-
-def _move(parts: Sequence[dict], warm_up: dict, end: float) -> None:
-    """End a warm-up elsewhere, and begin what follows it there."""
+def _move_end(parts: Sequence[dict], warm_up: dict, end: int) -> None:
+    """End a warm-up earlier, and begin what follows it there."""
     old = warm_up['end']
     for part in parts:
         if part is not warm_up and 0 < part.get('begin', 0) == old:
@@ -155,5 +103,5 @@ def _rounded(part: dict) -> dict:
         part['T_max'] = max(part['T_max'], 1)
     if part.get('milestones'):
         part['milestones'] = sorted(
-            {max(1, int(one + 1e-6)) for one in part['milestones']})
+            {max(1, int(place + 1e-6)) for place in part['milestones']})
     return part

@@ -1,5 +1,5 @@
 # Copyright (c) QB-Heat MM authors. All rights reserved.
-"""Leave the trained encoder as a file that other programs read."""
+"""Write the trained encoder to a file of its own."""
 import copy
 import logging
 import os.path as osp
@@ -11,9 +11,9 @@ from mmengine.registry import HOOKS
 from mmengine.runner import Runner
 from torch import nn
 
-from ..engine.checkpoint import latest, read
+from ..engine.checkpoint import read
+from ..engine.resume import latest
 from ..errors import UserError
-from ..evaluation.encoder import Encoder
 from ..models.layers.normalize import Normalization
 from ..utils.modules import unwrap
 from ..utils.settings import backbone_settings, training_size
@@ -24,8 +24,8 @@ class ExportEncoderHook(Hook):
     """Write ``model.backbone`` as safetensors after training.
 
     The file lies beside the last checkpoint and holds its encoder, with
-    averaged weights if it has them. Runs that do not train the encoder, such
-    as probes, write none. A failure is a warning: the training has ended.
+    averaged weights if there are any. Runs that don't train the encoder, e.g.
+    probes, write none. A failure is a warning: the training is over.
 
     Args:
         filename (str): Defaults to ``'encoder.safetensors'``.
@@ -60,6 +60,8 @@ class ExportEncoderHook(Hook):
 
     def _write(self, runner: Runner, backbone: nn.Module, checkpoint: str,
                out: str) -> None:
+        # Imported here, since importing the package registers this hook.
+        from ..evaluation.encoder import Encoder
         from .weights import export_encoder
         weights = read(checkpoint)['state_dict']
         backbone = copy.deepcopy(backbone).cpu()

@@ -1,5 +1,5 @@
 # Copyright (c) QB-Heat MM authors. All rights reserved.
-"""Tiny runs with the hooks of the shipped configurations."""
+"""Tiny runs with the hooks of the shipped configs."""
 import uuid
 
 import pytest
@@ -48,7 +48,7 @@ class Network(BaseModel):
 
 
 class Score(BaseMetric):
-    """One given score after another."""
+    """Return the given scores one after another."""
 
     def __init__(self, scores):
         super().__init__()
@@ -63,11 +63,11 @@ class Score(BaseMetric):
 
 
 class Stop(Exception):
-    """A kill: nothing of the run catches it."""
+    """A kill, which nothing in the run catches."""
 
 
 class StopHook(Hook):
-    """Stop at the n-th call of one of the runner's places."""
+    """Stop at the n-th call of a hook method."""
     priority = 'VERY_HIGH'
 
     def __init__(self, place, call=1):
@@ -82,32 +82,30 @@ class StopHook(Hook):
 
 
 class QuickRunner(AutoScaleRunner):
-    """Logs no environment and keeps schedules as they are."""
+    """Log no environment and keep schedules unchanged."""
     build_param_scheduler = Runner.build_param_scheduler
 
     def _log_env(self, env_cfg):
         pass
 
 
-def build(work_dir, epochs=3, scores=(1, 2, 3), hooks=(), init_cfg=None,
-          checkpoint=(), val_interval=1, schedule=None, batch_size=2,
-          optimizer=(), iterations=None, **settings):
-    """A runner with the hooks of the shipped configurations.
+def build(work_dir, epochs=3, scores=range(9), hooks=(), init_cfg=None,
+          checkpoint=(), schedule=None, batch_size=2, iterations=None,
+          **settings):
+    """A runner with the hooks of the shipped configs.
 
     Args:
-        work_dir (Path): Where checkpoints are written.
-        epochs (int): How many epochs of two iterations.
-        scores (Sequence[float]): What one evaluation after another gives.
+        work_dir (Path): Folder of the checkpoints.
+        epochs (int): Number of epochs of two iterations.
+        scores (Sequence[float]): Results of the evaluations.
         hooks (Sequence[dict]): Further hooks.
         init_cfg (dict, optional): Of the encoder.
-        checkpoint (dict): Settings of the hook that writes checkpoints.
-        val_interval (int): Epochs from one evaluation to the next.
-        schedule (dict, optional): By default a step after two epochs.
-        batch_size (int): Of four numbers.
-        optimizer (dict): Settings of SGD.
-        iterations (int, optional): The length of a run that counts no epochs;
-            intervals are of iterations then.
-        settings (Any): Of the runner, as ``resume``.
+        checkpoint (dict): Settings of the checkpoint hook.
+        schedule (dict, optional): Defaults to a step after two epochs.
+        batch_size (int): Defaults to half of the four numbers.
+        iterations (int, optional): Length of a run without epochs; intervals
+            then count iterations.
+        settings (Any): Of the runner, such as ``resume``.
     """
     torch.manual_seed(0)
     by_epoch = iterations is None
@@ -115,17 +113,15 @@ def build(work_dir, epochs=3, scores=(1, 2, 3), hooks=(), init_cfg=None,
               else dict(max_iters=iterations))
     loader = dict(dataset=Numbers(), batch_size=batch_size, num_workers=0,
                   sampler=dict(type='DefaultSampler', shuffle=False))
-    runner = QuickRunner(
+    return QuickRunner(
         model=Network(init_cfg=init_cfg), work_dir=str(work_dir),
-        # mmengine names a run by the second, and keeps its best score by name
+        # mmengine keeps the best score of runs with the same name.
         experiment_name=uuid.uuid4().hex,
         train_dataloader=loader, val_dataloader=loader, val_cfg=dict(),
         val_evaluator=Evaluator(Score(scores)),
-        train_cfg=dict(by_epoch=by_epoch, val_interval=val_interval,
-                       **length),
+        train_cfg=dict(by_epoch=by_epoch, val_interval=1, **length),
         optim_wrapper=dict(
-            optimizer={'type': 'SGD', 'lr': 0.01, 'momentum': 0.9,
-                       **dict(optimizer)}),
+            optimizer=dict(type='SGD', lr=0.01, momentum=0.9)),
         param_scheduler=schedule or dict(type='MultiStepLR', milestones=[2],
                                          by_epoch=by_epoch),
         default_hooks=dict(
@@ -140,7 +136,6 @@ def build(work_dir, epochs=3, scores=(1, 2, 3), hooks=(), init_cfg=None,
         custom_hooks=list(hooks), log_level='ERROR',
         randomness=dict(seed=0), **settings,
         cfg=Config(settings, format_python_code=False))
-    return runner
 
 
 def train(*args, stop=None, **kwargs):
@@ -155,6 +150,7 @@ def train(*args, stop=None, **kwargs):
 
 
 def refusal(*args, **kwargs):
+    """The one-line error of a run."""
     with pytest.raises(UserError) as error:
         build(*args, **kwargs).train()
     assert '\n' not in str(error.value)
@@ -166,17 +162,6 @@ def names(folder):
 
 
 def resumed_epoch(work, **kwargs):
-    """From which epoch a run goes on that is resumed there."""
-    runner = build(work, epochs=5, scores=range(9), resume=True, **kwargs)
-    seen = []
-
-    class Look(Hook):
-
-        def before_train(self, runner):
-            seen.append(runner.epoch)
-            raise Stop
-
-    runner.register_hook(Look())
-    with pytest.raises(Stop):
-        runner.train()
-    return seen[0]
+    """The epoch from which a run resumes."""
+    return train(work, epochs=5, resume=True,
+                 stop=StopHook('before_train'), **kwargs).epoch

@@ -9,11 +9,13 @@ import numpy as np
 import pytest
 import torch
 from mmengine.config import Config
+from mmengine.optim import OptimWrapper
 from mmengine.registry import RUNNERS
 from mmengine.runner import Runner
+from torch import nn
+from torch.utils.data import BatchSampler, DataLoader
 
 import qbheat_mm  # noqa: F401
-from qbheat_mm.engine import AutoScaleRunner
 from qbheat_mm.engine.auto_scale_runner import fitting_batch
 from qbheat_mm.errors import UserError
 
@@ -68,13 +70,13 @@ CONFIG = dict(
 
 @pytest.fixture(autouse=True)
 def quiet_runner(monkeypatch):
-    """Runners that do not ask the machine for its compilers."""
+    """Skip logging the environment, which takes seconds."""
     monkeypatch.setattr(Runner, '_log_env', lambda self, env_cfg: None)
 
 
 @pytest.fixture
 def config(tmp_path):
-    """Write some images; give the configuration that trains on them."""
+    """Write images, and return a config that trains on them."""
 
     def write(images, **changes):
         random = np.random.default_rng(0)
@@ -93,7 +95,7 @@ def config(tmp_path):
 
 
 def train(cfg):
-    """Train; give the runner and the learning rate of every step."""
+    """Train; return the runner and the learning rate of each step."""
     runner = RUNNERS.build(cfg)
     runner.train()
     rates, _ = runner.message_hub.get_scalar('train/lr').data
@@ -109,11 +111,11 @@ needs_no_gpu = pytest.mark.skipif(
 
 
 @needs_no_gpu
-@pytest.mark.parametrize('images,max_epochs', [(2, 1), (3, 2), (20, 2)])
+@pytest.mark.parametrize('images,max_epochs', [(2, 1), (20, 2)])
 def test_few_images_for_few_epochs_without_a_gpu(config, images, max_epochs):
     cfg = config(images, **{'train_cfg.max_epochs': max_epochs})
     runner, rates = train(cfg)
-    assert runner.iter == max_epochs  # a step takes all images
+    assert runner.iter == max_epochs  # one step per epoch
     assert runner.train_dataloader.batch_sampler.batch_size == images
     assert rates[0] == pytest.approx(images / 1000)
     log = log_of(runner)
@@ -123,15 +125,17 @@ def test_few_images_for_few_epochs_without_a_gpu(config, images, max_epochs):
                  f'0.256 -> {images / 1000:g}',
                  f'schedule shortened to the {max_epochs} steps'):
         assert log.count(line) == 1, line
-    assert runner.optim_wrapper.__class__.__name__ == 'OptimWrapper'
+    assert type(runner.optim_wrapper) is OptimWrapper
 
 
 @needs_no_gpu
-def test_a_batch_that_is_filled_is_left_alone(config):
+def test_a_recipe_that_fits_is_left_alone(config):
     cfg = config(5, **{'train_dataloader.batch_size': 4,
-                       'train_cfg.max_epochs': 30})
+                       'train_dataloader.persistent_workers': True,
+                       'train_dataloader.prefetch_factor': 2,
+                       'train_cfg.max_epochs': 20})
     runner, rates = train(cfg)
-    assert runner.iter == 30
+    assert runner.iter == 20
     assert runner.train_dataloader.batch_sampler.batch_size == 4
     assert max(rates) == pytest.approx(0.256)
     assert 'learning rate' not in log_of(runner)
@@ -139,67 +143,37 @@ def test_a_batch_that_is_filled_is_left_alone(config):
 
 
 @needs_no_gpu
-def test_no_workers_is_one_setting(config):
-    cfg = config(4, **{'train_dataloader.persistent_workers': True,
-                       'train_dataloader.prefetch_factor': 2})
-    runner, _ = train(cfg)
-    assert runner.iter == 2
-
-
-@needs_no_gpu
-def test_the_learning_rate_is_scaled_once(config):
+@pytest.mark.parametrize('accumulated', [1, 2])
+def test_the_learning_rate_is_scaled_once(config, accumulated):
     cfg = config(8, **{'auto_scale_lr.enable': True,
                        'auto_scale_lr.base_batch_size': 16,
+                       'optim_wrapper.accumulative_counts': accumulated,
                        'param_scheduler': []})
-    runner, rates = train(cfg)
-    assert rates == pytest.approx([0.128] * 2)
-
-
-@needs_no_gpu
-def test_accumulated_batches_count_for_the_learning_rate(config):
-    cfg = config(8, **{'auto_scale_lr.enable': True,
-                       'auto_scale_lr.base_batch_size': 16,
-                       'optim_wrapper.accumulative_counts': 2,
-                       'param_scheduler': []})
-    runner, rates = train(cfg)
-    assert rates == pytest.approx([0.256] * 2)
-    assert 'a step has 2 batches' in log_of(runner)
+    _, rates = train(cfg)
+    assert rates == pytest.approx([0.128 * accumulated] * 2)
 
 
 @needs_no_gpu
 def test_iterations_instead_of_epochs(config):
     cfg = config(5, train_cfg=dict(
-        _delete_=True, type='IterBasedTrainLoop', max_iters=8))
+        _delete_=True, type='IterBasedTrainLoop', max_iters=20))
     cfg.param_scheduler = [dict(type='LinearLR', start_factor=.1,
                                 by_epoch=False, begin=0, end=500)]
     runner, rates = train(cfg)
-    assert runner.iter == 8
-    assert max(rates) == pytest.approx(0.005)
+    assert runner.iter == 20
+    assert rates[0] == pytest.approx(0.0005)
+    assert rates[2:] == pytest.approx([0.005] * 18)
 
 
 @needs_no_gpu
-@pytest.mark.parametrize('schedule', [
-    dict(type='MultiStepLR', milestones=[2, 3]),
-    dict(type='CosineAnnealingLR', convert_to_iter_based=True),
-    dict(type='LinearLR', by_epoch=True, end=5)])
-def test_iterations_know_no_epochs(config, schedule):
-    """The rate would never change, or stop in the midst of its way."""
+def test_schedules_in_epochs_need_epochs(config):
+    """mmengine would never change the learning rate."""
     cfg = config(5, train_cfg=dict(
         _delete_=True, type='IterBasedTrainLoop', max_iters=8))
     cfg.param_scheduler = [dict(type='ConstantLR', by_epoch=False, end=1),
-                           schedule]
-    with pytest.raises(UserError, match='param_scheduler.1 .* counts epochs'):
+                           dict(type='MultiStepLR', milestones=[2, 3])]
+    with pytest.raises(UserError, match='param_scheduler counts epochs'):
         train(cfg)
-
-
-@needs_no_gpu
-def test_iterations_know_the_steps_of_epochs_that_end(config):
-    cfg = config(8, train_cfg=dict(
-        _delete_=True, type='IterBasedTrainLoop', max_iters=6))
-    cfg.param_scheduler = [dict(type='LinearLR', start_factor=.5, end=2,
-                                convert_to_iter_based=True)]
-    runner, rates = train(cfg)
-    assert rates[0] < rates[-1] == max(rates)
 
 
 def test_one_image_is_too_few(config):
@@ -207,14 +181,19 @@ def test_one_image_is_too_few(config):
         RUNNERS.build(config(1)).train()
 
 
+@pytest.mark.parametrize('max_epochs', [0, -1])
+def test_a_run_without_steps_is_refused(config, max_epochs):
+    cfg = config(4, **{'train_cfg.max_epochs': max_epochs})
+    with pytest.raises(UserError, match=f'max_epochs={max_epochs}'):
+        RUNNERS.build(cfg).train()
+
+
 def loader(images, processes, batched=False):
     sampler = range(math.ceil(images / processes))
-    if batched:  # as mmdet's sampler by aspect ratio
-        return torch.utils.data.DataLoader(
-            range(images), batch_sampler=torch.utils.data.BatchSampler(
-                sampler, 256, drop_last=False))
-    return torch.utils.data.DataLoader(range(images), 256, sampler=sampler,
-                                       drop_last=True)
+    if batched:  # like mmdet's AspectRatioBatchSampler
+        return DataLoader(range(images), batch_sampler=BatchSampler(
+            sampler, 256, drop_last=False))
+    return DataLoader(range(images), 256, sampler=sampler, drop_last=True)
 
 
 @pytest.mark.parametrize('batched', [False, True])
@@ -235,44 +214,14 @@ def test_a_queue_is_filled_by_whole_steps(config):
     assert fitting_batch(loader(20, 1), 32, 1, 2, queue=65536) == 16
     runner = RUNNERS.build(config(4, **{'train_dataloader.batch_size': 4}))
     runner.model.queue_len = 6
-    with pytest.raises(UserError, match='queue_len=6 is not .*queue_len=8'):
+    with pytest.raises(UserError, match='queue_len=6 is not a multiple of'):
         runner.train()
 
 
-@needs_no_gpu
-@pytest.mark.parametrize('queue, told', [(4, 1), (2, 0)])
-def test_a_queue_that_holds_all_images_is_told(config, queue, told):
-    runner = RUNNERS.build(config(4))
-    runner.model.queue_len = queue
-    runner.train()
-    assert log_of(runner).count('among its own negatives') == told
-
-
-def test_mmengines_own_runner_can_be_had(config):
-    cfg = config(2, runner_type='Runner')
-    assert type(RUNNERS.build(cfg)) is Runner
-    cfg.runner_type = 'AutoScaleRunner'
-    assert type(RUNNERS.build(cfg)) is AutoScaleRunner
-
-
-@pytest.mark.parametrize('max_epochs', [0, -1])
-def test_a_run_without_steps_is_refused(config, max_epochs):
-    cfg = config(4, **{'train_cfg.max_epochs': max_epochs})
-    with pytest.raises(UserError, match=f'max_epochs={max_epochs}'):
-        RUNNERS.build(cfg).train()
-
-
-def test_a_compiled_model_learns_the_same(config, tmp_path):
-    cfg = config(8, **{'train_dataloader.batch_size': 4,
-                       'optim_wrapper.optimizer.lr': 1e-3})
-    plain, _ = train(copy.deepcopy(cfg))
-    assert 'is compiled' not in log_of(plain)
-    # else a run that starts in the same second writes into the same log
-    cfg.experiment_name = 'compiled'
-    cfg.work_dir = str(tmp_path / 'compiled')
-    cfg.compile = dict(backend='eager')
-    compiled, _ = train(cfg)
-    assert compiled.model._compiled_call_impl is not None
-    assert 'is compiled' in log_of(compiled)
-    for name, tensor in plain.model.state_dict().items():
-        torch.testing.assert_close(compiled.model.state_dict()[name], tensor)
+def test_the_model_is_compiled(config, monkeypatch):
+    compiled = []
+    monkeypatch.setattr(nn.Module, 'compile',
+                        lambda *args, **kwargs: compiled.append(kwargs))
+    cfg = config(4, compile=dict(backend='eager'))
+    train(cfg)
+    assert compiled == [dict(backend='eager')]

@@ -1,5 +1,5 @@
 # Copyright (c) QB-Heat MM authors. All rights reserved.
-"""Two processes of one run, with the hooks of the shipped configurations."""
+"""Two processes, with the hooks of the shipped configs."""
 import os
 import shutil
 import uuid
@@ -24,16 +24,12 @@ from .runs import QuickRunner
 HOOKS = Config.fromfile(Path(__file__).parents[2] / (
     'configs/_base_/runtime_mmpretrain.py')).default_hooks
 
-LENGTHS = dict(
-    epochs=dict(by_epoch=True, max_epochs=2),
-    iterations=dict(by_epoch=False, max_iters=4, val_interval=2))
-#: What the second process finds as epoch_2.pth where a run is resumed; the
-#: last is what the first one finds, which goes on and so comes last.
-OTHER_FILES = (None, 'epoch_1.pth', 'epoch_2.pth')
+#: The checkpoint that the second process finds instead of epoch_2.pth.
+OTHER_FILES = (None, 'epoch_1.pth')
 
 
 class Images(BaseDataset):
-    """Eight numbers; those of the second process are larger."""
+    """Eight numbers; the model scales those of the second process."""
 
     def __init__(self):
         super().__init__()
@@ -43,7 +39,7 @@ class Images(BaseDataset):
 
 
 class Normalized(BaseModel):
-    """Predicts the batch statistics that it has; nan from a step on."""
+    """Predict its own batch statistics; the loss is NaN from a step on."""
 
     def __init__(self, ruined_after=99):
         super().__init__()
@@ -94,8 +90,9 @@ def build(folder, length, ruined_after=99, hooks=(), checkpoint=(), **given):
         **given)
 
 
-def train(runner):
-    """Its last metric, or the line that stopped it."""
+def train(*args, **kwargs):
+    """The last metric, or the error."""
+    runner = build(*args, **kwargs)
     try:
         runner.train()
         return float(runner.message_hub.get_scalar('val/mean').current())
@@ -103,32 +100,40 @@ def train(runner):
         return str(error)
 
 
-def validate_and_resume(rank, folder):
-    """What each process measures or is told, by cases."""
-    found = {}
-    for name, length in LENGTHS.items():
-        hooks = ([dict(type='EMAHook', update_buffers=True)]
-                 if name == 'iterations' else [])
-        found[name] = train(build(folder / name, length, hooks=hooks))
-    whole = folder / 'epochs'
-    for sees in OTHER_FILES:
+def epochs(number):
+    return dict(by_epoch=True, max_epochs=number)
+
+
+def run_all(rank, folder):
+    """Save the metric or error of this process for each case."""
+    keep = dict(checkpoint=dict(max_keep_ckpts=-1))
+    found = dict(
+        epochs=train(folder / 'epochs', epochs(4), **keep),
+        iterations=train(
+            folder / 'iterations',
+            dict(by_epoch=False, max_iters=4, val_interval=2),
+            hooks=[dict(type='EMAHook', update_buffers=True)]))
+    # Killed after two epochs.
+    if rank == 0:
+        shutil.copytree(folder / 'epochs', folder / 'killed')
+        for file in ('epoch_3.pth', 'epoch_4.pth', 'last_checkpoint'):
+            (folder / 'killed' / file).unlink()
+    for other in OTHER_FILES:
         dist.barrier()
-        mine = whole
+        mine = folder / 'killed'
         if rank == 1:
-            mine = folder / f'other-{sees}'
+            mine = folder / f'other-{other}'
             mine.mkdir()
-            if sees:
-                shutil.copy(whole / sees, mine / 'epoch_2.pth')
-        found[str(sees)] = train(build(
-            mine, dict(by_epoch=True, max_epochs=4), resume=True,
-            checkpoint=dict(max_keep_ckpts=-1)))
-    # Last, since it breaks the connection: the gradients of the second
-    # process are NaN from the fourth step on.
-    runner = build(folder / 'ruined', dict(by_epoch=True, max_epochs=3),
-                   ruined_after=3, checkpoint=dict(max_keep_ckpts=1))
+            if other:
+                shutil.copy(folder / 'epochs' / other, mine / 'epoch_2.pth')
+        found[str(other)] = train(mine, epochs(4), resume=True, **keep)
+    found['resumed'] = train(folder / 'killed', epochs(4), resume=True, **keep)
+    # Last, since it breaks the connection.
     try:
-        found['ruined'] = train(runner)
-    except RuntimeError:  # of gloo, if the other one has stopped
+        found['ruined'] = train(
+            folder / 'ruined', epochs(3), ruined_after=3,
+            checkpoint=dict(max_keep_ckpts=1))
+    except RuntimeError:  # of gloo, if the other process has stopped
         found['ruined'] = ''
     torch.save(found, folder / f'{rank}.pt')
 
@@ -139,12 +144,12 @@ def process(rank, folder):
     dist.init_process_group(
         'gloo', init_method=f'file://{folder}/store', rank=rank, world_size=2,
         timeout=timedelta(seconds=120))
-    validate_and_resume(rank, folder)
+    run_all(rank, folder)
 
 
 @pytest.fixture(scope='module')
 def run(tmp_path_factory):
-    """Folder, and what each of two processes found."""
+    """The folder, and what each process found."""
     folder = tmp_path_factory.mktemp('processes')
     with pytest.MonkeyPatch.context() as patch:
         patch.syspath_prepend(Path(__file__).parents[1])
@@ -152,33 +157,38 @@ def run(tmp_path_factory):
     return folder, [torch.load(folder / f'{rank}.pt') for rank in range(2)]
 
 
-@pytest.mark.parametrize('name, file', [('epochs', 'epoch_2.pth'),
+@pytest.mark.parametrize('name, file', [('epochs', 'epoch_4.pth'),
                                         ('iterations', 'iter_4.pth')])
-def test_what_is_validated_is_what_is_written(run, name, file):
-    """Not each process's images with its own batch statistics."""
+def test_the_saved_network_is_validated(run, name, file):
+    """Instead of one with the batch statistics of each process."""
     folder, (first, second) = run
-    state = read(str(folder / name / file))['state_dict']
+    state = read(folder / name / file)['state_dict']
     mean = state['norm.running_mean'].mean().item()
     assert first[name] == second[name] == pytest.approx(mean)
     assert mean > 0.1
 
 
-@pytest.mark.parametrize('sees', OTHER_FILES)
-def test_processes_resume_from_one_checkpoint(run, sees):
-    """Networks that differ would be averaged silently."""
+@pytest.mark.parametrize('other', OTHER_FILES)
+def test_processes_resume_from_one_checkpoint(run, other):
+    """Otherwise gradients of different networks would be averaged."""
     for found in run[1]:
-        if sees == 'epoch_2.pth':
-            assert isinstance(found[str(sees)], float)
-        else:
-            assert 'different checkpoints' in found[str(sees)]
+        assert 'different checkpoints' in found[str(other)]
 
 
-def test_ruined_weights_cost_no_good_ones(run):
-    """NaN in one process ruins the weights that the other writes."""
+def test_a_resumed_run_ends_with_the_same_weights(run):
+    folder, (first, second) = run
+    assert first['resumed'] == second['resumed'] == first['epochs']
+    whole, resumed = (read(folder / name / 'epoch_4.pth')['state_dict']
+                      for name in ('epochs', 'killed'))
+    for name, tensor in whole.items():
+        assert torch.equal(tensor, resumed[name]), name
+
+
+def test_nan_in_one_process_costs_no_checkpoint(run):
     folder, (first, second) = run
     assert 'the loss is not finite in iteration 4' in second['ruined']
     left, = (folder / 'ruined').glob('epoch_*.pth')
-    state = read(str(left))['state_dict']
+    state = read(left)['state_dict']
     assert all(torch.isfinite(value).all() for value in state.values())
     if first['ruined']:
         assert str(left) in first['ruined']

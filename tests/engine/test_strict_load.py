@@ -4,7 +4,7 @@ import pytest
 import torch
 from mmengine.model import ImgDataPreprocessor
 
-from qbheat_mm.engine.hooks import RequireCheckpointHook, StrictLoadHook
+from qbheat_mm.engine import RequireCheckpointHook, StrictLoadHook
 from qbheat_mm.errors import UserError
 
 from .runs import Encoder, Network, build, refusal, train

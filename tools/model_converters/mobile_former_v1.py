@@ -18,7 +18,7 @@ from torch import Tensor
 
 from qbheat_mm.cli import report_user_errors, require_file
 from qbheat_mm.cli.command_line import target
-from qbheat_mm.engine.checkpoint import impossible, mismatch, read
+from qbheat_mm.engine.checkpoint import mismatch, non_finite, read
 from qbheat_mm.errors import UserError
 from qbheat_mm.utils.atomic_write import atomic_write
 
@@ -144,7 +144,7 @@ def read_published(path: str) -> dict[str, Tensor]:
     if not tensors:
         raise UserError(f"checkpoint '{path}' holds no named tensors, neither "
                         "at its top nor under 'state_dict'")
-    if impossible(tensors):
+    if non_finite(tensors):
         raise UserError(f"checkpoint '{path}' holds NaN or infinite values")
     return tensors
 

@@ -6,8 +6,8 @@ import pytest
 import torch
 from torch import nn
 
-from qbheat_mm.engine.hooks import frozen_features_hook as module
-from qbheat_mm.engine.hooks.frozen_features_hook import (
+from qbheat_mm.engine import frozen_features as module
+from qbheat_mm.engine.frozen_features import (
     FeatureCache,
     FrozenFeaturesHook,
 )

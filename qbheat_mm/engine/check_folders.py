@@ -1,30 +1,81 @@
 # Copyright (c) QB-Heat MM authors. All rights reserved.
-"""Check that class folders mean the same in training, validation and test."""
+"""Classes of image folders: counted, and the same in all data sets."""
 from collections.abc import Sequence
 
+from mmengine.config import Config
 from mmengine.hooks import Hook
-from mmengine.registry import HOOKS
+from mmengine.registry import DATASETS, HOOKS, DefaultScope
 from mmengine.runner import Runner
 
-from ...errors import UserError
-from ...utils.modules import unwrap
+from ..errors import UserError
+from ..utils.modules import unwrap
+from .checkpoint import classes_in
+
+
+def count_classes(cfg: Config) -> int:
+    """Set a classifier's number of classes to that of its data.
+
+    Args:
+        cfg (Config): Changed in place.
+
+    Returns:
+        int: Classes of the first data set that exists.
+
+    Raises:
+        UserError: If there are fewer than two, or an annotation file gives
+            no names.
+    """
+    missing = None
+    for name in ('train_dataloader', 'val_dataloader', 'test_dataloader'):
+        settings = (cfg.get(name) or {}).get('dataset')
+        if not settings:
+            continue
+        try:
+            with DefaultScope.overwrite_default_scope('mmpretrain'):
+                dataset = DATASETS.build(settings)
+        # Tests may run where the training set is not available.
+        except (FileNotFoundError, UserError) as error:
+            missing = missing or error
+            continue
+        number = len(dataset.metainfo.get('classes') or ())
+        if number < 2:
+            raise UserError(
+                f'{name}.dataset ({settings.get("data_root", "")}) has '
+                f'{number} classes, and at least 2 are needed: a folder for '
+                'each class, or metainfo.classes for an annotation file')
+        set_classes(cfg, number)
+        return number
+    raise UserError(f'no data set to count classes in: {missing}')
+
+
+def set_classes(cfg: Config, number: int) -> None:
+    """Write the number of classes wherever a classifier needs it.
+
+    Args:
+        cfg (Config): Changed in place.
+        number (int): Number of classes.
+    """
+    model = cfg.model.get('module', cfg.model)  # test-time augmentation
+    for part in (model.head, model.get('data_preprocessor'),
+                 cfg.get('data_preprocessor')):
+        if part and 'num_classes' in part:
+            part.num_classes = number
 
 
 @HOOKS.register_module()
 class CheckFoldersHook(Hook):
     """Compare the classes of the data sets, the head and the checkpoint.
 
-    Each data set numbers its own folders in alphabetical order, so that a
-    missing class silently shifts the labels of all that follow.
+    Each data set numbers its own folders in alphabetical order, so a missing
+    folder silently shifts the labels of all that follow.
     """
 
     def __init__(self) -> None:
-        self.trained: Sequence[str] = ()
+        self.trained: tuple[str, ...] = ()
 
     def after_load_checkpoint(self, runner: Runner, checkpoint: dict) -> None:
         """Remember the classes that the checkpoint was trained on."""
-        meta = checkpoint.get('meta') or {}
-        self.trained = (meta.get('dataset_meta') or {}).get('classes') or ()
+        self.trained = classes_in(checkpoint)
 
     def before_train(self, runner: Runner) -> None:
         """Compare training set, head, validation set and checkpoint.
@@ -35,11 +86,6 @@ class CheckFoldersHook(Hook):
         classes = _classes(runner.train_dataloader)
         if runner.iter and self.trained:  # resumed
             _compare('training set', classes, 'checkpoint', self.trained)
-        elif len(classes) == len(self.trained) and (
-                list(classes) != list(self.trained)):
-            runner.logger.warning(
-                f'the head starts with weights for {list(self.trained)[:5]} '
-                f'and learns {list(classes)[:5]}')
         _check_head(runner, classes)
         if runner.val_loop is not None:
             _compare('validation set', _classes(runner.val_dataloader),
@@ -82,5 +128,5 @@ def _check_head(runner: Runner, classes: Sequence[str]) -> None:
     if number != len(classes):
         raise UserError(
             f'model.head.num_classes={number}, but the data set has '
-            f'{len(classes)} classes ({", ".join(classes[:5])}, ...): set '
+            f'{len(classes)} classes: set '
             f'model.head.num_classes={len(classes)}')

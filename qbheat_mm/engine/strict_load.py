@@ -7,17 +7,20 @@ from mmengine.registry import HOOKS
 from mmengine.runner import BaseLoop, Runner
 from torch import nn
 
-from ...errors import UserError
-from ...models.layers.normalize import Normalization
-from ...utils.modules import unwrap
-from ...utils.settings import type_name
-from ..checkpoint import (
+from ..errors import UserError
+from ..models.layers.normalize import Normalization
+from ..utils.modules import unwrap
+from ..utils.settings import type_name
+from .checkpoint import (
     input_normalization,
     require_match,
     require_normalization,
     weights,
 )
-from ..pretrained_encoder import PretrainedEncoder
+from .pretrained_encoder import PretrainedEncoder
+
+_HINT = ('. Allow missing or other tensors with --cfg-options '
+         "default_hooks.checkpoint_match.allow_missing=\"['PREFIX.']\"")
 
 
 @HOOKS.register_module()
@@ -33,7 +36,7 @@ class RequireCheckpointHook(Hook):
 
     def before_run(self, runner: Runner) -> None:
         """Raise UserError if there is no checkpoint to load or resume."""
-        # Training initializes weights anew, whatever was loaded by hand.
+        # Training initializes weights anew, whatever was loaded before.
         loaded = runner._has_loaded and not is_training(runner)
         if not runner._load_from and not loaded:
             raise UserError(
@@ -45,14 +48,13 @@ class RequireCheckpointHook(Hook):
 class StrictLoadHook(Hook):
     """Raise if a checkpoint does not fill the whole model.
 
-    mmengine loads what fits and warns about the rest, in training
-    (``load_from``), resuming and testing. Weights that are not finite and
-    checkpoints of models with another input normalization are refused as
-    well, also where they are loaded by :class:`PretrainedEncoder`.
+    mmengine loads what fits and only warns about the rest. This hook also
+    refuses weights that are not finite and checkpoints of models with another
+    input normalization, including those of :class:`PretrainedEncoder`.
 
     Args:
         allow_missing (str | Sequence[str]): Prefixes of tensors that may be
-            missing or of another shape, as ``'head.'`` for new classes;
+            missing or of another shape, e.g. ``'head.'`` for new classes;
             ``''`` allows everything. Defaults to ().
         allow_other_normalization (bool): Whether the model may normalize its
             input differently. Defaults to False.
@@ -67,10 +69,10 @@ class StrictLoadHook(Hook):
         self.allow_missing = ((allow_missing, ) if isinstance(
             allow_missing, str) else tuple(allow_missing))
         self.allow_other_normalization = allow_other_normalization
-        self._encoders: list[str] = []
+        self._encoders: tuple[str, ...] = ()
 
     def before_run(self, runner: Runner) -> None:
-        """Ask for no encoder where the checkpoint contains it."""
+        """Skip loading an encoder that the checkpoint contains."""
         if not runner._load_from or not is_training(runner):
             return
         for name, module in _encoders(unwrap(runner.model)):
@@ -80,34 +82,26 @@ class StrictLoadHook(Hook):
                     f"the encoder of load_from='{runner._load_from}' "
                     f"replaces that of model.{name}.init_cfg.checkpoint="
                     f"'{file}'")
-            self._encoders.append(f'{name}.')
+            self._encoders += (f'{name}.', )
             module.init_cfg = None
 
     def after_load_checkpoint(self, runner: Runner, checkpoint: dict) -> None:
         """Compare the model with what was loaded.
 
         Raises:
-            UserError: If it does not fit.
+            UserError: If it doesn't fit.
         """
-        model = unwrap(runner.model)
-        source = str(runner._load_from or 'given')
-        needed, found = model.state_dict(), weights(checkpoint)
-        # A pre-training decoder is left behind on purpose.
+        model, source = unwrap(runner.model), str(runner._load_from)
+        found = weights(checkpoint)
+        needed = {
+            name: tensor for name, tensor in model.state_dict().items()
+            if not name.startswith(self.allow_missing)
+            or name.startswith(self._encoders)
+            or getattr(found.get(name), 'shape', None) == tensor.shape}
+        # Fine-tuning leaves e.g. a pre-training decoder behind.
         found = {name: found[name] for name in needed if name in found}
-        name = type(model).__name__
-        try:
-            require_match(needed, found, source, name, checkpoint,
-                          self.allow_missing)
-        except UserError as error:
-            raise UserError(
-                f'{error}. Allow missing or other tensors with --cfg-options '
-                'default_hooks.checkpoint_match.allow_missing='
-                "\"['PREFIX.']\"") from error
-        for prefix in self._encoders:
-            require_match(
-                *({key: value for key, value in tensors.items()
-                   if key.startswith(prefix)} for tensors in (needed, found)),
-                source, f'{prefix}* of {name}', checkpoint)
+        require_match(needed, found, source, type(model).__name__, checkpoint,
+                      _HINT)
         if not self.allow_other_normalization:
             require_normalization(input_normalization(checkpoint),
                                   _normalization(model), source)
@@ -124,7 +118,7 @@ class StrictLoadHook(Hook):
 def is_training(runner: Runner) -> bool:
     """Whether ``before_run`` is called by ``Runner.train``.
 
-    It builds the loop before; ``test`` and ``val`` do not.
+    Unlike ``test`` and ``val``, it builds the training loop first.
     """
     return isinstance(runner._train_loop, BaseLoop)
 

@@ -9,7 +9,7 @@ from mmengine.registry import HOOKS
 from mmengine.runner import Runner
 from torch import Tensor, nn
 
-from ...utils.modules import unwrap
+from ..utils.modules import unwrap
 
 #: Give up after this many images if fewer than a share came again.
 PATIENCE = 10000

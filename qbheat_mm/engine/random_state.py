@@ -1,0 +1,213 @@
+# Copyright (c) QB-Heat MM authors. All rights reserved.
+"""Random numbers that a resumed run repeats."""
+import random
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from mmengine.dist import get_rank
+from mmengine.hooks import Hook
+from mmengine.registry import DATA_SAMPLERS, DATASETS, HOOKS
+from mmengine.runner import IterBasedTrainLoop, Runner
+from torch.utils.data import BatchSampler, Dataset, Sampler
+
+from ..errors import UserError
+
+# In the `meta` of a checkpoint: steps done of its epoch, steps it has.
+_PROGRESS = 'epoch_progress'
+
+
+@HOOKS.register_module()
+class RandomStateHook(Hook):
+    """Derive all random numbers from the seed, the rank and the progress.
+
+    mmengine saves no random state and restarts an interrupted epoch. With
+    this hook and :class:`AutoScaleRunner` a resumed run ends bit-identical to
+    an uninterrupted one, on deterministic devices and with any number of
+    workers:
+
+    - the model's random numbers (dropout, visible quarter) depend on the
+      seed, rank and iteration;
+    - a sample's augmentation depends on the seed, epoch, index and rank, see
+      :class:`SeededBatchSampler`;
+    - a run that is resumed within an epoch skips the batches that it was
+      trained on.
+    """
+
+    # Before hooks that draw random numbers.
+    priority = 'VERY_HIGH'
+
+    def __init__(self) -> None:
+        self._resumed: dict = {}
+        # Number of the current epoch, its first iteration, its steps.
+        self._epoch: tuple[int, int, int] | None = None
+
+    def after_load_checkpoint(self, runner: Runner, checkpoint: dict) -> None:
+        """Remember the progress of the interrupted epoch."""
+        meta = checkpoint.get('meta')
+        if runner._resume and isinstance(meta, dict):
+            self._resumed = meta.get(_PROGRESS) or {}
+
+    def before_save_checkpoint(self, runner: Runner, checkpoint: dict) -> None:
+        """Save the progress of the epoch.
+
+        It can't be derived later: with other data or batches, epochs have
+        another number of steps.
+        """
+        if self._epoch is not None:
+            meta, (number, first, steps) = checkpoint['meta'], self._epoch
+            done = meta['iter'] - first if meta['epoch'] == number else 0
+            meta[_PROGRESS] = dict(done=done, steps=steps)
+
+    def before_train_epoch(self, runner: Runner) -> None:
+        """Tell the loader the epoch and how much of it is done.
+
+        Raises:
+            UserError: If the epoch can't be continued.
+        """
+        if isinstance(runner.train_loop, IterBasedTrainLoop):
+            return  # mmengine replays the loader
+        steps = len(runner.train_dataloader)
+        batches = getattr(runner.train_dataloader, 'batch_sampler', None)
+        is_seeded = isinstance(batches, SeededBatchSampler)
+        done = self._resumed.get('done', 0)
+        before = self._resumed.get('steps', steps)
+        self._resumed = {}
+        if done and not (is_seeded and steps == before):
+            raise UserError(
+                f'the checkpoint was written after {done} of {before} steps '
+                f'of an epoch, and the epochs of this run have {steps}: set '
+                'train_dataloader.batch_size, processes and data as in that '
+                'run, or resume from the end of an epoch')
+        if is_seeded:
+            batches.epoch, batches.skipped = runner.epoch, done
+        self._epoch = (runner.epoch, runner.iter - done, steps)
+
+    def before_train_iter(self,
+                          runner: Runner,
+                          batch_idx: int,
+                          data_batch=None) -> None:
+        """Seed the main process for the model's random numbers."""
+        seed = mix(runner.seed, get_rank(), runner.iter)
+        seed_generators(seed)
+        torch.manual_seed(seed)
+
+
+class SeededIndex(NamedTuple):
+    """Index of a sample, and the numbers that seed its augmentation."""
+    index: int
+    numbers: tuple[int, ...]
+
+
+def seeded(settings: Mapping, seed: int) -> dict:
+    """Settings of a training loader with seeded samples.
+
+    Args:
+        settings (Mapping): Of a loader, as mmengine builds it.
+        seed (int): Seed of the run.
+    """
+    settings = dict(settings)
+    batches = settings.get('batch_sampler')
+    if batches is None or isinstance(batches, Mapping):
+        settings['batch_sampler'] = dict(
+            type=SeededBatchSampler, batches=batches, seed=seed,
+            drop_last=settings.pop('drop_last', False))
+        settings['dataset'] = dict(type=SeededDataset,
+                                   dataset=settings['dataset'])
+    return settings
+
+
+class SeededBatchSampler(Sampler):
+    """Batches of :class:`SeededIndex` instead of indices.
+
+    The seed is part of the index, since workers fetch batches of the next
+    epoch while the current one runs.
+
+    Args:
+        sampler (Sampler): Of indices.
+        batch_size (int): Samples in a batch.
+        batches (dict, optional): Settings of another batch sampler.
+        drop_last (bool): Drop an incomplete last batch, if ``batches`` is
+            None. Defaults to False.
+        seed (int): Seed of the run. Defaults to 0.
+    """
+
+    def __init__(self, sampler: Sampler, batch_size: int,
+                 batches: dict | None = None, drop_last: bool = False,
+                 seed: int = 0) -> None:
+        self.batches = BatchSampler(
+            sampler, batch_size, drop_last) if batches is None else (
+                DATA_SAMPLERS.build(batches, default_args=dict(
+                    sampler=sampler, batch_size=batch_size)))
+        # mmengine reads these, and sets the epoch of the sampler.
+        self.sampler = sampler
+        self.batch_size = batch_size
+        self.seed = seed
+        #: The next epoch, and how many of its batches to skip.
+        self.epoch = 0
+        self.skipped = 0
+
+    def __iter__(self) -> Iterator[list[SeededIndex]]:
+        epoch, skipped = self.epoch, self.skipped
+        self.epoch, self.skipped = epoch + 1, 0
+        drawn = Counter()
+        for number, batch in enumerate(self.batches):
+            batch = [self._draw(epoch, int(i), drawn) for i in batch]
+            if number >= skipped:
+                yield batch
+
+    def _draw(self, epoch: int, index: int, drawn: Counter) -> SeededIndex:
+        # A sampler may repeat a sample, and processes may share one.
+        repeat = (get_rank(), drawn[index])
+        drawn[index] += 1
+        numbers = (self.seed, epoch, index)
+        return SeededIndex(index, numbers + repeat if any(repeat) else numbers)
+
+    def __len__(self) -> int:
+        return len(self.batches)
+
+
+class SeededDataset(Dataset):
+    """Seed the generators before a sample is loaded and augmented.
+
+    All other attributes are those of the data set; hooks read and set them.
+
+    Args:
+        dataset (Dataset | dict): Map-style data set, or its settings.
+    """
+
+    def __init__(self, dataset: Dataset | dict) -> None:
+        vars(self)['dataset'] = DATASETS.build(dataset) if isinstance(
+            dataset, Mapping) else dataset
+
+    def __getitem__(self, index: SeededIndex | int) -> Any:
+        if isinstance(index, SeededIndex):
+            seed_generators(mix(*index.numbers))
+            index = index.index
+        return self.dataset[index]
+
+    def __len__(self) -> int:
+        return len(self.dataset)
+
+    def __getattr__(self, name: str) -> Any:
+        if name == 'dataset' or name.startswith('__'):
+            raise AttributeError(name)  # while a copy is being filled
+        return getattr(self.dataset, name)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        setattr(self.dataset, name, value)
+
+
+def seed_generators(seed: int) -> None:
+    """Seed the generators of data pipelines, but not those of GPUs."""
+    random.seed(seed)
+    np.random.seed(seed % 2**32)
+    torch.default_generator.manual_seed(seed)
+
+
+def mix(*numbers: int) -> int:
+    """Hash several numbers into a 63-bit seed."""
+    mixed = np.random.SeedSequence(numbers).generate_state(1, np.uint64)
+    return int(mixed[0] >> np.uint64(1))

@@ -1,0 +1,155 @@
+# Copyright (c) QB-Heat MM authors. All rights reserved.
+"""Checkpoints that survive a kill, a full disk or a diverging run."""
+import math
+import os
+from pathlib import Path
+
+from mmengine.dist import broadcast
+from mmengine.fileio import LocalBackend, register_backend
+from mmengine.hooks import CheckpointHook, Hook
+from mmengine.registry import HOOKS
+from mmengine.runner import Runner
+from torch import Tensor
+
+from ..errors import UserError
+from ..utils.atomic_write import atomic_write
+from ..utils.modules import unwrap
+from .checkpoint import few, non_finite
+from .resume import latest
+
+
+class AtomicLocalBackend(LocalBackend):
+    """Local files that exist completely or not at all."""
+
+    def put(self, obj: bytes, filepath: str | Path) -> None:
+        """Write a file.
+
+        Raises:
+            UserError: If it can't be written, e.g. to a full disk.
+        """
+        try:
+            with atomic_write(filepath) as part, open(part, 'wb') as file:
+                file.write(obj)
+                file.flush()
+                os.fsync(file.fileno())
+        except OSError as error:
+            raise UserError(
+                f"'{filepath}' can't be written ({error.strerror or error}); "
+                'earlier checkpoints are kept: free space or set --work-dir, '
+                'then use --resume') from error
+
+
+register_backend(AtomicLocalBackend.__name__, AtomicLocalBackend, force=True)
+
+
+@HOOKS.register_module()
+class SafeCheckpointHook(CheckpointHook):
+    """mmengine's ``CheckpointHook`` with atomic writes.
+
+    Weights that are NaN or infinite are not written. In a copied work folder
+    the best checkpoint of the original is left alone.
+
+    Args:
+        args, kwargs: See ``CheckpointHook``. A given ``backend_args`` is
+            kept.
+    """
+
+    def __init__(self, *args, **kwargs) -> None:
+        super().__init__(*args, **kwargs)
+        if (self.backend_args is None and self.file_client_args is None
+                and '://' not in str(self.out_dir)):
+            self.backend_args = dict(backend=AtomicLocalBackend.__name__)
+
+    def before_train(self, runner: Runner) -> None:
+        """Look for the best checkpoints in this run's folder."""
+        super().before_train(runner)
+        if getattr(self, 'best_ckpt_path', None):
+            self.best_ckpt_path = self._here(self.best_ckpt_path)
+        paths = getattr(self, 'best_ckpt_path_dict', {})
+        paths.update({key: self._here(path)
+                      for key, path in paths.items() if path})
+
+    def _here(self, path: str) -> str:
+        return self.file_backend.join_path(self.out_dir,
+                                           os.path.basename(path))
+
+    # Overridden since it deletes the oldest checkpoint before it writes.
+    def _save_checkpoint_with_step(self, runner: Runner, step: int,
+                                   meta: dict) -> None:
+        broken = non_finite(unwrap(runner.model).state_dict())
+        if broken:
+            raise UserError(
+                f'{len(broken)} tensors of the model are NaN or infinite '
+                f'after iteration {meta["iter"]} ({few(broken)}) and are not '
+                f'written: {how_to_continue(self.out_dir)}')
+        super()._save_checkpoint_with_step(runner, step, meta)
+
+
+@HOOKS.register_module()
+class StopOnNonFiniteLossHook(Hook):
+    """Stop a run whose loss is NaN or infinite.
+
+    Checked in every iteration; mmengine's log reads the loss anyway.
+    """
+
+    def after_train_iter(self,
+                         runner: Runner,
+                         batch_idx: int,
+                         data_batch=None,
+                         outputs: dict | None = None) -> None:
+        """Check the losses of one step.
+
+        Args:
+            runner (Runner): The runner.
+            batch_idx (int): Index of the batch.
+            data_batch (Any): Unused.
+            outputs (dict, optional): Scalar tensors by name; ``'loss'`` is
+                their sum.
+
+        Raises:
+            UserError: If ``'loss'`` is not finite.
+        """
+        loss = (outputs or {}).get('loss')
+        if loss is not None and not math.isfinite(float(loss.detach())):
+            parts = ', '.join(
+                f'{name} {float(value.detach()):.4g}' for name, value
+                in outputs.items() if isinstance(value, Tensor))
+            raise UserError(
+                f'the loss is not finite in iteration {runner.iter + 1} of '
+                f'epoch {runner.epoch + 1} ({parts}): '
+                f'{how_to_continue(runner.work_dir)}')
+
+
+def how_to_continue(work_dir: str) -> str:
+    """Advise the user of a diverged run.
+
+    Checkpoints are finite: :class:`SafeCheckpointHook` writes no others.
+    """
+    last = latest(work_dir)
+    # A resumed run keeps the learning rates of its checkpoint.
+    return ('lower optim_wrapper.optimizer.lr, set optim_wrapper.clip_grad '
+            'or use --no-amp; ' + (
+                f'the last good checkpoint is {last}: load_from={last} for '
+                'another learning rate, --resume otherwise'
+                if last else 'there is no checkpoint yet'))
+
+
+@HOOKS.register_module()
+class BroadcastBuffersHook(Hook):
+    """Validate the network whose checkpoint is written.
+
+    Every process has the batch statistics of its own images, and the first
+    one writes its own. Here all processes take these before they validate.
+
+    mmengine's ``SyncBuffersHook`` averages statistics instead, in
+    iteration-based loops only after the checkpoint was written, and leaves
+    out averaged weights (``EMAHook``). No-op with one process.
+    """
+
+    # After EMAHook has swapped in the averaged weights.
+    priority = 'BELOW_NORMAL'
+
+    def before_val_epoch(self, runner: Runner) -> None:
+        """Send the first process's buffers to the others."""
+        for buffer in runner.model.buffers():
+            broadcast(buffer)
