@@ -1,9 +1,10 @@
 # Copyright (c) QB-Heat MM authors. All rights reserved.
-"""Checkpoints are read without executing anything, or refused."""
+"""Checkpoints are read without executing anything in them."""
 import os
 import pickle
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 from mmengine.logging import HistoryBuffer
@@ -12,10 +13,8 @@ from torch import nn
 from qbheat_mm.apis import load_encoder
 from qbheat_mm.engine.checkpoint import (
     backbone_of,
-    checkpoints_in,
     encoder_weights,
     input_normalization,
-    latest,
     load_strict,
     mismatch,
     read,
@@ -38,8 +37,7 @@ class Code:
         return os.mkdir, ('executed', )
 
 
-def test_what_mmengine_writes_is_read(tmp_path):
-    import numpy as np
+def test_checkpoints_of_mmengine_are_read(tmp_path):
     content = dict(state_dict=dict(a=torch.ones(2)), message_hub=dict(
         log_scalars=dict(loss=HistoryBuffer([1., 2.], [1, 1])),
         runtime_info=dict(best=np.float64(3), order=np.arange(2))))
@@ -60,9 +58,8 @@ def test_other_files_are_refused(tmp_path, monkeypatch, content, words):
 
 
 @pytest.mark.parametrize('content', [
-    dict(state_dict={}, x=Code()), dict(x=eval), [torch.ones(2)],
-    dict(state_dict={1: torch.ones(2)})])
-def test_objects_and_unnamed_weights_are_refused(tmp_path, monkeypatch,
+    dict(state_dict={}, x=Code()), dict(x=eval), [torch.ones(2)]])
+def test_other_objects_are_refused(tmp_path, monkeypatch,
                                                  content):
     monkeypatch.chdir(tmp_path)
     save('a.pth', content)
@@ -74,7 +71,7 @@ def test_objects_and_unnamed_weights_are_refused(tmp_path, monkeypatch,
 @pytest.mark.parametrize('damage', [
     lambda content: content[:-300],
     lambda content: content.replace(b'\x00\x00\x80\x3f', b'\x00\x00\x80\x40')])
-def test_damage_is_noticed(tmp_path, damage):
+def test_damaged_files_are_refused(tmp_path, damage):
     path = tmp_path / 'a.pth'
     save(path, dict(state_dict=dict(a=torch.ones(1000))))
     path.write_bytes(damage(path.read_bytes()))
@@ -101,12 +98,11 @@ def test_files_of_version_0_2_0_load(file):
         assert torch.equal(tensor, expected[name]), name
 
 
-NET = dict(type='MobileFormer', arch='x')
 TEXT = """
 model = dict(
     type='QBHeat', data_preprocessor=dict(
         mean=[1., 2, -3], std=[4, 5, 6], to_rgb=True),
-    backbone=dict({'type': 'MobileFormer', 'arch': 'mf-285m'}))
+    backbone={'type': 'MobileFormer', 'arch': 'mf-285m'})
 import os
 os.mkdir('executed')
 value = os.mkdir('executed')
@@ -127,8 +123,7 @@ def test_a_stored_config_is_parsed_and_not_run(tmp_path, monkeypatch):
         assert input_normalization(dict(meta=dict(cfg=text))) is None
 
 
-@pytest.mark.parametrize('kind', ['os.mkdir', 'mmengine.load', 'builtins.exec',
-                                  'mmengine.fileio.load', 'subprocess.run'])
+@pytest.mark.parametrize('kind', ['os.mkdir', 'mmengine.fileio.load'])
 def test_a_stored_type_is_no_function(tmp_path, kind):
     text = ('model = dict(data_preprocessor=dict(mean=[0], std=[1]), '
             f"backbone=dict(type='{kind}', file='x'))")
@@ -154,7 +149,7 @@ def test_an_encoder_is_found_under_any_prefix(prefix):
     assert not encoder_weights(dict(a=torch.ones(1)), state)
 
 
-def test_the_momentum_encoder_is_another():
+def test_a_momentum_encoder_is_not_the_encoder():
     state = net().state_dict()
     content = {f'{prefix}.{name}': value + i
                for i, prefix in enumerate(('backbone', 'encoder_k.module.0'))
@@ -184,12 +179,9 @@ def test_weights_that_fit():
     found = {name: value.double() for name, value in state.items()
              if 'num_batches' not in name}
     assert not mismatch(state, found)
-    found['0.bias'] = torch.ones(9)
-    del found['0.weight']
-    assert not mismatch(state, found, allow=('0.', ))
 
 
-def test_a_model_is_loaded_entirely_or_not_at_all():
+def test_a_model_is_loaded_completely_or_not_at_all():
     model, other = net(), net()
     before = {k: v.clone() for k, v in model.state_dict().items()}
     broken = {k: v for k, v in other.state_dict().items() if k != '0.bias'}
@@ -199,18 +191,3 @@ def test_a_model_is_loaded_entirely_or_not_at_all():
                for k, v in model.state_dict().items())
     load_strict(model, dict(state_dict=other.state_dict()), 'a.pth')
     assert torch.equal(model[0].weight, other[0].weight)
-
-
-def test_the_checkpoint_to_resume(tmp_path):
-    assert latest(tmp_path) is None
-    for name in ('epoch_1', 'epoch_2', 'epoch_10', 'best_epoch_3'):
-        (tmp_path / f'{name}.pth').touch()
-
-    def order():
-        return [os.path.basename(path) for path in checkpoints_in(tmp_path)]
-
-    assert order() == ['epoch_10.pth', 'epoch_2.pth', 'epoch_1.pth']
-    # The folder was moved, and epoch 10 is of an older run.
-    (tmp_path / 'last_checkpoint').write_text('elsewhere/epoch_2.pth')
-    assert order() == ['epoch_2.pth', 'epoch_1.pth', 'epoch_10.pth']
-    assert latest(tmp_path) == str(tmp_path / 'epoch_2.pth')

@@ -16,7 +16,7 @@ MIB = 2**20
 
 
 class Counting(nn.Module):
-    """An encoder of two outputs that counts what it computes."""
+    """An encoder with two outputs that counts its images."""
 
     def __init__(self):
         super().__init__()
@@ -51,7 +51,7 @@ def test_each_image_is_computed_once(encoder, images):
         assert isinstance(found, tuple)
         for part, whole in zip(found, expected):
             torch.testing.assert_close(part, whole[batch])
-    # A cached batch costs one image, an image twice in a batch two.
+    # A cached batch costs one image, a repeated image in a batch two.
     assert encoder.computed == 3 + 1 + 1 + 3
     cache.remove()
     encoder(images)
@@ -101,7 +101,7 @@ def test_batch_statistics_are_not_cached(encoder, images):
     assert encoder.computed == 12
 
 
-def test_images_that_never_come_again(encoder, monkeypatch):
+def test_caching_stops_if_no_image_repeats(encoder, monkeypatch):
     monkeypatch.setattr(module, 'PATIENCE', 12)
     cache = FeatureCache(encoder, MIB)
     for _ in range(4):
@@ -109,7 +109,7 @@ def test_images_that_never_come_again(encoder, monkeypatch):
     assert cache.is_off and not cache.kept and cache.seen == 12
 
 
-def test_one_tensor_stays_one(encoder, images):
+def test_a_single_output(encoder, images):
     encoder.convert = lambda outputs: outputs[0]
     FeatureCache(encoder, MIB)
     for _ in range(2):
@@ -117,16 +117,8 @@ def test_one_tensor_stays_one(encoder, images):
     assert encoder.computed == 6 + 1
 
 
-def test_outputs_of_another_kind_are_left_alone(encoder, images):
-    encoder.convert = lambda outputs: dict(maps=outputs[0])
-    FeatureCache(encoder, MIB)
-    for _ in range(2):
-        assert encoder(images)['maps'].shape == (6, 4, 6, 6)
-    assert encoder.computed == 12
-
-
 @pytest.mark.parametrize('learns', [None, 'conv.weight', 'norm.bias'])
-def test_the_hook_leaves_encoders_that_learn_alone(encoder, images, learns):
+def test_only_frozen_encoders_are_cached(encoder, images, learns):
     if learns:
         encoder.get_parameter(learns).requires_grad_(True)
     told = []
