@@ -1,25 +1,26 @@
 # Copyright (c) QB-Heat MM authors. All rights reserved.
-"""Take a trained network elsewhere.
+"""Export a trained network for other programs.
 
     python tools/export.py CONFIG CHECKPOINT --format FORMAT --out FILE
 
-safetensors   the encoder's weights, with what it is and its normalization
+safetensors   the encoder's weights, architecture and normalization
 torchvision   the weights of a ResNet or ConvNeXt under torchvision's names
-timm          the same under timm's
+timm          the same under timm's names
 pt2           encoder, classifier or detector for torch.export.load
 onnx          the same for ONNX Runtime and others
 
-What is written is run and compared with PyTorch. docs/export.md says what the
-inputs and outputs are.
+The written file is run and compared with PyTorch. See docs/export.md for the
+inputs and outputs.
 """
 import argparse
 
-from qbheat_mm.apis import Encoder, load_encoder
+from torch import nn
+
+from qbheat_mm.apis import load_encoder
 from qbheat_mm.cli import count, read_config, report_user_errors
 from qbheat_mm.cli.command_line import add_cfg_options, target
 from qbheat_mm.errors import UserError
 from qbheat_mm.export import (
-    Source,
     export_encoder,
     export_network,
     export_state_dict,
@@ -27,10 +28,9 @@ from qbheat_mm.export import (
 )
 from qbheat_mm.utils.settings import toolbox, type_name
 
-GRAPHS = ('pt2', 'onnx')
+NETWORKS = ('pt2', 'onnx')
 LIBRARIES = ('torchvision', 'timm')
-FORMATS = ('safetensors', *LIBRARIES, *GRAPHS)
-ENDINGS = dict(
+EXTENSIONS = dict(
     dict.fromkeys(LIBRARIES, ('.pth', '.pt', '.safetensors')),
     safetensors=('.safetensors', ), pt2=('.pt2', ), onnx=('.onnx', ))
 
@@ -39,22 +39,22 @@ def parse_args() -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         description=__doc__,
         formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument('config', help='configuration file')
+    parser.add_argument('config', help='config file')
     parser.add_argument('checkpoint', help='its checkpoint, file or URL')
-    parser.add_argument('--format', required=True, choices=FORMATS)
+    parser.add_argument('--format', required=True, choices=EXTENSIONS)
     parser.add_argument(
         '--out', required=True, type=target, help='file to write')
     parser.add_argument(
         '--part', choices=('model', 'encoder'), default='model',
-        help='pt2, onnx: all of the model, or its encoder alone; of '
+        help='pt2, onnx: the whole model, or only its encoder; of '
         'pre-training always the encoder')
     parser.add_argument(
         '--out-indices', type=int, nargs='+', metavar='N',
-        help="pt2, onnx: outputs of the encoder; by default a MobileFormer's "
-        'last features and tokens, of others those of the configuration')
+        help="pt2, onnx: outputs of the encoder; defaults to a MobileFormer's "
+        'last features and tokens, and to those of the config for others')
     parser.add_argument(
         '--size', type=count, nargs=2, metavar=('HEIGHT', 'WIDTH'),
-        help='pt2, onnx: of all images; by default any')
+        help='pt2, onnx: of all images; defaults to any size')
     parser.add_argument(
         '--with-preprocessing', action='store_true',
         help='pt2, onnx: images are (B, H, W, 3), RGB, uint8')
@@ -63,29 +63,30 @@ def parse_args() -> argparse.Namespace:
 
 
 def check_arguments(args: argparse.Namespace) -> None:
-    """Raise UserError for options that do not go with the format."""
-    endings = ENDINGS[args.format]
-    if not args.out.endswith(endings):
+    """Raise UserError for options that don't apply to the format."""
+    extensions = EXTENSIONS[args.format]
+    if not args.out.endswith(extensions):
         raise UserError(f"--out '{args.out}' must end in "
-                        f'{" or ".join(endings)} for --format {args.format}')
+                        f'{" or ".join(extensions)} for --format '
+                        f'{args.format}')
     given = [name for name, value in (
         ('--size', args.size), ('--out-indices', args.out_indices),
         ('--with-preprocessing', args.with_preprocessing)) if value]
-    if given and args.format not in GRAPHS:
+    if given and args.format not in NETWORKS:
         raise UserError(f'{given[0]} is for --format pt2 and onnx; '
-                        f'{args.format} holds weights alone')
+                        f'{args.format} contains only weights')
 
 
-def load(args: argparse.Namespace) -> Encoder | Source:
-    """The encoder, or all of a classifier or detector.
+def load(args: argparse.Namespace) -> nn.Module:
+    """Load the encoder, or the whole classifier or detector.
 
     Raises:
-        UserError: If it cannot be loaded.
+        UserError: If the options don't apply to it.
     """
     cfg = read_config(args.config, args.cfg_options)
-    if 'module' in cfg.model:  # a configuration with test-time augmentation
+    if 'module' in cfg.model:  # a config with test-time augmentation
         cfg.model = cfg.model['module']
-    whole = args.part == 'model' and args.format in GRAPHS and (
+    whole = args.part == 'model' and args.format in NETWORKS and (
         toolbox(cfg) == 'mmdet' or type_name(cfg.model) == 'ImageClassifier')
     if not whole:
         return load_encoder(args.checkpoint, cfg, args.out_indices)
@@ -97,25 +98,23 @@ def load(args: argparse.Namespace) -> Encoder | Source:
 def main() -> None:
     args = parse_args()
     check_arguments(args)
-    network = load(args)
+    model = load(args)
     if args.format == 'safetensors':
-        export_encoder(network, args.out)
+        export_encoder(model, args.out)
         print(f'encoder of {args.checkpoint} written to {args.out}')
     elif args.format in LIBRARIES:
-        difference = export_state_dict(network, args.out, args.format)
+        difference = export_state_dict(model, args.out, args.format)
         print(f'encoder of {args.checkpoint} written to {args.out}; loaded '
               f'strictly by {args.format}, largest relative difference of '
               f'its features {difference:.1e}')
     else:
-        written = export_network(
-            network, args.out, args.size and tuple(args.size),
-            args.with_preprocessing)
-        print(f'{written.kind} written to {args.out}: '
-              f'{", ".join(written.facts["inputs"])} -> '
-              f'{", ".join(written.facts["outputs"])}\n'
+        facts = export_network(model, args.out, args.size,
+                               args.with_preprocessing)
+        print(f'{facts["kind"]} written to {args.out}: '
+              f'{", ".join(facts["inputs"])} -> '
+              f'{", ".join(facts["outputs"])}\n'
               'largest relative difference from PyTorch: '
-              f'{written.difference:.1e} at {", ".join(written.compared)} '
-              '(images x height x width)')
+              f'{facts["difference"]:.1e}')
 
 
 if __name__ == '__main__':

@@ -1,5 +1,5 @@
 # Copyright (c) QB-Heat MM authors. All rights reserved.
-"""Networks for other programs: safetensors, torch.export, ONNX, state dicts.
+"""Export networks as safetensors, state dicts, torch.export or ONNX.
 
     from qbheat_mm.apis import load_encoder
     from qbheat_mm.export import export_encoder, export_network
@@ -10,13 +10,11 @@
 """
 import importlib
 
-# Imported on first use: the package registers the hook alone.
+# Imported on first use: importing the package registers only the hook.
 _MODULES = dict(
-    ExportEncoderHook='hook', Exported='exported', ExportedFile='network',
-    Source='source', Traced='network',
-    export_encoder='weights', export_network='network',
-    export_state_dict='weights', load_model='source',
-    trace_network='network')
+    ExportEncoderHook='hook', Exported='exported', export_encoder='weights',
+    export_network='programs', export_state_dict='weights',
+    load_model='model')
 __all__ = list(_MODULES)
 
 

@@ -1,8 +1,6 @@
 # Copyright (c) QB-Heat MM authors. All rights reserved.
 """Run exported networks."""
-import importlib.util
 import json
-import os.path as osp
 from collections.abc import Callable, Mapping
 
 import numpy as np
@@ -10,35 +8,18 @@ import torch
 from torch import Tensor
 
 from ..errors import UserError
-from .graphs import IMAGES, SIZES
+from .network import IMAGES, SIZES
 
-#: The name of what a file says about itself, in both formats.
+#: Where both formats keep what a file says about itself.
 FACTS = 'qbheat_mm.json'
-FORMATS = ('pt2', 'onnx')
 _Run = Callable[[Mapping[str, np.ndarray]], dict[str, np.ndarray]]
-
-
-def format_of(out: str) -> str:
-    """The format that a file's name asks for.
-
-    Raises:
-        UserError: If there is no such format, or a package is missing.
-    """
-    kind = osp.splitext(out)[1][1:]
-    if kind not in FORMATS:
-        raise UserError(f"'{out}' must end in .pt2 or .onnx")
-    for name in ('onnx', 'onnxscript', 'onnxruntime'):
-        if kind == 'onnx' and importlib.util.find_spec(name) is None:
-            raise UserError(f'ONNX needs the package {name}: pip install '
-                            "'qbheat_mm[export]'")
-    return kind
 
 
 class Exported:
     """A network from a file, ``.pt2`` or ``.onnx``.
 
-    Only torch or ONNX Runtime is needed to run such a file, as
-    docs/export.md shows; this class also checks the sizes of its inputs.
+    torch or ONNX Runtime alone can run such a file, as docs/export.md shows;
+    this class also checks the sizes of the inputs.
 
     Args:
         path (str): The file.
@@ -47,18 +28,16 @@ class Exported:
         facts (dict): What the file says about itself.
 
     Raises:
-        UserError: If the file is damaged.
+        UserError: If the file is missing or damaged.
     """
 
     def __init__(self, path: str) -> None:
         self.path = path
-        load = _load_onnx if format_of(path) == 'onnx' else _load_pt2
-        if not osp.isfile(path):
-            raise FileNotFoundError(f"'{path}' is no file")
+        load = _load_onnx if path.endswith('.onnx') else _load_pt2
         try:
             self._run, facts = load(path)
             self.facts = json.loads(facts)
-        # The libraries fail anywhere in damaged files.
+        # A damaged file can break the libraries anywhere.
         except Exception as error:
             raise UserError(f"'{path}' cannot be read, or was not written by "
                             f'tools/export.py: {error}') from error
@@ -70,17 +49,16 @@ class Exported:
 
         Args:
             images (np.ndarray | Tensor): (B, H, W, 3), RGB, uint8, if the
-                normalization is inside; else normalized, (B, 3, H, W),
-                float32.
-            image_sizes (np.ndarray | Tensor, optional): Of detectors: height
-                and width of each image in the batch, (B, 2). Defaults to
-                None: nothing is padded.
+                network normalizes; else normalized, (B, 3, H, W), float32.
+            image_sizes (np.ndarray | Tensor, optional): For detectors:
+                height and width of each image in a padded batch, (B, 2).
+                Defaults to the size of the batch.
 
         Returns:
             dict[str, np.ndarray]: The outputs by name.
 
         Raises:
-            UserError: If sizes are not what the export was made for.
+            UserError: If the file was exported for other sizes.
         """
         inputs = {IMAGES: np.ascontiguousarray(images)}
         number, *sides = inputs[IMAGES].shape
@@ -104,7 +82,7 @@ class Exported:
 
 
 def _load_pt2(path: str) -> tuple[_Run, str]:
-    """A function that runs a program of torch.export, and its facts."""
+    """A function that runs the program, and its facts."""
     facts = {FACTS: ''}
     program = torch.export.load(path, extra_files=facts).module()
 
@@ -117,7 +95,7 @@ def _load_pt2(path: str) -> tuple[_Run, str]:
 
 
 def _load_onnx(path: str) -> tuple[_Run, str]:
-    """A function that runs a file of ONNX, and its facts."""
+    """A function that runs the model, and its facts."""
     import onnxruntime
     session = onnxruntime.InferenceSession(
         path, providers=['CPUExecutionProvider'])

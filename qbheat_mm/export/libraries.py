@@ -1,50 +1,19 @@
 # Copyright (c) QB-Heat MM authors. All rights reserved.
 """Weights of mmpretrain's and mmdet's encoders for torchvision and timm.
 
-What a library cannot do is not listed here: its own network loads the weights
-strictly and must compute the same features.
+The libraries define a network's layers in the same order, so tensors are
+matched by position. The other library's network must load them strictly and
+compute the same features.
 """
-import re
+import copy
 
 import torch
 from torch import Tensor, nn
 
 from ..errors import UserError
-from .network import TOLERANCE, relative_difference
+from .programs import TOLERANCE, relative_difference
 
 KINDS = ('ResNet', 'ResNetV1c', 'ResNetV1d', 'ResNeXt', 'ConvNeXt')
-
-#: Patterns and replacements, applied one after the other. Both libraries name
-#: the layers of a ResNet as mmpretrain does, but for timm's deep stem.
-_RESNET = dict(torchvision=(), timm=(
-    (r'^stem\.0\.conv', 'conv1.0'), (r'^stem\.0\.bn', 'conv1.1'),
-    (r'^stem\.1\.conv', 'conv1.3'), (r'^stem\.1\.bn', 'conv1.4'),
-    (r'^stem\.2\.conv', 'conv1.6'), (r'^stem\.2\.bn', 'bn1'),
-    (r'^stem\.7\.', 'bn1.'),  # mmdet's stem is one sequence
-    (r'^stem\.', 'conv1.')))
-#: timm has the average pool also where the stride is 1.
-_TIMM_AVG_DOWN = (
-    (r'^layer1\.0\.downsample\.1', 'layer1.0.downsample.2'),
-    (r'^layer1\.0\.downsample\.0', 'layer1.0.downsample.1'))
-_CONVNEXT = dict(
-    torchvision=(
-        *((rf'^downsample_layers\.{i}', f'features.{2 * i}')
-          for i in range(4)),
-        *((rf'^stages\.{i}', f'features.{2 * i + 1}') for i in range(4)),
-        (r'\.gamma$', '.layer_scale'), (r'\.depthwise_conv', '.block.0'),
-        (r'(features\.[1357]\.\d+)\.norm', r'\1.block.2'),
-        (r'\.pointwise_conv1', '.block.3'),
-        (r'\.pointwise_conv2', '.block.5'),
-        (r'^norm3', 'classifier.0')),
-    timm=(
-        (r'^stages\.(\d)', r'stages.\1.blocks'),
-        (r'^downsample_layers\.0', 'stem'),
-        (r'^downsample_layers\.(\d)', r'stages.\1.downsample'),
-        (r'\.grn\.gamma', '.mlp.grn.weight'),
-        (r'\.grn\.beta', '.mlp.grn.bias'),
-        (r'\.depthwise_conv', '.conv_dw'),
-        (r'\.pointwise_conv(\d)', r'.mlp.fc\1'),
-        (r'^norm3', 'head.norm')))
 
 
 def convert(encoder: nn.Module,
@@ -58,64 +27,65 @@ def convert(encoder: nn.Module,
 
     Returns:
         tuple[dict[str, Tensor], float]: All weights but those of the last
-        linear layer, and the largest difference of the last stage's maps of
-        a random image over their largest value.
+        linear layer, and the largest difference of the pooled features of a
+        random image over their largest value.
 
     Raises:
         UserError: If the library is not installed, has no such network, or
             computes other features.
     """
     kind = type(encoder).__name__
-    way_out = 'take --format safetensors, pt2 or onnx'
+    instead = 'use --format safetensors, pt2 or onnx'
     if kind not in KINDS:
-        raise UserError(
-            f'{library} has no {kind}, only {", ".join(KINDS)}: {way_out}')
+        raise UserError(f'{library} has no {kind}, only {", ".join(KINDS)}: '
+                        f'{instead}')
     try:
         model = (_torchvision if library == 'torchvision' else _timm)(encoder)
     except ImportError as error:
         raise UserError(
             f'--format {library} compares the weights with {library}, which '
             f'cannot be imported ({error}): pip install {library}') from error
-    state = _rename(encoder, library, model.state_dict())
     try:
-        model.load_state_dict(state, strict=True)
-    except RuntimeError as error:
-        raise UserError(f'{library} cannot load this {kind}: '
-                        f'{" ".join(str(error).split())[:200]}; {way_out}'
+        state = _rename(encoder, model.state_dict())
+        model.load_state_dict(state)
+    except (ValueError, RuntimeError) as error:
+        raise UserError(f'{library} has no such {kind} ({error}): {instead}'
                         ) from error
-    ours, theirs = 'layer4', 'layer4'
-    if kind == 'ConvNeXt':
-        ours = 'stages.3'
-        theirs = 'features.7' if library == 'torchvision' else ours
-    difference = relative_difference(
-        _output_of(model.eval(), theirs), _output_of(encoder, ours))
-    if not difference <= TOLERANCE:
+    difference = _compare(model.eval(), encoder)
+    if difference > TOLERANCE:
         raise UserError(
-            f"{library}'s features of this {kind} differ by {difference:.1e} "
-            'of their largest value, since its settings have no counterpart '
-            f'there: {way_out}')
+            f'{library} has no such {kind} (its features differ by '
+            f'{difference:.1e} of their largest value): {instead}')
     return state, difference
 
 
-def _rename(encoder: nn.Module, library: str,
-            wanted: dict[str, Tensor]) -> dict[str, Tensor]:
+def _rename(encoder: nn.Module,
+            theirs: dict[str, Tensor]) -> dict[str, Tensor]:
+    """Give an encoder's tensors the other network's names and shapes.
+
+    Raises:
+        ValueError, RuntimeError: If they don't correspond.
+    """
+    ours = encoder.state_dict()
     if type(encoder).__name__ == 'ConvNeXt':
-        table = _CONVNEXT[library]
-    else:
-        table = _RESNET[library]
-        if library == 'timm' and encoder.avg_down:
-            table += _TIMM_AVG_DOWN
-    state = {}
-    for name, tensor in encoder.state_dict().items():
-        if re.match(r'norm[012]\.', name):
-            continue  # of other outputs, which detectors have
-        for pattern, replacement in table:
-            name = re.sub(pattern, replacement, name)
-        # Layer scale, and 1x1 convolutions as linear layers.
-        if name in wanted and wanted[name].numel() == tensor.numel():
-            tensor = tensor.reshape(wanted[name].shape)
-        state[name] = tensor
-    return state
+        # Detectors have the norms of other outputs, too.
+        ours = {name: ours[name] for name in sorted(ours, key=_position)
+                if not name.startswith(('norm0', 'norm1', 'norm2'))}
+    # Shapes: layer scale, and 1x1 convolutions as linear layers.
+    return {name: tensor.detach().reshape(theirs[name].shape).clone()
+            for name, tensor in zip(theirs, ours.values(), strict=True)}
+
+
+def _position(name: str) -> tuple:
+    """Sort a ConvNeXt's tensors in the order of computation.
+
+    mmpretrain defines all downsampling layers before the stages, and a
+    block's second 1x1 convolution before its response normalization.
+    """
+    part, *rest = name.split('.')
+    if not part.endswith('s'):  # the last norm
+        return (4, )
+    return int(rest[0]), part, int(rest[1]), 'pointwise_conv2' in name
 
 
 def _torchvision(encoder: nn.Module) -> nn.Module:
@@ -162,14 +132,13 @@ def _block(encoder: nn.Module, resnet: object) -> type[nn.Module]:
 
 
 @torch.no_grad()
-def _output_of(model: nn.Module, part: str) -> Tensor:
-    """What a part makes of a random image."""
-    seen = []
-    handle = model.get_submodule(part).register_forward_hook(
-        lambda module, inputs, output: seen.append(output))
-    try:
-        model(torch.randn(
-            1, 3, 97, 64, generator=torch.Generator().manual_seed(0)))
-    finally:
-        handle.remove()
-    return seen[0]
+def _compare(model: nn.Module, encoder: nn.Module) -> float:
+    """Largest relative difference of the pooled features of an image."""
+    encoder = copy.copy(encoder)
+    encoder.out_indices, encoder.gap_before_final_norm = (3, ), True
+    image = torch.randn(
+        1, 3, 97, 64, generator=torch.Generator().manual_seed(0))
+    features = encoder(image)[-1]
+    if features.ndim == 4:  # a ConvNeXt pools itself
+        features = features.mean((2, 3))
+    return relative_difference(model(image), features)

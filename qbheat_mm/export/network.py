@@ -1,273 +1,190 @@
 # Copyright (c) QB-Heat MM authors. All rights reserved.
-"""Export a trained network to torch.export or ONNX, and verify the file."""
-import json
-import logging
-import os
-import warnings
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
-from dataclasses import dataclass
-from typing import NamedTuple
+"""Trained models as functions of tensors that torch.export can trace."""
+import copy
 
 import torch
-from torch import Tensor
-from torch.export import Dim, ExportedProgram
+from mmcv.cnn import fuse_conv_bn
+from mmpretrain.models import ImageClassifier
+from torch import Tensor, nn
 
 from ..errors import UserError
 from ..evaluation.encoder import Encoder
-from ..utils.atomic_write import atomic_write
-from .exported import FACTS, Exported, format_of
-from .graphs import IMAGES, SIZES, Graph, folded, inside, make_graph
-from .source import Source
+from ..models.backbones import MobileFormer
+from ..models.layers.normalize import Normalize
 
-#: How far an exported network may be from the original, over the largest
-#: value of an output.
-TOLERANCE = 1e-3
-#: Images in the batches that are compared.
-BATCHES = (1, 3)
-#: Images in a batch, and pixels on a side: torch 2.6 asks for an end.
-MOST = 1 << 16
-#: The ONNX operators that torch's exporter writes without converting.
-OPSET = 18
+#: Names of the inputs: images, and (B, 2) heights and widths of the images
+#: within a padded batch.
+IMAGES, SIZES = 'images', 'image_sizes'
 
 
-class ExportedFile(NamedTuple):
-    """A file that was written and verified.
+class Network(nn.Module):
+    """An encoder and what turns its features into named outputs.
+
+    Subclasses implement :meth:`decode`.
 
     Args:
-        out (str): The file.
-        kind (str): As ``'classifier'``.
-        facts (dict): What the file says about itself.
-        difference (float): Largest difference from PyTorch over the largest
-            value of an output.
-        compared (list[str]): The batches compared, as ``'3x97x94'``.
-    """
-    out: str
-    kind: str
-    facts: dict
-    difference: float
-    compared: list[str]
-
-
-@dataclass(frozen=True)
-class Traced:
-    """A network that can be written in every format.
+        model (nn.Module): The trained model, with a ``backbone``.
 
     Attributes:
-        graph (Graph): With the original.
-        program (ExportedProgram): Of torch.export, with BN folded.
-        source (Source): Where it comes from.
-        size (tuple[int, int], optional): The only size of its images.
+        kind (str): E.g. ``'classifier'``.
+        inputs, outputs (tuple[str, ...]): Names.
+        stride (int): Of the coarsest map.
+        normalize (Normalize, optional): If set, images are (B, H, W, 3),
+            RGB, uint8, instead of normalized (B, 3, H, W), float32.
     """
-    graph: Graph
-    program: ExportedProgram
-    source: Source
-    size: tuple[int, int] | None
+    kind = ''
+    inputs: tuple[str, ...] = (IMAGES, )
+    outputs: tuple[str, ...] = ()
+    stride = 32
 
-    def facts(self) -> dict:
-        """What a file says about itself."""
-        graph, source = self.graph, self.source
-        return dict(
-            kind=graph.kind, inputs=graph.inputs, outputs=graph.outputs,
-            pictures=graph.pictures, size=self.size,
-            least_side=graph.stride + 1, classes=source.classes,
-            **source.facts())
+    def __init__(self, model: nn.Module) -> None:
+        super().__init__()
+        self.model = model
+        self.normalize: Normalize | None = None
+        self.eval()
 
-    def write(self, out: str | os.PathLike) -> ExportedFile:
-        """Write the network and verify it: see :func:`export_network`."""
-        out = os.fspath(out)
-        self.source.require_other(out)
-        write = _write_onnx if format_of(out) == 'onnx' else _write_pt2
-        facts = self.facts()
-        with atomic_write(out) as part:
-            with quiet():
-                write(self, facts, part)
-            difference, compared = verify(Exported(part), self)
-        return ExportedFile(out, self.graph.kind, facts, difference, compared)
+    def forward(self, images: Tensor,
+                image_sizes: Tensor | None = None) -> dict[str, Tensor]:
+        """Compute the outputs.
+
+        Args:
+            images (Tensor): See :attr:`normalize`.
+            image_sizes (Tensor, optional): Heights and widths, (B, 2),
+                int64, within a padded batch. Normalized images must be zero
+                in the padding.
+        """
+        if self.normalize is not None:
+            images = self.normalize(images.permute(0, 3, 1, 2))
+            if image_sizes is not None:
+                images = torch.where(inside(images, image_sizes), images, 0.)
+        return self.decode(self.encode(images), image_sizes)
+
+    def encode(self, images: Tensor) -> tuple[Tensor, ...]:
+        """Normalized images (B, 3, H, W) to features."""
+        return self.model.backbone(images)
+
+    def decode(self, feats: tuple[Tensor, ...],
+               image_sizes: Tensor | None) -> dict[str, Tensor]:
+        """Features to the outputs by name."""
+        raise NotImplementedError
 
 
-def export_network(network: Encoder | Source, out: str | os.PathLike,
-                   size: tuple[int, int] | None = None,
-                   preprocessing: bool = False) -> ExportedFile:
-    """Write a network, run the file, and compare it with PyTorch.
+class EncoderNetwork(Network):
+    """The features of an encoder.
 
     Args:
-        network (Encoder | Source): An encoder of ``apis.load_encoder``, or a
-            classifier or detector of :func:`load_model`.
-        out (str | PathLike): The file, ``.pt2`` or ``.onnx``.
-        size (tuple[int, int], optional): Height and width of all images.
-            Defaults to None: any.
-        preprocessing (bool): Whether images are (B, H, W, 3), RGB, uint8,
-            and normalized inside. Defaults to False.
+        encoder (Encoder): The encoder.
 
     Raises:
-        UserError: If the network cannot be exported, or the file computes
-            something else; then none is left.
+        UserError: If an output appears twice.
     """
-    format_of(os.fspath(out))  # before time is spent
-    return trace_network(network, size, preprocessing).write(out)
+    kind = 'encoder'
 
-
-def trace_network(network: Encoder | Source,
-                  size: tuple[int, int] | None = None,
-                  preprocessing: bool = False) -> Traced:
-    """Trace a network once for both formats: see :func:`export_network`."""
-    source = Source.of(network)
-    graph = make_graph(source, preprocessing)
-    if size is not None and min(size) <= graph.stride:
-        raise UserError(f'--size {size[0]} {size[1]}: this {graph.kind} needs '
-                        f'more than {graph.stride} pixels on each side')
-    # No two sides alike: torch might take them for one.
-    sides = size or (3 * graph.stride // 2 + 8, 2 * graph.stride + 7)
-    example = tuple(example_inputs(graph, 2, sides).values())
-    with torch.no_grad(), quiet():
-        try:
-            program = torch.export.export(
-                folded(graph.module), example, strict=False,
-                dynamic_shapes=dynamic_shapes(graph, size))
-        # Tracing runs foreign code.
-        except Exception as error:
-            raise _refusal(graph, error) from error
-    return Traced(graph, program, source, size)
-
-
-def dynamic_shapes(graph: Graph, size: tuple[int, int] | None) -> dict:
-    """Which sides of which input may differ, as torch.export wants it."""
-    batch = {0: Dim('batch', max=MOST)}
-    shapes = dict.fromkeys(graph.inputs, batch)
-    if size is None:
-        # torch takes the side of a map with one position for a constant.
-        first, least = 1 if graph.pictures else 2, graph.stride + 1
-        shapes[IMAGES] = {
-            **batch, first: Dim('height', min=least, max=MOST),
-            first + 1: Dim('width', min=least, max=MOST)}
-    return shapes
-
-
-def _write_pt2(traced: Traced, facts: Mapping, path: str) -> None:
-    torch.export.save(
-        traced.program, path, extra_files={FACTS: json.dumps(facts)})
-
-
-def _write_onnx(traced: Traced, facts: Mapping, path: str) -> None:
-    import onnx
-    graph, shapes = traced.graph, dynamic_shapes(traced.graph, traced.size)
-    sides = {name: {place: dim.__name__ for place, dim in dims.items()}
-             for name, dims in shapes.items()}
-    try:
-        written = torch.onnx.export(
-            traced.program, input_names=list(graph.inputs),
-            output_names=list(graph.outputs), opset_version=OPSET,
-            dynamic_shapes=sides, dynamo=True, external_data=False,
-            verbose=False)
-    except Exception as error:
-        while error.__cause__:  # advice to torch's developers is around it
-            error = error.__cause__
-        raise _refusal(graph, error) from error
-    written.model.metadata_props[FACTS] = json.dumps(facts)
-    written.save(path, external_data=False)
-    onnx.checker.check_model(path, full_check=True)
-
-
-def _refusal(graph: Graph, error: Exception) -> UserError:
-    """One line for a network that cannot be exported, and ways out."""
-    return UserError(
-        f'this {graph.kind} cannot be exported: {type(error).__name__}: '
-        f'{" ".join(str(error).split())[:300]}; try one image size (--size '
-        'HEIGHT WIDTH), the encoder alone (--part encoder) or --format pt2')
-
-
-@contextmanager
-def quiet() -> Iterator[None]:
-    """Hide the exporters' warnings about their own parts."""
-    before = logging.root.manager.disable
-    with warnings.catch_warnings():
-        warnings.simplefilter('ignore')
-        logging.disable(logging.WARNING)
-        try:
-            yield
-        finally:
-            logging.disable(before)
-
-
-def verify(exported: Exported, traced: Traced) -> tuple[float, list[str]]:
-    """Compare an exported network with the original.
-
-    Returns:
-        tuple[float, list[str]]: The largest difference, and the batches
-        that were compared.
-
-    Raises:
-        UserError: If it is larger than :data:`TOLERANCE`.
-    """
-    graph, worst, compared = traced.graph, 0., []
-    stride = graph.stride
-    sizes = [traced.size] if traced.size else [
-        (stride + 1, stride + 14), (2 * stride + 33, 2 * stride + 62),
-        (stride + 57, 3 * stride + 5)]
-    for number, size in ((n, size) for n in BATCHES for size in sizes):
-        inputs = example_inputs(graph, number, size)
+    def __init__(self, encoder: Encoder) -> None:
+        super().__init__(encoder)
         with torch.no_grad():
-            expected = graph.module(*inputs.values())
-        difference, name = largest_difference(exported(**inputs), expected)
-        compared.append(f'{number}x{size[0]}x{size[1]}')
-        if not difference <= TOLERANCE:
-            raise UserError(
-                f'the exported {graph.kind} differs from PyTorch by '
-                f'{difference:.1e} of the largest value in {name} at '
-                f'{compared[-1]} (images, height, width), more than '
-                f'{TOLERANCE:g}: nothing was written')
-        worst = max(worst, difference)
-    return worst, compared
+            outs = encoder(torch.zeros(1, 3, 128, 128))
+        self.outputs = _output_names(encoder.backbone, len(outs))
+        if len(set(self.outputs)) < len(outs):
+            raise UserError(f'out_indices select {", ".join(self.outputs)}: '
+                            'give each index once')
+        if isinstance(encoder.backbone, MobileFormer):
+            # It stops after the last stage that is needed.
+            sides = [out.shape[-1] for out in outs if out.ndim == 4]
+            self.stride = 128 // min(sides, default=4)
+
+    def encode(self, images: Tensor) -> tuple[Tensor, ...]:
+        """Normalized images (B, 3, H, W) to features."""
+        return self.model(images)
+
+    def decode(self, feats: tuple[Tensor, ...],
+               image_sizes: Tensor | None = None) -> dict[str, Tensor]:
+        """Name the features."""
+        return dict(zip(self.outputs, feats))
 
 
-def largest_difference(found: Mapping, expected: Mapping[str, Tensor]
-                       ) -> tuple[float, str]:
-    """Difference and name of the worst output; NaN is the worst."""
-    differences = {
-        name: relative_difference(torch.as_tensor(found[name]), tensor)
-        for name, tensor in expected.items()}
-    worst = max(differences, key=lambda name: (
-        differences[name] != differences[name], differences[name]))
-    return differences[worst], worst
-
-
-def relative_difference(found: Tensor, expected: Tensor) -> float:
-    """Largest difference of two tensors over the largest expected value.
-
-    Returns:
-        float: inf if the shapes differ, NaN if a value is NaN.
-    """
-    if found.shape != expected.shape:
-        return float('inf')
-    found, expected = found.double(), expected.double()
-    largest = expected.abs().max().clamp(min=1e-12)
-    return ((found - expected).abs().max() / largest).item()
-
-
-def example_inputs(graph: Graph, number: int,
-                   size: tuple[int, int]) -> dict[str, Tensor]:
-    """Random images, of which all but the first are padded if they may be.
+class ClassifierNetwork(Network):
+    """The logits, (B, classes), of an ``ImageClassifier`` of mmpretrain.
 
     Args:
-        graph (Graph): Says which inputs there are.
-        number (int): Of images.
-        size (tuple[int, int]): Height and width of the batch.
+        model (ImageClassifier): The classifier.
 
-    Returns:
-        dict[str, Tensor]: Name and tensor, in the order of the inputs.
+    Raises:
+        UserError: If its head returns no logits.
     """
-    generator = torch.Generator().manual_seed(number)
-    if graph.pictures:  # whose padding may hold anything
-        images = torch.randint(0, 256, (number, *size, 3),
-                               generator=generator, dtype=torch.uint8)
+    kind = 'classifier'
+    outputs = ('logits', )
+
+    def __init__(self, model: ImageClassifier) -> None:
+        super().__init__(model)
+        # MultiTaskHead returns a dict; without a head there are features.
+        if not model.with_head or hasattr(model.head, 'task_heads'):
+            raise UserError(
+                f'a classifier with {type(model.head).__name__} returns no '
+                'logits and cannot be exported; its encoder can (--part '
+                'encoder)')
+
+    def decode(self, feats: tuple[Tensor, ...],
+               image_sizes: Tensor | None = None) -> dict[str, Tensor]:
+        """Classify."""
+        if self.model.with_neck:
+            feats = self.model.neck(feats)
+        return dict(logits=self.model.head(feats))
+
+
+def make_network(model: nn.Module, preprocessing: bool = False) -> Network:
+    """Turn a trained model into a function of tensors.
+
+    Args:
+        model (nn.Module): An :class:`Encoder`, or a classifier or detector
+            of :func:`load_model`.
+        preprocessing (bool): Whether it normalizes its images itself.
+            Defaults to False.
+
+    Raises:
+        UserError: If this kind of model cannot be exported, or its
+            normalization is unknown.
+    """
+    if isinstance(model, Encoder):
+        network = EncoderNetwork(model)
+    elif isinstance(model, ImageClassifier):
+        network = ClassifierNetwork(model)
     else:
-        images = torch.randn((number, 3, *size), generator=generator)
-    if not graph.padded:
-        return {IMAGES: images}
-    sizes = torch.tensor([
-        [size[0] - i * (size[0] // 5), size[1] - i * (size[1] // 7)]
-        for i in range(number)])
-    if not graph.pictures:
-        images = images * inside(images, sizes)
-    return {IMAGES: images, SIZES: sizes}
+        from .detectors import detector_network  # needs mmdet
+        network = detector_network(model)
+    if preprocessing:
+        if model.normalization is None:
+            raise UserError(
+                f"'{model.weights}' and its config do not say how images are "
+                'normalized: set model.data_preprocessor, or omit '
+                '--with-preprocessing')
+        network.normalize = Normalize(model.normalization)
+    return network
+
+
+def folded(module: nn.Module) -> nn.Module:
+    """Copy a module and fold BN into the convolutions before it."""
+    copied = fuse_conv_bn(copy.deepcopy(module)).requires_grad_(False)
+    copied.eval()  # returns None for a ResNet
+    return copied
+
+
+def inside(images: Tensor, image_sizes: Tensor) -> Tensor:
+    """Mark the pixels of (B, 3, H, W) that are not padding, (B, 1, H, W)."""
+    rows, columns = (
+        torch.arange(side, device=images.device) < image_sizes[:, i, None]
+        for i, side in enumerate(images.shape[2:]))
+    return rows[:, None, :, None] & columns[:, None, None, :]
+
+
+def _output_names(backbone: nn.Module, number: int) -> tuple[str, ...]:
+    indices = getattr(backbone, 'out_indices', None)
+    if isinstance(backbone, MobileFormer):
+        last = {backbone.num_stages: 'features',
+                backbone.num_stages + 1: 'tokens'}
+        return tuple(last.get(i, f'stage_{i}') for i in indices)
+    if number == 1:
+        return ('features', )
+    if isinstance(indices, tuple | list) and len(indices) == number:
+        return tuple(f'stage_{i}' for i in indices)
+    return tuple(f'output_{i}' for i in range(number))

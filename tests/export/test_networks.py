@@ -1,78 +1,64 @@
 # Copyright (c) QB-Heat MM authors. All rights reserved.
-"""Networks as programs of torch.export and as ONNX, run where they go."""
+"""Networks as programs of torch.export and as ONNX."""
 import copy
-import dataclasses
 import importlib.util
 import re
 import subprocess
 import sys
-from importlib import metadata
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
-from packaging.requirements import Requirement
 
 from qbheat_mm.apis import load_encoder
 from qbheat_mm.errors import UserError
-from qbheat_mm.export import (
-    Exported,
-    export_network,
-    load_model,
-    trace_network,
-)
-from qbheat_mm.export.graphs import make_graph
+from qbheat_mm.export import Exported, export_network, load_model
+from qbheat_mm.export.network import make_network
+from qbheat_mm.export.programs import trace, write_program
 
-from .conftest import (
-    CLASSIFIER,
-    RETINANET,
-    any_size,
-    write_run,
-)
+from .conftest import CLASSIFIER, RETINANET, any_size, write_run
 
+ROOT = Path(__file__).parents[2]
 HAS_MMDET = importlib.util.find_spec('mmdet') is not None
-#: Tracing takes most of the time: each network in one format, one in both.
-#: The classifier is traced by the page's snippet.
-PROGRAMS = ('pretrained', *(('retinanet', ) if HAS_MMDET else ()))
-ONNX = ('pretrained', *(('mf_dec', ) if HAS_MMDET else ()))
-FROM_PICTURES = ('mf_dec', 'retinanet')
-# A process that can import the standard library and what is named alone.
+needs_mmdet = pytest.mark.skipif(not HAS_MMDET, reason='needs mmdet')
+DETECTORS = ('mf_dec', 'retinanet') if HAS_MMDET else ()
+# Tracing takes most of the time, so each network is written in one format.
+# The classifier is traced by the page's snippet.
+PROGRAMS = DETECTORS[1:] or ('pretrained', )
+ONNX = ('pretrained', *DETECTORS[:1])
+SIZES = [[67, 93], [41, 80]]  # of the images of a batch
+# Only torch, or only ONNX Runtime and numpy, are left.
 ALONE = """
 import sys
-
-class Alone:
-
-    def __init__(self, finder):
-        self.finder = finder
-
-    def find_spec(self, name, path=None, target=None):
-        top = name.partition('.')[0]
-        if top in {allowed!r} or top.startswith('_sysconfigdata'):
-            return self.finder.find_spec(name, path, target)
-
-sys.meta_path[:] = map(Alone, sys.meta_path)
+sys.modules |= dict.fromkeys((
+    'qbheat_mm', 'mmengine', 'mmcv', 'mmpretrain', 'mmdet', 'torchvision',
+    'onnx', 'onnxscript'))
 """
 WITH_TORCH = ALONE + """
 import torch
-for name in {names!r}:
-    program = torch.export.load(f'{{name}}.pt2').module()
-    inputs = torch.load(f'{{name}}.inputs')
+for name in sys.argv[1:]:
+    program = torch.export.load(f'{name}.pt2').module()
+    inputs = torch.load(f'{name}.inputs')
     with torch.no_grad():
-        torch.save(program(*inputs.values()), f'{{name}}.pt2.outputs')
+        torch.save(program(*inputs.values()), f'{name}.pt2.outputs')
 """
 WITH_ONNX = ALONE + """
+sys.modules['torch'] = None
 import numpy as np, onnxruntime
-for name in {names!r}:
-    session = onnxruntime.InferenceSession(f'{{name}}.onnx')
+for name in sys.argv[1:]:
+    session = onnxruntime.InferenceSession(f'{name}.onnx')
     names = [output.name for output in session.get_outputs()]
-    outputs = session.run(names, dict(np.load(f'{{name}}.npz')))
-    np.savez(f'{{name}}.onnx.outputs.npz', **dict(zip(names, outputs)))
+    outputs = session.run(names, dict(np.load(f'{name}.npz')))
+    np.savez(f'{name}.onnx.outputs.npz', **dict(zip(names, outputs)))
 """
 
 
-ROOT = Path(__file__).parents[2]
-SIZES = [[67, 93], [41, 80]]  # of the images of a batch
+def load(name, run):
+    """The encoder of a pre-training, or the model of another run."""
+    cfg, _, checkpoint, _ = run
+    return load_encoder(checkpoint) if name == 'pretrained' else (
+        load_model(cfg, checkpoint))
 
 
 @pytest.fixture(scope='session')
@@ -80,16 +66,15 @@ def traced(request):
     """A function that traces a network once."""
     done = {}
 
-    def trace(name):
+    def trace_once(name):
         if name not in done:
-            cfg, _, checkpoint, _ = request.getfixturevalue(name)
-            source = load_encoder(checkpoint) if name == 'pretrained' else (
-                load_model(cfg, checkpoint))
-            done[name] = trace_network(
-                source, preprocessing=name in FROM_PICTURES)
+            network = make_network(
+                load(name, request.getfixturevalue(name)),
+                preprocessing=name in DETECTORS)
+            done[name] = network, trace(network)
         return done[name]
 
-    return trace
+    return trace_once
 
 
 @pytest.fixture(scope='session')
@@ -98,28 +83,28 @@ def export(traced, tmp_path_factory):
     folder = tmp_path_factory.mktemp('exports')
     done = {}
 
-    def write(name, ending):
-        if ending == 'onnx':
+    def write(name, extension):
+        if extension == 'onnx':
             for package in ('onnx', 'onnxruntime', 'onnxscript'):
                 pytest.importorskip(package)
-        if (name, ending) not in done:
-            done[name, ending] = traced(name).write(
-                folder / f'{name}.{ending}')
-        return done[name, ending]
+        out = str(folder / f'{name}.{extension}')
+        if out not in done:
+            done[out] = write_program(*traced(name), out)
+        return out, done[out]
 
     write.folder = folder
     return write
 
 
 def pictures(sizes=SIZES):
-    """A batch of RGB pictures, (B, H, W, 3), with noise in its padding."""
+    """A batch of RGB images, (B, H, W, 3), with noise in its padding."""
     shape = np.max(sizes, axis=0)
     return np.random.default_rng(0).integers(
         0, 256, (len(sizes), *shape, 3), dtype=np.uint8)
 
 
 def preprocess(model, batch, sizes=None):
-    """Normalize pictures, and pad them, as the toolbox does.
+    """Normalize and pad images as the toolbox does.
 
     Returns:
         tuple: The images, (B, 3, H, W), and mmdet's data samples.
@@ -139,26 +124,17 @@ def preprocess(model, batch, sizes=None):
     return data['inputs'], data['data_samples']
 
 
-def inputs_of(name, ending, export, network):
-    """What an exported network gets, in arrays."""
-    model, batch = network(name), pictures()
-    sizes = SIZES if name in ('mf_dec', 'retinanet') else None
-    images = batch
-    if not export(name, ending).facts['pictures']:
-        images = preprocess(model, batch, sizes)[0].numpy()
-    return {'images': images, **(
-        {'image_sizes': np.array(sizes)} if sizes else {})}
-
-
-@pytest.fixture
-def network(request):
-    """A function that gives the original network."""
-    return lambda name: request.getfixturevalue(name)[3]
+def inputs_of(name, model):
+    """The inputs of an exported network, as arrays."""
+    batch = pictures()
+    if name in DETECTORS:
+        return dict(images=batch, image_sizes=np.array(SIZES))
+    return dict(images=preprocess(model, batch)[0].numpy())
 
 
 @torch.no_grad()
 def check(name, model, outputs):
-    """Compare outputs with what the toolbox's own ways give."""
+    """Compare outputs with what the toolbox predicts."""
     outputs = {key: torch.as_tensor(value) for key, value in outputs.items()}
     batch = pictures()
     if name == 'pretrained':
@@ -181,82 +157,6 @@ def check(name, model, outputs):
             close(outputs['boxes'][i][order], found_i.bboxes)
 
 
-def close(found, wanted):
-    torch.testing.assert_close(found, wanted, rtol=1e-3, atol=1e-4)
-
-
-def importable(*packages):
-    """Top-level modules of packages and of all that they require.
-
-    Nothing else is there after ``pip install PACKAGES``.
-    """
-    wanted, seen = list(packages), set()
-    while wanted:
-        name = re.sub('[-_.]+', '-', wanted.pop()).lower()
-        if name in seen:
-            continue
-        seen.add(name)
-        try:
-            required = metadata.requires(name) or ()
-        except metadata.PackageNotFoundError:  # as CUDA's, on a CPU
-            continue
-        wanted += [
-            requirement.name for requirement in map(Requirement, required)
-            if requirement.marker is None
-            or requirement.marker.evaluate(dict(extra=''))]
-    return {
-        module for module, names in metadata.packages_distributions().items()
-        if seen & {re.sub('[-_.]+', '-', name).lower() for name in names}
-    } | sys.stdlib_module_names
-
-
-def run_elsewhere(script, folder, names, *packages):
-    """Run a script in a process that can import nothing but packages."""
-    allowed = importable(*packages)
-    assert not allowed & {'mmengine', 'mmcv', 'mmpretrain', 'mmdet',
-                          'qbheat_mm', 'torchvision', 'onnx'}
-    done = subprocess.run(
-        [sys.executable, '-c', script.format(allowed=allowed, names=names)],
-        cwd=folder, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
-
-
-@any_size
-def test_programs_run_where_there_is_torch_alone(export, network):
-    for name in PROGRAMS:
-        inputs = inputs_of(name, 'pt2', export, network)
-        torch.save({key: torch.from_numpy(value)
-                    for key, value in inputs.items()},
-                   export.folder / f'{name}.inputs')
-    run_elsewhere(WITH_TORCH, export.folder, PROGRAMS, 'torch')
-    for name in PROGRAMS:
-        check(name, network(name),
-              torch.load(export.folder / f'{name}.pt2.outputs'))
-
-
-def test_onnx_runs_where_there_is_onnxruntime_alone(export, network):
-    for name in ONNX:
-        np.savez(export.folder / f'{name}.npz',
-                 **inputs_of(name, 'onnx', export, network))
-    run_elsewhere(WITH_ONNX, export.folder, ONNX, 'onnxruntime', 'numpy')
-    for name in ONNX:
-        check(name, network(name),
-              dict(np.load(export.folder / f'{name}.onnx.outputs.npz')))
-
-
-@pytest.mark.skipif(not HAS_MMDET, reason='needs mmdet')
-def test_sides_have_names(export):
-    onnx = pytest.importorskip('onnx')
-    written = export('mf_dec', 'onnx')
-    assert written.difference < 1e-4
-    model = onnx.load(written.out)
-    assert {value.name: [side.dim_param or side.dim_value
-                         for side in value.type.tensor_type.shape.dim]
-            for value in model.graph.input} == dict(
-                images=['batch', 'height', 'width', 3],
-                image_sizes=['batch', 2])
-
-
 def compare_detections(model, images, samples, outputs):
     """What docs/export.md makes of RetinaNet's outputs, and mmdet."""
     outputs = {key: value.numpy() for key, value in outputs.items()}
@@ -272,8 +172,12 @@ def compare_detections(model, images, samples, outputs):
         assert labels.tolist() == wanted.labels.tolist()
 
 
+def close(found, wanted):
+    torch.testing.assert_close(found, wanted, rtol=1e-3, atol=1e-4)
+
+
 def namespace_of_docs(words):
-    """What the block of docs/export.md defines that holds some words."""
+    """Run the block of docs/export.md that contains some words."""
     text = (ROOT / 'docs/export.md').read_text(encoding='utf-8')
     code, = (block for block in re.findall(r'```python\n(.*?)```', text, re.S)
              if words in block)
@@ -282,26 +186,82 @@ def namespace_of_docs(words):
     return namespace
 
 
+def run_elsewhere(script, folder, names):
+    done = subprocess.run([sys.executable, '-c', script, *names], cwd=folder,
+                          capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+
+
+@any_size
+def test_programs_run_with_torch_alone(export, request):
+    models = {name: request.getfixturevalue(name)[3] for name in PROGRAMS}
+    for name, model in models.items():
+        export(name, 'pt2')
+        torch.save({key: torch.from_numpy(value)
+                    for key, value in inputs_of(name, model).items()},
+                   export.folder / f'{name}.inputs')
+    run_elsewhere(WITH_TORCH, export.folder, PROGRAMS)
+    for name, model in models.items():
+        check(name, model, torch.load(export.folder / f'{name}.pt2.outputs'))
+
+
+def test_onnx_runs_with_onnxruntime_alone(export, request):
+    models = {name: request.getfixturevalue(name)[3] for name in ONNX}
+    for name, model in models.items():
+        export(name, 'onnx')
+        np.savez(export.folder / f'{name}.npz', **inputs_of(name, model))
+    run_elsewhere(WITH_ONNX, export.folder, ONNX)
+    for name, model in models.items():
+        check(name, model,
+              dict(np.load(export.folder / f'{name}.onnx.outputs.npz')))
+
+
+@needs_mmdet
+def test_axes_have_names(export):
+    onnx = pytest.importorskip('onnx')
+    out, facts = export('mf_dec', 'onnx')
+    assert 0 < facts['difference'] < 1e-4
+    assert {value.name: [side.dim_param or side.dim_value
+                         for side in value.type.tensor_type.shape.dim]
+            for value in onnx.load(out).graph.input} == dict(
+                images=['batch', 'height', 'width', 3],
+                image_sizes=['batch', 2])
+
+
+@torch.no_grad()
+@pytest.mark.parametrize('name', ['pretrained', 'classifier', *DETECTORS])
+def test_preprocessing_is_that_of_the_toolbox(name, request):
+    """RGB and BGR, and whatever the padding contains."""
+    run = request.getfixturevalue(name)
+    sizes = SIZES if name in DETECTORS else None
+    images, _ = preprocess(run[3], pictures(), sizes)
+    more = [torch.tensor(sizes)] if sizes else []
+    expected = make_network(load(name, run))(images, *more)
+    found = make_network(load(name, run), preprocessing=True)(
+        torch.from_numpy(pictures()), *more)
+    for key, value in expected.items():
+        close(found[key], value)
+
+
 @torch.no_grad()
 @any_size
 def test_a_classifier_as_the_page_shows(classifier, tmp_path, monkeypatch):
-    cfg, _, checkpoint, network = classifier
-    written = export_network(load_model(cfg, checkpoint),
-                             tmp_path / 'model.pt2', preprocessing=True)
-    assert written.facts['classes'] == tuple('abcde')
-    assert {text[:2] for text in written.compared} == {'1x', '3x'}
+    out = tmp_path / 'model.pt2'
+    facts = export_network(load('classifier', classifier), out,
+                           preprocessing=True)
+    assert facts['classes'] == tuple('abcde')
     monkeypatch.chdir(tmp_path)
     found = namespace_of_docs('torch.export.load')['logits']
+    network = classifier[3]
     black, _ = preprocess(network, np.zeros((1, 224, 224, 3), np.uint8))
     close(found, network(black, mode='tensor'))
-    classify = Exported(written.out)
     with pytest.raises(UserError, match='at least 33'):
-        classify(np.zeros((1, 64, 32, 3), np.uint8))
+        Exported(str(out))(np.zeros((1, 64, 32, 3), np.uint8))
 
 
-@pytest.mark.skipif(not HAS_MMDET, reason='needs mmdet')
+@needs_mmdet
 def test_image_sizes_are_within_the_batch(export):
-    detect, images = Exported(export('mf_dec', 'onnx').out), pictures()
+    detect, images = Exported(export('mf_dec', 'onnx')[0]), pictures()
     for sizes in ([[67, 93]], [[68, 93], [1, 1]], [[0, 9], [9, 9]]):
         with pytest.raises(UserError, match='image_sizes'):
             detect(images, sizes)
@@ -310,43 +270,39 @@ def test_image_sizes_are_within_the_batch(export):
     np.testing.assert_array_equal(whole['logits'], again['logits'])
 
 
-def test_a_fixed_size_is_the_only_one(pretrained, tmp_path):
-    encoder = load_encoder(pretrained[2])
-    run = Exported(export_network(
-        encoder, tmp_path / 'a.pt2', size=(48, 33)).out)
+def test_a_fixed_size(pretrained, tmp_path):
+    encoder, out = load_encoder(pretrained[2]), str(tmp_path / 'a.pt2')
+    export_network(encoder, out, size=(48, 33))
+    run = Exported(out)
     image = torch.randn(2, 3, 48, 33)
     assert run(image)['features'].shape == (2, 32, 3, 3)
-    array = image.numpy()[..., ::-1]  # a view
-    np.testing.assert_allclose(run(array)['features'],
-                               run(array.copy())['features'])
     with pytest.raises(UserError, match='takes 48x33'):
         run(torch.randn(1, 3, 64, 64))
     with pytest.raises(UserError, match='--size 16 33.*more than 16 pixels'):
-        trace_network(encoder, size=(16, 33))
+        export_network(encoder, out, size=(16, 33))
 
 
 @any_size
-def test_a_file_that_computes_something_else_is_refused(traced, tmp_path):
-    good = traced('pretrained')
-
-    class Wrong(torch.nn.Module):
-
-        def forward(self, images):
-            outputs = good.graph.module(images)
-            return {**outputs, 'tokens': outputs['tokens'] * 1.01}
-
-    bad = dataclasses.replace(
-        good, graph=dataclasses.replace(good.graph, module=Wrong()))
-    with pytest.raises(UserError, match='differs from PyTorch by 9.9e-03 .*'
-                                        'tokens'):
-        bad.write(tmp_path / 'a.pt2')
+@pytest.mark.parametrize('factor, difference', [
+    (1.01, '9.9e-03'), (torch.nan, 'inf')])
+def test_a_file_that_computes_something_else_is_refused(
+        traced, tmp_path, factor, difference):
+    network, program = traced('pretrained')
+    other = copy.copy(network)
+    other.decode = lambda *args: {
+        name: value * factor if name == 'tokens' else value
+        for name, value in network.decode(*args).items()}
+    with pytest.raises(UserError, match='differs from PyTorch by '
+                                        f'{difference} .* tokens'):
+        write_program(other, program, str(tmp_path / 'a.pt2'))
     assert not list(tmp_path.iterdir())
 
 
 def test_a_damaged_file_is_named(tmp_path):
     torch.save(dict(a=1), tmp_path / 'a.pt2')
-    with pytest.raises(UserError, match='a.pt2'):
-        Exported(str(tmp_path / 'a.pt2'))
+    for name in ('a.pt2', 'b.onnx'):
+        with pytest.raises(UserError, match=name):
+            Exported(str(tmp_path / name))
 
 
 @torch.no_grad()
@@ -360,9 +316,9 @@ def test_lin_and_the_classifier_of_v1(tmp_path):
         model.update(neck=neck)
         model['head']['in_channels'] = in_channels
         cfg, _, checkpoint, network = write_run(tmp_path, model)
-        graph = make_graph(load_model(cfg, checkpoint))
         images, _ = preprocess(network, pictures())
-        close(graph.module(images)['logits'], network(images, mode='tensor'))
+        close(make_network(load_model(cfg, checkpoint))(images)['logits'],
+              network(images, mode='tensor'))
 
 
 def test_networks_that_cannot_be_exported_name_the_part_that_can(tmp_path):
@@ -383,28 +339,27 @@ def test_networks_that_cannot_be_exported_name_the_part_that_can(tmp_path):
             export_network(load_model(cfg, checkpoint), tmp_path / 'a.pt2')
 
 
-@pytest.mark.skipif(not HAS_MMDET, reason='needs mmdet')
+@needs_mmdet
 def test_boxes_are_clipped_only_if_the_detector_clips_them(tmp_path):
     model = copy.deepcopy(RETINANET)
     model['bbox_head']['bbox_coder']['clip_border'] = False
     cfg, _, checkpoint, _ = write_run(tmp_path, model, 'mmdet')
-    source = load_model(cfg, checkpoint)
-    boxes = make_graph(source).module(
+    boxes = make_network(load_model(cfg, checkpoint))(
         torch.randn(1, 3, 64, 64), torch.tensor([[64, 64]]))['boxes']
     assert boxes.min() < 0 or boxes.max() > 64
 
 
-def test_an_output_is_given_once(pretrained):
+def test_an_output_appears_once(pretrained):
     with pytest.raises(UserError, match='features, features'):
-        trace_network(load_encoder(pretrained[2], None, (4, 4)))
+        make_network(load_encoder(pretrained[2], None, (4, 4)))
 
 
 def test_a_run_counts_the_classes_of_its_folders(classifier):
     cfg, _, checkpoint, network = classifier
     given = copy.deepcopy(cfg)
     given.count_classes = True
-    given.model.head.num_classes = 2  # of the file
-    weights = load_model(given, checkpoint).model.state_dict()
+    given.model.head.num_classes = 2  # in the file
+    weights = load_model(given, checkpoint).state_dict()
     assert all(torch.equal(tensor, weights[name])
                for name, tensor in network.state_dict().items())
     given.count_classes = False

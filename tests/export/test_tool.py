@@ -1,5 +1,5 @@
 # Copyright (c) QB-Heat MM authors. All rights reserved.
-"""tools/export.py: what it writes and prints, and what it refuses."""
+"""tools/export.py: what it writes, prints and refuses."""
 import copy
 import importlib.util
 import runpy
@@ -18,7 +18,7 @@ ROOT = Path(__file__).parents[2]
 
 @MODELS.register_module()
 class ExportReadsValues(torch.nn.Module):
-    """Nothing that torch.export can trace."""
+    """Not traceable by torch.export."""
 
     def __init__(self):
         super().__init__()
@@ -31,7 +31,7 @@ class ExportReadsValues(torch.nn.Module):
 
 @MODELS.register_module()
 class ExportBessel(torch.nn.Module):
-    """Nothing that ONNX has an operator for."""
+    """Has no ONNX operator."""
 
     def __init__(self):
         super().__init__()
@@ -43,7 +43,7 @@ class ExportBessel(torch.nn.Module):
 
 @pytest.fixture
 def tool(monkeypatch, capsys, tmp_path):
-    """Run the tool in this process; return what it prints."""
+    """A function that runs the tool and returns what it prints."""
 
     def call(*args):
         monkeypatch.chdir(tmp_path)
@@ -57,7 +57,7 @@ def tool(monkeypatch, capsys, tmp_path):
 
 @pytest.fixture
 def error_of(tool):
-    """The line that the tool ends with."""
+    """A function that returns the line that the tool ends with."""
 
     def call(*args):
         with pytest.raises(SystemExit) as end:
@@ -73,7 +73,6 @@ def error_of(tool):
 def test_an_encoder_in_all_formats(tool, tmp_path):
     _, config, checkpoint, _ = write_run(
         tmp_path, pretraining(TINY_RESNET, 32, patch=32))
-    # A ResNet computes its last stage all the same.
     printed = tool(config, checkpoint, '--format', 'pt2', '--out',
                    'new/encoder.pt2', '--with-preprocessing', '--out-indices',
                    1, 3)
@@ -113,7 +112,7 @@ def test_the_encoder_of_a_model_with_test_time_augmentation(
      'needs more than 16 pixels'),
     (['--format', 'pt2', '--out', 'a.pt2', '--out-indices', '9'],
      'out_indices=(9,)')])
-def test_what_does_not_go_together(error_of, pretrained, args, words):
+def test_options_that_exclude_each_other(error_of, pretrained, args, words):
     assert words in error_of(*pretrained[1:3], *args)
 
 
@@ -123,7 +122,7 @@ def test_a_checkpoint_of_another_network(error_of, pretrained, classifier):
     assert 'epoch_1.pth' in line
 
 
-def test_packages_that_are_missing(error_of, pretrained, monkeypatch):
+def test_a_missing_package(error_of, pretrained, monkeypatch):
     find_spec = importlib.util.find_spec
     monkeypatch.setattr(
         'importlib.util.find_spec', lambda name, *args:

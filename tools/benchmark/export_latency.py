@@ -21,10 +21,9 @@ from mmdet.utils import register_all_modules
 from torch import Tensor, nn
 
 from qbheat_mm.cli import count, report_user_errors
-from qbheat_mm.detection import MobileFormerDETR
-from qbheat_mm.export.detectors import AnchorNetwork, MFDecNetwork
-from qbheat_mm.export.graphs import folded
-from qbheat_mm.export.network import OPSET, largest_difference, quiet
+from qbheat_mm.export.detectors import detector_network
+from qbheat_mm.export.network import folded
+from qbheat_mm.export.programs import OPSET, largest_difference, quiet
 
 WAYS = ('eager', 'compiled', 'onnxruntime')
 BESIDE = 'DETR-R50'
@@ -90,9 +89,7 @@ def make_network(name: str, size: tuple[int, int]) -> nn.Module:
     model = folded(build(name))
     if name == 'DETR-R50':
         return DETRNetwork(model, size)
-    network = (MFDecNetwork if isinstance(model, MobileFormerDETR)
-               else AnchorNetwork)
-    return WholeImages(network(model)).eval()
+    return WholeImages(detector_network(model)).eval()
 
 
 def write(network: nn.Module, image: Tensor, path: Path) -> list[str]:

@@ -1,0 +1,242 @@
+# Copyright (c) QB-Heat MM authors. All rights reserved.
+"""Export a trained network to torch.export or ONNX, and verify the file."""
+import importlib.util
+import itertools
+import json
+import logging
+import math
+import os
+import warnings
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+
+import torch
+from torch import Tensor, nn
+from torch.export import Dim, ExportedProgram
+
+from ..errors import UserError
+from ..utils.atomic_write import atomic_write
+from .exported import FACTS, Exported
+from .model import describe, require_other
+from .network import IMAGES, SIZES, Network, folded, inside, make_network
+
+#: Largest accepted difference from PyTorch, relative to the largest value of
+#: an output.
+TOLERANCE = 1e-3
+#: Batch sizes that are compared.
+BATCHES = (1, 3)
+#: Largest batch and side of an image: torch 2.6 requires a limit.
+MOST = 1 << 16
+#: The ONNX operator set that torch's exporter writes without conversion.
+OPSET = 18
+
+
+def export_network(model: nn.Module, out: str | os.PathLike,
+                   size: tuple[int, int] | None = None,
+                   preprocessing: bool = False) -> dict:
+    """Export a model, run the file, and compare it with PyTorch.
+
+    Args:
+        model (nn.Module): An encoder of :func:`qbheat_mm.apis.load_encoder`,
+            or a classifier or detector such as :func:`load_model` returns.
+        out (str | PathLike): The file to write, ``.pt2`` or ``.onnx``.
+        size (tuple[int, int], optional): Height and width of all images.
+            Defaults to None: any.
+        preprocessing (bool): Whether images are (B, H, W, 3), RGB, uint8,
+            and normalized by the network. Defaults to False.
+
+    Returns:
+        dict: What the file says about itself (``kind``, ``inputs``,
+        ``outputs``, ...), and ``difference``, the largest difference from
+        PyTorch over the largest value of an output.
+
+    Raises:
+        UserError: If the model cannot be exported, or the file computes
+            something else; then no file is left.
+    """
+    out = os.fspath(out)
+    _require_format(out)  # before time is spent
+    require_other(model, out)
+    network = make_network(model, preprocessing)
+    return write_program(network, trace(network, size), out, size)
+
+
+def _require_format(out: str) -> None:
+    """Raise UserError unless the format is known and its packages exist."""
+    if not out.endswith(('.pt2', '.onnx')):
+        raise UserError(f"'{out}' must end in .pt2 or .onnx")
+    for name in ('onnx', 'onnxscript', 'onnxruntime'):
+        if out.endswith('.onnx') and importlib.util.find_spec(name) is None:
+            raise UserError(f'ONNX needs the package {name}: pip install '
+                            "'qbheat_mm[export]'")
+
+
+def trace(network: Network,
+          size: tuple[int, int] | None = None) -> ExportedProgram:
+    """Trace a network with torch.export, with BN folded."""
+    stride = network.stride
+    if size is not None and min(size) <= stride:
+        raise UserError(f'--size {size[0]} {size[1]}: this {network.kind} '
+                        f'needs more than {stride} pixels on each side')
+    # Equal sides might be taken for one and the same.
+    sides = size or (3 * stride // 2 + 8, 2 * stride + 7)
+    example = tuple(example_inputs(network, 2, sides).values())
+    with torch.no_grad(), quiet():
+        try:
+            return torch.export.export(
+                folded(network), example, strict=False,
+                dynamic_shapes=_dynamic_shapes(network, size))
+        # Tracing runs foreign code.
+        except Exception as error:
+            raise _refusal(network, error) from error
+
+
+def write_program(network: Network, program: ExportedProgram, out: str,
+                  size: tuple[int, int] | None = None) -> dict:
+    """Write a traced network and verify the file: :func:`export_network`."""
+    facts = dict(
+        kind=network.kind, inputs=network.inputs, outputs=network.outputs,
+        pictures=network.normalize is not None, size=size,
+        least_side=network.stride + 1,
+        classes=getattr(network.model, 'classes', ()),
+        **describe(network.model))
+    with atomic_write(out) as part:
+        with quiet():
+            if out.endswith('.onnx'):
+                _write_onnx(network, program, part, facts, size)
+            else:
+                torch.export.save(
+                    program, part, extra_files={FACTS: json.dumps(facts)})
+        difference = verify(Exported(part), network, size)
+    return dict(facts, difference=difference)
+
+
+def _write_onnx(network: Network, program: ExportedProgram, path: str,
+                facts: Mapping, size: tuple[int, int] | None) -> None:
+    import onnx
+    names = {name: {axis: dim.__name__ for axis, dim in dims.items()}
+             for name, dims in _dynamic_shapes(network, size).items()}
+    try:
+        written = torch.onnx.export(
+            program, input_names=list(network.inputs),
+            output_names=list(network.outputs), opset_version=OPSET,
+            dynamic_shapes=names, dynamo=True, external_data=False,
+            verbose=False)
+    except Exception as error:
+        while error.__cause__:  # wrapped in advice to torch's developers
+            error = error.__cause__
+        raise _refusal(network, error) from error
+    written.model.metadata_props[FACTS] = json.dumps(facts)
+    written.save(path, external_data=False)
+    onnx.checker.check_model(path, full_check=True)
+
+
+def _dynamic_shapes(network: Network, size: tuple[int, int] | None) -> dict:
+    """The axes that may vary, as torch.export wants them."""
+    batch = {0: Dim('batch', max=MOST)}
+    shapes = dict.fromkeys(network.inputs, batch)
+    if size is None:
+        # torch treats the side of a map with one position as a constant.
+        first, least = 1 if network.normalize else 2, network.stride + 1
+        shapes[IMAGES] = {
+            **batch, first: Dim('height', min=least, max=MOST),
+            first + 1: Dim('width', min=least, max=MOST)}
+    return shapes
+
+
+def _refusal(network: Network, error: Exception) -> UserError:
+    return UserError(
+        f'this {network.kind} cannot be exported: {type(error).__name__}: '
+        f'{" ".join(str(error).split())[:300]}; try one image size (--size '
+        'HEIGHT WIDTH), the encoder alone (--part encoder) or --format pt2')
+
+
+@contextmanager
+def quiet() -> Iterator[None]:
+    """Hide the exporters' warnings about their own internals."""
+    before = logging.root.manager.disable
+    with warnings.catch_warnings():
+        warnings.simplefilter('ignore')
+        logging.disable(logging.WARNING)
+        try:
+            yield
+        finally:
+            logging.disable(before)
+
+
+def verify(exported: Exported, network: Network,
+           size: tuple[int, int] | None = None) -> float:
+    """Compare an exported network with the original.
+
+    Returns:
+        float: The largest relative difference.
+
+    Raises:
+        UserError: If it exceeds :data:`TOLERANCE`.
+    """
+    stride, worst = network.stride, 0.
+    sizes = [size] if size else [
+        (stride + 1, stride + 14), (2 * stride + 33, 2 * stride + 62),
+        (stride + 57, 3 * stride + 5)]
+    for number, (height, width) in itertools.product(BATCHES, sizes):
+        inputs = example_inputs(network, number, (height, width))
+        with torch.no_grad():
+            expected = network(*inputs.values())
+        difference, name = largest_difference(exported(**inputs), expected)
+        if difference > TOLERANCE:
+            raise UserError(
+                f'the exported {network.kind} differs from PyTorch by '
+                f'{difference:.1e} of the largest value in {name} for '
+                f'{number} images of {height}x{width}, more than '
+                f'{TOLERANCE:g}: nothing was written')
+        worst = max(worst, difference)
+    return worst
+
+
+def largest_difference(found: Mapping, expected: Mapping[str, Tensor]
+                       ) -> tuple[float, str]:
+    """Relative difference and name of the worst output."""
+    return max((relative_difference(torch.as_tensor(found[name]), tensor),
+                name) for name, tensor in expected.items())
+
+
+def relative_difference(found: Tensor, expected: Tensor) -> float:
+    """Largest difference of two tensors over the largest expected value.
+
+    Returns:
+        float: inf if the shapes differ or a value is NaN.
+    """
+    if found.shape != expected.shape:
+        return math.inf
+    found, expected = found.double(), expected.double()
+    largest = expected.abs().max().clamp(min=1e-12)
+    difference = ((found - expected).abs().max() / largest).item()
+    return math.inf if math.isnan(difference) else difference
+
+
+def example_inputs(network: Network, number: int,
+                   size: tuple[int, int]) -> dict[str, Tensor]:
+    """Make random images, all but the first padded if the network allows.
+
+    Args:
+        network (Network): Defines the inputs.
+        number (int): Batch size.
+        size (tuple[int, int]): Height and width of the batch.
+
+    Returns:
+        dict[str, Tensor]: Name and tensor, in the order of the inputs.
+    """
+    generator = torch.Generator().manual_seed(number)
+    if network.normalize:  # whose padding may hold anything
+        images = torch.randint(0, 256, (number, *size, 3),
+                               generator=generator, dtype=torch.uint8)
+    else:
+        images = torch.randn((number, 3, *size), generator=generator)
+    if SIZES not in network.inputs:
+        return {IMAGES: images}
+    sizes = torch.tensor([
+        [size[0] - i * (size[0] // 5), size[1] - i * (size[1] // 7)]
+        for i in range(number)])
+    if not network.normalize:
+        images = images * inside(images, sizes)
+    return {IMAGES: images, SIZES: sizes}
