@@ -42,8 +42,7 @@ docs: env
 # The generated pages. The sizes take some minutes.
 pages: env
 	.venv/bin/python tools/docs/configs_page.py
-	.venv/bin/python tools/analysis/complexity.py --markdown \
-	    > docs/model_sizes.md
+	.venv/bin/python tools/analysis/complexity.py > docs/model_sizes.md
 
 # What the configurations resolve to, for the test that compares them.
 recipes: env

@@ -12,24 +12,12 @@ from ..errors import UserError
 from ..models.layers import FormerToMobile, MobileFormerBlock, MobileToFormer
 from ..models.layers.mobile_former_block import pixels_as_sequence
 from ..utils.modules import evaluating
-from .style import (
-    MAP,
-    as_written,
-    bare,
-    grid,
-    in_style,
-    new_figure,
-    show_picture,
-)
+from .style import MAP, bare, grid, in_style, new_figure, show_picture
 
-#: The two bridges: Mobile->Former sums to 1 over the pixels, Former->Mobile
-#: over the tokens.
-MOBILE_TO_FORMER = 'mobile_to_former'
-FORMER_TO_MOBILE = 'former_to_mobile'
-BRIDGES = (MOBILE_TO_FORMER, FORMER_TO_MOBILE)
-_TITLES = dict(
-    mobile_to_former='Mobile → Former: where each token looks',
-    former_to_mobile='Former → Mobile: which token each pixel reads')
+#: The two bridges by the names of their modules. Attention sums to 1 over the
+#: pixels in Mobile->Former and over the tokens in Former->Mobile.
+BRIDGES = dict(mobile_to_former='Mobile → Former',
+               former_to_mobile='Former → Mobile')
 _SCALES = dict(
     mobile_to_former='attention /\nmaximum of the map',
     former_to_mobile='attention (sums to 1\nover the tokens)')
@@ -41,12 +29,12 @@ def attention_maps(backbone: nn.Module,
     """Compute the attention of all Mobile-Former blocks.
 
     Args:
-        backbone (MobileFormer): The encoder.
+        backbone (MobileFormer): The encoder; left unchanged.
         images (Tensor): Normalized images, (B, 3, H, W).
 
     Returns:
-        dict[int, dict[str, Tensor]]: Block (from 1, lite bottlenecks
-        included, as in the paper) and bridge to maps (B, heads, T, H, W).
+        dict[int, dict[str, Tensor]]: Block (counted from 1 with the lite
+        bottlenecks, as in the paper) and bridge to maps (B, heads, T, H, W).
         A block of stride 2 has H and W of its input in Mobile->Former and
         of its output in Former->Mobile. Blocks after the last of
         ``out_indices`` don't run and are left out.
@@ -107,43 +95,22 @@ def numbered_blocks(backbone: nn.Module) -> dict[int, MobileFormerBlock]:
 
 
 def default_blocks(backbone: nn.Module) -> list[int]:
-    """Choose the last block of each resolution and one amid the last one.
+    """Choose the last block of each stage and the middle of the last stage.
 
     For the encoders of QB-Heat these are the blocks 3, 6, 10 and 12.
     """
     numbers, first = set(), 1
     for stage in backbone.stages:
-        last = first + len(stage) - 1
-        numbers.add(last)
-        if stage is backbone.stages[-1]:
-            numbers.add(first + len(stage) // 2)
-        first = last + 1
-    return sorted(numbers & set(numbered_blocks(backbone)))
-
-
-def token_similarity(maps: Tensor) -> Tensor:
-    """Mean cosine similarity of the maps of two different tokens.
-
-    Args:
-        maps (Tensor): (B, heads, T, H, W) of at least two tokens.
-
-    Returns:
-        Tensor: (B, heads); 1 if all tokens look at the same pixels, 0 if no
-        two tokens share a pixel. The paper's "diverse" is a low number.
-    """
-    vectors = nn.functional.normalize(maps.flatten(3), dim=-1)
-    similarity = vectors @ vectors.transpose(-1, -2)
-    num = similarity.shape[-1]
-    diagonal = similarity.diagonal(dim1=-2, dim2=-1).sum(dim=-1)
-    return (similarity.sum(dim=(-2, -1)) - diagonal) / (num * (num - 1))
+        middle, first = first + len(stage) // 2, first + len(stage)
+        numbers.add(first - 1)
+    return sorted((numbers | {middle}) & set(numbered_blocks(backbone)))
 
 
 @in_style()
 def draw_attention(bridge: str, picture: np.ndarray, models: dict):
     """Draw tokens in columns, blocks and heads in rows, models side by side.
 
-    Mobile->Former maps, which sum to 1 over the pixels, are each scaled to
-    their maximum; Former->Mobile maps range from 0 to 1.
+    Mobile->Former maps are each scaled to their maximum.
 
     Args:
         bridge (str): One of :data:`BRIDGES`.
@@ -155,22 +122,22 @@ def draw_attention(bridge: str, picture: np.ndarray, models: dict):
     tokens = [list(next(iter(rows.values()))) for rows in models.values()]
     widths = [len(numbers) + 0.5 for numbers in tokens]
     figure = new_figure(sum(widths) + 1.7, 0.88 * num_rows + 0.9)
-    figure.suptitle(_TITLES[bridge], fontsize=11)
+    figure.suptitle(BRIDGES[bridge], fontsize=11)
     parts = figure.subfigures(1, 1 + len(models), squeeze=False,
                               width_ratios=[1.4, *widths])[0]
     for part, (name, rows), numbers in zip(parts[1:], models.items(), tokens):
-        part.suptitle(as_written(name), fontsize=9)
+        part.suptitle(name, fontsize=9)
         axes = grid(part, len(rows), len(numbers))
         for i, (label, maps) in enumerate(rows.items()):
             for axis, (token, values) in zip(axes[i], maps.items()):
-                if bridge == MOBILE_TO_FORMER:
+                if bridge == 'mobile_to_former':
                     values = values / max(float(values.max()), 1e-12)
                 drawn = axis.imshow(values, cmap=MAP, vmin=0, vmax=1,
                                     interpolation='nearest')
                 axis.set_title('' if i else f'token {token}', fontsize=8)
                 bare(axis)
             axes[i, 0].set_ylabel(label, fontsize=7)
-    # The scale stands below the image, so that all maps keep one size.
+    # The color bar is below the image to give all maps the same size.
     image, scale, rest = parts[0].subplots(
         3, 1, height_ratios=[1.4, 0.1, max(0.88 * num_rows - 1.5, 0.1)])
     show_picture(image, picture, 'image')

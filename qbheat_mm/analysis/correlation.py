@@ -1,5 +1,5 @@
 # Copyright (c) QB-Heat MM authors. All rights reserved.
-"""Do all positions of a feature map say the same?
+"""Are the positions of a feature map redundant?
 
 Spatial correlation, appendix "Analysis of Models Pre-trained by MoCo-v2",
 with its figure "moco-corr".
@@ -10,7 +10,7 @@ import numpy as np
 import torch.nn.functional as F
 from torch import Tensor
 
-from .style import COLORS, GREY, as_written, in_style, new_figure
+from .style import GREY, in_style, new_figure
 
 
 def cross_correlation(feats: Tensor) -> Tensor:
@@ -23,9 +23,8 @@ def cross_correlation(feats: Tensor) -> Tensor:
         feats (Tensor): Feature maps, (B, C, H, W).
 
     Returns:
-        Tensor: (B, N, N) for N = H * W positions, in [-1, 1]; 0 for
-        positions where all channels are equal, as after a ReLU that passes
-        nothing.
+        Tensor: (B, H * W, H * W), in [-1, 1]; 0 for positions where all
+        channels are equal, as after a ReLU that passes nothing.
     """
     vectors = feats.flatten(2)
     vectors = vectors - vectors.mean(dim=1, keepdim=True)
@@ -36,11 +35,8 @@ def cross_correlation(feats: Tensor) -> Tensor:
 def spatial_correlation(feats: Tensor) -> Tensor:
     """Mean absolute correlation of two different positions, (B, ).
 
-    Args:
-        feats (Tensor): Feature maps, (B, C, H, W), of at least 2 positions.
-
-    Returns:
-        Tensor: 1 if all positions are equal up to sign and scale.
+    1 if all positions of ``feats``, (B, C, H, W), are equal up to sign and
+    scale.
     """
     correlation = cross_correlation(feats).abs()
     num = correlation.shape[-1]
@@ -59,34 +55,28 @@ def chance_correlation(channels: int) -> float:
 
 @in_style()
 def draw_histograms(correlations: dict[str, np.ndarray],
-                    chance: dict[str, float] | None = None):
-    """Draw one histogram for each model, over the same images.
+                    chance: dict[str, float]):
+    """Draw one histogram for each model.
 
     Args:
-        correlations (dict[str, np.ndarray]): Model to correlations of N
-            images, (N, ).
-        chance (dict[str, float], optional): Model to the correlation of
-            unrelated positions.
+        correlations (dict[str, np.ndarray]): Model to one value per image.
+        chance (dict[str, float]): Model to the correlation of unrelated
+            positions.
     """
     figure = new_figure(5.2, 3.4)
     axis = figure.subplots()
     highest = max(float(np.max(v)) for v in correlations.values())
     top = min(1.0, np.ceil(highest * 10 + 0.5) / 10)
     bins = np.linspace(0, top, 41)
-    dashes = ('-', '--', '-.', ':')
-    for i, (name, values) in enumerate(correlations.items()):
-        color = COLORS[i % len(COLORS)]
-        axis.hist(values, bins, color=color, alpha=0.25)
-        axis.hist(values, bins, color=color, histtype='step', linewidth=1.5,
-                  linestyle=dashes[i % len(dashes)],
-                  label=f'{as_written(name)} (mean {np.mean(values):.3f})')
-    for i, value in enumerate(sorted(set((chance or {}).values()))):
+    for name, values in correlations.items():
+        axis.hist(values, bins, alpha=0.4,
+                  label=f'{name} (mean {np.mean(values):.3f})')
+    for value in sorted(set(chance.values())):
         axis.axvline(value, color=GREY, linestyle=':', linewidth=1,
-                     label='unrelated positions' if i == 0 else None)
-    num = len(next(iter(correlations.values())))
+                     label='unrelated positions')
     axis.set(xlabel='spatial correlation (mean absolute, off-diagonal)',
              ylabel='images', xlim=(0, top),
-             title=f'Spatial correlation over {num} images')
+             title=f'Spatial correlation over {len(values)} images')
     axis.yaxis.get_major_locator().set_params(integer=True)
     axis.legend()
     return figure

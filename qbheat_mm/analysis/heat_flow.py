@@ -1,18 +1,18 @@
 # Copyright (c) QB-Heat MM authors. All rights reserved.
 r"""Solve the learned linear system over the whole image.
 
-Property 2: :math:`z(x, y) = e^{Ax} e^{By} z(0, 0)`. Training knows only one
-step: :math:`z(x + \Delta) = P z(x)` with :math:`P = I + M`. Two readings turn
-it into the continuous A:
+Property 2: :math:`z(x, y) = e^{Ax} e^{By} z(0, 0)`. Training only defines one
+step, :math:`z(x + \Delta) = P z(x)` with :math:`P = I + M`. The continuous A
+is read from it in one of two ways:
 
-- ``'exact'``: the flow whose step is the trained one, :math:`e^{A\Delta} = P`,
-  so that :math:`e^{Ax} = P^{x/\Delta}`. After whole steps it repeats the
-  trained prediction; between them it is a fractional power, on the principal
-  branch. If P has a negative eigenvalue there is no real A: the power is
-  complex between whole steps and its real part is taken.
-- ``'euler'``: :math:`A = M / \Delta`, the paper's finite difference read
-  literally, so that :math:`e^{Ax} = e^{Mx/\Delta}`. Its step agrees with the
-  trained one up to :math:`M^2/2`.
+- ``'exact'``: :math:`e^{A\Delta} = P`, so that :math:`e^{Ax} = P^{x/\Delta}`.
+  Whole steps repeat the trained prediction; between them it is a fractional
+  power, on the principal branch. If P has a negative eigenvalue there is no
+  real A; the power is then complex between whole steps, and its real part is
+  taken.
+- ``'euler'``: :math:`A = M / \Delta`, the paper's finite difference, so that
+  :math:`e^{Ax} = e^{Mx/\Delta}`. Its step agrees with the trained one up to
+  :math:`M^2/2`.
 """
 from collections.abc import Sequence
 
@@ -32,10 +32,11 @@ from .style import (
     grid,
     in_style,
     new_figure,
-    show_picture,
+    picture_rows,
 )
 
-READINGS = ('exact', 'euler')
+#: Readings of A and how they are drawn.
+READINGS = dict(exact=(BLUE, '-', 'o'), euler=(VERMILION, '--', '^'))
 DIRECTIONS = dict(right=(1, 0), down=(0, 1), right_down=(1, 1))
 
 # Largest relative error of V diag(l) V^-1.
@@ -48,10 +49,10 @@ def projected_features(model: QBHeat, images: Tensor,
     """Compute the features z that the linear models act on.
 
     Args:
-        model (QBHeat): With encoder and predictor.
+        model (QBHeat): Left unchanged.
         images (Tensor): Normalized images, (B, 3, H, W).
         by_quarter (bool): Encode the four quarters one by one, as in
-            pre-training. Defaults to False, the whole image at once.
+            pre-training, rather than the whole image. Defaults to False.
 
     Returns:
         Tensor: (B, h, w, D).
@@ -72,7 +73,7 @@ def projected_features(model: QBHeat, images: Tensor,
 
 
 class Flow:
-    """Propagation along one axis, by any number of steps.
+    """Propagate features along one axis by any number of steps.
 
     Args:
         matrix (Tensor): The learned M of one step, (D, D).
@@ -84,12 +85,12 @@ class Flow:
 
     def __init__(self, matrix: Tensor, reading: str = 'exact') -> None:
         self.reading = reading
-        self.matrix = matrix.double()
+        self.matrix = matrix.to(torch.complex128)
         if reading == 'exact':
             self._diagonalize()
 
     def _diagonalize(self) -> None:
-        propagator = torch.eye(len(self.matrix)).to(self.matrix) + self.matrix
+        propagator = torch.eye(len(self.matrix)) + self.matrix
         self.values, self.vectors = torch.linalg.eig(propagator)
         self.inverse, singular = torch.linalg.inv_ex(self.vectors)
         gap = (self(1) - propagator).norm()
@@ -100,25 +101,13 @@ class Flow:
                 "reading='euler' (--readings euler)")
 
     def __call__(self, steps: float) -> Tensor:
-        """Return the propagator over a number of steps, (D, D).
+        """Return the propagator over a number of steps, (D, D), complex.
 
-        Complex for ``'exact'``: real up to rounding at whole steps.
+        It is real up to rounding at whole steps.
         """
         if self.reading == 'euler':
             return torch.matrix_exp(steps * self.matrix)
         return (self.vectors * self.values**steps) @ self.inverse
-
-    def apply(self, z: Tensor, steps: Sequence[float]) -> Tensor:
-        """Propagate vectors (..., D) by S numbers of steps, (S, ..., D)."""
-        propagators = [self(step) for step in steps]
-        return torch.stack([z.to(p) @ p.T for p in propagators])
-
-    @property
-    def negative_eigenvalues(self) -> int:
-        """Eigenvalues of P that are real and negative (``'exact'``)."""
-        scale = self.values.abs().max()
-        real = self.values.imag.abs() < 1e-9 * scale
-        return int((real & (self.values.real < 0)).sum())
 
 
 def roll_out(start: Tensor, flow_x: Flow, flow_y: Flow,
@@ -127,18 +116,19 @@ def roll_out(start: Tensor, flow_x: Flow, flow_y: Flow,
 
     Args:
         start (Tensor): z(0, 0), (D, ).
-        flow_x (Flow): Along x, to the right.
-        flow_y (Flow): Along y, downwards.
+        flow_x (Flow): To the right.
+        flow_y (Flow): Downwards.
         steps_x (Sequence[float]): The W columns, in steps from the start;
-            negative ones, to the left, invert the flow.
+            negative steps, to the left, invert the flow.
         steps_y (Sequence[float]): The H rows, likewise.
 
     Returns:
         Tensor: (H, W, D), double precision.
     """
-    column = flow_y.apply(start.double(), steps_y)
-    field = flow_x.apply(column, steps_x).transpose(0, 1)
-    return field.real if field.is_complex() else field
+    start = start.to(torch.complex128)
+    column = torch.stack([flow_y(steps) @ start for steps in steps_y])
+    return torch.stack([column @ flow_x(steps).T for steps in steps_x],
+                       dim=1).real
 
 
 def error_by_distance(fields: Tensor, flow_x: Flow, flow_y: Flow,
@@ -146,27 +136,30 @@ def error_by_distance(fields: Tensor, flow_x: Flow, flow_y: Flow,
                       ) -> dict[str, dict[str, Tensor]]:
     r"""Compare the flow with real features, from all starts.
 
-    Errors are relative to the spread of the features: the root of
-    :math:`\overline{|\hat z - z|^2} / \overline{|z - \bar z|^2}`, so that 1 is
-    as bad as the mean feature everywhere and about 1.41 as bad as the feature
-    of a random other position.
+    Errors are relative to the spread of the features, the root of
+    :math:`\overline{|\hat z - z|^2} / \overline{|z - \bar z|^2}`: the mean
+    feature has an error of 1, the feature of a random other position one of
+    about 1.41.
 
     Args:
         fields (Tensor): Feature maps (B, H, W, D).
-        flow_x (Flow): Along x.
-        flow_y (Flow): Along y.
-        positions_per_step (Sequence[float]): Positions per step along x and
-            y.
+        flow_x (Flow): To the right.
+        flow_y (Flow): Downwards.
+        positions_per_step (Sequence[float]): Along x and y.
 
     Returns:
         dict[str, dict[str, Tensor]]: For ``'right'``, ``'down'`` and
-        ``'right_down'`` the errors at distances of 0, 1, 2 ... positions (of
-        each axis) of the ``'flow'`` and of ``'constant'``, a field that
-        stays as at its start (the collapse solution, A = B = 0).
+        ``'right_down'`` the errors at distances of 0, 1, 2 ... positions
+        (along each axis) of the ``'flow'`` and of ``'constant'``, which
+        repeats the start (the collapse solution, A = B = 0).
     """
     fields = fields.double()
     height, width = fields.shape[1:3]
     spread = (fields - fields.mean(dim=(0, 1, 2))).square().sum(-1).mean()
+
+    def error(found: Tensor, end: Tensor) -> Tensor:
+        return ((found - end).square().sum(-1).mean() / spread).sqrt()
+
     report = {}
     for name, (unit_x, unit_y) in DIRECTIONS.items():
         reach = min(n for n, unit in ((width, unit_x), (height, unit_y))
@@ -176,36 +169,24 @@ def error_by_distance(fields: Tensor, flow_x: Flow, flow_y: Flow,
             dx, dy = unit_x * distance, unit_y * distance
             start = fields[:, :height - dy, :width - dx]
             end = fields[:, dy:, dx:]
-            propagator = flow_x(dx / positions_per_step[0])
-            if unit_y:
-                propagator = propagator @ flow_y(dy / positions_per_step[1])
-            if propagator.is_complex():
-                propagator = propagator.real
-            for key, found in (('flow', start @ propagator.T),
-                               ('constant', start)):
-                error = (found - end).square().sum(-1).mean()
-                errors[key].append((error / spread).sqrt())
+            propagator = flow_x(dx / positions_per_step[0]) @ flow_y(
+                dy / positions_per_step[1])
+            errors['flow'].append(error(start @ propagator.real.T, end))
+            errors['constant'].append(error(start, end))
         report[name] = {key: torch.stack(e) for key, e in errors.items()}
     return report
 
 
 def principal_colors(real: Tensor, *fields: Tensor) -> list[Tensor]:
-    """Show feature maps by the first three principal components of one.
-
-    Args:
-        real (Tensor): The map that sets components and range, (H, W, D).
-        *fields (Tensor): Maps to show beside it, (H, W, D).
+    """Color feature maps (H, W, D) by the principal components of the first.
 
     Returns:
-        list[Tensor]: ``real`` and ``fields`` as (H, W, 3) in [0, 1], each
-        component clipped to the 1st to 99th percentile of ``real``.
+        list[Tensor]: ``real`` and ``fields`` as (H, W, 3): the first three
+        components, with the 1st to 99th percentile of ``real`` as [0, 1].
     """
     vectors = real.double().flatten(0, 1)
     mean = vectors.mean(dim=0)
     axes = torch.linalg.svd(vectors - mean, full_matrices=False).Vh[:3]
-    # The sign of a component is arbitrary: fix it, for equal colors.
-    largest = axes.gather(1, axes.abs().argmax(dim=1, keepdim=True))
-    axes = axes * largest.sign()
     scores = (vectors - mean) @ axes.T
     low, high = (scores.quantile(q, dim=0) for q in (0.01, 0.99))
     span = (high - low).clamp(min=1e-12)
@@ -214,29 +195,20 @@ def principal_colors(real: Tensor, *fields: Tensor) -> list[Tensor]:
 
 
 @in_style()
-def draw_rollouts(rows: Sequence[tuple[np.ndarray, dict]],
+def draw_rollouts(rows: Sequence[dict[str, np.ndarray]],
                   start: tuple[int, int]):
-    """Draw image, real features and flows, one row for each image.
+    """Draw images beside feature maps, whose start (column, row) is framed.
 
     Args:
-        rows (Sequence[tuple[np.ndarray, dict[str, np.ndarray]]]): The image,
-            (H, W, 3), RGB, uint8, and title to colors, (h, w, 3) in [0, 1].
-        start (tuple[int, int]): Column and row of the start.
+        rows (Sequence[dict[str, np.ndarray]]): Title to picture, (H, W, 3),
+            the image first.
+        start (tuple[int, int]): Column and row.
     """
-    columns = 1 + len(rows[0][1])
-    height, width = rows[0][0].shape[:2]
-    figure = new_figure(1.9 * columns,
-                        1.85 * height / width * len(rows) + 0.3)
-    axes = grid(figure, len(rows), columns)
-    for i, (image, fields) in enumerate(rows):
-        show_picture(axes[i, 0], image, '' if i else 'image')
-        for axis, (title, field) in zip(axes[i, 1:], fields.items()):
-            show_picture(axis, np.asarray(field), '' if i else title)
-            for color, line in (('white', 2), ('black', 0.8)):
-                axis.plot(*start, 's', markersize=6, markerfacecolor='none',
-                          markeredgecolor=color, markeredgewidth=line)
-    for axis in axes[0]:
-        axis.title.set_fontsize(8)
+    figure, axes = picture_rows(rows)
+    for axis in axes[:, 1:].flat:
+        for color, line in (('white', 2), ('black', 0.8)):
+            axis.plot(*start, 's', markersize=6, markerfacecolor='none',
+                      markeredgecolor=color, markeredgewidth=line)
     return figure
 
 
@@ -246,28 +218,26 @@ def draw_errors(errors: dict[str, dict[str, dict[str, np.ndarray]]],
     """Draw the error of the flow by distance, one panel per direction.
 
     Args:
-        errors (dict): Reading to what :func:`error_by_distance` returns.
-        trained (dict[str, int | None]): By direction, the distance in
-            positions that training predicts over, to mark.
+        errors (dict): By reading, from :func:`error_by_distance`.
+        trained (dict[str, int | None]): By direction, the trained distance in
+            positions.
     """
-    looks = dict(exact=(BLUE, '-', 'o'), euler=(VERMILION, '--', '^'))
     figure = new_figure(9.0, 3.2)
     axes = grid(figure, 1, len(DIRECTIONS), sharey=True)[0]
-    for axis, name, title in zip(axes, DIRECTIONS, (
-            'to the right', 'downwards', 'to the right and down')):
+    for axis, name in zip(axes, DIRECTIONS):
         for reading, found in errors.items():
-            color, dashes, marker = looks[reading]
+            color, dashes, marker = READINGS[reading]
             axis.plot(found[name]['flow'], dashes, marker=marker,
                       markersize=3, color=color,
                       label=f'linear flow ({reading})')
-        constant = next(iter(errors.values()))[name]['constant']
-        axis.plot(constant, ':', color=GREEN, marker='s', markersize=3,
-                  label='constant (A = B = 0)')
+        axis.plot(found[name]['constant'], ':', color=GREEN, marker='s',
+                  markersize=3, label='constant (A = B = 0)')
         axis.axhline(1, color=GREY, linewidth=0.8, label='mean feature')
         if trained[name] is not None:
             axis.axvline(trained[name], color=GREY, linewidth=0.8,
                          linestyle=':', label='trained step')
-        axis.set(title=title, xlabel='distance in positions', ylim=(0, 2.5))
+        axis.set(title=name.replace('_', ' '), ylim=(0, 2.5),
+                 xlabel='distance in positions')
         axis.xaxis.get_major_locator().set_params(integer=True)
     axes[0].set_ylabel('error / spread of the features')
     axes[-1].legend(*axes[0].get_legend_handles_labels(),

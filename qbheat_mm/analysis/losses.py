@@ -18,14 +18,11 @@ from .reconstruction import trained_positions
 
 @torch.no_grad()
 def masked_loss(model: QBHeat, images: Tensor) -> float:
-    """Compute the pre-training loss in evaluation mode.
+    """Compute the mean loss over all trained positions in evaluation mode.
 
     Args:
         model (QBHeat): Left unchanged.
         images (Tensor): Normalized, (B, 3, H, W).
-
-    Returns:
-        float: Mean over the positions that the model is trained on.
     """
     losses = []
     with evaluating(model):
@@ -70,12 +67,8 @@ def direction_losses(model: QBHeat, images: Tensor) -> dict[str, float]:
     directions of a corner cover equally many patches; around the center, a
     side covers twice as many as a diagonal.
 
-    Args:
-        model (QBHeat): Left unchanged.
-        images (Tensor): Normalized images, (B, 3, H, W).
-
     Returns:
-        dict[str, float]: ``'half/right'`` ... and ``'quarter/left_up'`` ...
+        dict[str, float]: ``'half_right'`` ... and ``'quarter_left_up'`` ...
     """
     losses = defaultdict(list)
     grid = [n // model.head.patch_size for n in images.shape[2:]]
@@ -85,7 +78,7 @@ def direction_losses(model: QBHeat, images: Tensor) -> dict[str, float]:
             pred = model.predict_pixels(images, [(position, len(images))])
             for name, region in direction_regions(position, *grid).items():
                 mask = region.flatten().to(pred).expand(len(images), -1)
-                losses[f'{scale}/{name}'].append(
+                losses[f'{scale}_{name}'].append(
                     float(model.head.loss(pred, images, mask)))
     return {name: sum(found) / len(found) for name, found in losses.items()}
 
@@ -100,7 +93,7 @@ def direction_regions(position: str, height: int,
         width (int): Columns of patches.
 
     Returns:
-        dict[str, Tensor]: Direction to its region, (height, width), 1 or 0.
+        dict[str, Tensor]: Direction to (height, width), 1 or 0.
     """
     top, left = quarter_offset(position, height, width)
     rows, columns = _steps(top, height)[:, None], _steps(left, width)

@@ -16,12 +16,9 @@ SCALES = dict(quarter=1 / 4, half=1 / 2)
 
 def linear_models(
         predictor: QBHeatPredictor) -> dict[str, LinearExtrapolation]:
-    """Return the linear model of each scale.
+    """Return the linear models of the scales that the predictor uses.
 
-    Returns:
-        dict[str, LinearExtrapolation]: ``'quarter'`` and ``'half'``, as far
-        as the predictor's ``position`` uses them; empty for a control, which
-        has no matrices.
+    None for a control, which has no matrices.
     """
     steps = {scale: getattr(predictor, f'{scale}_step', None)
              for scale in SCALES}
@@ -47,13 +44,9 @@ def learned_matrices(
 
 @torch.no_grad()
 def derive(horizontal: Tensor, vertical: Tensor) -> dict[str, Tensor]:
-    """Derive all eight directions from two explicit matrices.
+    """Derive all eight directions from the matrices to the right and down.
 
     Appendix "Derivation of Implicit Linear Models".
-
-    Args:
-        horizontal (Tensor): The matrix to the right, (D, D).
-        vertical (Tensor): The matrix downwards, (D, D).
     """
     linear = LinearExtrapolation(len(horizontal), num_models=2).double()
     linear.weight.copy_(torch.stack([horizontal, vertical]))

@@ -1,5 +1,5 @@
 # Copyright (c) QB-Heat MM authors. All rights reserved.
-"""How large is a configured model? Counted on the meta device."""
+"""How large is a model of a config? Counted on the meta device."""
 import torch
 from mmengine.config import Config
 from mmengine.registry import MODELS, DefaultScope
@@ -33,12 +33,12 @@ def count(part: str, model: nn.Module,
     Args:
         part (str): ``'Encoders'``, ``'Detection heads'`` (all but the
             encoder), or anything else for the whole model.
-        model (nn.Module): Of :func:`build_without_memory`.
+        model (nn.Module): From :func:`build_without_memory`.
         size (tuple[int, int]): Height and width of the image.
 
     Returns:
-        tuple[int, int | None]: Multiply-adds are None where they depend on
-        the content of tensors.
+        tuple[int, int | None]: Multiply-adds are None if they depend on the
+        content of tensors.
     """
     image = torch.empty(1, 3, *size, device='meta')
     if part == 'Encoders':
@@ -62,27 +62,28 @@ class DetectionHead(nn.Module):
         self.detector = detector
 
     def forward(self, *feats: torch.Tensor):
-        if hasattr(self.detector, 'forward_transformer'):
-            return self.detector.bbox_head(
-                **self.detector.forward_transformer(feats))
-        maps = self.detector.neck(feats)
-        if hasattr(self.detector, 'roi_head'):
-            return self.forward_two_stages(maps)
-        return self.detector.bbox_head(maps)
-
-    def forward_two_stages(self, maps: tuple[torch.Tensor, ...]) -> list:
-        """Run the heads on as many regions as mmdet tests."""
-        detector, heads = self.detector, self.detector.roi_head
-        outs = [detector.rpn_head(maps)]
-        number = detector.test_cfg.rpn.max_per_img
-        for head, extractor in (('bbox', 'bbox_roi_extractor'),
-                                ('mask', 'mask_roi_extractor')):
-            if getattr(heads, f'with_{head}'):
-                roi = getattr(heads, extractor)
-                size = roi.roi_layers[0].output_size
-                outs.append(getattr(heads, f'{head}_head')(maps[0].new_empty(
-                    number, roi.out_channels, *size)))
-            number = detector.test_cfg.rcnn.max_per_img
+        """Run neck and heads; regions are as many as mmdet tests."""
+        detector = self.detector
+        if hasattr(detector, 'forward_transformer'):
+            return detector.bbox_head(**detector.forward_transformer(feats))
+        maps = detector.neck(feats)
+        heads = getattr(detector, 'roi_head', None)
+        if heads is None:
+            return detector.bbox_head(maps)
+        outs = [
+            detector.rpn_head(maps),
+            heads.bbox_head(_regions(maps, heads.bbox_roi_extractor,
+                                     detector.test_cfg.rpn.max_per_img))]
+        if heads.with_mask:
+            outs.append(heads.mask_head(_regions(
+                maps, heads.mask_roi_extractor,
+                detector.test_cfg.rcnn.max_per_img)))
         if hasattr(detector, 'semantic_head'):
             outs.append(detector.semantic_head(maps))
         return outs
+
+
+def _regions(maps: tuple[torch.Tensor, ...], extractor: nn.Module,
+             number: int) -> torch.Tensor:
+    return maps[0].new_empty(number, extractor.out_channels,
+                             *extractor.roi_layers[0].output_size)

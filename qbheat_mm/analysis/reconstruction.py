@@ -5,10 +5,10 @@ With normalized targets (``head.norm_pix``) the network predicts each patch
 with zero mean and unit variance, never its brightness and contrast. A picture
 takes these two numbers from one of :data:`STATISTICS`:
 
-- ``'contrast'``: from nowhere. Mid-grey and a fixed contrast everywhere.
+- ``'contrast'``: from nowhere. Mid-gray and a fixed contrast everywhere.
 - ``'visible'``: extrapolated from the patches of the visible quarter.
 - ``'true'``: from the masked pixels themselves. Such a picture looks best and
-  proves least: a blank prediction, too, would show the image coarsely.
+  proves least: even a blank prediction would show the image coarsely.
 """
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -22,28 +22,21 @@ from ..models.layers.normalize import Normalize
 from ..models.selfsup import QBHeat
 from ..models.selfsup.quarters import CENTER, CORNERS
 from ..utils.modules import evaluating
-from .style import (
-    VERMILION,
-    as_written,
-    grid,
-    in_style,
-    new_figure,
-    show_picture,
-)
+from .style import VERMILION, in_style, picture_rows
 
 QUARTERS = (*CORNERS, CENTER)
 
 #: Sources of the brightness and contrast of a predicted patch.
 STATISTICS = ('contrast', 'visible', 'true')
 
-#: Grey levels (of 256) that show one standard deviation of a patch.
+#: Gray levels (of 256) that show one standard deviation of a patch.
 GREY_LEVELS_PER_STD = 48
 
-#: Titles of the columns. Nobody should mistake one for another.
+#: Titles of the columns, which say where brightness and contrast come from.
 TITLES = dict(
     original='original',
     given='visible quarter',
-    contrast='reconstruction\n(contrast around mid-grey,\n'
+    contrast='reconstruction\n(contrast around mid-gray,\n'
     f'{GREY_LEVELS_PER_STD} levels per std)',
     visible='reconstruction\n(brightness and contrast from\n'
     'the visible quarter)',
@@ -62,7 +55,7 @@ class Reconstruction:
         pred (Tensor): Prediction in units of the target, (B, 3, H, W).
         mask (Tensor): (B, 1, H, W), 1 where the network saw nothing.
         errors (Tensor): Loss of each image over its masked patches, (B, );
-            1 for flat grey with normalized targets and the squared error.
+            1 for flat gray with normalized targets and the squared error.
     """
     position: str
     images: Tensor
@@ -72,23 +65,18 @@ class Reconstruction:
 
 
 def trained_positions(model: QBHeat) -> tuple[str, ...]:
-    """Return the positions that a model was trained on."""
-    return dict(corner=tuple(CORNERS), center=(CENTER, ),
-                mixed=QUARTERS)[model.position]
+    """Return the positions that a model is trained on."""
+    return dict(corner=(*CORNERS, ), center=(CENTER, ), mixed=QUARTERS)[
+        model.position]
 
 
 @torch.no_grad()
 def reconstruct(model: QBHeat, images: Tensor,
                 position: str) -> Reconstruction:
-    """Reconstruct whole images from one quarter of each.
-
-    Args:
-        model (QBHeat): With encoder, predictor and decoder.
-        images (Tensor): Normalized images, (B, 3, H, W).
-        position (str): A corner (``'top_left'`` ...) or ``'center'``.
+    """Reconstruct normalized images (B, 3, H, W) from one quarter of each.
 
     Raises:
-        UserError: A position that the model was not trained on.
+        UserError: A position that the model is not trained on.
     """
     if position not in trained_positions(model):
         raise UserError(
@@ -105,7 +93,7 @@ def reconstruct(model: QBHeat, images: Tensor,
 
 
 def to_picture(images: Tensor) -> np.ndarray:
-    """RGB (B, 3, H, W), 0-255, to pictures (B, H, W, 3), uint8."""
+    """Convert RGB (B, 3, H, W), 0-255, to pictures (B, H, W, 3), uint8."""
     pixels = images.clamp(0, 255).round().to(torch.uint8)
     return pixels.permute(0, 2, 3, 1).cpu().numpy()
 
@@ -119,10 +107,7 @@ def render(reconstruction: Reconstruction, model: QBHeat,
         model (QBHeat): The model that predicted it.
         normalize (Normalize): Of the model's input.
         statistics (str): One of :data:`STATISTICS`; unused if the model
-            predicts pixels as they are (``norm_pix=False``).
-
-    Returns:
-        np.ndarray: RGB pictures, (B, H, W, 3), uint8.
+            predicts pixels (``norm_pix=False``).
     """
     pred = reconstruction.pred
     if not model.head.norm_pix:
@@ -139,18 +124,17 @@ def render(reconstruction: Reconstruction, model: QBHeat,
 
 
 def hide(reconstruction: Reconstruction, normalize: Normalize) -> np.ndarray:
-    """Show what the network was given: one quarter, the rest grey."""
+    """Show the visible quarter, with gray for the rest."""
     return to_picture(normalize.inverse(reconstruction.images).masked_fill(
         reconstruction.mask > 0, 128))
 
 
 def strips(reconstruction: Reconstruction, model: QBHeat,
            normalize: Normalize) -> np.ndarray:
-    """Show several images in one picture, for a log.
+    """Show original | visible quarter | reconstruction of each image.
 
     Returns:
-        np.ndarray: A row for each image, original | visible quarter |
-        reconstruction; (B * H, 3 * W, 3), RGB, uint8.
+        np.ndarray: One picture, (B * H, 3 * W, 3), RGB, uint8.
     """
     rows = np.concatenate([
         to_picture(normalize.inverse(reconstruction.images)),
@@ -176,18 +160,15 @@ def _add_statistics(reconstruction: Reconstruction, model: QBHeat,
 
 
 def extrapolate(values: Tensor, visible: Tensor) -> Tensor:
-    """Continue values of visible patches over the masked ones.
+    """Extend values of visible patches over the masked ones.
 
     A masked patch gets the mean of all visible ones, weighted by the inverse
-    fourth power of their distance: nearby the nearest patches count, far
-    away the mean of the quarter.
+    fourth power of their distance: close to the quarter the nearest patches
+    dominate, far away all count alike.
 
     Args:
-        values (Tensor): (..., H * W); those of masked patches are unused.
+        values (Tensor): (..., H * W); those of masked patches are replaced.
         visible (Tensor): (H, W), True for the patches of the quarter.
-
-    Returns:
-        Tensor: (..., H * W); the visible ones unchanged.
     """
     seen = visible.flatten()
     places = torch.nonzero(torch.ones_like(visible)).to(values)
@@ -207,17 +188,12 @@ def draw_reconstructions(rows: Sequence[tuple[str, dict]]):
             :data:`TITLES` to picture, (H, W, 3), RGB, uint8.
     """
     columns = [key for key in TITLES if key in rows[0][1]]
-    ratios = [row['original'].shape[0] / row['original'].shape[1]
-              for _, row in rows]
-    figure = new_figure(1.9 * len(columns) + 0.4, 1.75 * sum(ratios) + 0.6)
-    axes = grid(figure, len(rows), len(columns), height_ratios=ratios)
-    for i, (label, row) in enumerate(rows):
-        for axis, key in zip(axes[i], columns):
-            show_picture(axis, row[key], '' if i else TITLES[key])
-            axis.title.set_fontsize(8)
-            if key == 'true':  # was not predicted
-                for spine in axis.spines.values():
-                    spine.set(visible=True, linestyle='--', linewidth=2,
-                              color=VERMILION)
-        axes[i, 0].set_ylabel(as_written(label))
+    figure, axes = picture_rows([
+        {TITLES[key]: row[key] for key in columns} for _, row in rows])
+    for axis, (label, _) in zip(axes[:, 0], rows):
+        axis.set_ylabel(label)
+    if 'true' in columns:  # mark what was not predicted
+        for axis in axes[:, columns.index('true')]:
+            axis.spines[:].set(visible=True, linestyle='--', linewidth=2,
+                               color=VERMILION)
     return figure

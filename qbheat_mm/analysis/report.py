@@ -1,18 +1,16 @@
 # Copyright (c) QB-Heat MM authors. All rights reserved.
 """The result of an analysis: JSON, pictures and arrays."""
-import json
-import math
 import os
 import os.path as osp
 import shlex
 import sys
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 
+import msgspec
 import numpy as np
 
 from ..errors import UserError
-from ..version import __version__
 from .style import in_style
 
 #: Resolution of pictures, high enough for print.
@@ -21,7 +19,7 @@ DPI = 200
 
 @dataclass
 class Table:
-    """Numbers for people.
+    """A table of a report.
 
     Attributes:
         title (str): What the rows are.
@@ -45,16 +43,16 @@ class Table:
 
 @dataclass
 class Report:
-    """What one analysis found, and how.
+    """The result of one analysis.
 
     Attributes:
         analysis (str): Its name, such as ``'spectrum'``.
         title (str): Headline.
         caption (str): What the pictures show, in sentences with units.
-        tables (list[Table]): Numbers for people.
+        tables (list[Table]): Numbers to read.
         numbers (dict): All numbers by name.
         pictures (list[str]): PNG files, relative to the report.
-        source (dict): Command, config, checkpoints, images.
+        source (dict): What the numbers were made from, such as ``command``.
     """
     analysis: str
     title: str
@@ -64,9 +62,10 @@ class Report:
     pictures: list[str] = field(default_factory=list)
     source: dict = field(default_factory=dict)
 
-    def as_json(self) -> dict:
-        """Convert to JSON content; values that are not finite to strings."""
-        return _plain(dict(qbheat_mm=__version__, **asdict(self)))
+    def to_json(self) -> str:
+        """Convert to JSON; numbers that are not finite become null."""
+        content = msgspec.json.encode(self, enc_hook=np.generic.item)
+        return msgspec.json.format(content, indent=1).decode()
 
     def save(self,
              folder: str,
@@ -82,20 +81,18 @@ class Report:
         os.makedirs(folder, exist_ok=True)
         self.pictures = [f'{name}.png' for name in figures]
         self.source.setdefault('command', shlex.join(['python', *sys.argv]))
-        files = [*self.pictures, f'{self.analysis}.json']
         for name, figure in figures.items():
             with in_style():
                 figure.savefig(osp.join(folder, f'{name}.png'), dpi=DPI)
         if arrays:
-            self.source['arrays'] = f'{self.analysis}.npz'
-            files.append(self.source['arrays'])
-            np.savez_compressed(osp.join(folder, files[-1]), **arrays)
-        with open(osp.join(folder, f'{self.analysis}.json'), 'w') as file:
-            json.dump(self.as_json(), file, indent=1)
-            file.write('\n')
-        print(f'{self.title}: {", ".join(files)} in {folder}')
-        for table in self.tables:
-            print(f'\n{table}')
+            np.savez_compressed(osp.join(folder, f'{self.analysis}.npz'),
+                                **arrays)
+        with open(osp.join(folder, f'{self.analysis}.json'), 'w',
+                  encoding='utf-8') as file:
+            file.write(self.to_json())
+        print('\n\n'.join(map(str, (
+            f'{self.title}: {self.analysis}.json in {folder}',
+            *self.tables))))
 
 
 def read_report(file: str) -> Report | None:
@@ -104,8 +101,6 @@ def read_report(file: str) -> Report | None:
     Raises:
         UserError: If a part of a report has another type.
     """
-    import msgspec
-
     with open(file, 'rb') as stream:
         content = stream.read()
     try:
@@ -120,13 +115,3 @@ def read_report(file: str) -> Report | None:
         return msgspec.convert(found, Report)
     except msgspec.ValidationError as error:
         raise UserError(f"report '{file}': {error}") from error
-
-
-def _plain(value):
-    if isinstance(value, dict):
-        return {str(key): _plain(item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [_plain(item) for item in value]
-    if isinstance(value, float) and not math.isfinite(value):
-        return str(value)
-    return value

@@ -3,19 +3,38 @@
 import base64
 from collections.abc import Sequence
 from io import BytesIO
+from pathlib import Path
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from PIL import Image
 
-from .report import Report
+from .report import Report, read_report
 
 #: Analyses in the order of the page, after all others.
 ORDER = ('reconstruction', 'heat_flow', 'spectrum', 'correlation',
          'attention')
 
-#: Pixels of the page for an inch of a figure, so that letters in figures have
-#: the size of the text's.
+# Pixels per inch of a figure, chosen for its text to be as large as the
+# page's.
 _PIXELS_PER_INCH = 110
+
+
+def find_reports(folder: str) -> list[tuple[Report, list[bytes]]]:
+    """Find the reports below a folder, with the content of their pictures.
+
+    Raises:
+        UserError: If a report is malformed.
+        OSError: If a picture is missing or no PNG file.
+    """
+    found = []
+    for file in sorted(Path(folder).rglob('*.json')):
+        report = read_report(str(file)) if file.is_file() else None
+        if report is not None:
+            pictures = [file.parent / name for name in report.pictures]
+            for picture in pictures:
+                Image.open(picture, formats=['PNG']).close()
+            found.append((report, [path.read_bytes() for path in pictures]))
+    return found
 
 
 def tell(title: str, introduction: str,
@@ -36,7 +55,7 @@ def tell(title: str, introduction: str,
     """
     rank = {name: i for i, name in enumerate(ORDER)}
     sections = [
-        (report.as_json(), [
+        (report, [
             dict(name=name, width=_page_width(content),
                  data=base64.b64encode(content).decode())
             for name, content in zip(report.pictures, pictures)])

@@ -1,7 +1,7 @@
 # Copyright (c) QB-Heat MM authors. All rights reserved.
-"""One look for all figures: printable, and safe for the color-blind.
+"""One style for all figures, in colors that the color-blind can tell apart.
 
-Matplotlib, an optional dependency, is imported when something is drawn.
+Matplotlib is optional and imported on first use.
 """
 from contextlib import contextmanager
 
@@ -11,7 +11,7 @@ BLUE, ORANGE, GREEN, VERMILION, PURPLE, SKY = (
 COLORS = (BLUE, VERMILION, GREEN, ORANGE, PURPLE, SKY)
 GREY = '#7F7F7F'
 
-#: Color map of magnitudes, readable in greyscale as well.
+#: Color map of magnitudes; also readable in grayscale.
 MAP = 'viridis'
 
 _SETTINGS = {
@@ -26,12 +26,15 @@ _SETTINGS = {
     'axes.spines.right': False,
     'lines.linewidth': 1.5,
     'legend.frameon': False,
+    'axes.prop_cycle': "cycler('linestyle', ['-', '--', ':', '-.'])"
+                       f"*cycler('color', {COLORS})",
+    'text.parse_math': False,  # file and class names may contain "$"
 }
 
 
 @contextmanager
 def in_style():
-    """Apply our settings, for drawing and for saving alike."""
+    """Apply the style; needed both for drawing and for saving."""
     import matplotlib
 
     with matplotlib.rc_context(_SETTINGS):
@@ -39,37 +42,44 @@ def in_style():
 
 
 def new_figure(width: float, height: float):
-    """Create a figure (size in inches) that pyplot knows nothing of."""
+    """Create a figure of this size in inches, without pyplot."""
     from matplotlib.figure import Figure
 
     return Figure(figsize=(width, height), layout='constrained')
 
 
-def as_written(name: str) -> str:
-    """Escape a name so that matplotlib draws it literally.
+def grid(figure, rows: int, columns: int, **kwargs):
+    """Add axes as a 2D array, also for a single row or column."""
+    return figure.subplots(rows, columns, squeeze=False, **kwargs)
 
-    Text between dollars would be typeset as mathematics, and file names may
-    hold bytes that are no text.
+
+def picture_rows(rows):
+    """Draw rows of pictures under the titles of the first row.
+
+    Args:
+        rows (Sequence[dict[str, np.ndarray]]): Title to picture, (H, W, 3).
+
+    Returns:
+        tuple: Figure and axes, (rows, columns).
     """
-    text = name.encode('utf-8', 'surrogateescape').decode('utf-8', 'replace')
-    return text.replace('$', r'\$')
+    shapes = [next(iter(row.values())).shape for row in rows]
+    ratios = [height / width for height, width, _ in shapes]
+    figure = new_figure(1.9 * len(rows[0]) + 0.4, 1.8 * sum(ratios) + 0.5)
+    axes = grid(figure, len(rows), len(rows[0]), height_ratios=ratios)
+    for i, row in enumerate(rows):
+        for axis, (title, picture) in zip(axes[i], row.items()):
+            show_picture(axis, picture, '' if i else title)
+    return figure, axes
 
 
 def show_picture(axes, picture, title: str = '') -> None:
     """Show an image without ticks."""
     axes.imshow(picture, interpolation='nearest')
-    axes.set_title(title)
+    axes.set_title(title, fontsize=8)
     bare(axes)
 
 
 def bare(axes) -> None:
     """Remove ticks and frame."""
-    axes.set_xticks([])
-    axes.set_yticks([])
-    for spine in axes.spines.values():
-        spine.set_visible(False)
-
-
-def grid(figure, rows: int, columns: int, **kwargs):
-    """Add axes as a 2D array, also for a single row or column."""
-    return figure.subplots(rows, columns, squeeze=False, **kwargs)
+    axes.set(xticks=[], yticks=[])
+    axes.spines[:].set_visible(False)

@@ -1,34 +1,31 @@
 # Copyright (c) QB-Heat MM authors. All rights reserved.
-"""What the tools that look into a trained model share."""
-import logging
+"""Arguments, images and models of the tools that analyze a trained model."""
 import os.path as osp
 from argparse import ArgumentParser, Namespace
 
 import numpy as np
 import torch
 from mmengine.config import Config
-from mmengine.logging import print_log
 
 from ..apis import load_encoder
 from ..datasets import find_images, load_images, spread
 from ..errors import UserError
 from ..evaluation.encoder import Encoder
+from ..models.layers.normalize import Normalization, Normalize
+from ..models.selfsup import QBHeat
 from ..utils.settings import training_size
-from .command_line import add_cfg_options, add_device, count, folder
+from .command_line import add_cfg_options, add_device, count, folder, whole
 from .settings import read_config
+from .trained_model import build_pretraining, load_pretraining
 
 
-def analysis_parser(description: str,
-                    images: bool = True,
-                    further_models: bool = False) -> ArgumentParser:
+def analysis_parser(description: str, images: bool = True) -> ArgumentParser:
     """Create the parser of an analysis.
 
     Args:
         description (str): Of the tool.
         images (bool): Whether it takes images, and otherwise several
             checkpoints. Defaults to True.
-        further_models (bool): Whether it compares encoders on the same
-            images. Defaults to False.
     """
     parser = ArgumentParser(description=description)
     parser.add_argument('config', help='config file')
@@ -41,14 +38,12 @@ def analysis_parser(description: str,
             '--max-images', type=count, metavar='N',
             help='take N images, spread evenly over all that are given')
         parser.add_argument(
-            '--size', type=int, nargs='+', metavar='PIXELS',
+            '--size', type=whole, nargs='+', metavar='PIXELS',
             help='scale and crop images to this side, or height and width; '
             'by default the size of the training pipeline; 0 keeps the size '
-            'of each image, rounded to what the model accepts')
+            'of each image; rounded to what the model accepts')
     parser.add_argument(
         '--out', required=True, type=folder, help='folder for results')
-    if further_models:
-        add_further_models(parser)
     add_device(parser)
     add_cfg_options(parser)
     return parser
@@ -71,35 +66,20 @@ def read_images(args: Namespace, cfg: Config,
     """Read the images of a tool's arguments, see :func:`load_images`.
 
     Raises:
-        UserError: If there is no image, or ``--size`` does not fit.
+        UserError: If there is no image, or ``--size`` has three values.
     """
     files = find_images(args.images)
-    if args.max_images is not None:
-        files = spread(files, args.max_images)
-    return load_images(files, _image_size(args.size, cfg, unit), unit)
-
-
-def _image_size(given: list[int] | None, cfg: Config,
-                unit: int) -> tuple[int, int] | None:
-    if given == [0]:
-        return None
-    if given is not None:
-        if len(given) > 2 or any(side <= 0 or side % unit for side in given):
-            raise UserError(
-                f'--size {" ".join(map(str, given))}: give one side, or '
-                f'height and width, in multiples of {unit}, or 0 for the own '
-                'size of each image')
-        return given[0], given[-1]
-    trained = training_size(cfg)
-    if trained is None:
-        return None
-    size = tuple(max(round(side / unit), 1) * unit for side in trained)
-    if size != tuple(trained):
-        print_log(
-            f'images are scaled to {size[0]}x{size[1]}, since training has '
-            f'{trained[0]}x{trained[1]} and this needs multiples of {unit}; '
-            '--size sets another', logger='current', level=logging.WARNING)
-    return size
+    size = args.size or training_size(cfg) or [0]
+    if len(size) > 2:
+        raise UserError(f'--size {" ".join(map(str, size))}: give one side, '
+                        'or height and width')
+    fitted = tuple(max(round(side / unit), 1) * unit
+                   for side in (size[0], size[-1])) if any(size) else None
+    if args.size != [0] and fitted and fitted != (size[0], size[-1]):
+        print(f'images are scaled to {fitted[0]}x{fitted[1]}: the model '
+              f'needs multiples of {unit}')
+    return load_images(spread(files, args.max_images or len(files)), fitted,
+                       unit)
 
 
 def to_batch(images: list[np.ndarray]) -> torch.Tensor:
@@ -114,16 +94,38 @@ def to_batch(images: list[np.ndarray]) -> torch.Tensor:
     return torch.from_numpy(np.stack(images)).permute(0, 3, 1, 2).flip(1)
 
 
-def load_encoders(args: Namespace, cfg: Config
-                  ) -> tuple[dict[str, Encoder], list[dict]]:
-    """Load the encoders of a tool that compares them.
+def load_run(args: Namespace, linear: bool = False
+             ) -> tuple[QBHeat, Normalize, list[str], list[np.ndarray]]:
+    """Load the pre-training model and the images of a tool's arguments.
 
     Args:
-        args (Namespace): With ``--also`` and ``--names``.
-        cfg (Config): Of the first encoder.
+        args (Namespace): Of :func:`analysis_parser`.
+        linear (bool): Require matrices A and B. Defaults to False.
 
     Returns:
-        tuple[dict[str, Encoder], list[dict]]: By name, and their sources.
+        tuple[QBHeat, Normalize, list[str], list[np.ndarray]]: The model and
+        the normalization of its input, on ``--device``; the images' files
+        and the images, see :func:`load_images`.
+    """
+    cfg = read_config(args.config, args.cfg_options)
+    model = build_pretraining(cfg, args.config, linear)
+    load_pretraining(model, args.checkpoint)
+    normalize = Normalize(Normalization.of(model.data_preprocessor))
+    return (model.to(args.device), normalize.to(args.device),
+            *read_images(args, cfg, model.size_unit))
+
+
+def load_encoders(args: Namespace
+                  ) -> tuple[dict[str, Encoder], list[str], list[np.ndarray]]:
+    """Load the encoders and the images of a tool that compares encoders.
+
+    Args:
+        args (Namespace): Of :func:`analysis_parser` and
+            :func:`add_further_models`.
+
+    Returns:
+        tuple[dict[str, Encoder], list[str], list[np.ndarray]]: The encoders
+        by name, the images' files and the images, see :func:`load_images`.
 
     Raises:
         UserError: If there are not as many names as encoders, or two equal.
@@ -135,10 +137,8 @@ def load_encoders(args: Namespace, cfg: Config
         raise UserError(
             f'{len(pairs)} encoders need {len(pairs)} different names, not '
             f'{", ".join(names)}: give --names')
-    encoders, sources = {}, []
-    for name, (config, checkpoint) in zip(names, pairs):
-        settings = cfg if config == args.config else read_config(config)
-        encoders[name] = load_encoder(checkpoint, settings,
-                                      device=args.device)
-        sources.append(dict(name=name, config=config, checkpoint=checkpoint))
-    return encoders, sources
+    cfgs = [read_config(args.config, args.cfg_options),
+            *(read_config(config) for config, _ in args.also)]
+    encoders = {name: load_encoder(checkpoint, cfg, device=args.device)
+                for name, cfg, (_, checkpoint) in zip(names, cfgs, pairs)}
+    return (encoders, *read_images(args, cfgs[0], 32))

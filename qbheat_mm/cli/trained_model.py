@@ -12,15 +12,16 @@ from ..models.selfsup import QBHeat
 from ..utils.settings import type_name
 
 
-def build_pretraining(cfg: Config, path: str) -> QBHeat:
+def build_pretraining(cfg: Config, path: str, linear: bool = False) -> QBHeat:
     """Build the model of a pre-training config, without weights.
 
     Args:
         cfg (Config): The config.
         path (str): Its file, for messages.
+        linear (bool): Require matrices A and B. Defaults to False.
 
     Raises:
-        UserError: If its model is not :class:`QBHeat`.
+        UserError: If its model is not :class:`QBHeat`, or has no matrices.
     """
     init_default_scope(cfg.get('default_scope', 'mmpretrain'))
     kind = type_name(cfg.get('model', {}))
@@ -29,20 +30,12 @@ def build_pretraining(cfg: Config, path: str) -> QBHeat:
             f"config '{path}' has model.type={kind!r}: give one of "
             "model.type='QBHeat', or look at the encoder alone with "
             'tools/analysis/correlation.py or attention.py')
-    return MODELS.build(cfg.model).eval()
-
-
-def require_matrices(model: QBHeat, path: str) -> None:
-    """Raise UserError if the predictor has no matrices A and B.
-
-    Args:
-        model (QBHeat): Of :func:`build_pretraining`.
-        path (str): Its config, for the message.
-    """
-    if not linear_models(model.predictor):
+    model = MODELS.build(cfg.model).eval()
+    if linear and not linear_models(model.predictor):
         raise UserError(
             f"config '{path}' has no matrices A and B: give one of "
             "model.predictor.prediction='linear'")
+    return model
 
 
 def load_pretraining(model: QBHeat, checkpoint: str) -> dict:
@@ -53,7 +46,7 @@ def load_pretraining(model: QBHeat, checkpoint: str) -> dict:
         checkpoint (str): File or URL.
 
     Returns:
-        dict: ``epoch`` and ``iter`` of the checkpoint, if it says so.
+        dict: The checkpoint's ``meta``, such as ``epoch`` and ``iter``.
 
     Raises:
         UserError: If the checkpoint is damaged or of another model.
@@ -61,5 +54,4 @@ def load_pretraining(model: QBHeat, checkpoint: str) -> dict:
     content = read(checkpoint)
     load_strict(model, content, checkpoint)
     meta = content.get('meta')
-    meta = meta if isinstance(meta, Mapping) else {}
-    return {key: meta[key] for key in ('epoch', 'iter') if key in meta}
+    return meta if isinstance(meta, Mapping) else {}

@@ -9,7 +9,6 @@ from qbheat_mm.analysis.attention import (
     attention_maps,
     default_blocks,
     draw_attention,
-    token_similarity,
 )
 from qbheat_mm.models.backbones import MobileFormer
 
@@ -76,21 +75,8 @@ def test_looking_leaves_no_trace(backbone, images):
     assert not any(module._forward_hooks for module in backbone.modules())
 
 
-def test_blocks_that_do_not_run_are_left_out(backbone, images):
-    stopped = MobileFormer(backbone.arch, out_indices=(0, )).eval()
-    assert attention_maps(stopped, images) == {}
-
-
 def test_the_paper_shows_the_blocks_3_6_10_12():
     assert default_blocks(MobileFormer('mf-285m')) == [3, 6, 10, 12]
-
-
-def test_similarity_of_tokens():
-    same = torch.rand(1, 1, 1, 4, 4).expand(1, 2, 3, 4, 4)
-    assert torch.allclose(token_similarity(same), torch.ones(1, 2))
-    apart = torch.zeros(1, 1, 3, 1, 3)
-    apart[0, 0, range(3), 0, range(3)] = 0.5
-    assert token_similarity(apart).item() == 0
 
 
 def test_figure_scales_token_maps_and_shows_pixel_maps_as_they_are():

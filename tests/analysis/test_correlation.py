@@ -60,9 +60,9 @@ def test_histograms_of_one_range_with_their_means():
         dict(one=np.array([.1, .3]), two=np.array([.55, .57, .59])),
         dict(one=.05, two=.08)).axes
     assert axis.get_xlim() == (0, pytest.approx(.7))
-    labels = [text.get_text() for text in axis.get_legend().get_texts()]
-    assert labels == ['one (mean 0.200)', 'two (mean 0.570)',
-                      'unrelated positions']
+    labels = {text.get_text() for text in axis.get_legend().get_texts()}
+    assert labels == {'one (mean 0.200)', 'two (mean 0.570)',
+                      'unrelated positions'}
     assert [line.get_xdata()[0] for line in axis.lines] == [.05, .08]
     bars = [sum(bar.get_height() for bar in patches)
             for patches in axis.containers if len(patches) > 1]

@@ -154,10 +154,10 @@ def test_pictures_stand_under_their_titles():
     axes = draw_reconstructions(rows).axes
     assert [int(axis.images[0].get_array()[0, 0, 0]) for axis in axes] == [
         1, 2, 3, 4, 11, 12, 13, 14]
-    assert [axes[0].get_ylabel(), axes[4].get_ylabel()] == ['a', r'\$b\$']
+    assert [axes[0].get_ylabel(), axes[4].get_ylabel()] == ['a', '$b$']
     titles = [axis.get_title() for axis in axes[:4]]
     assert titles[:2] == ['original', 'visible quarter']
-    assert 'mid-grey' in titles[2] and 'TRUE PATCH STATISTICS' in titles[3]
+    assert 'mid-gray' in titles[2] and 'TRUE PATCH STATISTICS' in titles[3]
     # What was not predicted has a frame.
     assert [axis.spines['left'].get_visible() for axis in axes] == [
         False, False, False, True] * 2

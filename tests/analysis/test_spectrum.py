@@ -62,7 +62,6 @@ def test_numbers_of_a_matrix_of_lower_rank():
     assert numbers['rank'] == 2 and numbers['dims'] == 4
     assert numbers['spectral_radius'] == pytest.approx(4)
     assert numbers['spectral_norm'] == pytest.approx(4)
-    assert numbers['frobenius_norm'] == pytest.approx(5)
 
 
 def test_commuting_matrices_have_no_commutator():
@@ -116,9 +115,8 @@ def test_predictor_of_known_matrices(build, num_models):
     diagonal = torch.diag(torch.arange(1., 13.)) / 100
     set_matrices(model, lambda scale, i: diagonal * (2 if i == down else 1))
     report = describe_predictor(model.predictor)
-    for scale, step in (('quarter', 0.25), ('half', 0.5)):
+    for scale in ('quarter', 'half'):
         found = report[scale]
-        assert found['num_models'] == num_models and found['step'] == step
         assert found['A']['energy'] == pytest.approx(0.78)
         assert found['energy_ratio'] == pytest.approx(0.5)
         assert found['commutator'] == pytest.approx(0, abs=1e-6)
@@ -130,7 +128,7 @@ def test_predictor_of_known_matrices(build, num_models):
 def test_gap_is_zero_for_what_the_paper_derives(build):
     model = build(num_models=8)
     torch.manual_seed(0)
-    a, b = torch.randn(2, 12, 12) / 10
+    a, b = torch.randn(2, 12, 12).double() / 10
     derived = list(derive(a, b).values())
     set_matrices(model, lambda scale, i: derived[i])
     for scale in ('quarter', 'half'):
@@ -168,29 +166,23 @@ def lines_of(axis):
 
 
 @pytest.mark.parametrize('scales', [('quarter', 'half'), ('half', )])
-def test_figure_has_eigenvalues_by_rank_and_in_the_plane(scales):
+def test_figure_has_eigenvalues_by_rank_and_across_scales(scales):
     pytest.importorskip('matplotlib')
     torch.manual_seed(0)
     matrices = {scale: dict(zip(('right', 'down'), torch.randn(2, 5, 5)))
                 for scale in scales}
     axes = draw_spectra(matrices).axes
-    columns = len(axes) // 2
-    assert columns == 1 + len(scales)
+    assert len(axes) == 2 * len(scales)
     for row, (name, direction) in enumerate((('A', 'right'), ('B', 'down'))):
-        first, *middle, last = axes[row * columns:(row + 1) * columns]
-        for axis in (first, last):
-            assert rf'\Delta {name}' in axis.get_title()
-        values = {scale: eigenvalues(matrices[scale][direction])
-                  for scale in scales}
-        for scale, found in values.items():
-            step = dict(quarter='W/4', half='W/2')[scale]
-            for axis, expected in ((first, torch.stack([
-                    torch.arange(1, 6), found.abs()], 1)),
-                    (last, torch.view_as_real(found))):
-                points, = (points for label, points in lines_of(axis).items()
-                           if step in label)
-                np.testing.assert_allclose(points, expected, rtol=1e-5)
-        for axis in middle:  # of sums of one
+        axis = axes[row * len(scales)]
+        assert f'Δ·{name}' in axis.get_title()
+        for scale in scales:
+            step = dict(quarter='Δ = W/4', half='Δ = W/2')[scale]
+            values = eigenvalues(matrices[scale][direction]).abs()
+            np.testing.assert_allclose(
+                lines_of(axis)[step],
+                torch.stack([torch.arange(1, 6), values], 1), rtol=1e-5)
+        for axis in axes[row * len(scales) + 1:(row + 1) * len(scales)]:
             points = lines_of(axis)['k-th eigenvalues']
             np.testing.assert_allclose(points.sum(0), 1, rtol=1e-5)
 
@@ -201,5 +193,5 @@ def test_figure_of_energy_ratios():
         [100, 200], dict(quarter=[.8, .7], half=[.9, 1.3]), 'step').axes
     assert axis.get_xlabel() == 'step'
     lines = lines_of(axis)
-    assert lines[r'$\Delta$ = W/4'].tolist() == [[100, .8], [200, .7]]
-    assert lines[r'$\Delta$ = W/2'].tolist() == [[100, .9], [200, 1.3]]
+    assert lines['Δ = W/4'].tolist() == [[100, .8], [200, .7]]
+    assert lines['Δ = W/2'].tolist() == [[100, .9], [200, 1.3]]

@@ -146,7 +146,7 @@ def test_from_an_encoder_to_a_detector(home, monkeypatch, forget):
         'epoch_400': 'epoch_2', 'epoch_24': 'epoch_2',
         '--out errors': '--out errors --score 0'}).run(code_of('boxes'))
     page = (home / 'errors/index.html').read_text()
-    for name in ('confusions.png', 'sizes.png', 'errors.png', 'second'):
+    for name in ('confusions.png', 'errors.png', 'second'):
         assert name in page
     assert len(list((home / 'found/vis').iterdir())) == 16
     assert list(home.glob('work_dirs/my_boxes/*/pictures/*.jpg'))

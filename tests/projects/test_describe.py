@@ -33,13 +33,13 @@ def build(**settings):
 def model():
     """The demo's model, all matrices of which are 0."""
     built = build()
-    for scale, _ in SCALES.values():
-        getattr(built.predictor, scale).weight.data.zero_()
+    for scale in SCALES:
+        getattr(built.predictor, f'{scale}_step').weight.data.zero_()
     return built
 
 
 def set_matrices(model, scale, **by_direction):
-    linear = getattr(model.predictor, SCALES[scale][0])
+    linear = getattr(model.predictor, f'{scale}_step')
     for name, matrix in by_direction.items():
         index = linear.explicit.index(name)
         linear.weight.data[index] = matrix

@@ -7,20 +7,21 @@ import argparse
 from collections import defaultdict
 
 import numpy as np
+import torch
 
 from qbheat_mm.analysis.attention import (
     BRIDGES,
     attention_maps,
     default_blocks,
     draw_attention,
-    token_similarity,
 )
+from qbheat_mm.analysis.embedding_quality import mean_similarity
 from qbheat_mm.analysis.report import Report, Table
-from qbheat_mm.cli import count, read_config, report_user_errors
+from qbheat_mm.cli import count, report_user_errors
 from qbheat_mm.cli.analysis_tool import (
+    add_further_models,
     analysis_parser,
     load_encoders,
-    read_images,
     to_batch,
 )
 from qbheat_mm.errors import UserError
@@ -31,14 +32,13 @@ CAPTION = (
     'attention sums to 1 over the tokens and shows what each pixel reads. '
     'Blocks are counted from 1, the lite bottlenecks included. Low similarity '
     'of the tokens\' maps is what the paper calls diverse.')
-NAMES = dict(mobile_to_former='Mobile → Former',
-             former_to_mobile='Former → Mobile')
 
 
 def parse_args() -> argparse.Namespace:
-    parser = analysis_parser(__doc__, further_models=True)
+    parser = analysis_parser(__doc__)
+    add_further_models(parser)
     for name, default in (
-            ('blocks', 'the last of each resolution and one amid the last'),
+            ('blocks', 'the last of each stage and the middle of the last'),
             ('heads', 'all'), ('tokens', 'all')):
         parser.add_argument(
             f'--{name}', type=count, nargs='+', metavar='N',
@@ -72,11 +72,8 @@ def to_rows(blocks: dict[int, np.ndarray], args: argparse.Namespace) -> dict:
 
 def main() -> None:
     args = parse_args()
-    cfg = read_config(args.config, args.cfg_options)
-    files, images = read_images(args, cfg, 32)
-    encoders, sources = load_encoders(args, cfg)
-    figures, arrays = {}, {}
-    similarities = {name: defaultdict(list) for name in encoders}
+    encoders, files, images = load_encoders(args)
+    figures, arrays, similarities = {}, {}, defaultdict(list)
     for number, image in enumerate(images, start=1):
         rows = {bridge: {} for bridge in BRIDGES}
         for name, encoder in encoders.items():
@@ -85,36 +82,24 @@ def main() -> None:
             blocks = choose(args.blocks or default_blocks(encoder.backbone),
                             [*found], '--blocks')
             for bridge in BRIDGES:
-                maps = {block: found[block][bridge].float().cpu()
+                maps = {block: found[block][bridge][0].float().cpu().numpy()
                         for block in sorted(blocks)}
+                rows[bridge][name] = to_rows(maps, args)
                 for block, values in maps.items():
-                    similarities[name][bridge, block] += token_similarity(
-                        values)[0].tolist()
-                    arrays[f'{bridge}_{number}_{name}_block{block}'] = values[
-                        0].numpy()
-                rows[bridge][name] = to_rows(
-                    {block: values[0].numpy()
-                     for block, values in maps.items()}, args)
+                    arrays[f'{bridge}_{number}_{name}_block{block}'] = values
+                    similarities[bridge, block, name] += mean_similarity(
+                        torch.from_numpy(values).flatten(2)).tolist()
         for bridge in BRIDGES:
             figures[f'attention_{bridge}_{number:02d}'] = draw_attention(
                 bridge, image[..., ::-1], rows[bridge])
-    keys = sorted({key for found in similarities.values() for key in found},
-                  key=lambda key: (BRIDGES.index(key[0]), key[1]))
     table = Table(
         'Similarity of the tokens\' maps (mean cosine over images and heads; '
-        '1 if all tokens do the same)', ['bridge', 'block', *encoders], [
-            [NAMES[bridge], block, *(
-                float(np.mean(found.get((bridge, block), np.nan)))
-                for found in similarities.values())]
-            for bridge, block in keys])
-    report = Report(
-        'attention', 'Attention between pixels and tokens', CAPTION, [table],
-        numbers=dict(similarity_of_images_and_heads=[
-            dict(model=name, bridge=bridge, block=block, values=values)
-            for name, found in similarities.items()
-            for (bridge, block), values in found.items()]),
-        source=dict(config=args.config, checkpoint=args.checkpoint,
-                    models=sources, images=files))
+        '1 if all tokens do the same)',
+        ['bridge', 'block', 'model', 'similarity'],
+        [[BRIDGES[bridge], block, name, float(np.mean(values))]
+         for (bridge, block, name), values in sorted(similarities.items())])
+    report = Report('attention', 'Attention between pixels and tokens',
+                    CAPTION, [table], numbers=dict(images=files))
     report.save(args.out, figures, arrays)
 
 

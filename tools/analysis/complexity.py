@@ -1,12 +1,12 @@
 # Copyright (c) QB-Heat MM authors. All rights reserved.
 """Parameters and multiply-adds of the shipped models beside the published.
 
-Nothing is computed: the count takes seconds on any machine. Detection heads
-need mmdet and mmcv's compiled operators.
+Prints docs/model_sizes.md. Nothing is computed: the count takes seconds on any
+machine. Detection heads are left out without mmdet.
 """
 import argparse
 import csv
-from dataclasses import dataclass
+import importlib.util
 from pathlib import Path
 
 from mmengine.config import Config
@@ -44,38 +44,9 @@ NOTES = """\
   needs multiples of 32 pixels. DINO is not counted: its attention samples at
   learned places. The paper has none of them."""
 
-
-@dataclass(frozen=True)
-class Size:
-    """One row: a model and its size, in millions and billions.
-
-    ``madds`` is None where they can't be counted, published figures are as
-    printed or empty.
-    """
-    part: str
-    name: str
-    size: tuple[int, int]
-    params: float
-    madds: float | None
-    published_params: str
-    published_madds: str
-    config: str
-
-    def cells(self) -> list[str]:
-        """The columns of the row."""
-        return [
-            self.name, f'{self.size[0]}x{self.size[1]}',
-            f'{self.params:.2f}',
-            *compare(self.params, self.published_params),
-            '-' if self.madds is None else f'{self.madds:.3f}',
-            *compare(self.madds, self.published_madds), self.config]
-
-
-def compare(ours: float, published: str) -> list[str]:
-    """The published figure and the difference."""
-    if not published:
-        return ['-', '-']
-    return [published, f'{100 * (ours / float(published) - 1):+.1f}%']
+HEADER = ['model', 'image', 'params (M)', 'published', 'difference',
+          'MAdds (G)', 'published', 'difference', 'config']
+LEFT = (0, 1, 8)  # columns of text
 
 
 def published() -> list[dict]:
@@ -84,66 +55,62 @@ def published() -> list[dict]:
         return list(csv.DictReader(file))
 
 
-def measure(row: dict) -> Size:
-    """Count the model of a row of :func:`published`."""
-    size = int(row['height']), int(row['width'])
+def measure(row: dict) -> tuple[float, float | None]:
+    """Count millions of parameters and billions of multiply-adds.
+
+    Args:
+        row (dict): Of :func:`published`.
+    """
     model = build_without_memory(
         Config.fromfile(ROOT / 'configs' / row['config']))
-    params, madds = count(row['part'], model, size)
-    return Size(row['part'], row['name'], size, params / 1e6,
-                None if madds is None else madds / 1e9,
-                row['params_m'], row['madds_g'], row['config'])
+    params, madds = count(row['part'], model,
+                          (int(row['height']), int(row['width'])))
+    return params / 1e6, None if madds is None else madds / 1e9
 
 
-HEADER = [
-    'model', 'image', 'params (M)', 'published', 'difference', 'MAdds (G)',
-    'published', 'difference', 'config'
-]
-LEFT = (0, 1, 8)  # columns of text
+def cells(row: dict, params: float, madds: float | None) -> list[str]:
+    """Format a row of :func:`published` with what was counted."""
+    return [
+        row['name'], f'{row["height"]}x{row["width"]}', f'{params:.2f}',
+        *compare(params, row['params_m']),
+        '-' if madds is None else f'{madds:.3f}',
+        *compare(madds, row['madds_g']), row['config']]
 
 
-def format_table(rows: list[Size], markdown: bool) -> str:
-    """Format all rows, group by group, for a terminal or as Markdown."""
-    widths = [max(map(len, column)) for column in zip(
-        HEADER, *(row.cells() for row in rows))]
-    edge, between = ('| ', ' | ') if markdown else ('', '  ')
+def compare(ours: float, printed: str) -> list[str]:
+    """The published figure and the difference."""
+    if not printed:
+        return ['-', '-']
+    return [printed, f'{100 * (ours / float(printed) - 1):+.1f}%']
 
-    def line(texts: list[str]) -> str:
-        cells = (text.ljust(width) if j in LEFT else text.rjust(width)
-                 for j, (text, width) in enumerate(zip(texts, widths)))
-        return (edge + between.join(cells) + edge[::-1]).rstrip()
 
-    lines = []
-    for part in dict.fromkeys(row.part for row in rows):
-        lines += ['', f'## {part}' if markdown else part, '', line(HEADER)]
-        if markdown:
-            lines.append(line(['-' * width if j in LEFT else
-                               '-' * (width - 1) + ':'
-                               for j, width in enumerate(widths)]))
-        lines += [line(row.cells()) for row in rows if row.part == part]
-    return '\n'.join(lines).lstrip('\n')
+def format_table(rows: list[list[str]]) -> str:
+    """Format a Markdown table, readable in a terminal as well."""
+    widths = [max(map(len, column)) for column in zip(HEADER, *rows)]
+    rule = ['-' * width if i in LEFT else '-' * (width - 1) + ':'
+            for i, width in enumerate(widths)]
+    return '\n'.join('| ' + ' | '.join(
+        cell.ljust(width) if i in LEFT else cell.rjust(width)
+        for i, (cell, width) in enumerate(zip(row, widths))) + ' |'
+        for row in (HEADER, rule, *rows))
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
+    argparse.ArgumentParser(
         description=__doc__,
-        formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument(
-        '--markdown', action='store_true', help='print Markdown')
-    parser.add_argument(
-        '--no-detection', action='store_true',
-        help='leave out the heads that need mmdet')
-    args = parser.parse_args()
-    if not args.no_detection:
+        formatter_class=argparse.RawDescriptionHelpFormatter).parse_args()
+    rows = published()
+    if importlib.util.find_spec('mmdet'):
         import qbheat_mm.detection  # noqa: F401
-    rows = [measure(row) for row in published()
-            if not args.no_detection or row['part'] != 'Detection heads']
-    if args.markdown:
-        print('# Sizes of the models\n\nMade by `python '
-              'tools/analysis/complexity.py --markdown`.\n')
-    print(f'{RULE}\n')
-    print(format_table(rows, args.markdown))
-    print(f'\n{"## Notes" if args.markdown else "Notes"}\n\n{NOTES}')
+    else:
+        rows = [row for row in rows if row['part'] != 'Detection heads']
+    print('# Sizes of the models\n\nMade by '
+          f'`python tools/analysis/complexity.py`.\n\n{RULE}')
+    for part in dict.fromkeys(row['part'] for row in rows):
+        print(f'\n## {part}\n')
+        print(format_table([cells(row, *measure(row)) for row in rows
+                            if row['part'] == part]))
+    print(f'\n## Notes\n\n{NOTES}')
 
 
 if __name__ == '__main__':

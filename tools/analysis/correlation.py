@@ -13,11 +13,11 @@ from qbheat_mm.analysis.correlation import (
     spatial_correlation,
 )
 from qbheat_mm.analysis.report import Report, Table
-from qbheat_mm.cli import read_config, report_user_errors
+from qbheat_mm.cli import report_user_errors
 from qbheat_mm.cli.analysis_tool import (
+    add_further_models,
     analysis_parser,
     load_encoders,
-    read_images,
     to_batch,
 )
 from qbheat_mm.errors import UserError
@@ -25,7 +25,7 @@ from qbheat_mm.evaluation.encoder import Encoder
 
 CAPTION = (
     'For each image, the mean absolute correlation over channels of two '
-    'different positions of the last feature map: 1 if all positions say the '
+    'different positions of the last feature map: 1 if all positions are the '
     'same. The dotted lines are the values of unrelated positions, which are '
     'not 0 since finitely many channels correlate by chance.')
 
@@ -47,27 +47,23 @@ def correlate(encoder: Encoder, images: list) -> tuple[np.ndarray, int]:
 
 
 def main() -> None:
-    args = analysis_parser(__doc__, further_models=True).parse_args()
-    cfg = read_config(args.config, args.cfg_options)
-    files, images = read_images(args, cfg, 32)
-    encoders, sources = load_encoders(args, cfg)
+    parser = analysis_parser(__doc__)
+    add_further_models(parser)
+    args = parser.parse_args()
+    encoders, files, images = load_encoders(args)
     found, chance, numbers = {}, {}, {}
     for name, encoder in encoders.items():
         values, channels = correlate(encoder, images)
         found[name], chance[name] = values, chance_correlation(channels)
-        numbers[name] = dict(
-            mean=float(values.mean()), std=float(values.std()),
-            chance=chance[name], images=dict(zip(files, values.tolist())))
+        numbers[name] = dict(mean=float(values.mean()),
+                             std=float(values.std()), chance=chance[name])
     report = Report(
         'correlation', 'Spatial correlation of the feature map', CAPTION,
         tables=[Table(
             f'Spatial correlation over {len(images)} images',
             ['model', 'mean', 'standard deviation', 'unrelated positions'],
-            [[name, row['mean'], row['std'], row['chance']]
-             for name, row in numbers.items()])],
-        numbers=dict(models=numbers),
-        source=dict(config=args.config, checkpoint=args.checkpoint,
-                    models=sources, images=len(files)))
+            [[name, *row.values()] for name, row in numbers.items()])],
+        numbers=dict(models=numbers, images=files))
     report.save(args.out, dict(correlation=draw_histograms(found, chance)),
                 found)
 

@@ -6,6 +6,8 @@ and the error by distance over all starts and images.
 """
 import argparse
 
+import torch
+
 from qbheat_mm.analysis.heat_flow import (
     READINGS,
     Flow,
@@ -105,7 +107,7 @@ def main() -> None:
             for reading, flow in flows.items()}}
         colors = principal_colors(*found.values())
         rows.append({'image': images[number][..., ::-1],
-                     **dict(zip(found, colors))})
+                     **dict(zip(found, map(torch.Tensor.numpy, colors)))})
         arrays |= dict(zip(
             [f'features_{number}',
              *(f'flow_{reading}_{number}' for reading in flows)],

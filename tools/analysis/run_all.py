@@ -15,23 +15,18 @@ import spectrum
 import story
 
 from qbheat_mm.analysis.matrices import linear_models
-from qbheat_mm.cli import count, folder, read_config, report_user_errors
-from qbheat_mm.cli.analysis_tool import add_further_models
-from qbheat_mm.cli.command_line import add_cfg_options, add_device
+from qbheat_mm.cli import count, read_config, report_user_errors
+from qbheat_mm.cli.analysis_tool import add_further_models, analysis_parser
 from qbheat_mm.cli.trained_model import build_pretraining
 from qbheat_mm.models.layers import MobileFormerBlock
 
 
 def parse_args() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument('config', help='config of the pre-training')
-    parser.add_argument(
-        'checkpoint', nargs='+', help='its checkpoints, the last one last')
+    parser = analysis_parser(__doc__, images=False)
+    add_further_models(parser)
     parser.add_argument(
         '--images', nargs='+', required=True,
         help='image files or folders of images')
-    parser.add_argument(
-        '--out', required=True, type=folder, help='folder for results')
     parser.add_argument(
         '--num-pictures', type=count, default=4, metavar='N',
         help='images that pictures are made of; defaults to 4')
@@ -41,14 +36,11 @@ def parse_args() -> argparse.Namespace:
     parser.add_argument(
         '--title', default='What QB-Heat has learned',
         help='headline of the page')
-    add_further_models(parser)
-    add_device(parser)
-    add_cfg_options(parser)
     return parser.parse_args()
 
 
 def call(tool, *arguments) -> None:
-    """Run another tool of this folder as its own command would."""
+    """Run another tool of this folder with these arguments."""
     before = sys.argv
     sys.argv = [tool.__file__, *map(str, arguments)]
     try:
@@ -59,7 +51,6 @@ def call(tool, *arguments) -> None:
 
 def main() -> None:
     args = parse_args()
-    last = args.checkpoint[-1]
     common = ['--out', args.out, '--device', args.device]
     if args.cfg_options:
         common += ['--cfg-options', *(
@@ -67,29 +58,21 @@ def main() -> None:
     further = [word for pair in args.also for word in ('--also', *pair)]
     if args.names:
         further += ['--names', *args.names]
-    few = [*args.images, '--max-images', args.num_pictures]
-    many = [*args.images, '--max-images', args.num_statistics]
+
+    def look(tool, number: int, *arguments) -> None:
+        call(tool, args.config, args.checkpoint[-1], *args.images,
+             '--max-images', number, *arguments, *common)
 
     model = build_pretraining(read_config(args.config, args.cfg_options),
                               args.config)
-    call(reconstruct, args.config, last, *few,
-         '--use-visible-patch-statistics', *common)
+    look(reconstruct, args.num_pictures, '--use-visible-patch-statistics')
     if linear_models(model.predictor):
-        call(heat_flow, args.config, last, *many, '--rows', args.num_pictures,
-             *common)
+        look(heat_flow, args.num_statistics, '--rows', args.num_pictures)
         call(spectrum, args.config, *args.checkpoint, *common)
-    else:
-        print('left out: heat_flow.py and spectrum.py, as the predictor '
-              f"learns no matrices A and B ('{args.config}')")
-    call(correlation, args.config, last, *many, *further, *common)
+    look(correlation, args.num_statistics, *further)
     if any(isinstance(part, MobileFormerBlock) for part in model.modules()):
         # Two pictures for each image, of many maps each.
-        call(attention, args.config, last, *args.images, '--max-images',
-             min(2, args.num_pictures), *further, *common)
-    else:
-        print('left out: attention.py, as a '
-              f'{type(model.backbone).__name__} has no bridges between '
-              'pixels and tokens')
+        look(attention, min(2, args.num_pictures), *further)
     call(story, args.out, '--title', args.title)
 
 

@@ -78,7 +78,7 @@ def test_found_confused_and_missed(run, tmp_path):
     assert numbers['sizes'] == dict(small=[1, 1], medium=[0, 2],
                                     large=[0, 0])
     assert list(numbers['errors'].values()) == [1, 1]
-    assert report['pictures'] == ['confusions.png', 'sizes.png', 'errors.png']
+    assert report['pictures'] == ['confusions.png', 'errors.png']
     by_class = {row[0]: row for row in report['tables'][1]['rows']}
     assert by_class['cat'][-1] == pytest.approx(1)
     # The score counts.
