@@ -1,9 +1,7 @@
 # Copyright (c) QB-Heat MM authors. All rights reserved.
 """Arguments that the tools share, and how a tool ends on an error."""
 import ast
-import contextlib
 import json
-import math
 import os
 import os.path as osp
 import shlex
@@ -13,53 +11,41 @@ from argparse import ArgumentError, ArgumentParser, ArgumentTypeError
 from collections.abc import Callable
 from pathlib import Path
 
+import torch
 from mmengine.config import DictAction
 
 from ..errors import UserError
-from ..utils.devices import require_device
-
-#: Seconds that a process waits before it reports an error that the first
-#: process probably reports, too.
-WAIT = 5
 
 
 class KeyValueAction(DictAction):
-    """mmengine's ``KEY=VALUE`` arguments, with blanks kept in values.
+    """mmengine's ``KEY=VALUE`` arguments, keeping blanks in values.
 
     Values are Python literals (``clip_grad="{'max_norm': 3.0}"``,
-    ``data_root="'my, images'"``) or, failing that, what mmengine makes of
-    them (``true``, ``a,b``, ``[a,(1,2)]``). Other text is taken as it is.
+    ``data_root="'my, images'"``), or else what mmengine makes of them
+    (``true``, ``a,b``, ``[a,(1,2)]``, text).
     """
 
     def __call__(self, parser, namespace, values, option_string=None):
         """Add the options in ``values`` to ``namespace``."""
         for option in values:
-            key, separator, text = option.partition('=')
-            if not separator:
+            if '=' not in option:
                 raise ArgumentError(self, f"'{option}' is not KEY=VALUE")
-            try:
-                value = ast.literal_eval(text.strip())
-            except (ValueError, SyntaxError):
-                if text.startswith('{'):
-                    raise ArgumentError(
-                        self, f'{option} is not a Python dict: quote names '
-                        'and strings in it') from None
-                value = None if text == 'None' else text
-                if _for_mmengine(text):
-                    super().__call__(parser, namespace, [option])
-                    continue
-            if isinstance(value, tuple) and not text.startswith('('):
-                value = list(value)
-            setattr(namespace, self.dest, {
-                **(getattr(namespace, self.dest, None) or {}), key: value})
+        super().__call__(parser, namespace, values, option_string)
 
-
-def _for_mmengine(text: str) -> bool:
-    """Whether unquoted text is a list, a bool, or inf and nan."""
-    if ',' in text or text.startswith(('[', '"')):
-        return text.count('(') == text.count(')') and (
-            text.count('[') == text.count(']'))
-    return text.lower() in ('true', 'false', 'inf', '-inf', 'nan')
+    @staticmethod
+    def _parse_iterable(text: str):
+        try:
+            value = ast.literal_eval(text.strip())
+        except (ValueError, SyntaxError):
+            if text.startswith('{'):
+                raise ArgumentError(None, f'{text} is not a Python dict: '
+                                    'quote names and strings') from None
+            if ',' in text or text.startswith('['):
+                return DictAction._parse_iterable(text)
+            return DictAction._parse_int_float_bool(text)
+        if isinstance(value, tuple) and not text.startswith('('):
+            return list(value)
+        return value
 
 
 def quoted(text: str) -> str:
@@ -69,32 +55,28 @@ def quoted(text: str) -> str:
 
 def count(text: str) -> int:
     """Parse a positive integer."""
-    return _number(text, int, 1, 'a positive integer')
+    return _integer(text, 1, 'a positive integer')
 
 
 def whole(text: str) -> int:
     """Parse an integer of 0 or more."""
-    return _number(text, int, 0, 'an integer of 0 or more')
+    return _integer(text, 0, 'an integer of 0 or more')
 
 
-def positive(text: str) -> float:
-    """Parse a finite number above 0."""
-    return _number(text, float, sys.float_info.min, 'a number above 0')
-
-
-def _number(text: str, kind: type, low: float, words: str):
-    with contextlib.suppress(ValueError):
-        if low <= kind(text) < math.inf:
-            return kind(text)
+def _integer(text: str, low: int, words: str) -> int:
+    if text.isdecimal() and int(text) >= low:
+        return int(text)
     raise ArgumentTypeError(f"'{text}' is not {words}")
 
 
 def device(text: str) -> str:
-    """Check that a torch device exists on this machine."""
+    """Check that a torch device is available."""
     try:
-        require_device(text)
-    except UserError as error:
-        raise ArgumentTypeError(str(error)) from error
+        torch.empty(0, device=text).tolist()  # fails on the meta device
+    # Each missing backend has its own error.
+    except Exception as error:
+        raise ArgumentTypeError(f"'{text}' is not an available device "
+                                f'({str(error).splitlines()[0]})') from error
     return text
 
 
@@ -111,7 +93,7 @@ def folder(text: str) -> str:
 
 
 def target(text: str) -> str:
-    """Check that a file can be written, before the work rather than after."""
+    """Check that a file can be written, before the work is done."""
     if not text or osp.isdir(text):
         raise ArgumentTypeError(f"'{text}' is not a file name")
     folder(osp.dirname(osp.abspath(text)))
@@ -160,8 +142,8 @@ def add_common_arguments(parser: ArgumentParser) -> None:
 def report_user_errors(main: Callable[[], None]) -> None:
     """Run a tool and end with one line on a :class:`UserError`.
 
-    Other exceptions keep their traceback, which ends with the command line
-    and the message, since messages of other packages rarely name the setting.
+    Other exceptions keep their traceback. Its last line gets the command,
+    since messages of other packages rarely name the setting.
 
     Args:
         main (Callable): The tool.
@@ -171,20 +153,15 @@ def report_user_errors(main: Callable[[], None]) -> None:
     """
     try:
         main()
+    except UserError as error:
+        line = f'error: {_last_line(error)}'
+        # torchrun prints the message in this file last.
+        file = os.environ.get('TORCHELASTIC_ERROR_FILE')
+        if file:
+            Path(file).write_text(json.dumps(
+                dict(message=line, timestamp=int(time.time()))))
+        sys.exit(1 if file else line)
     except Exception as error:
-        rank = os.environ.get('RANK', '0')
-        if rank != '0':
-            # The launcher ends this process if the first one fails, too.
-            time.sleep(WAIT)
-        if isinstance(error, UserError):
-            where = '' if rank == '0' else f' (process {rank})'
-            line = f'error{where}: {_last_line(error)}'
-            # torchrun ends with what it finds in this file.
-            file = os.environ.get('TORCHELASTIC_ERROR_FILE')
-            if file:
-                Path(file).write_text(json.dumps(
-                    dict(message=line, timestamp=int(time.time()))))
-            sys.exit(1 if file else line)
         if hasattr(error, 'add_note'):  # Python 3.11
             error.add_note(f'while running {shlex.join(sys.argv)}: '
                            f'{type(error).__name__}: {_last_line(error)}')

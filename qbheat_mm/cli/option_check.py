@@ -1,9 +1,5 @@
 # Copyright (c) QB-Heat MM authors. All rights reserved.
-"""Find settings that mmengine would ignore or misread without a word.
-
-Everything that mmengine, mmdet or mmpretrain reject themselves is left to
-them.
-"""
+"""Find settings that mmengine would silently ignore or misread."""
 import difflib
 import importlib
 import inspect
@@ -18,7 +14,7 @@ from mmengine.runner import Runner
 from ..errors import UserError
 from ..utils.settings import toolbox
 
-#: Read beside the arguments of the runner: by mmengine, then by our tools.
+#: Settings besides the arguments of the runner.
 OTHER_SECTIONS = {
     'activation_checkpointing', 'compile', 'efficient_conv_bn_eval',
     'find_unused_parameters', 'model_wrapper_cfg', 'runner_type', 'sync_bn',
@@ -27,7 +23,7 @@ _DECAY = {'bias_lr_mult', 'bias_decay_mult', 'norm_decay_mult',
           'flat_decay_mult', 'dwconv_decay_mult', 'dcn_offset_lr_mult',
           'bypass_duplicate', 'custom_keys', 'num_layers', 'decay_rate',
           'decay_type', 'layer_decay_rate'}
-#: Dicts of which mmengine and mmdet ignore what they don't know.
+#: Dicts in which mmengine and mmdet ignore unknown names.
 SILENT = {
     r'env_cfg': {'cudnn_benchmark', 'mp_cfg', 'dist_cfg', 'resource_limit'},
     r'auto_scale_lr': {'enable', 'base_batch_size'},
@@ -35,7 +31,7 @@ SILENT = {
     r'.*_dataloader\..*filter_cfg': {'filter_empty_gt', 'min_size',
                                     'bbox_min_size'},
 }
-#: Numbers that would spoil a run silently: (setting, condition, in words).
+#: Valid numbers where others would spoil a run: (setting, condition, words).
 RANGES: tuple[tuple[str, Callable[[Any], bool], str], ...] = (
     (r'.*\.(max_epochs|max_iters|batch_size|accumulative_counts|val_interval|'
      r'base_batch_size|num_classes|num_outs|in_channels|out_channels|'
@@ -47,21 +43,24 @@ RANGES: tuple[tuple[str, Callable[[Any], bool], str], ...] = (
      lambda x: 0 <= x < float('inf'), '0 or more'),
     (r'.*\.(layer_decay_rate|score_thr|iou_threshold|(min_)?pos_iou_thr|'
      r'neg_iou_thr|prob|momentum)', lambda x: 0 <= x <= 1, 'from 0 to 1'))
-#: Read before a class is built from the rest of its settings.
+_REFUSED = dict(
+    number=('text', 'switch', 'dict'), switch=('number', 'dict'),
+    dict=('text', 'number', 'switch'), list=('dict', ))
+#: Settings of a class that are not among its arguments.
 _BESIDE = {'type', '_scope_', 'priority', 'optimizer', 'paramwise_cfg',
            'constructor', 'convert_to_iter_based', 'epoch_length',
            'requires_grad'}
 
 
 def check_names(cfg: Config, options: Mapping[str, Any]) -> None:
-    """Check options against the config before they are merged into it.
+    """Check the names and types of options before they are merged.
 
-    An option may set what is there, or what the class accepts that is built
-    from the dict around it. Where nobody can tell which names are read, a
-    name passes unless it resembles one that is there.
+    An option may replace a setting or add an argument of the class that is
+    built from the dict. If a dict has no class, a new name passes unless it
+    resembles an existing one.
 
     Raises:
-        UserError: For a name that nothing reads, or a value of another kind.
+        UserError: For an unknown name or a value of another type.
     """
     sections = {*OTHER_SECTIONS, *inspect.signature(
         Runner.__init__).parameters} - {'self', 'cfg'}
@@ -72,7 +71,7 @@ def check_names(cfg: Config, options: Mapping[str, Any]) -> None:
             raise UserError(f'--cfg-options {option}: no setting {first!r} '
                             'is read once the config is loaded, write it in '
                             f'the file{_did_you_mean(first, known)}')
-        # Any text is true.
+        # mmengine reads them as text, which is true.
         if value in ('yes', 'no', 'on', 'off'):
             raise UserError(f'--cfg-options {option}={value}: write True or '
                             'False')
@@ -92,10 +91,10 @@ def check_names(cfg: Config, options: Mapping[str, Any]) -> None:
 
 
 def check_values(cfg: Config) -> None:
-    """Check settings of a whole config that would be misread silently.
+    """Check the settings of a config.
 
     Raises:
-        UserError: For the first of them.
+        UserError: For the first that would be misread silently.
     """
     for path, value in _settings('', cfg.to_dict()):
         for pattern, names in SILENT.items():
@@ -116,10 +115,7 @@ def check_values(cfg: Config) -> None:
 
 def _check_new(cfg: Config, node: Mapping, path: Sequence[str],
                name: str) -> None:
-    """Refuse a name that the class of a dict doesn't take.
-
-    A dict without a class passes it unless one that is there looks alike.
-    """
+    """Raise UserError for a name that the class of a dict doesn't accept."""
     accepted = _accepted(cfg, node) if 'type' in node else {
         *difflib.get_close_matches(name, map(str, node), 1, 0.8)}
     if accepted and name not in accepted:
@@ -128,9 +124,9 @@ def _check_new(cfg: Config, node: Mapping, path: Sequence[str],
 
 
 def _accepted(cfg: Config, settings: Mapping) -> set[str]:
-    """Arguments of the class that settings name, empty if any may be taken.
+    """Arguments of the class in ``settings``; empty if it accepts any.
 
-    Registries may share a name: the arguments of all its classes.
+    If registries share a name, the arguments of all its classes.
     """
     kind, found = settings['type'], []
     for package in (settings.get('_scope_') or toolbox(cfg), 'mmengine'):
@@ -154,13 +150,11 @@ def _accepted(cfg: Config, settings: Mapping) -> set[str]:
 
 
 def _check_kind(option: str, old: Any, new: Any) -> None:
-    """Refuse text for a number, a number for a switch, a value for a dict."""
-    kinds = _kind(old), _kind(new)
-    if kinds in {('number', 'text'), ('number', 'switch'), ('number', 'dict'),
-                 ('switch', 'number'), ('switch', 'dict'), ('dict', 'text'),
-                 ('dict', 'number'), ('dict', 'switch'), ('list', 'dict')}:
+    """Refuse e.g. text for a number, or a number for a switch."""
+    kind = _kind(old)
+    if _kind(new) in _REFUSED.get(kind, ()):
         raise UserError(f'--cfg-options {option}={new}: the config has '
-                        f'{old!r}, a {kinds[0]}')
+                        f'{old!r}, a {kind}')
 
 
 def _kind(value: Any) -> str:
@@ -173,7 +167,7 @@ def _kind(value: Any) -> str:
 
 
 def _settings(path: str, value: Any) -> Iterator[tuple[str, Any]]:
-    """Every setting of a config with its path, dicts and lists included."""
+    """Path and value of every setting, including dicts and lists."""
     if path:
         yield path, value
     parts = value.items() if isinstance(value, Mapping) else (

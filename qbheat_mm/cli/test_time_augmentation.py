@@ -1,5 +1,5 @@
 # Copyright (c) QB-Heat MM authors. All rights reserved.
-"""Drawing and test-time augmentation, as in mmdet's and mmpretrain's tools."""
+"""Draw predictions and augment at test time, as the toolboxes' tools do."""
 import copy
 
 from mmengine.config import Config, ConfigDict
@@ -35,7 +35,7 @@ def draw_predictions(cfg: Config, folder: str | None, show: bool,
 
 
 def augment_at_test_time(cfg: Config) -> None:
-    """Test each image as it is and flipped, and merge the predictions.
+    """Merge the predictions for each image and its mirror image.
 
     ``tta_model`` and ``tta_pipeline`` of the config take precedence.
 
@@ -66,7 +66,7 @@ def augment_at_test_time(cfg: Config) -> None:
 
 
 def _merging(cfg: Config) -> dict:
-    """Suppression of merged boxes: the detector's own, else mmdet's usual."""
+    """How to merge boxes: like the detector, by default with NMS at 0.5."""
     settings = cfg.model.get('test_cfg') or {}
     settings = settings.get('rcnn') or settings
     most = settings.get('max_per_img') or 100

@@ -1,1 +1,1 @@
-"""Utilities that know neither configs nor models."""
+"""Utilities for all other modules of the package."""

@@ -8,12 +8,12 @@ from torch.utils.flop_counter import FlopCounterMode
 
 
 def count_parameters(module: nn.Module, exclude: tuple[str, ...] = ()) -> int:
-    """Number of parameters, trained or frozen; shared ones count once.
+    """Number of parameters, trained or frozen, shared ones once.
 
     Args:
         module (nn.Module): The network.
-        exclude (tuple[str, ...]): Prefixes of names that do not count, e.g.
-            ``('backbone.', )``. Defaults to none.
+        exclude (tuple[str, ...]): Prefixes of names to leave out, e.g.
+            ``('backbone.', )``. Defaults to ().
     """
     return sum(
         param.numel() for name, param in module.named_parameters()
@@ -21,7 +21,7 @@ def count_parameters(module: nn.Module, exclude: tuple[str, ...] = ()) -> int:
 
 
 def flop_counter() -> FlopCounterMode:
-    """PyTorch's counter, which has no formula for the CPU's attention."""
+    """PyTorch's counter, with the CPU's attention kernel added."""
     cpu_attention = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu
     return FlopCounterMode(
         display=False, custom_mapping={cpu_attention: _attention_flops})
@@ -30,16 +30,15 @@ def flop_counter() -> FlopCounterMode:
 def count_madds(module: nn.Module, *inputs: Any) -> int:
     """Multiply-adds of one call in eval mode.
 
-    Convolutions, linear layers and matrix products count, attention (``QK``
-    and ``AV``) among them; norms, activations, interpolation, additions and
-    products element by element do not, as in the paper's figures; nor does
-    what a module multiplies by zeros on purpose, of which it tells the number
-    by a method ``madds_with_zeros`` of its inputs.
+    As in the paper, convolutions, linear layers and matrix products count,
+    including those of attention, but not norms, activations, interpolation
+    and elementwise operations. Products with zeros that a module adds for
+    speed are subtracted, see its method ``madds_with_zeros``.
 
     Args:
-        module (nn.Module): The network; it is not changed.
-        *inputs: Of ``module.forward``. With tensors on the meta device
-            nothing is computed, and the count takes no time at any size.
+        module (nn.Module): The network, left unchanged.
+        *inputs: Of ``module.forward``. Tensors on the meta device need no
+            computation.
 
     Returns:
         int: MAdds (half of the FLOPs that PyTorch counts).
@@ -47,7 +46,7 @@ def count_madds(module: nn.Module, *inputs: Any) -> int:
     tensors = torch.utils._pytree.tree_leaves(inputs)
     is_meta = any(isinstance(t, Tensor) and t.is_meta for t in tensors)
     module = copy.deepcopy(module).requires_grad_(False)
-    module.eval()  # which of some backbones returns nothing
+    module.eval()  # returns None for some backbones
     if is_meta:
         module.to('meta')
     counter = flop_counter()

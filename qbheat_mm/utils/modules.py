@@ -18,8 +18,7 @@ def unwrap(model: nn.Module) -> nn.Module:
 def evaluating(model: nn.Module) -> Iterator[nn.Module]:
     """Put a model in evaluation mode and restore each module afterwards.
 
-    ``model.train()`` would not do: frozen parts are in evaluation mode while
-    the rest trains.
+    Unlike ``model.train()``, this leaves frozen parts in evaluation mode.
     """
     training = {module: module.training for module in model.modules()}
     model.eval()

@@ -20,11 +20,10 @@ def type_name(settings: Mapping) -> str:
 
 
 def toolbox(cfg: Mapping) -> str | None:
-    """Toolbox of a config.
+    """Toolbox of a config, e.g. ``'mmdet'``; None if unknown.
 
-    Returns:
-        str | None: Such as ``'mmdet'``: the default scope, or the package of
-        the model's class in configs of the new style.
+    Its default scope, or the package of the model's class in new-style
+    configs.
     """
     if cfg.get('default_scope'):
         return cfg['default_scope']
@@ -35,14 +34,14 @@ def toolbox(cfg: Mapping) -> str | None:
 
 
 def backbone_settings(cfg: Mapping) -> dict:
-    """Settings that build the backbone of a config anywhere.
+    """Settings that build the backbone of a config on its own.
 
     Args:
         cfg (Mapping): With ``model.backbone``.
 
     Returns:
-        dict: Without weights and frozen stages; with the scope of a ``type``
-        that is not in the root registry.
+        dict: Without weights and frozen stages, and with the scope of types
+        outside the root registry.
     """
     given = cfg['model']['backbone']
     alone = {key: value for key, value in given.items() if key not in (
@@ -68,10 +67,7 @@ def is_local(path: str, backend_args: Mapping | None = None) -> bool:
 
 
 def loader_settings(settings: Mapping) -> Mapping:
-    """Let ``num_workers=0`` alone turn off workers.
-
-    torch refuses persistent workers and prefetching without workers.
-    """
+    """Drop the settings of workers that torch refuses without workers."""
     if settings.get('num_workers') != 0:
         return settings
     kept = {name: value for name, value in settings.items()
@@ -82,11 +78,9 @@ def loader_settings(settings: Mapping) -> Mapping:
 def training_size(cfg: Mapping) -> tuple[int, int] | None:
     """Height and width of the images that a config trains on.
 
-    Set by the last transform that crops, or resizes without keeping the
-    aspect ratio.
-
     Returns:
-        tuple[int, int] | None: None if no transform of mmpretrain sets it.
+        tuple[int, int] | None: After the last transform that crops, or resizes
+        without keeping the aspect ratio; None if there is none.
     """
     if cfg.get('default_scope', 'mmpretrain') != 'mmpretrain':
         return None
@@ -102,7 +96,7 @@ def training_size(cfg: Mapping) -> tuple[int, int] | None:
 
 
 def _steps(pipeline: Iterable) -> Iterator[Mapping]:
-    """Transforms of a pipeline, of the first of several views."""
+    """Transforms of a pipeline, including those of the first view."""
     for step in pipeline:
         inner = step.get('transforms')
         if not inner:
@@ -122,6 +116,6 @@ def _size_after(step: Mapping) -> tuple[int, int] | None:
         return None
     if isinstance(size, int):
         return size, size
-    # mmcv gives width and height, all others height and width.
-    mmcv = name in ('CenterCrop', 'Resize')
-    return tuple(size)[::-1] if mmcv else tuple(size)
+    # mmcv's transforms take width and height.
+    return tuple(size)[::-1] if name in ('CenterCrop', 'Resize') else (
+        tuple(size))

@@ -6,7 +6,7 @@ import sys
 import pytest
 from torch.utils.data import DataLoader
 
-from qbheat_mm.cli import command_line, report_user_errors
+from qbheat_mm.cli import report_user_errors
 from qbheat_mm.errors import UserError
 
 
@@ -42,16 +42,7 @@ def test_other_errors_keep_their_traceback_and_name_the_command(monkeypatch):
         "while running tools/train.py a.py 'x=a b': KeyError: 'a defect'"]
 
 
-def test_other_processes_give_the_first_time_to_report(monkeypatch):
-    waited = []
-    monkeypatch.setattr(command_line.time, 'sleep', waited.append)
-    monkeypatch.setenv('RANK', '1')
-    with pytest.raises(SystemExit, match=r'error \(process 1\): x'):
-        report_user_errors(fail(UserError('x')))
-    assert waited == [command_line.WAIT]
-
-
-def test_torchrun_gets_the_line_instead(monkeypatch, tmp_path):
+def test_torchrun_gets_the_line(monkeypatch, tmp_path):
     file = tmp_path / 'error.json'
     monkeypatch.setenv('TORCHELASTIC_ERROR_FILE', str(file))
     with pytest.raises(SystemExit) as end:

@@ -1,5 +1,5 @@
 # Copyright (c) QB-Heat MM authors. All rights reserved.
-"""Curves of a run elsewhere than in its own files."""
+"""Training curves in TensorBoard."""
 import re
 import shlex
 from argparse import ArgumentParser
@@ -18,7 +18,7 @@ ROOT = Path(__file__).parents[2]
     'qbheat/qbheat_mf-285m_1xb256-amp-coslr-400e_own-images.py',
     'qbheat/benchmarks/mf-285m_1xb256-tran1-coslr-200e_own-folders.py',
     'qbheat/coco/retinanet_mf-285m_own-data.py'])
-def test_tensorboard_as_the_page_has_it(config, tmp_path):
+def test_the_command_of_the_docs(config, tmp_path):
     pytest.importorskip('tensorboard')
     page = (ROOT / 'docs' / 'analysis.md').read_text(encoding='utf-8')
     command = re.search(r'--cfg-options \\\n +(visualizer\.vis_.*)', page)[1]

@@ -1,5 +1,5 @@
 # Copyright (c) QB-Heat MM authors. All rights reserved.
-"""Settings that would be ignored or misread silently are refused."""
+"""Settings that would silently be ignored or misread are refused."""
 import math
 from argparse import ArgumentParser
 from pathlib import Path
@@ -42,10 +42,10 @@ def test_options_are_collected():
     assert parse('a=1', 'b=x,y', 'a=2') == dict(a=2, b=['x', 'y'])
 
 
-@pytest.mark.parametrize('option', ['resume', 'a={max_norm:3}'])
-def test_options_that_cannot_be_parsed(capsys, option):
+@pytest.mark.parametrize('option', ['resume', '{max_norm:3}'])
+def test_malformed_options(capsys, option):
     with pytest.raises(SystemExit):
-        parse(option)
+        parse(option if option == 'resume' else f'a={option}')
     assert option in capsys.readouterr().err.strip().split('\n')[-1]
 
 
@@ -89,7 +89,7 @@ def test_options_replace_settings(config):
     assert cfg.optim_wrapper.clip_grad == dict(max_norm=3.)
 
 
-def test_loaders_of_mmpretrain_get_its_defaults(config):
+def test_loaders_get_the_defaults_of_mmpretrain(config):
     cfg = read_config(config)
     assert cfg.train_dataloader.collate_fn.type == 'default_collate'
     assert cfg.val_dataloader.collate_fn.type == 'own'
@@ -114,13 +114,11 @@ def test_no_workers_is_one_setting(config):
     (PRETRAIN, 'model.neck.depht', 1, "mean 'depth'"),
     (PRETRAIN, 'model.num_model', 2, "mean 'num_models'"),
     (PRETRAIN, 'train_dataloader.num_worker', 1, "mean 'num_workers'"),
-    (PRETRAIN, 'train_dataloader.dataset.pipeline.9.scale', 1, 'pipeline.9'),
     (RETINA, 'model.test_cfg.scorethr', 0.1, "mean 'score_thr'"),
     (RETINA, 'train_dataloader.dataset.filter_cfg.minsize', 1, 'min_size'),
     (DETR, 'model.bbox_head.loss_bbox.loss_weigth', 1, "mean 'loss_weight'"),
     (PRETRAIN, 'train_dataloader.batch_size', 'two', 'batch_size=two'),
     (PRETRAIN, 'train_dataloader.batch_size', 0, 'batch_size=0 must be'),
-    (PRETRAIN, 'train_dataloader.batch_size.x', 3, 'batch_size.x'),
     (PRETRAIN, 'model', 3, 'model=3'),
     (PRETRAIN, 'train_cfg.max_epochs', 0, 'max_epochs=0 must be'),
     (PRETRAIN, 'optim_wrapper.clip_grad.max_norm', -1, 'max_norm=-1 must'),
@@ -130,8 +128,7 @@ def test_no_workers_is_one_setting(config):
     (PRETRAIN, 'auto_scale_lr.enable', 'no', 'enable=no'),
     (TUNE, 'optim_wrapper.paramwise_cfg.layer_decay_rate', 1.1, 'rate=1.1'),
     (RETINA, 'model.test_cfg.score_thr', 2., 'score_thr=2.0 must be')])
-def test_what_would_be_ignored_or_misread_is_refused(name, option, value,
-                                                     words):
+def test_options_that_do_not_fit(name, option, value, words):
     with pytest.raises(UserError) as error:
         read_config(str(CONFIGS / name), {option: value})
     assert words in str(error.value) and '\n' not in str(error.value)
@@ -164,24 +161,15 @@ def test_options_that_fit(name, option, value):
     assert cfg == value
 
 
-@pytest.mark.parametrize('name, text, reason', [
-    ('a.py', 'model = dict(', 'SyntaxError'),
-    ('a.py', "_base_ = 'nowhere.py'\n", 'nowhere.py'),
-    ('a.py', 'model = 1 / 0\n', 'ZeroDivisionError'),
-    ('a.py', '\0\1', ''), ('a.json', '{', ''), ('a.txt', 'model = 1', ''),
-    ('a.py', 'auto_scale_lr = dict(base_batch=1)\n', 'base_batch_size')])
-def test_files_that_are_no_config(tmp_path, name, text, reason):
-    file = tmp_path / name
-    file.write_text(text)
-    with pytest.raises(UserError, match=reason or '.') as error:
+def test_values_of_the_config_are_checked(tmp_path):
+    file = tmp_path / 'a.py'
+    file.write_text('auto_scale_lr = dict(base_batch=1)\n')
+    with pytest.raises(UserError, match='base_batch_size'):
         read_config(str(file))
-    assert str(file) in str(error.value)
 
 
-def test_paths_that_are_no_files(tmp_path):
-    with pytest.raises(UserError, match='is not a file'):
-        read_config(str(tmp_path))
-    with pytest.raises(UserError, match=r'\(--resume\) is a folder'):
-        require_file(str(tmp_path), '--resume')
-    with pytest.raises(UserError, match='does not exist'):
-        require_file(str(tmp_path / 'a.pth'), '--resume')
+def test_files_are_required(tmp_path):
+    for path in (tmp_path, tmp_path / 'a.pth'):
+        with pytest.raises(UserError, match=f"'{path}' .--resume. is not a"):
+            require_file(str(path), '--resume')
+    require_file('https://host/a.pth', '--resume')
