@@ -8,11 +8,16 @@ import argparse
 import statistics
 import time
 from collections.abc import Callable, Mapping
+from pathlib import Path
 
 import torch
 from mmengine.utils.dl_utils import collect_env
+from torch import Tensor
 
 from qbheat_mm.cli import count
+
+CONFIGS = Path(__file__).resolve().parents[2] / 'configs/qbheat'
+PRETRAINING = CONFIGS / 'qbheat_mf-285m_8xb128-amp-coslr-100e_in1k.py'
 
 
 def make_parser(doc: str, threads: int = 1, repeats: int = 5
@@ -35,25 +40,30 @@ def parse(parser: argparse.ArgumentParser) -> argparse.Namespace:
     return args
 
 
-def time_in_turn(steps: Mapping[str, Callable[[], object]], repeats: int,
-                 device: str, warmups: int = 3) -> dict[str, list[float]]:
-    """Seconds of each step, ``repeats`` times after ``warmups`` rounds."""
-    times = {name: [] for name in steps}
-    for repeat in range(repeats + warmups):
-        for name, step in steps.items():
-            start = time.perf_counter()
-            step()
-            if device.startswith('cuda'):
-                torch.cuda.synchronize()
-            if repeat >= warmups:
-                times[name].append(time.perf_counter() - start)
-    return times
+def training(loss: Callable[[], Tensor], optimizer: torch.optim.Optimizer
+             ) -> Callable[[], None]:
+    """A step of training: forward, backward, optimizer."""
+
+    def step() -> None:
+        optimizer.zero_grad()
+        loss().backward()
+        optimizer.step()
+
+    return step
 
 
 def medians(steps: Mapping[str, Callable[[], object]],
             args: argparse.Namespace, warmups: int = 3) -> dict[str, float]:
-    """Median seconds of each step."""
-    times = time_in_turn(steps, args.repeats, args.device, warmups)
+    """Median seconds of each step over ``--repeats`` rounds after warm-up."""
+    times = {name: [] for name in steps}
+    for repeat in range(args.repeats + warmups):
+        for name, step in steps.items():
+            start = time.perf_counter()
+            step()
+            if args.device.startswith('cuda'):
+                torch.cuda.synchronize()
+            if repeat >= warmups:
+                times[name].append(time.perf_counter() - start)
     return {name: statistics.median(each) for name, each in times.items()}
 
 

@@ -5,10 +5,9 @@ One image goes through each detector in turn, with post-processing; look at
 the ratios. Weights are random, which leaves RetinaNet's NMS little to do.
 """
 from functools import partial
-from pathlib import Path
 
 import torch
-from common import describe, make_parser, medians, parse
+from common import CONFIGS, describe, make_parser, medians, parse
 from mmdet.registry import MODELS
 from mmdet.structures import DetDataSample
 from mmdet.utils import register_all_modules
@@ -20,7 +19,6 @@ import qbheat_mm.detection  # noqa: F401
 from qbheat_mm.cli import count, report_user_errors
 from qbheat_mm.utils.complexity import count_madds, count_parameters
 
-CONFIGS = Path(__file__).resolve().parents[2] / 'configs/qbheat/coco'
 ENCODERS = ('285m', '1.0g', '3.7g')
 OURS = {
     f'MF-Dec-{decoder} on MF-{encoder.upper()}':
@@ -33,12 +31,10 @@ THEIRS = {
 
 def build(name: str) -> nn.Module:
     """A detector with random weights."""
-    if name in OURS:
-        model = Config.fromfile(CONFIGS / OURS[name]).model
-    else:
-        model = get_config(f'mmdet::{THEIRS[name]}').model
-    model.backbone.init_cfg = None
-    return MODELS.build(model).eval()
+    cfg = (Config.fromfile(CONFIGS / 'coco' / OURS[name]) if name in OURS
+           else get_config(f'mmdet::{THEIRS[name]}'))
+    cfg.model.backbone.init_cfg = None
+    return MODELS.build(cfg.model).eval()
 
 
 def make_sample(size: tuple[int, int]) -> DetDataSample:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import torch
 import torch.nn.functional as F
-from common import describe, make_parser, medians, parse
+from common import describe, make_parser, medians, parse, training
 from mmpretrain.registry import MODELS
 from torch import Tensor, nn
 from torchvision.models import mobilenet_v3_large
@@ -33,29 +33,17 @@ class Classifier(nn.Module):
         return self.fc(self.pool(self.backbone(images))[0])
 
 
-def inference(net: nn.Module, images: Tensor) -> Callable[[], None]:
+def predict(net: nn.Module, images: Tensor) -> Callable[[], Tensor]:
     """A forward pass in eval mode."""
-
-    def step() -> None:
-        net.eval()
-        with torch.no_grad():
-            net(images)
-
-    return step
+    return torch.no_grad()(lambda: net.eval()(images))
 
 
-def training(net: nn.Module, images: Tensor) -> Callable[[], None]:
+def train(net: nn.Module, images: Tensor) -> Callable[[], None]:
     """Forward, backward and SGD."""
     labels = torch.randint(1000, (len(images), ), device=images.device)
-    optimizer = torch.optim.SGD(net.parameters(), lr=1e-3, momentum=0.9)
-
-    def step() -> None:
-        net.train()
-        optimizer.zero_grad()
-        F.cross_entropy(net(images), labels).backward()
-        optimizer.step()
-
-    return step
+    return training(
+        lambda: F.cross_entropy(net.train()(images), labels),
+        torch.optim.SGD(net.parameters(), lr=1e-3, momentum=0.9))
 
 
 def main() -> None:
@@ -75,11 +63,11 @@ def main() -> None:
         nets = {name: torch.compile(net) for name, net in nets.items()}
     print(describe(args, f'batch {args.batch_size}',
                    f'{args.size}x{args.size}', 'float32'))
-    for kind in (inference, training):
-        times = medians({name: kind(net, images)
+    for kind, step in (('inference', predict), ('training', train)):
+        times = medians({name: step(net, images)
                          for name, net in nets.items()}, args)
         ours, theirs = (1e3 * seconds for seconds in times.values())
-        print(f'{kind.__name__:<10} {args.arch} {ours:8.1f} ms   '
+        print(f'{kind:<10} {args.arch} {ours:8.1f} ms   '
               f'mobilenet_v3_large {theirs:8.1f} ms   '
               f'ratio {ours / theirs:.2f}')
 

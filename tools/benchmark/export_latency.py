@@ -9,13 +9,12 @@ machine does hits all of them: the ratios of the medians are what to look at.
 """
 import argparse
 import importlib.util
-import statistics
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
 import torch
-from common import time_in_turn
+from common import describe, make_parser, medians, parse
 from detector_latency import OURS, THEIRS, build, make_sample
 from mmdet.utils import register_all_modules
 from torch import Tensor, nn
@@ -30,12 +29,7 @@ BESIDE = 'DETR-R50'
 
 
 class DETRNetwork(nn.Module):
-    """mmdet's DETR for one image of one size, without padding.
-
-    Args:
-        model (nn.Module): The detector.
-        size (tuple[int, int]): Height and width.
-    """
+    """mmdet's DETR for one image of one size, without padding."""
 
     def __init__(self, model: nn.Module, size: tuple[int, int]) -> None:
         super().__init__()
@@ -51,11 +45,7 @@ class DETRNetwork(nn.Module):
 
 
 class WholeImages(nn.Module):
-    """A network that is told that nothing is padded.
-
-    Args:
-        network (nn.Module): Of images and their sizes.
-    """
+    """A network of images and their sizes, for images without padding."""
 
     def __init__(self, network: nn.Module) -> None:
         super().__init__()
@@ -68,9 +58,7 @@ class WholeImages(nn.Module):
 
 
 def parse_args() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(
-        description=__doc__,
-        formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = make_parser(__doc__, repeats=10)
     parser.add_argument(
         '--size', type=count, nargs=2, default=(800, 1333), metavar=('H', 'W'))
     parser.add_argument(
@@ -79,9 +67,8 @@ def parse_args() -> argparse.Namespace:
     parser.add_argument(
         '--ways', nargs='+', choices=WAYS,
         help='by default all that are installed')
-    parser.add_argument('--threads', type=count, default=1)
-    parser.add_argument('--repeats', type=count, default=10)
-    return parser.parse_args()
+    parser.set_defaults(device='cpu')
+    return parse(parser)
 
 
 def make_network(name: str, size: tuple[int, int]) -> nn.Module:
@@ -151,35 +138,28 @@ def make_steps(name: str, ways: list[str], image: Tensor, threads: int,
 def main() -> None:
     args = parse_args()
     register_all_modules()
-    torch.set_num_threads(args.threads)
     torch.backends.mha.set_fastpath_enabled(False)  # which no exporter knows
-    torch.manual_seed(0)
     ways = args.ways or [way for way in WAYS if way != 'onnxruntime'
                          or importlib.util.find_spec(way)]
     size = tuple(args.size)
     image = torch.randn(1, 3, *size)
-    medians = {}
     with tempfile.TemporaryDirectory() as folder:
         steps = {
             (name, way): step for name in args.names
             for way, step in make_steps(name, ways, image, args.threads,
                                         Path(folder)).items()}
-        times = time_in_turn(steps, args.repeats, 'cpu', warmups=2)
-        medians = {key: statistics.median(t) for key, t in times.items()}
-    print(f'torch {torch.__version__}, cpu, {args.threads} threads, one image '
-          f'of {size[0]}x{size[1]}, float32, random weights, without '
-          f'post-processing, median of {args.repeats}, ms (over {BESIDE})')
+        times = medians(steps, args, warmups=2)
+    print(describe(args, f'one image of {size[0]}x{size[1]}', 'float32',
+                   'random weights', 'without post-processing'),
+          f', ms (over {BESIDE})', sep='')
     print(f'{"":<22}' + ''.join(f'{way:>20}' for way in ways))
     for name in args.names:
-        print(f'{name:<22}' + ''.join(
-            f'{_cell(medians, name, way):>20}' for way in ways))
-
-
-def _cell(medians: dict, name: str, way: str) -> str:
-    text = f'{medians[name, way] * 1e3:.0f}'
-    if (BESIDE, way) in medians:
-        text += f' ({medians[name, way] / medians[BESIDE, way]:.2f})'
-    return text
+        print(f'{name:<22}', end='')
+        for way in ways:
+            seconds, other = times[name, way], times.get((BESIDE, way))
+            ratio = f' ({seconds / other:.2f})' if other else ''
+            print(f'{f"{seconds * 1e3:.0f}{ratio}":>20}', end='')
+        print()
 
 
 if __name__ == '__main__':

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import torch
-from common import describe, make_parser, medians, parse
+from common import CONFIGS, describe, make_parser, medians, parse, training
 from mmdet.registry import MODELS
 from mmdet.testing import demo_mm_inputs
 from mmdet.utils import register_all_modules
@@ -19,8 +19,7 @@ from torch import Tensor, nn
 import qbheat_mm.detection  # noqa: F401
 from qbheat_mm.cli import count, read_config, report_user_errors
 
-CONFIG = (Path(__file__).resolve().parents[2] / 'configs/qbheat/coco' /
-          'mf-dec-211_mf-285m_frozen_8xb2-500e_coco.py')
+CONFIG = CONFIGS / 'coco/mf-dec-211_mf-285m_frozen_8xb2-500e_coco.py'
 FROZEN = dict(frozen={}, trained=dict(frozen_stages=-1, norm_eval=True))
 
 
@@ -35,11 +34,8 @@ def build(kind: str, args: argparse.Namespace) -> nn.Module:
 def make_batch(args: argparse.Namespace) -> dict:
     """Random images with ten random boxes of the first class each."""
     batch = demo_mm_inputs(
-        args.batch_size,
-        image_shapes=(3, *args.size),
-        num_items=[10] * args.batch_size,
-        with_mask=True,
-        device=args.device)
+        args.batch_size, image_shapes=(3, *args.size),
+        num_items=[10] * args.batch_size, with_mask=True, device=args.device)
     for sample in batch['data_samples']:
         sample.gt_instances.labels.zero_()
     return batch
@@ -47,17 +43,13 @@ def make_batch(args: argparse.Namespace) -> dict:
 
 def make_step(model: nn.Module, batch: dict) -> Callable[[], None]:
     """One step of training, as mmengine takes it."""
-    optimizer = torch.optim.AdamW(
-        [p for p in model.parameters() if p.requires_grad], lr=1e-6)
 
-    def step() -> None:
-        losses = model(**model.data_preprocessor(batch, True), mode='loss')
-        loss, _ = model.parse_losses(losses)
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
+    def loss() -> Tensor:
+        inputs = model.data_preprocessor(batch, True)
+        return model.parse_losses(model(**inputs, mode='loss'))[0]
 
-    return step
+    return training(loss, torch.optim.AdamW(
+        [p for p in model.parameters() if p.requires_grad], lr=1e-6))
 
 
 def kept_bytes(model: nn.Module, step: Callable[[], None]) -> int:

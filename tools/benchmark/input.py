@@ -8,44 +8,35 @@ JPEG files on the CPU can beat. All in turn in one process.
 """
 import argparse
 import os
-import statistics
 import tempfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import cv2
 import numpy as np
-import torch
-from common import time_in_turn
+from common import PRETRAINING, make_parser, medians, parse
 from mmcv.transforms import Compose
 from mmpretrain.registry import TRANSFORMS
 from PIL import Image
 
-import qbheat_mm.datasets  # noqa: F401
 from projects.drawn_world import TextureBank, detection_scene
 from qbheat_mm.cli import count, read_config, report_user_errors
-from qbheat_mm.datasets.image_folder import EXTENSIONS
-from qbheat_mm.errors import UserError
+from qbheat_mm.datasets import find_images
 
-CONFIG = (Path(__file__).resolve().parents[2] / 'configs/qbheat' /
-          'qbheat_mf-285m_8xb128-amp-coslr-100e_in1k.py')
 # Settings that mmpretrain's transforms don't know.
 OURS = ('type', '_scope_', 'ignore_empty', 'oversampling', 'backend_args')
 
 
 def parse_args() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(
-        description=__doc__,
-        formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument('--config', default=str(CONFIG))
+    parser = make_parser(__doc__, repeats=7)
+    parser.add_argument('--config', default=str(PRETRAINING))
     parser.add_argument(
         '--folder', help='of JPEG files; by default they are drawn')
     parser.add_argument(
         '--size', type=count, nargs=2, default=(500, 375),
         metavar=('WIDTH', 'HEIGHT'), help='of drawn files')
     parser.add_argument('--images', type=count, default=64)
-    parser.add_argument('--repeats', type=count, default=7)
-    return parser.parse_args()
+    return parse(parser)
 
 
 def draw(folder: str, args: argparse.Namespace) -> list[str]:
@@ -59,15 +50,6 @@ def draw(folder: str, args: argparse.Namespace) -> list[str]:
         paths.append(os.path.join(folder, f'{i:05}.jpg'))
         picture.save(paths[-1], quality=90)
     return paths
-
-
-def find(folder: str, number: int) -> list[str]:
-    """The first files of a folder and those below it."""
-    paths = sorted(str(path) for path in Path(folder).rglob('*')
-                   if path.suffix.lower() in EXTENSIONS)
-    if not paths:
-        raise UserError(f"--folder '{folder}' holds no image")
-    return paths[:number]
 
 
 def build(steps: Sequence[dict]) -> Compose:
@@ -99,30 +81,28 @@ def over(paths: list[str], run: Callable[[str], object]) -> Callable:
 
 def main() -> None:
     args = parse_args()
-    torch.set_num_threads(1)
-    cv2.setNumThreads(1)
+    cv2.setNumThreads(args.threads)
     steps = read_config(args.config).train_dataloader.dataset.pipeline
     ours, theirs = build(steps), build([
         theirs for step in steps for theirs in of_mmpretrain(step)])
     with tempfile.TemporaryDirectory() as folder:
-        paths = find(args.folder, args.images) if args.folder else draw(
-            folder, args)
+        paths = (find_images([args.folder])[:args.images] if args.folder
+                 else draw(folder, args))
         contents = {path: np.fromfile(path, np.uint8) for path in paths}
-        times = time_in_turn({
+        times = medians({
             'ours': over(paths, lambda path: ours(dict(img_path=path))),
             'mmpretrain': over(
                 paths, lambda path: theirs(dict(img_path=path))),
             'decoding alone': over(paths, lambda path: cv2.imdecode(
                 contents[path], cv2.IMREAD_COLOR)),
-        }, args.repeats, 'cpu', warmups=1)
+        }, args, warmups=1)
         shape = cv2.imdecode(contents[paths[0]], cv2.IMREAD_COLOR).shape
-    rates = {name: len(paths) / statistics.median(t)
-             for name, t in times.items()}
     print(f'{Path(args.config).stem}\n{len(paths)} JPEG files, the first '
-          f'{shape[1]}x{shape[0]}, one thread, median of {args.repeats}')
-    for name, rate in rates.items():
-        ratio = rate / rates['mmpretrain']
-        print(f'{name:<15}{rate:7.0f} images/s, {ratio:.2f} of mmpretrain')
+          f'{shape[1]}x{shape[0]}, {args.threads} threads, median of '
+          f'{args.repeats}')
+    for name, seconds in times.items():
+        print(f'{name:<15}{len(paths) / seconds:7.0f} images/s, '
+              f'{times["mmpretrain"] / seconds:.2f} of mmpretrain')
 
 
 if __name__ == '__main__':

@@ -12,33 +12,18 @@ from collections.abc import Callable
 from pathlib import Path
 
 import torch
-from common import describe, make_parser, medians, parse
+from common import PRETRAINING, describe, make_parser, medians, parse
 from mmpretrain.registry import MODELS
 from torch import Tensor, nn
 
 import qbheat_mm.models  # noqa: F401
 from qbheat_mm.cli import count, read_config, report_user_errors
-from qbheat_mm.errors import UserError
 from qbheat_mm.utils.complexity import flop_counter
-from qbheat_mm.utils.settings import type_name
 
-CONFIG = (Path(__file__).resolve().parents[2] / 'configs/qbheat' /
-          'qbheat_mf-285m_8xb128-amp-coslr-100e_in1k.py')
 # (M, K, N) of the matrix products of transformer blocks of width 512.
 PRODUCTS = ((4096, 512, 2048), (4096, 2048, 512), (2048, 2048, 2048),
             (4096, 4096, 4096))
 PRECISIONS = dict(fp32=None, bf16=torch.bfloat16, fp16=torch.float16)
-
-
-def settings(config: str) -> dict:
-    """The model of a configuration of pre-training."""
-    model = read_config(config).get('model', {})
-    if type_name(model) not in ('QBHeat', 'RandomMasking'):
-        raise UserError(
-            f"configuration '{config}' has model.type={type_name(model)!r}, "
-            'which is not timed here: give one of the pre-training '
-            "(model.type='QBHeat')")
-    return model
 
 
 def mae(size: int) -> dict:
@@ -104,7 +89,8 @@ def best_product(args: argparse.Namespace) -> tuple[str, float]:
 def main() -> None:
     """Measure and print."""
     parser = make_parser(__doc__, threads=2)
-    parser.add_argument('--config', default=str(CONFIG), help='of QB-Heat')
+    parser.add_argument('--config', default=str(PRETRAINING),
+                        help='of QB-Heat')
     parser.add_argument('--batch-size', type=count, default=16)
     parser.add_argument('--size', type=count, default=256)
     parser.add_argument('--precision', choices=PRECISIONS, default='fp32')
@@ -112,8 +98,9 @@ def main() -> None:
     args = parse(parser)
     images = torch.randn(args.batch_size, 3, args.size, args.size,
                          device=args.device)
-    models = {Path(args.config).stem.split('_8x')[0]: settings(args.config),
-              'MAE ViT-S/16': mae(args.size)}
+    models = {
+        Path(args.config).stem.split('_8x')[0]: read_config(args.config).model,
+        'MAE ViT-S/16': mae(args.size)}
     models = {name: MODELS.build(cfg).train().to(args.device)
               for name, cfg in models.items()}
     work = {name: operations(model, images) / args.batch_size

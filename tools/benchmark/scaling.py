@@ -8,11 +8,18 @@ proportional, less than 1 means that small inputs do not fill the machine.
 import importlib.util
 from collections.abc import Callable, Mapping
 from functools import partial
-from pathlib import Path
 
 import numpy as np
 import torch
-from common import describe, make_parser, medians, parse
+from common import (
+    CONFIGS,
+    PRETRAINING,
+    describe,
+    make_parser,
+    medians,
+    parse,
+    training,
+)
 from mmengine.config import Config
 from mmengine.registry import MODELS, DefaultScope
 from torch import Tensor, nn
@@ -20,8 +27,6 @@ from torch import Tensor, nn
 import qbheat_mm.models  # noqa: F401
 from qbheat_mm.cli import count, report_user_errors
 
-CONFIGS = Path(__file__).resolve().parents[2] / 'configs' / 'qbheat'
-PRETRAINING = 'qbheat_mf-285m_8xb128-amp-coslr-100e_in1k.py'
 DETECTOR = 'coco/mf-dec-211_mf-285m_frozen_8xb2-50e_coco.py'
 
 
@@ -37,24 +42,15 @@ def pretraining() -> Callable[[Tensor], None]:
     """A step of QB-Heat: forward, backward, optimizer."""
     model = build(PRETRAINING).train()
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-6, fused=True)
-
-    def step(images: Tensor) -> None:
-        optimizer.zero_grad()
-        model.to(images.device)(images, None, mode='loss')['loss'].backward()
-        optimizer.step()
-
-    return step
+    return lambda images: training(
+        lambda: model.to(images.device)(images, None, mode='loss')['loss'],
+        optimizer)()
 
 
 def inference(model: nn.Module) -> Callable[[Tensor], None]:
     """A forward pass in eval mode."""
-    model.eval()
-
-    @torch.no_grad()
-    def step(images: Tensor) -> None:
-        model.to(images.device)(images)
-
-    return step
+    return torch.no_grad()(
+        lambda images: model.eval().to(images.device)(images))
 
 
 def exponent(times: Mapping[int, float]) -> float:
