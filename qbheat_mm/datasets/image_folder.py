@@ -76,17 +76,16 @@ def _fail(error: OSError) -> None:
     raise error
 
 
-def _describe(others: Counter) -> str:
-    """As "12 .txt, 3 .csv", the most frequent first."""
-    return ', '.join(f'{number} {extension}' for extension, number
-                     in others.most_common(5)) or 'nothing'
-
-
-def _warn(folder: str, number: int, others: Counter) -> None:
+def _report(folder: str, images: Sequence, others: Counter) -> None:
+    """Log how many other files there are; raise if there is no image."""
+    found = ', '.join(f'{number} {extension}' for extension, number
+                      in others.most_common(5)) or 'nothing'
+    if not images:
+        raise UserError(f'image folder {folder!r} holds no image: found '
+                        f'{found}')
     if others:
-        print_log(f'image folder {folder!r}: {number} images; not read: '
-                  f'{_describe(others)}', logger='current',
-                  level=logging.WARNING)
+        print_log(f'image folder {folder!r}: {len(images)} images; not read: '
+                  f'{found}', logger='current', level=logging.WARNING)
 
 
 class _ImageFolder(CustomDataset):
@@ -94,11 +93,9 @@ class _ImageFolder(CustomDataset):
     #: Whether folders are named like the classes.
     named_by_class = True
 
-    def __init__(self, *args, extensions: str | Sequence[str] = EXTENSIONS,
+    def __init__(self, *args, extensions: Sequence[str] = EXTENSIONS,
                  **kwargs) -> None:
-        if isinstance(extensions, str):  # not a list of letters
-            extensions = [extensions]
-        super().__init__(*args, extensions=tuple(extensions), **kwargs)
+        super().__init__(*args, extensions=extensions, **kwargs)
 
     def load_data_list(self) -> list[dict]:
         """List the images, from the annotation file if there is one.
@@ -146,10 +143,7 @@ class _ImageFolder(CustomDataset):
             return super()._find_samples()
         images, others = scan_folder(root, self.extensions)
         samples = self._label(images, others) if self.with_label else images
-        if not samples:
-            raise UserError(f'image folder {root!r} holds no image: found '
-                            f'{_describe(others)}')
-        _warn(root, len(samples), others)
+        _report(root, samples, others)
         return samples
 
     def _label(self, images: list[str],
@@ -194,7 +188,7 @@ class NamedImageFolder(_ImageFolder):
 
     Args:
         *args: See ``CustomDataset``.
-        extensions (str | Sequence[str]): Of images. Defaults to all formats
+        extensions (Sequence[str]): Of images. Defaults to all formats
             that can be decoded.
         **kwargs: See ``CustomDataset``.
     """
@@ -227,10 +221,7 @@ def find_images(paths: Sequence[str]) -> list[str]:
             found.append(path)
             continue
         images, others = scan_folder(path)
-        if not images:
-            raise UserError(f'folder {path!r} holds no image: found '
-                            f'{_describe(others)}')
-        _warn(path, len(images), others)
+        _report(path, images, others)
         found += [osp.join(path, name) for name in images]
     return found
 

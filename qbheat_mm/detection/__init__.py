@@ -4,9 +4,7 @@ The only part of the package that needs mmdet and mmcv's compiled ops.
 """
 import qbheat_mm  # noqa: F401  (the backbone's registration)
 
-from .check_classes_hook import CheckClassesHook
-from .coco_dataset import MatchedCocoDataset
-from .coco_metric import MatchedCocoMetric
+from .coco import CheckClassesHook, MatchedCocoDataset, MatchedCocoMetric
 from .mobile_former_detr import MobileFormerDETR
 
 __all__ = [

@@ -6,7 +6,6 @@ import shutil
 import sys
 
 import pytest
-from PIL import Image
 
 from .conftest import ROOT
 
@@ -67,7 +66,8 @@ def test_a_lost_box_is_a_warning(check, own, detector):
         bbox=[4, 4, 0, 16]))
     printed, status = check(detector)
     assert status == 0 and '3 of 4 boxes used' in printed
-    assert 'warning: 1 of 4 boxes are thinner than a pixel' in printed
+    assert 'warning: 1 of 4 boxes (e.g. [4.0, 4.0, 0.0, 16.0]' in printed
+    assert 'are thinner than a pixel' in printed
 
 
 def test_a_useless_file_is_an_error(check, own, detector):
@@ -87,13 +87,11 @@ def test_damaged_images_are_found(check, own, detector, classifier_config):
 
 
 def test_folders_are_counted(check, own, classifier_config):
-    Image.new('RGB', (9, 9)).save(own / 'images/a/x.tga')
     (own / 'images/c').mkdir()
     printed, status = check(classifier_config)
     assert status == 0
     assert 'a: 4\n' in printed and 'b: 4\n' in printed
     assert "classes without an image: ['c']" in printed
-    assert '1 image files are not read' in printed and 'x.tga' in printed
 
 
 def test_a_missing_folder_is_named(check, own, classifier_config):

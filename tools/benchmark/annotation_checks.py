@@ -10,21 +10,12 @@ import tempfile
 from pathlib import Path
 
 import numpy as np
-from common import make_parser, medians
+from common import make_parser, medians, parse
 from mmdet.datasets.api_wrappers import COCO
 
 from qbheat_mm.cli import count, report_user_errors
-from qbheat_mm.datasets.coco_check import check_coco, read_coco
-from qbheat_mm.detection.coco_dataset import OrderedCOCO
-
-
-def parse_args() -> argparse.Namespace:
-    """Read the command line; defaults are those of COCO's train2017."""
-    parser = make_parser(__doc__, repeats=3)
-    parser.add_argument('--images', type=count, default=118287)
-    parser.add_argument('--boxes', type=count, default=860001)
-    parser.add_argument('--classes', type=count, default=80)
-    return parser.parse_args()
+from qbheat_mm.datasets.coco_check import load_coco
+from qbheat_mm.detection.coco import index_coco
 
 
 def draw(args: argparse.Namespace) -> dict:
@@ -50,35 +41,24 @@ def draw(args: argparse.Namespace) -> dict:
                     for i in range(args.classes)])
 
 
-def read_as_mmdet(path: str) -> COCO:
-    """Read and index."""
-    return COCO(path)
-
-
-def read_checked(path: str) -> COCO:
-    """Read, check and index."""
-    content = read_coco(path)
-    check_coco(content, path).require()
-    return OrderedCOCO(content)
-
-
-READERS = dict(mmdet=read_as_mmdet, ours=read_checked)
-
-
 def main() -> None:
-    """Measure."""
-    args = parse_args()
+    """Measure; the defaults are the numbers of COCO's train2017."""
+    parser = make_parser(__doc__, repeats=3)
+    parser.add_argument('--images', type=count, default=118287)
+    parser.add_argument('--boxes', type=count, default=860001)
+    parser.add_argument('--classes', type=count, default=80)
+    args = parse(parser)
     with tempfile.TemporaryDirectory() as folder:
         path = str(Path(folder, 'instances.json'))
         Path(path).write_text(json.dumps(draw(args)))
         megabytes = Path(path).stat().st_size / 1e6
-        times = medians(
-            {name: lambda read=read: read(path)
-             for name, read in READERS.items()}, args, warmups=0)
+        times = medians(dict(
+            mmdet=lambda: COCO(path),
+            ours=lambda: index_coco(load_coco(path)[0])), args, warmups=0)
     print(f'{args.images} images, {args.boxes} boxes, {megabytes:.0f} MB')
-    for name in READERS:
-        ratio = times[name] / times['mmdet']
-        print(f'{name}: {times[name]:.2f} s ({ratio:.2f} of mmdet)')
+    for name, seconds in times.items():
+        ratio = seconds / times['mmdet']
+        print(f'{name}: {seconds:.2f} s ({ratio:.2f} of mmdet)')
 
 
 if __name__ == '__main__':

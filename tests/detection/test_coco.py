@@ -1,0 +1,275 @@
+# Copyright (c) QB-Heat MM authors. All rights reserved.
+"""Data sets, evaluators and heads agree on annotation files and classes."""
+import json
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+import torch
+from mmdet.registry import DATASETS, METRICS
+from mmdet.structures import DetDataSample
+from mmdet.visualization import DetLocalVisualizer
+from mmengine.runner import Runner
+from mmengine.structures import InstanceData
+
+from qbheat_mm.detection.coco import _check_heads
+from qbheat_mm.errors import UserError
+
+from .conftest import CLASSES, write_coco
+
+
+def change(root, function, target=None):
+    """Write a changed annotation file; return its path."""
+    content = json.loads((root / 'ann.json').read_text())
+    function(content)
+    path = target or root / 'ann.json'
+    path.write_text(json.dumps(content))
+    return str(path)
+
+
+def build(root, classes=CLASSES, **kwargs):
+    """A data set whose images are not loaded."""
+    return DATASETS.build(dict(
+        dict(type='MatchedCocoDataset', data_root=str(root),
+             ann_file='ann.json', data_prefix=dict(img=''),
+             metainfo=dict(classes=classes)), **kwargs))
+
+
+def boxes_of(dataset):
+    return sorted(
+        (info['img_id'], box['bbox_label'], *box['bbox'], box['ignore_flag'])
+        for info in map(dataset.get_data_info, range(len(dataset)))
+        for box in info['instances'])
+
+
+def scores(dataset, metric, only=None):
+    """Metrics when the objects, or those of one class, are predicted."""
+    classes = dataset.metainfo['classes']
+    metric.dataset_meta = dataset.metainfo
+    for info in map(dataset.get_data_info, range(len(dataset))):
+        boxes = [box for box in info['instances'] if not box['ignore_flag']
+                 and only in (None, classes[box['bbox_label']])]
+        metric.process({}, [dict(
+            img_id=info['img_id'],
+            ori_shape=(info['height'], info['width']),
+            pred_instances=dict(
+                bboxes=torch.tensor([box['bbox'] for box in boxes],
+                                    dtype=torch.float64).reshape(-1, 4),
+                scores=torch.ones(len(boxes)),
+                labels=torch.tensor([box['bbox_label'] for box in boxes],
+                                    dtype=torch.int64)))])
+    return metric.evaluate(len(dataset))
+
+
+def make_metric(root, **kwargs):
+    return METRICS.build(dict(type='MatchedCocoMetric', classwise=True,
+                              ann_file=str(root / 'ann.json'), **kwargs))
+
+
+def test_boxes_equal_those_of_mmdet(coco_root):
+    theirs = boxes_of(build(coco_root, type='CocoDataset'))
+    assert boxes_of(build(coco_root)) == theirs and len(theirs) == 4
+
+
+def no_optional_values(content):
+    for each in content['annotations']:
+        del each['area'], each['id']
+        if not each['iscrowd']:
+            del each['iscrowd']
+
+
+def ids_from_zero(content):
+    for i, each in enumerate(content['annotations']):
+        each['id'] = i
+
+
+@pytest.mark.parametrize('function', [no_optional_values, ids_from_zero])
+def test_normalized_files_are_evaluated(coco_root, function):
+    expected = scores(build(coco_root), make_metric(coco_root))
+    change(coco_root, function)
+    assert scores(build(coco_root), make_metric(coco_root)) == expected
+
+
+def test_objects_without_a_mask_are_ignored(coco_root):
+    """Detecting them is no false positive."""
+    change(coco_root, lambda content: content['annotations'][0].update(
+        segmentation=[]))
+    dataset = build(coco_root, pipeline=[
+        dict(type='LoadAnnotations', with_bbox=True, with_mask=True)])
+    assert [box['ignore_flag']
+            for box in dataset.get_data_info(0)['instances']] == [1]
+    metric = make_metric(coco_root, metric=['bbox', 'segm'])
+    assert metric._coco_api.imgToAnns[0][0]['iscrowd'] == 1
+
+
+@pytest.mark.parametrize('ids', [(1, 2, 3), (7, 2, 30), (3, 2, 1)])
+@pytest.mark.parametrize('classes', [
+    CLASSES, ('ring', 'disc', 'square'), ('square', 'ring', 'disc')])
+def test_a_class_has_its_own_label_and_precision(coco_root, tmp_path, ids,
+                                                 classes):
+    """Whatever order and ids the file gives the categories."""
+
+    def renumber(content):
+        del content['annotations'][2:4]  # the crowd and the flat box
+        new = dict(zip((1, 2, 3), ids))
+        for key, records in (('id', content['categories']),
+                             ('category_id', content['annotations'])):
+            for record in records:
+                record[key] = new[record[key]]
+
+    change(coco_root, renumber)
+    dataset = build(coco_root, classes)
+    assert [classes[box[1]] for box in boxes_of(dataset)] == [*CLASSES]
+    metric = make_metric(coco_root, outfile_prefix=str(tmp_path / 'found'))
+    for only in (*CLASSES, CLASSES[0]):  # evaluated again and again
+        found = scores(dataset, metric, only)
+        assert {name: found[f'coco/{name}_precision'] for name in CLASSES} == {
+            name: float(name == only) for name in CLASSES}
+        written = json.loads((tmp_path / 'found.bbox.json').read_text())
+        assert {each['category_id'] for each in written} == {
+            ids[CLASSES.index(only)]}
+
+
+def test_a_subset_on_purpose(coco_root):
+    dataset = build(coco_root, ('ring', 'disc'), allow_subset=True)
+    assert [box[1] for box in boxes_of(dataset)] == [1, 0]
+
+
+def renumber_categories(content):
+    for each in content['categories']:
+        each['id'] = {1: 2, 2: 3, 3: 1}[each['id']]
+
+
+def rename_an_image(content):
+    content['images'][1]['file_name'] = 'another.png'
+
+
+def renumber_an_image(content):
+    content['images'][3]['id'] = 77
+
+
+@pytest.mark.parametrize('kind, function, words', [
+    ('CocoMetric', renumber_categories, r'category ids \[2, 3, 1\]'),
+    ('MatchedCocoMetric', rename_an_image, 'another.png'),
+    ('MatchedCocoMetric', renumber_an_image, 'image 3 of')])
+def test_an_evaluator_with_another_file_stops(tiny_config, coco_root,
+                                              tmp_path, kind, function,
+                                              words):
+    tiny_config.val_evaluator.update(
+        type=kind, ann_file=change(coco_root, function, tmp_path / 'b.json'))
+    with pytest.raises(UserError, match=f'{words}.*ann_file'):
+        Runner.from_cfg(tiny_config).train()
+
+
+def test_validation_data_are_checked_before_training(tiny_config, tmp_path,
+                                                     coco_root):
+    tiny_config.val_dataloader.dataset.ann_file = change(
+        coco_root,
+        lambda content: content['annotations'][0].update(category_id=9),
+        tmp_path / 'val.json')
+    runner = Runner.from_cfg(tiny_config)
+    with pytest.raises(UserError, match='category_id=9'):
+        runner.train()
+    assert runner.iter == 0
+
+
+def test_images_are_checked(coco_root, tiny_config):
+    settings = tiny_config.train_dataloader.dataset
+    DATASETS.build(settings)
+    (coco_root / '3.png').unlink()
+    with pytest.raises(UserError, match='1 of 4 images are missing.*3.png'):
+        DATASETS.build(settings)
+
+
+def test_filtering_every_image_is_an_error(coco_root):
+    with pytest.raises(UserError, match='no image passes filter_cfg'):
+        build(coco_root, filter_cfg=dict(min_size=100))
+    assert len(build(coco_root, filter_cfg=dict(min_size=50))) == 2
+
+
+def test_a_test_set_without_boxes(coco_root):
+    change(coco_root, lambda content: content.update(annotations=[]))
+    with pytest.raises(UserError, match='no boxes'):
+        build(coco_root, test_mode=True)
+    assert len(build(coco_root, unlabelled=True)) == 4
+    make_metric(coco_root, format_only=True, outfile_prefix='x')
+
+
+def test_a_head_with_another_number_of_classes(tiny_config):
+    tiny_config.model.bbox_head.num_classes = 80
+    for method in ('train', 'val', 'test'):
+        runner = Runner.from_cfg(tiny_config)
+        with pytest.raises(UserError, match='num_classes=80.*num_classes=3'):
+            getattr(runner, method)()
+
+
+@pytest.mark.parametrize('heads', [
+    dict(bbox_head=3, mask_head=2), {'bbox_head.0': 3, 'bbox_head.1': 80}])
+def test_every_head_is_compared(heads):
+    modules = {}
+    for name, number in heads.items():
+        modules[name] = torch.nn.Module()
+        modules[name].num_classes = number
+    model = SimpleNamespace(named_modules=modules.items)
+    loader = SimpleNamespace(
+        dataset=SimpleNamespace(metainfo=dict(classes=CLASSES)))
+    wrong = [*heads][-1]
+    with pytest.raises(UserError, match=rf'model\.{wrong}\.num_classes=3'):
+        _check_heads(SimpleNamespace(model=model), loader)
+
+
+@pytest.fixture
+def trained(tiny_config):
+    """A config, and the checkpoint of one epoch."""
+    runner = Runner.from_cfg(tiny_config)
+    runner.train()
+    return tiny_config, f'{runner.work_dir}/epoch_1.pth'
+
+
+def use(cfg, root, *parts):
+    """Order the classes of some parts in reverse."""
+    write_coco(root, classes=CLASSES[::-1])
+    for part in parts:
+        cfg[f'{part}_dataloader'].dataset.update(
+            data_root=str(root), metainfo=dict(classes=CLASSES[::-1]))
+        if part != 'train':
+            cfg[f'{part}_evaluator'].ann_file = str(root / 'ann.json')
+
+
+def test_labels_mean_the_same_in_every_part(trained, tmp_path):
+    cfg, checkpoint = trained
+    use(cfg, tmp_path, 'val', 'test')
+    with pytest.raises(UserError, match='of the validation set, .*order'):
+        Runner.from_cfg(cfg).train()
+    cfg.load_from = checkpoint
+    with pytest.raises(UserError, match='those of the checkpoint'):
+        Runner.from_cfg(cfg).test()
+
+
+def test_a_resumed_run_keeps_its_classes(trained, tmp_path):
+    cfg, checkpoint = trained
+    use(cfg, tmp_path, 'train', 'val')
+    cfg.load_from, cfg.resume = checkpoint, True
+    cfg.train_cfg.max_epochs = 2
+    with pytest.raises(UserError, match='those of the checkpoint'):
+        Runner.from_cfg(cfg).train()
+    # A new run may start from the weights.
+    cfg.resume = False
+    Runner.from_cfg(cfg).train()
+
+
+def test_more_classes_than_colors_can_be_drawn(tmp_path):
+    classes = tuple(f'class {i}' for i in range(100))
+    write_coco(tmp_path, classes=classes)
+    visualizer = DetLocalVisualizer()
+    visualizer.dataset_meta = build(tmp_path, classes).metainfo
+    sample = DetDataSample(pred_instances=InstanceData(
+        bboxes=torch.tensor([[1., 1., 9., 9.]]), labels=torch.tensor([90]),
+        scores=torch.tensor([.9])))
+    visualizer.add_datasample('a', np.zeros((16, 16, 3), np.uint8), sample,
+                              draw_gt=False)
+
+
+def test_a_prefix_as_text_is_refused(coco_root):
+    with pytest.raises(UserError, match=r"data_prefix=dict\(img='images/'\)"):
+        build(coco_root, data_prefix='images/')
