@@ -1,7 +1,9 @@
 # Copyright (c) QB-Heat MM authors. All rights reserved.
 """Arguments that the tools share, and how a tool ends on an error."""
 import ast
+import contextlib
 import json
+import math
 import os
 import os.path as osp
 import shlex
@@ -61,6 +63,14 @@ def count(text: str) -> int:
 def whole(text: str) -> int:
     """Parse an integer of 0 or more."""
     return _integer(text, 0, 'an integer of 0 or more')
+
+
+def positive(text: str) -> float:
+    """Parse a finite number above 0."""
+    with contextlib.suppress(ValueError):
+        if 0 < float(text) < math.inf:
+            return float(text)
+    raise ArgumentTypeError(f"'{text}' is not a number above 0")
 
 
 def _integer(text: str, low: int, words: str) -> int:

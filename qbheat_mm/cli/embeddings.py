@@ -1,6 +1,7 @@
 # Copyright (c) QB-Heat MM authors. All rights reserved.
-"""What the tools that embed images share: arguments, and files to write."""
+"""Arguments of the tools that embed images, and the files they write."""
 import csv
+import importlib
 import os.path as osp
 import tempfile
 from argparse import ArgumentParser, Namespace
@@ -18,16 +19,19 @@ Batches = Iterable[tuple[list[str], np.ndarray]]
 
 
 def add_embedding_arguments(parser: ArgumentParser) -> None:
-    """Add the arguments of how images become vectors."""
+    """Add the arguments that define how images are embedded."""
+    parser.add_argument(
+        '--config', help='config, for a checkpoint that contains only '
+        'weights: a file or a name of ours')
     parser.add_argument(
         '--pool', choices=POOLS, default='avg',
-        help='features averaged over the image, the first token, both in a '
-        "row, or the features' maxima; defaults to avg")
+        help='mean of the features, the first token, both, or maximum of the '
+        'features; defaults to avg')
     parser.add_argument(
         '--size', type=whole, nargs='+', metavar='PIXELS',
-        help='scale and crop images to this side, or height and width; by '
-        'default the size of the training, or 224; 0 keeps the size of each '
-        'image, rounded to multiples of 32')
+        help='scale and crop images to this side, or height and width; '
+        'defaults to the size of the training, or 224; 0 keeps the size of '
+        'each image, rounded to multiples of 32')
     parser.add_argument(
         '--batch-size', type=count, default=64,
         help='images at a time; defaults to 64')
@@ -38,27 +42,26 @@ def add_embedding_arguments(parser: ArgumentParser) -> None:
 
 
 def embedding_options(args: Namespace) -> dict:
-    """The arguments as those of :func:`embed_batches`."""
+    """Arguments of :func:`embed_batches`."""
     return dict(pool=args.pool, size=args.size, batch_size=args.batch_size,
                 workers=args.workers)
 
 
 def embedding_writer(path: str) -> Callable[[Batches], None]:
-    """A function that writes batches into a file, which appears when whole.
+    """Create a function that streams batches into a file.
 
-    ``.npz`` holds ``embeddings`` (N, D) and ``files`` (N,), ``.csv`` and
+    ``.npz`` contains ``embeddings`` (N, D) and ``files`` (N,), ``.csv`` and
     ``.parquet`` a row for each image. Memory holds one batch and the names.
 
     Raises:
-        UserError: If the file's name ends otherwise, or pyarrow is missing.
+        UserError: If the extension is unknown, or pyarrow is missing.
     """
-    ending = osp.splitext(path)[1].lower()
-    if ending not in _WRITERS:
-        raise UserError(f"--out '{path}': the name must end with "
-                        f'{", ".join(_WRITERS)}')
-    if ending == '.parquet':
+    extension = osp.splitext(path)[1].lower()
+    if extension not in _WRITERS:
+        raise UserError(f"--out '{path}' must end in {', '.join(_WRITERS)}")
+    if extension == '.parquet':
         try:
-            import pyarrow.parquet  # noqa: F401
+            importlib.import_module('pyarrow.parquet')
         except ImportError as error:
             raise UserError(f"--out '{path}' needs pyarrow ({error}): pip "
                             'install pyarrow, or write .npz or .csv'
@@ -66,22 +69,22 @@ def embedding_writer(path: str) -> Callable[[Batches], None]:
 
     def write(batches: Batches) -> None:
         with atomic_write(path) as part:
-            _WRITERS[ending](part, batches)
+            _WRITERS[extension](part, batches)
 
     return write
 
 
 def _write_npz(path: str, batches: Batches) -> None:
-    names, width = [], 0
+    files, width = [], 0
     with tempfile.TemporaryFile(dir=osp.dirname(path)) as rows:
-        for some, vectors in batches:
-            names += some
+        for names, vectors in batches:
+            files += names
             width = vectors.shape[1]
             rows.write(np.ascontiguousarray(vectors, np.float32).data)
         rows.flush()
         with open(path, 'wb') as file:
-            np.savez(file, files=np.array(names), embeddings=np.memmap(
-                rows, np.float32, 'r', shape=(len(names), width)))
+            np.savez(file, files=np.array(files), embeddings=np.memmap(
+                rows, np.float32, 'r', shape=(len(files), width)))
 
 
 def _write_csv(path: str, batches: Batches) -> None:
@@ -92,7 +95,7 @@ def _write_csv(path: str, batches: Batches) -> None:
             if not number:
                 writer.writerow(
                     ['file', *(f'e{i}' for i in range(vectors.shape[1]))])
-            # Nine digits tell each float32 from every other.
+            # Nine digits identify each float32.
             writer.writerows(
                 [name, *(f'{value:.9g}' for value in row)]
                 for name, row in zip(names, vectors.tolist()))

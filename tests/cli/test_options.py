@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from qbheat_mm.cli import count, device, folder, read_config, require_file
-from qbheat_mm.cli.command_line import add_cfg_options, quoted
+from qbheat_mm.cli.command_line import add_cfg_options, positive, quoted
 from qbheat_mm.errors import UserError
 
 CONFIGS = Path(__file__).parents[2] / 'configs'
@@ -51,6 +51,7 @@ def test_malformed_options(capsys, option):
 
 @pytest.mark.parametrize('kind, good, bad', [
     (count, ['12'], ['0', '-1', '1.5', 'two', '']),
+    (positive, ['0.5', '2.0'], ['0', '-1', 'inf', 'nan', 'x']),
     (device, ['cpu', 'cpu:0'], ['gpu', 'cuda:99', 'meta', '0']),
     (folder, ['', 'new/and/deep'], ['file', 'file/below', 'link'])])
 def test_types_of_arguments(kind, good, bad, tmp_path, capsys):

@@ -1,5 +1,5 @@
 # Copyright (c) QB-Heat MM authors. All rights reserved.
-"""A run that is killed and resumed, by the real tool."""
+"""tools/train.py resumes a killed run."""
 import runpy
 import shutil
 import sys
@@ -10,7 +10,7 @@ import torch
 from qbheat_mm.engine.checkpoint import read
 
 ROOT = Path(__file__).parents[2]
-# Kills the process in the middle of the third epoch, as a crash would.
+# Kills the process within the third epoch.
 KILL_HOOK = """
 import os
 import signal
@@ -34,21 +34,24 @@ custom_hooks = [dict(type='KillHook')]
 """
 
 
-def test_kill_and_resume_ends_like_a_run_never_stopped(
-        tmp_path, tool, data, classifier_config, trained_classifier):
+def test_a_killed_and_resumed_run_ends_like_an_uninterrupted_one(
+        tmp_path, tool, data, classifier_config, trained_classifier,
+        monkeypatch, capfd):
     (tmp_path / 'kill_hook.py').write_text(KILL_HOOK)
     (data / 'killed.py').write_text(KILLED_CONFIG)
-    options = ('--work-dir', tmp_path, '--cfg-options',
+    options = ('--work-dir', str(tmp_path), '--cfg-options',
                'train_dataloader.num_workers=2')
     killed = tool('train.py', data / 'killed.py', *options, ok=False,
                   path=tmp_path)
     assert 'Saving checkpoint at 2 epochs' in killed
     assert not (tmp_path / 'epoch_3.pth').exists()
 
-    resumed = tool('train.py', classifier_config, '--resume', *options)
-    assert 'resumed epoch: 2' in resumed
+    monkeypatch.setattr(sys, 'argv', ['train.py', str(classifier_config),
+                                      '--resume', *options])
+    runpy.run_path(str(ROOT / 'tools/train.py'), run_name='__main__')
+    assert 'resumed epoch: 2' in ''.join(capfd.readouterr())
 
-    # The run that was never stopped had no workers at that.
+    # The uninterrupted run had no workers.
     whole, ours = (
         read(str(folder / 'epoch_4.pth'))
         for folder in (trained_classifier, tmp_path))
@@ -60,9 +63,9 @@ def test_kill_and_resume_ends_like_a_run_never_stopped(
         assert torch.equal(a['momentum_buffer'], b['momentum_buffer'])
 
 
-def test_weights_to_begin_with_count_until_there_is_something_to_resume(
+def test_load_from_is_used_until_there_is_something_to_resume(
         tmp_path, monkeypatch, classifier_config, trained_classifier):
-    """So that one command can be submitted again, as it is."""
+    """So that the same command starts and resumes a run."""
     tool = runpy.run_path(str(ROOT / 'tools/train.py'), run_name='tool')
     weights = str(trained_classifier / 'epoch_4.pth')
 

@@ -1,8 +1,7 @@
 # Copyright (c) QB-Heat MM authors. All rights reserved.
-"""Testing with augmentation and with windows, as the toolboxes' tools do."""
+"""Test-time augmentation, and settings that arguments change."""
 import json
 import runpy
-import shutil
 import sys
 
 import mmcv
@@ -32,7 +31,7 @@ def test_scores_of_an_image_and_its_mirror_image_are_averaged(
         call, tmp_path, data, classifier_config, trained_classifier):
     for file in (data / 'images').rglob('*.jpg'):
         target = tmp_path / 'mirrored' / file.relative_to(data)
-        # Without the loss of another JPEG.
+        # PNG, to avoid further JPEG artifacts.
         mmcv.imwrite(mmcv.imread(str(file))[:, ::-1],
                      str(target.with_suffix('.png')))
     fixed = ['test_dataloader.dataset.pipeline.1.type=Resize',
@@ -68,28 +67,7 @@ def test_boxes_of_an_image_and_its_mirror_image_are_merged(
     assert len(mmengine.load(tmp_path / 'boxes.pkl')) == 4
 
 
-def test_a_test_leaves_the_configuration_of_the_training(
-        call, tmp_path, classifier_config, trained_classifier, monkeypatch):
-    weights = trained_classifier / 'epoch_4.pth'
-    written = tmp_path / 'run' / classifier_config.name
-    shutil.copytree(trained_classifier, written.parent)
-    before = written.read_text()
-    call(classifier_config, weights, '--tta', '--work-dir', written.parent,
-         '--cfg-options', 'train_cfg.max_epochs=9')
-    assert written.read_text() == before
-    # A folder without one gets that of the test, until a training comes.
-    written.unlink()
-    call(classifier_config, weights, '--work-dir', written.parent,
-         '--cfg-options', 'train_cfg.max_epochs=9')
-    assert 'max_epochs=9' in written.read_text()
-    monkeypatch.setattr(sys, 'argv', [
-        'train.py', str(classifier_config), '--work-dir', str(written.parent),
-        '--cfg-options', 'train_cfg.max_epochs=1'])
-    runpy.run_path(str(ROOT / 'tools/train.py'), run_name='__main__')
-    assert 'max_epochs=1,' in written.read_text()
-
-
-def test_the_configurations_own_augmentation_is_taken():
+def test_augmentation_of_the_config_takes_precedence():
     cfg = Config(dict(
         default_scope='mmdet', model=dict(type='A'),
         tta_model=dict(type='B'), tta_pipeline=[dict(type='C')],
@@ -105,12 +83,11 @@ USUAL = dict(type='nms', iou_threshold=0.5)
 
 
 @pytest.mark.parametrize('settings, nms, most', [
-    (dict(nms=NMS, max_per_img=300), NMS, 300),
     (dict(rpn=dict(nms=USUAL, max_per_img=7),
           rcnn=dict(nms=NMS, max_per_img=5)), NMS, 5),
-    (dict(max_per_img=300), USUAL, 300), ({}, USUAL, 100), (None, USUAL, 100),
+    (dict(max_per_img=300), USUAL, 300), (None, USUAL, 100),
     (dict(nms=NMS, max_per_img=-1), NMS, 100)])
-def test_views_are_merged_as_the_detector_merges_boxes(settings, nms, most):
+def test_boxes_are_merged_like_in_the_detector(settings, nms, most):
     cfg = Config(dict(
         default_scope='mmdet', model=dict(type='A', test_cfg=settings),
         test_dataloader=dict(dataset=dict(pipeline=[dict(type='E')]))))
@@ -118,7 +95,7 @@ def test_views_are_merged_as_the_detector_merges_boxes(settings, nms, most):
     assert cfg.model.tta_cfg == dict(nms=nms, max_per_img=most)
 
 
-def test_precision_of_new_style_configurations_which_name_classes():
+def test_mixed_precision_is_switched_off():
     from mmengine.optim import AmpOptimWrapper
     set_precision = runpy.run_path(str(ROOT / 'tools/train.py'))[
         'set_precision']
@@ -131,7 +108,7 @@ def test_precision_of_new_style_configurations_which_name_classes():
         type='OptimWrapper', optimizer=dict(lr=1))
 
 
-def test_compiling_keeps_the_configurations_settings(monkeypatch):
+def test_compile_keeps_the_settings_of_the_config(monkeypatch):
     tool = runpy.run_path(str(ROOT / 'tools/train.py'))
     for args, given, expected in (
             (['--compile'], {}, True), ([], {}, None),
