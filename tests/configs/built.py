@@ -1,5 +1,5 @@
 # Copyright (c) QB-Heat MM authors. All rights reserved.
-"""What mmengine builds from a configuration: model, groups, learning rates."""
+"""What mmengine builds from a config: model, groups, learning rates."""
 import functools
 
 import torch
@@ -11,12 +11,12 @@ from torch import nn
 
 from .shipped import load
 
-ITERATIONS = 4  # in an epoch of the audit
+ITERATIONS = 4  # per epoch
 
 
 @functools.cache
 def build(name):
-    """The model of a configuration, without memory for its weights."""
+    """Build the model of a config on the meta device."""
     cfg = load(name)
     if 'data_preprocessor' in cfg:  # as the runner does
         cfg.model.setdefault('data_preprocessor', cfg.data_preprocessor)
@@ -26,15 +26,7 @@ def build(name):
 
 
 def normalized(name, rgb):
-    """What the model is given for an image of one color.
-
-    Args:
-        name (str): Of a configuration.
-        rgb (list[float]): The color. mmcv loads it as BGR.
-
-    Returns:
-        list[float]: Its channels after the data preprocessor.
-    """
+    """Return an RGB color, loaded as BGR, after the data preprocessor."""
     cfg = load(name)
     settings = {key: value for key, value in (
         cfg.get('data_preprocessor') or cfg.model.data_preprocessor).items()
@@ -50,7 +42,7 @@ def normalized(name, rgb):
 
 @functools.cache
 def wrapper_of(name):
-    """The optimizer of a configuration; AMP, which needs a GPU, left out."""
+    """Build the optimizer of a config, without AMP."""
     wrapper = dict(load(name).optim_wrapper, type='OptimWrapper')
     wrapper.pop('loss_scale', None)
     with DefaultScope.overwrite_default_scope(load(name).default_scope):
@@ -58,7 +50,7 @@ def wrapper_of(name):
 
 
 def groups_of(name):
-    """Settings of each trained parameter, by its name."""
+    """Map trained parameters to their settings."""
     names = {id(p): name for name, p in build(name).named_parameters()}
     return {names[id(p)]: group for group in wrapper_of(name).param_groups
             for p in group['params'] if p.requires_grad}
@@ -75,7 +67,7 @@ class Toy(BaseModel):
 
 
 def learning_rates(cfg, work_dir, iterations=ITERATIONS):
-    """The rate of each iteration, as mmengine's hook would set it."""
+    """Return the rate of each iteration, as mmengine's hook sets it."""
     runner = Runner(
         Toy(), str(work_dir), default_scope=cfg.default_scope,
         experiment_name=work_dir.name,

@@ -3,12 +3,35 @@ import torch
 from mmengine.registry import DefaultScope
 from mmengine.runner import Runner
 
+from .shipped import (
+    write_coco,
+    write_folders,
+    write_imagenet,
+    write_own,
+    write_panoptic,
+)
+
 
 @pytest.fixture(autouse=True)
 def quiet_runner(monkeypatch):
-    """Runners that do not ask the machine for its compilers."""
+    """Runners that do not query the machine's compilers."""
     monkeypatch.setattr(Runner, '_log_env', lambda self, env_cfg: None)
     torch.set_num_threads(1)
     torch.manual_seed(0)
     yield
     DefaultScope._instance_dict.clear()
+
+
+@pytest.fixture(scope='session')
+def data(tmp_path_factory):
+    """Folders of a tiny ImageNet, COCO, own boxes and own folders."""
+    from mmdet.datasets import CocoDataset, CocoPanopticDataset
+    imagenet, coco, own, folders = map(
+        tmp_path_factory.mktemp, ('imagenet', 'coco', 'own', 'folders'))
+    write_imagenet(imagenet)
+    write_coco(coco, CocoDataset.METAINFO['classes'])
+    things = CocoPanopticDataset.METAINFO['thing_classes']
+    write_panoptic(coco, CocoPanopticDataset.METAINFO['classes'], len(things))
+    write_own(own)
+    write_folders(folders)
+    return dict(mmpretrain=imagenet, mmdet=coco, own=own, folders=folders)

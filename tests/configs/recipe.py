@@ -1,9 +1,9 @@
 # Copyright (c) QB-Heat MM authors. All rights reserved.
 """Resolved configs as flat tables of dotted paths.
 
-Typed elements of a list are named by their type, as in
-`train_dataloader.dataset.pipeline.RandomFlip.prob`; the order of the list is
-the value of its own path.
+List elements with a type are named by it, as in
+`train_dataloader.dataset.pipeline.RandomFlip.prob`; the value of the list's
+own path is their order.
 """
 import functools
 from collections import Counter
@@ -12,7 +12,7 @@ from .shipped import DEMOS, NAMES, load
 
 ALL = sorted([*NAMES, *DEMOS])
 
-# What a runner reads; other names at the top of a file are its variables.
+# What a runner reads; other top-level names are variables.
 READ = (
     'model', 'data_preprocessor', 'train_dataloader', 'val_dataloader',
     'test_dataloader', 'optim_wrapper', 'param_scheduler', 'auto_scale_lr',
@@ -22,20 +22,12 @@ READ = (
     'default_scope', 'custom_imports', 'tta_model', 'tta_pipeline',
     'runner_type', 'count_classes')
 ORDER = ' > '
-# How mmengine marks what comes from a base of another package.
+# Scopes that mmengine adds to bases of other packages.
 MARKS = ('mmdet', 'mmpretrain')
 
 
 def flatten(value, path=''):
-    """Leaves of nested settings by their dotted paths.
-
-    Args:
-        value (dict | list | object): What a configuration holds.
-        path (str): Where it stands.
-
-    Returns:
-        dict: Path to number, text, None, or list of those.
-    """
+    """Map the dotted paths below ``path`` to plain values or lists."""
     if isinstance(value, dict) and value:
         named = ((k, v) for k, v in value.items()
                  if k != '_scope_' or v not in MARKS)
@@ -58,19 +50,19 @@ def flatten(value, path=''):
 
 
 def _typed(value):
-    """A list of parts, such as a pipeline or a list of schedules."""
+    """Whether it is a list of parts, such as a pipeline."""
     return isinstance(value, (list, tuple)) and len(value) > 0 and all(
         isinstance(item, dict) and 'type' in item for item in value)
 
 
 def _nested(value):
-    """A list of pipelines, or of mixed content."""
+    """Whether it is a list of pipelines, or of mixed content."""
     return isinstance(value, (list, tuple)) and any(
         isinstance(item, dict) or _typed(item) for item in value)
 
 
 def _numbered(types):
-    """Names that differ: `Resize`, `Resize#2`."""
+    """Yield distinct names: `Resize`, `Resize#2`."""
     seen = Counter()
     for kind in types:
         seen[kind] += 1
@@ -78,23 +70,16 @@ def _numbered(types):
 
 
 def _plain(value):
-    """Tuples as lists, for YAML knows no tuples."""
+    """Return tuples as lists and objects as text, for YAML."""
     if isinstance(value, (list, tuple)):
         return [_plain(item) for item in value]
-    return value if isinstance(value, dict) else _scalar(value)
-
-
-def _scalar(value):
-    if value is None or isinstance(value, (bool, int, float, str)):
+    if value is None or isinstance(value, (bool, int, float, str, dict)):
         return value
     return str(value)
 
 
 def leaves_of(cfg):
-    """What a runner reads of a resolved configuration, flat.
-
-    Where the test part is the validation part, it is named once.
-    """
+    """Flatten what a runner reads; test parts may refer to val parts."""
     cfg = {k: v for k, v in cfg.to_dict().items() if k in READ}
     for part in ('dataloader', 'evaluator', 'cfg'):
         val, test = cfg.get(f'val_{part}'), cfg.get(f'test_{part}')
@@ -105,5 +90,5 @@ def leaves_of(cfg):
 
 @functools.cache
 def resolved(name):
-    """The leaves of a shipped configuration, which are not to be changed."""
+    """The leaves of a shipped config; do not modify."""
     return leaves_of(load(name))

@@ -1,8 +1,8 @@
 # Copyright (c) QB-Heat MM authors. All rights reserved.
-"""The reviewed values of every config, under `tests/data/recipes`.
+"""The reviewed values of all configs, in `tests/data/recipes`.
 
-One file per folder and model: values shared by all configs, then those of
-each. `make recipes` rewrites them; review the diff.
+One file per folder and model has the values shared by all configs and those
+of each. `make recipes` rewrites them; review the diff.
 """
 from collections import defaultdict
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""The shipped configurations, and how to run one of them on tiny data."""
+"""The shipped configs, and how to run them on tiny data."""
 import copy
 import functools
 import json
@@ -14,9 +14,8 @@ DEMO_ROOT = ROOT.parent / 'projects/drawn_world/configs'
 NAMES = sorted(
     name for path in ROOT.rglob('*.py')
     if not (name := path.relative_to(ROOT).as_posix()).startswith('_base_/'))
-# The demo is run as a whole elsewhere.
 DEMOS = sorted(f'demo/{path.name}' for path in DEMO_ROOT.glob('*.py'))
-# For every base of another package mmengine reads anew what is installed.
+# mmengine asks again for each base from another package.
 reading.is_installed = functools.cache(reading.is_installed)
 reading.get_installed_path = functools.cache(reading.get_installed_path)
 SIZE = 64  # pixels of the tiny images
@@ -30,70 +29,75 @@ def _load(name):
 
 
 def load(name):
-    """The resolved configuration, one's own to change."""
+    """Return a copy of the resolved config."""
     return copy.deepcopy(_load(name))
 
 
 def find(*parts):
-    """Names of the configurations that hold all parts."""
+    """Return the names that contain all parts."""
     return [name for name in NAMES if all(part in name for part in parts)]
 
 
+def write_image(path, height=80, width=96):
+    image = np.random.default_rng(0).integers(
+        0, 255, (height, width, 3), dtype=np.uint8)
+    mmcv.imwrite(image, str(path))
+
+
 def write_imagenet(root):
-    """Four images of a train and of a val split, in ImageNet's layout."""
-    random = np.random.default_rng(0)
+    """Write four images for each of two splits, in ImageNet's layout."""
+    (root / 'meta').mkdir()
     for split in ('train', 'val'):
-        lines = []
         for i in range(4):
-            image = random.integers(0, 255, (80, 96, 3), dtype=np.uint8)
-            mmcv.imwrite(image, str(root / split / f'{i}.jpg'))
-            lines.append(f'{i}.jpg {i}')
-        (root / 'meta').mkdir(exist_ok=True)
-        (root / 'meta' / f'{split}.txt').write_text('\n'.join(lines))
+            write_image(root / split / f'{i}.jpg')
+        (root / 'meta' / f'{split}.txt').write_text(
+            ''.join(f'{i}.jpg {i}\n' for i in range(4)))
+
+
+def write_folders(root):
+    """Write two images for each of two classes, one folder per class."""
+    for split in ('train', 'val'):
+        for name in ('a/0', 'a/1', 'b/0', 'b/1'):
+            write_image(root / split / f'{name}.jpg')
+
+
+IMAGES = [dict(id=i, file_name=f'{i}.jpg', width=SIZE, height=SIZE)
+          for i in range(2)]
 
 
 def write_coco(root, classes):
-    """Two images with an object each, in COCO's layout."""
-    random = np.random.default_rng(0)
-    images, boxes = [], []
-    for i in range(2):
-        image = random.integers(0, 255, (SIZE, SIZE, 3), dtype=np.uint8)
-        mmcv.imwrite(image, str(root / 'train2017' / f'{i}.jpg'))
-        images.append(
-            dict(id=i, file_name=f'{i}.jpg', width=SIZE, height=SIZE))
-        boxes.append(
-            dict(id=i + 1, image_id=i, category_id=i + 1, bbox=[8, 8, 40, 32],
-                 area=1280, iscrowd=0,
-                 segmentation=[[8, 8, 48, 8, 48, 40, 8, 40]]))
+    """Write two images with an object each, in COCO's layout."""
+    for image in IMAGES:
+        write_image(root / 'train2017' / image['file_name'], SIZE, SIZE)
+    boxes = [dict(id=i + 1, image_id=i, category_id=i + 1, area=1280,
+                  iscrowd=0, bbox=[8, 8, 40, 32],
+                  segmentation=[[8, 8, 48, 8, 48, 40, 8, 40]])
+             for i in range(2)]
     content = dict(
-        images=images, annotations=boxes,
+        images=IMAGES, annotations=boxes,
         categories=[dict(id=i + 1, name=name)
                     for i, name in enumerate(classes)])
+    (root / 'annotations').mkdir()
     for split in ('train', 'val'):
         path = root / 'annotations' / f'instances_{split}2017.json'
-        path.parent.mkdir(exist_ok=True)
         path.write_text(json.dumps(content))
     (root / 'val2017').symlink_to(root / 'train2017')
 
 
 def write_panoptic(root, classes, num_things):
-    """The same two images with an object on ground, in COCO's layout."""
+    """Add an object on ground to these images, in COCO's panoptic layout."""
     ids = np.full((SIZE, SIZE, 3), (0, 0, 2), np.uint8)  # BGR: id 2
     ids[8:40, 8:48] = (0, 0, 1)
-    images, annotations = [], []
-    for i in range(2):
-        images.append(
-            dict(id=i, file_name=f'{i}.jpg', width=SIZE, height=SIZE))
-        areas = dict(zip((1, 2), ((1280, i + 1),
-                                  (SIZE**2 - 1280, num_things + 1))))
-        annotations.append(dict(
-            image_id=i, file_name=f'{i}.png', segments_info=[
-                dict(id=id, category_id=category, area=area, iscrowd=0,
-                     bbox=[8, 8, 40, 32] if id == 1 else [0, 0, SIZE, SIZE])
-                for id, (area, category) in areas.items()]))
-    content = dict(images=images, annotations=annotations, categories=[
-        dict(id=i + 1, name=name, isthing=int(i < num_things))
-        for i, name in enumerate(classes)])
+    content = dict(
+        images=IMAGES,
+        annotations=[
+            dict(image_id=i, file_name=f'{i}.png', segments_info=[
+                dict(id=1, category_id=i + 1, area=1280, iscrowd=0,
+                     bbox=[8, 8, 40, 32]),
+                dict(id=2, category_id=num_things + 1, area=SIZE**2 - 1280,
+                     iscrowd=0, bbox=[0, 0, SIZE, SIZE])]) for i in range(2)],
+        categories=[dict(id=i + 1, name=name, isthing=int(i < num_things))
+                    for i, name in enumerate(classes)])
     for split in ('train', 'val'):
         folder = root / f'annotations/panoptic_{split}2017'
         for i in range(2):
@@ -102,7 +106,7 @@ def write_panoptic(root, classes, num_things):
 
 
 def write_own(root):
-    """Two images with an object each, as docs/own_data.md lays them out."""
+    """Write the images of COCO in the layout of docs/own_data.md."""
     write_coco(root, ('first', 'second'))
     (root / 'images').symlink_to(root / 'train2017')
     for split in ('train', 'val'):
@@ -110,22 +114,8 @@ def write_own(root):
             f'instances_{split}2017.json')
 
 
-def write_folders(root):
-    """Two images of two classes each, in the layout of one's own folders."""
-    random = np.random.default_rng(0)
-    for split in ('train', 'val'):
-        for name in ('a', 'b'):
-            for i in range(2):
-                image = random.integers(0, 255, (80, 96, 3), dtype=np.uint8)
-                mmcv.imwrite(image, str(root / split / name / f'{i}.jpg'))
-
-
 def shrink(cfg, data, work_dir, size=SIZE):
-    """Cut a configuration down to one step on tiny data.
-
-    Changed are sizes, places of data, AMP, which needs a GPU, and where the
-    encoder's weights come from: it is random, on purpose.
-    """
+    """Reduce a config to one step of a random encoder on tiny data."""
     for name in ('train', 'val', 'test'):
         loader = cfg.get(f'{name}_dataloader')
         if loader is None:
@@ -152,7 +142,7 @@ def shrink(cfg, data, work_dir, size=SIZE):
         if 'mask_head' in cfg.model.roi_head:
             cfg.model.roi_head.mask_head.conv_out_channels = 8
     cfg.model.backbone.init_cfg = None
-    cfg.pop('custom_hooks', None)  # which ask for the checkpoint
+    cfg.pop('custom_hooks', None)  # they require a checkpoint
     cfg.work_dir = cfg.experiment_name = str(work_dir)
     return cfg
 

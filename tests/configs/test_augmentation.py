@@ -1,5 +1,5 @@
 # Copyright (c) QB-Heat MM authors. All rights reserved.
-"""The random parts of the pipelines, more often than a step draws them."""
+"""Pipelines work for every random draw."""
 import mmcv
 import numpy as np
 import pytest
@@ -15,7 +15,7 @@ from .shipped import load, shrink
     'mobile_former/mf-26m_8xb128-coslr-450e_in1k.py',
     'qbheat/benchmarks/mf-3.7g_8xb512-tran1-coslr-200e_in1k.py',
 ])
-def test_augmentation_works_for_every_draw(name, tmp_path):
+def test_augmentation(name, tmp_path):
     pipeline = shrink(load(name), tmp_path,
                       tmp_path).train_dataloader.dataset.pipeline
     image = np.random.default_rng(0).integers(

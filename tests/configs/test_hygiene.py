@@ -1,51 +1,50 @@
 # Copyright (c) QB-Heat MM authors. All rights reserved.
-"""How the configurations are written, and what all of them share."""
-import ast
-
+"""What all configs share: loaders, hooks and seeds."""
 import pytest
+from mmdet.apis import DetInferencer
+from mmengine.registry import TRANSFORMS
+from mmpretrain.datasets import remove_transform
 
-from .shipped import NAMES, ROOT, load
+from qbheat_mm.datasets import LoadNamedImageFromFile, LoadRandomResizedCrop
 
-
-def bases(path):
-    """The bases of our own that a configuration names."""
-    for node in ast.parse(path.read_text()).body:
-        if isinstance(node, ast.Assign) and node.targets[0].id == '_base_':
-            found = ast.literal_eval(node.value)
-            found = [found] if isinstance(found, str) else found
-            return [(path.parent / base).resolve() for base in found
-                    if '::' not in base]
-    return []
-
-
-def hops(path):
-    return max((1 + hops(base) for base in bases(path)), default=0)
-
-
-@pytest.mark.parametrize('name', NAMES)
-def test_at_most_two_hops(name):
-    assert 1 <= hops(ROOT / name) <= 2
-
-
-def test_children_are_short():
-    lengths = sorted(
-        len((ROOT / name).read_text().splitlines()) for name in NAMES)
-    assert lengths[len(lengths) * 3 // 4] <= 25
-    assert lengths[-1] <= 45
+from .shipped import DEMOS, NAMES, load
 
 
 @pytest.mark.parametrize('name', NAMES)
 def test_runs_are_reproducible_and_kept_small(name):
     cfg = load(name)
-    imports = cfg.custom_imports
-    assert 'qbheat_mm' in imports.imports
-    assert imports.allow_failed_imports is False
+    assert 'qbheat_mm' in cfg.custom_imports.imports
+    assert cfg.custom_imports.allow_failed_imports is False
     hooks = cfg.default_hooks
-    # 2,400 epochs must not fill a disk, and an epoch be lost at most.
+    # 2,400 epochs must not fill a disk, and at most one may be lost.
     assert hooks.checkpoint.interval == 1
     assert hooks.checkpoint.max_keep_ckpts <= 3
-    assert hooks.checkpoint.type == 'SafeCheckpointHook'
-    for hook in ('StrictLoadHook', 'RandomStateHook', 'ResumeHook',
-                 'StopOnNonFiniteLossHook'):
-        assert hook in [h.type for h in hooks.values()], hook
+    assert {'SafeCheckpointHook', 'StrictLoadHook', 'RandomStateHook',
+            'ResumeHook', 'StopOnNonFiniteLossHook'} <= {
+                hook.type for hook in hooks.values()}
     assert cfg.randomness.seed is not None
+
+
+@pytest.mark.parametrize('name', [*NAMES, *DEMOS])
+def test_images_are_loaded_by_our_transforms(name):
+    cfg = load(name)
+    for part in ('train', 'val', 'test'):
+        if not cfg.get(f'{part}_dataloader'):
+            continue
+        pipeline = cfg[f'{part}_dataloader'].dataset.pipeline
+        loaders = [step for step in pipeline if 'Load' in step.type
+                   and 'Annotations' not in step.type]
+        assert loaders == [pipeline[0]]
+        # Only ImageNet is known to contain damaged files.
+        assert loaders[0].get('ignore_empty', False) == (
+            'damage' if '_in1k' in name else False)
+        loader = TRANSFORMS.build(loaders[0])
+        if loaders[0].type == 'LoadRandomResizedCrop':
+            assert part == 'train'
+            assert isinstance(loader, LoadRandomResizedCrop)
+            continue
+        assert type(loader) is LoadNamedImageFromFile
+        # As mmpretrain's and mmdet's inferencers look for it.
+        assert remove_transform(pipeline, 'LoadImageFromFile') == pipeline[1:]
+        assert DetInferencer._get_transform_idx(
+            None, pipeline, ('LoadImageFromFile', )) == 0

@@ -1,5 +1,5 @@
 # Copyright (c) QB-Heat MM authors. All rights reserved.
-"""A step of every kind of recipe in mixed precision, by mmengine's wrapper."""
+"""A step of each kind of recipe in mixed precision."""
 import pytest
 import torch
 from mmengine.hooks import Hook
@@ -7,48 +7,34 @@ from mmengine.registry import MODELS
 from mmengine.runner import Runner
 from torch.nn.modules.batchnorm import _BatchNorm
 
-from .shipped import load, shrink, write_coco, write_imagenet
+from .shipped import load, shrink
 
 RECIPES = dict(
     pretraining='qbheat/qbheat_mf-285m_8xb128-amp-coslr-100e_in1k.py',
-    linear='qbheat/benchmarks/mf-285m_8xb512-linear-coslr-90e_in1k.py',
-    tran1='qbheat/benchmarks/mf-285m_8xb512-tran1-coslr-200e_in1k.py',
     fine_tuning='qbheat/benchmarks/mf-285m_8xb64-ft-tran1-coslr-200e_in1k.py',
-    mf_dec='qbheat/coco/mf-dec-211_mf-285m_frozen_8xb2-500e_coco.py',
-    mf_dec_tuned='qbheat/coco/mf-dec-211_mf-285m_ft_8xb2-200e_coco.py',
+    mf_dec='qbheat/coco/mf-dec-211_mf-285m_ft_8xb2-200e_coco.py',
     retinanet='qbheat/coco/retinanet_mf-285m_fpn_frozen_8xb2-1x_coco.py')
 
 needs_gpu = pytest.mark.skipif(
-    not torch.cuda.is_available(), reason='float16 is of GPUs')
+    not torch.cuda.is_available(), reason='float16 needs a GPU')
 PRECISIONS = ['bfloat16', pytest.param('float16', marks=needs_gpu)]
 
 
-@pytest.fixture(scope='session')
-def data(tmp_path_factory):
-    """Folders of a tiny ImageNet and a tiny COCO."""
-    from mmdet.datasets import CocoDataset
-    imagenet, coco = map(tmp_path_factory.mktemp, ('imagenet', 'coco'))
-    write_imagenet(imagenet)
-    write_coco(coco, CocoDataset.METAINFO['classes'])
-    return dict(mmpretrain=imagenet, mmdet=coco)
-
-
 class LossHook(Hook):
-    """Remembers the first loss, and stops when a step has been taken."""
+    """Keeps the first loss, and stops after the first actual step."""
     loss = None
 
     def after_train_iter(self, runner, batch_idx, data_batch=None,
                          outputs=None):
         if self.loss is None:
             self.loss = outputs['loss'].detach().cpu()
-        # A dynamic scale begins too large for float16: a few steps are
-        # skipped until it fits.
+        # The scaler skips steps until its scale fits float16.
         if runner.optim_wrapper.optimizer.state:
             runner.train_loop.stop_training = True
 
 
 def train(name, data, work_dir, **wrapper):
-    """The runner after a step of a recipe, and the loss of the step."""
+    """Take a step of a recipe; return the runner and the loss."""
     cfg = load(RECIPES[name])
     assert name != 'pretraining' or (
         cfg.optim_wrapper.type == 'AmpOptimWrapper')
@@ -78,7 +64,6 @@ def test_step_in_mixed_precision(name, dtype, data, tmp_path,
     for key, parameter in runner.model.named_parameters():
         assert parameter.dtype == torch.float32
         assert parameter.isfinite().all(), key
-        # Made of the gradient, by a step that the scaler let through.
         assert bool(states.get(parameter)) == parameter.requires_grad, key
         for value in states.get(parameter, {}).values():
             assert torch.as_tensor(value).isfinite().all(), key
