@@ -16,14 +16,14 @@ def embed(encoder: Encoder | str,
           size: int | Sequence[int] | None = None,
           batch_size: int = 64,
           workers: int = 0) -> Embeddings:
-    """Turn images into vectors.
+    """Embed images as vectors.
 
     Args:
         encoder (Encoder | str): Of :func:`load_encoder`, or a checkpoint.
         images (Any): A file, a folder (also nested), an array or tensor, a
             PIL image, or a sequence of these. Arrays are RGB, uint8,
             (H, W, 3) or a batch (N, H, W, 3); tensors (3, H, W) or
-            (N, 3, H, W). Unreadable files are left out with a warning.
+            (N, 3, H, W). Unreadable files are skipped with a warning.
         pool (str): ``'avg'``, ``'token'``, ``'avg+token'`` or ``'max'``, see
             :meth:`Encoder.pool`. Defaults to 'avg'.
         size (int | Sequence[int], optional): Side, or height and width, that

@@ -8,7 +8,6 @@ from typing import Any
 import torch
 from mmengine.config import Config
 from mmengine.registry import MODELS, DefaultScope
-from torch import nn
 
 from ..engine.checkpoint import (
     backbone_of,
@@ -23,7 +22,6 @@ from ..errors import UserError
 from ..evaluation.encoder import Encoder
 from ..model_index import find_config
 from ..models.backbones import MobileFormer
-from ..models.layers.normalize import Normalization
 from ..utils.settings import backbone_settings, training_size, type_name
 
 # A registry imports names that it does not know: only classes of the
@@ -65,20 +63,21 @@ def load_encoder(checkpoint: str,
     """
     content = read(checkpoint)
     stored = stored_config(content)
-    settings = stored if config is None else _read_config(config)
-    source = f"checkpoint '{checkpoint}'" if config is None else (
-        f"config '{getattr(config, 'filename', config)}'")
     if config is None:
+        settings, source = stored, f"checkpoint '{checkpoint}'"
         _require_classes(next(find_settings(stored, 'backbone'), {}), source)
-    normalization, given = _describe(settings, source)
-    backbone = _build(given, out_indices, source)
+    else:
+        settings = _read_config(config)
+        source = f"config '{getattr(config, 'filename', config)}'"
+    encoder = _build(settings, source, out_indices)
+    backbone = encoder.backbone
     PretrainedEncoder(str(checkpoint)).load(backbone, content)
-    require_normalization(backbone.pretrained_normalization, normalization,
-                          str(checkpoint))
-    # The stored config knows of --cfg-options.
-    size = _size(stored) or _size(settings)
-    return Encoder(backbone, normalization, backbone_of(settings), size,
-                   given, str(checkpoint)).to(torch.device(device))
+    require_normalization(backbone.pretrained_normalization,
+                          encoder.normalization, str(checkpoint))
+    encoder.weights = str(checkpoint)
+    # The stored config includes --cfg-options.
+    encoder.size = _training_size(stored) or encoder.size
+    return encoder.to(torch.device(device))
 
 
 def build_encoder(config: str | Config,
@@ -99,16 +98,15 @@ def build_encoder(config: str | Config,
         UserError: If the config has no encoder, or its weights do not fit.
     """
     settings = _read_config(config)
-    normalization, given = _describe(settings, source)
-    init_cfg = next(find_settings(settings, 'backbone')).get('init_cfg')
-    backbone = _build(given, out_indices, source, init_cfg=init_cfg)
+    given = next(find_settings(settings, 'backbone'), {})
+    encoder = _build(settings, source, out_indices,
+                     init_cfg=given.get('init_cfg'))
+    backbone = encoder.backbone
     backbone.init_weights()
-    weights = getattr(backbone, 'pretrained_from', '')
-    require_normalization(
-        getattr(backbone, 'pretrained_normalization', None), normalization,
-        weights)
-    return Encoder(backbone, normalization, backbone_of(settings),
-                   _size(settings), given, weights)
+    encoder.weights = getattr(backbone, 'pretrained_from', '')
+    require_normalization(getattr(backbone, 'pretrained_normalization', None),
+                          encoder.normalization, encoder.weights)
+    return encoder
 
 
 def _read_config(config: str | os.PathLike | Config) -> dict:
@@ -116,20 +114,6 @@ def _read_config(config: str | os.PathLike | Config) -> dict:
         config = os.fspath(config)
         config = Config.fromfile(find_config(config) or config)
     return config.to_dict()
-
-
-def _describe(settings: Mapping, source: str) -> tuple[Normalization, dict]:
-    """Input normalization and settings of the encoder of a config."""
-    given = next(find_settings(settings, 'backbone'), None)
-    normalization = normalization_in(settings)
-    if given is None or normalization is None:
-        missing = ('model.backbone' if given is None else
-                   'mean, std and channel order of the images')
-        raise UserError(f'{source} does not contain {missing}: give its '
-                        'config as well, as config=FILE')
-    scope = settings.get('default_scope')
-    return normalization, backbone_settings(
-        dict(default_scope=scope, model=dict(backbone=given)))
 
 
 def _require_classes(settings: Any, source: str) -> None:
@@ -146,35 +130,44 @@ def _require_classes(settings: Any, source: str) -> None:
             _require_classes(value, source)
 
 
-def _size(settings: Mapping) -> tuple[int, int] | None:
+def _build(settings: Mapping, source: str,
+           out_indices: Sequence[int] | None, **options: Any) -> Encoder:
+    """Build the encoder of a config, without weights.
+
+    Raises:
+        UserError: If the config does not describe it, or it cannot be built.
+    """
+    given = next(find_settings(settings, 'backbone'), None)
+    normalization = normalization_in(settings)
+    if given is None or normalization is None:
+        missing = ('model.backbone' if given is None else
+                   'mean, std and channel order of the images')
+        raise UserError(f'{source} does not contain {missing}: give its '
+                        'config as well, as config=FILE')
+    given = backbone_settings(dict(
+        default_scope=settings.get('default_scope'),
+        model=dict(backbone=given)))
+    kind = type_name(given)
+    if kind == MobileFormer.__name__ and out_indices is None:
+        out_indices = (-2, -1)
+    outputs = {} if out_indices is None else dict(
+        out_indices=tuple(out_indices))
+    try:
+        with DefaultScope.overwrite_default_scope('mmengine'):
+            backbone = MODELS.build({**given, **outputs, **options})
+    # Constructors raise errors of any type.
+    except Exception as error:
+        raise UserError(f'{source}: cannot build {kind}: '
+                        f'{" ".join(str(error).split())}') from error
+    return Encoder(backbone, normalization, backbone_of(settings),
+                   _training_size(settings), given)
+
+
+def _training_size(settings: Mapping) -> tuple[int, int] | None:
     """Height and width of the training images, if the config says so."""
     try:
         size = training_size(settings)
-    except (AttributeError, TypeError):  # a file may say anything
+    except (AttributeError, TypeError):  # a file may contain anything
         return None
     return size if size and len(size) == 2 and all(
         isinstance(side, int) and side > 0 for side in size) else None
-
-
-def _build(given: Mapping, out_indices: Sequence[int] | None, source: str,
-           **options: Any) -> nn.Module:
-    """Build a backbone.
-
-    Raises:
-        UserError: If it is not registered, or its settings are wrong.
-    """
-    given = {**given, **options}
-    if type_name(given) == MobileFormer.__name__ and out_indices is None:
-        out_indices = (-2, -1)
-    if out_indices is not None:
-        given['out_indices'] = tuple(out_indices)
-    try:
-        with DefaultScope.overwrite_default_scope('mmengine'):
-            return MODELS.build(given)
-    # Constructors raise errors of any type.
-    except Exception as error:
-        hint = ('; import the module that registers it, or give a config '
-                'with custom_imports, as config=FILE'
-                if 'is not in the' in str(error) else '')
-        raise UserError(f'{source}: cannot build {type_name(given)}: '
-                        f'{str(error).splitlines()[0]}{hint}') from error

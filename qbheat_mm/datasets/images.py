@@ -135,7 +135,7 @@ class ImageFile:
                     self.path, f'is damaged ({error})') from error
             if use_exif:
                 self.orientation = _orientation(image)
-            pixels = _to_rgb(self.path, image)[..., ::-1]
+            pixels = to_rgb(self.path, image)[..., ::-1]
         self._pixels = _rotate(pixels, self.orientation)
         self.shape = self._pixels.shape[:2]
 
@@ -202,7 +202,7 @@ def _rotate(pixels: np.ndarray, orientation: int) -> np.ndarray:
     return np.ascontiguousarray(pixels)
 
 
-def _to_rgb(path: str, image: Image.Image) -> np.ndarray:
+def to_rgb(path: str, image: Image.Image) -> np.ndarray:
     """Convert to 8 bits, (H, W, 3)."""
     if not image.mode.startswith(('I', 'F')):
         return np.asarray(image.convert('RGB'))

@@ -4,6 +4,7 @@ import logging
 import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import groupby
 from typing import Any
 
@@ -13,10 +14,10 @@ import torch
 from mmengine.logging import print_log
 from PIL import Image, ImageOps
 from torch import Tensor
-from torch.utils.data import DataLoader, Dataset
+from torch.utils.data import DataLoader
 
 from ..datasets import find_images, fit, fitting_size
-from ..datasets.images import ImageError, read_image
+from ..datasets.images import ImageError, read_image, to_rgb
 from ..errors import UserError
 from ..utils.modules import evaluating
 from .encoder import Encoder
@@ -49,7 +50,7 @@ def embed_batches(encoder: Encoder,
                   batch_size: int = 64,
                   workers: int = 0
                   ) -> Iterator[tuple[list[str], np.ndarray]]:
-    """Embed images batch by batch, for more images than memory holds.
+    """Embed images batch by batch, for more images than fit in memory.
 
     Args:
         encoder (Encoder): See :func:`load_encoder`.
@@ -64,21 +65,19 @@ def embed_batches(encoder: Encoder,
             impossible.
     """
     loader = DataLoader(
-        _Images(items, _as_size(size, encoder)), batch_size,
-        num_workers=workers, collate_fn=list,
+        items, batch_size, num_workers=workers,
+        collate_fn=partial(_load, size=_height_and_width(size, encoder)),
         generator=torch.Generator())  # leaves the global one alone
     device = next(encoder.backbone.parameters()).device
     found = 0
-    for batch in loader:
-        for _, _, problem in batch:
-            if problem is not None:
-                print_log(f'skipped: {problem}', logger='current',
-                          level=logging.WARNING)
-        batch = [row for row in batch if row[2] is None]
+    for batch, problems in loader:
+        for problem in problems:
+            print_log(f'skipped: {problem}', logger='current',
+                      level=logging.WARNING)
         found += len(batch)
         # Images of their own sizes: consecutive ones of equal size at once.
         for _, rows in groupby(batch, key=lambda row: row[1].shape):
-            names, images, _ = zip(*rows)
+            names, images = zip(*rows)
             images = encoder.normalize(torch.stack(images).to(device))
             with evaluating(encoder):
                 vectors = encoder.pool(encoder(images), pool)
@@ -88,31 +87,24 @@ def embed_batches(encoder: Encoder,
                         f'warnings above (the first is {items[0][0]!r})')
 
 
-class _Images(Dataset):
-    """Named images, decoded and fitted one by one."""
-
-    def __init__(self, items: Sequence[tuple[str, Any]],
-                 size: tuple[int, int] | None) -> None:
-        self.items = items
-        self.size = size
-
-    def __len__(self) -> int:
-        return len(self.items)
-
-    def __getitem__(self, index: int) -> tuple[str, Tensor | None, str | None]:
-        """Name, RGB image (3, H, W), uint8, and what is wrong with it."""
-        name, image = self.items[index]
-        if isinstance(image, str):
-            try:
+def _load(items: Sequence[tuple[str, Any]], size: tuple[int, int] | None
+          ) -> tuple[list[tuple[str, Tensor]], list[str]]:
+    """Names and RGB images (3, H, W), uint8, and problems of the others."""
+    found, problems = [], []
+    for name, image in items:
+        try:
+            if isinstance(image, str):
                 image = mmcv.bgr2rgb(read_image(image))
-            except ImageError as error:
-                return name, None, str(error)
-        image = fit(image, self.size or fitting_size(image, 32))
-        return name, torch.tensor(image).permute(2, 0, 1), None
+        except ImageError as error:
+            problems.append(str(error))
+            continue
+        image = fit(image, size or fitting_size(image, 32))
+        found.append((name, torch.tensor(image).permute(2, 0, 1)))
+    return found, problems
 
 
 def list_images(images: Any) -> list[tuple[str, Any]]:
-    """Name each image of whatever :func:`qbheat_mm.apis.embed` takes.
+    """Name each image of whatever :func:`qbheat_mm.apis.embed` accepts.
 
     Returns:
         list[tuple[str, Any]]: Names, and files or RGB arrays (H, W, 3).
@@ -136,9 +128,13 @@ def list_images(images: Any) -> list[tuple[str, Any]]:
 
 
 def _as_arrays(image: Any) -> Sequence[np.ndarray]:
-    """RGB arrays (H, W, 3), uint8, of one image or a batch of them."""
+    """Convert an image or a batch to RGB arrays (H, W, 3), uint8."""
     if isinstance(image, Image.Image):
-        return [_of_pil(image)]
+        name = getattr(image, 'filename', '') or 'of PIL'
+        try:
+            return [to_rgb(name, ImageOps.exif_transpose(image))]
+        except OSError as error:  # PIL reads files late
+            raise ImageError(name, f'is damaged ({error})') from error
     if isinstance(image, Tensor):
         image = image.detach().cpu()
         image = (image.movedim(-3, -1) if image.ndim > 2 else image).numpy()
@@ -152,24 +148,9 @@ def _as_arrays(image: Any) -> Sequence[np.ndarray]:
     return image if image.ndim == 4 else [image]
 
 
-def _of_pil(image: Image.Image) -> np.ndarray:
-    """An RGB array (H, W, 3), uint8, upright by its EXIF orientation."""
-    try:
-        image = ImageOps.exif_transpose(image)
-    except OSError as error:  # PIL reads files late
-        name = getattr(image, 'filename', '') or 'a PIL image'
-        raise UserError(f"'{name}' cannot be decoded: {error}") from error
-    if image.mode.startswith('I;16'):  # as when files are decoded
-        image = Image.fromarray((np.array(image) >> 8).astype(np.uint8))
-    if image.mode in ('I', 'F'):
-        raise UserError(f'a PIL image of mode {image.mode!r} has no known '
-                        'range: give an RGB array, uint8')
-    return np.array(image.convert('RGB'))
-
-
-def _as_size(size: int | Sequence[int] | None,
-             encoder: Encoder) -> tuple[int, int] | None:
-    """Height and width; None for each image's own."""
+def _height_and_width(size: int | Sequence[int] | None,
+                      encoder: Encoder) -> tuple[int, int] | None:
+    """The size of all images; None for each image's own."""
     if size is None:
         return encoder.size or SIZE
     sides = tuple(size) if isinstance(size, list | tuple) else (size, )

@@ -18,11 +18,11 @@ class Encoder(nn.Module):
         backbone (nn.Module): Of mmpretrain or mmdet, with its weights.
         normalization (Normalization): Of its input.
         name (str): As ``"MobileFormer(arch='mf-285m')"``.
-        size (tuple[int, int], optional): Height and width of the images that
-            it was trained on, if known.
+        size (tuple[int, int], optional): Height and width of the training
+            images, if known.
         settings (Mapping, optional): What ``MODELS.build`` builds the
             backbone from, if known.
-        weights (str): The file of its weights; '' for random ones.
+        weights (str): The file of its weights; ``''`` for random weights.
 
     Attributes:
         backbone, normalization, name, size, settings, weights: As given.
@@ -51,7 +51,7 @@ class Encoder(nn.Module):
         """Encode normalized images, (B, 3, H, W).
 
         Returns:
-            tuple[Tensor]: The backbone's outputs: of a ``MobileFormer``, by
+            tuple[Tensor]: The backbone's outputs; of a ``MobileFormer``, by
             default, the last features, (B, C, h, w), and the tokens,
             (B, T, d).
         """
@@ -71,26 +71,24 @@ class Encoder(nn.Module):
             Tensor: (B, D).
 
         Raises:
-            UserError: If there is no such pooling, or the encoder has no
-                tokens.
+            UserError: If there is no such pooling, or the encoder lacks the
+                features or tokens.
         """
         if pool not in POOLS:
             raise UserError(f'pool={pool!r} is unknown: give one of '
                             f'{", ".join(POOLS)}')
-        maps = [out for out in outs if out.ndim == 4]
         tokens = [out[:, 0] for out in outs if out.ndim == 3]
-        vectors = [out for out in outs if out.ndim == 2]
         if 'token' in pool and not tokens:
-            raise UserError(f'pool={pool!r}: {self.name} gives no tokens; '
-                            "take pool='avg' or 'max'")
+            raise UserError(f'pool={pool!r}: {self.name} has no tokens; use '
+                            "pool='avg' or 'max'")
         if pool == 'token':
             return tokens[-1]
-        if maps:
-            pooled = (maps[-1].amax if pool == 'max' else maps[-1].mean)(
+        features = [out for out in outs if out.ndim in (2, 4)]
+        if not features:
+            raise UserError(f'pool={pool!r}: {self.name} has no features '
+                            "(B, C, H, W); use pool='token'")
+        pooled = features[-1]
+        if pooled.ndim == 4:  # some backbones pool by themselves
+            pooled = (pooled.amax if pool == 'max' else pooled.mean)(
                 dim=(2, 3))
-        elif vectors:  # backbones that pool by themselves
-            pooled = vectors[-1]
-        else:
-            raise UserError(f'pool={pool!r}: {self.name} gives no features '
-                            "(B, C, H, W); take pool='token'")
         return torch.cat([pooled, tokens[-1]], 1) if '+' in pool else pooled

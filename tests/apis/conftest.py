@@ -34,13 +34,13 @@ COLOURS = dict(blue=(20, 30, 220), red=(210, 40, 30))
 
 
 def settings_of(model=MODEL, **others):
-    """The settings of a run as mmengine writes them."""
+    """The config of a run."""
     return dict(default_scope='mmpretrain', model=copy.deepcopy(model),
                 train_dataloader=LOADER, **others)
 
 
 def write_checkpoint(path, model, settings):
-    """A checkpoint of random weights, and what was saved."""
+    """Write a checkpoint of random weights; return the model."""
     torch.manual_seed(0)
     init_default_scope('mmpretrain')
     network = MODELS.build(copy.deepcopy(model))
@@ -80,7 +80,7 @@ def folders(tmp_path_factory):
 
 @pytest.fixture
 def call(monkeypatch):
-    """A function that calls a tool as its command does."""
+    """A function that runs a tool in this process."""
     names = []
 
     def call_tool(name, *arguments):

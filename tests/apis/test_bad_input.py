@@ -1,5 +1,5 @@
 # Copyright (c) QB-Heat MM authors. All rights reserved.
-"""Mistakes in calls of embed.py, knn.py and export.py; unusual images."""
+"""Mistakes in calls of embed.py, knn.py and export.py."""
 import runpy
 import sys
 
@@ -8,18 +8,15 @@ import numpy as np
 import pytest
 import torch
 from mmengine.config import Config
-from PIL import Image
 
-from qbheat_mm.apis import embed, load_encoder
 from qbheat_mm.engine.checkpoint import read
-from qbheat_mm.errors import UserError
 
-from .conftest import MODEL, TOOLS, settings_of, write_checkpoint
+from .conftest import TOOLS, settings_of
 
 
 @pytest.fixture
 def here(tmp_path, monkeypatch, checkpoint):
-    """The current folder: checkpoints of all kinds, images, and none."""
+    """The current folder, with checkpoints and images of all kinds."""
     monkeypatch.chdir(tmp_path)
     content = read(checkpoint)
     torch.save(content, 'good.pth')
@@ -51,7 +48,7 @@ CALLS = [
     ('embed.py good.pth nowhere --out x.npz', 'nowhere'),
     ('embed.py good.pth cut.png --out x.csv', 'cut.png'),
     ('embed.py good.pth good.pth --out x.npz', 'good.pth'),
-    ('embed.py good.pth images --out x.h5', 'x.h5'),
+    ('embed.py good.pth images --out x.h5', '.npz, .csv, .parquet'),
     ('embed.py good.pth images --out folder', 'folder'),
     ('embed.py good.pth images --out good.pth/x.npz', 'good.pth'),
     ('embed.py good.pth images --out x.npz --pool mean', 'mean'),
@@ -62,6 +59,8 @@ CALLS = [
     ('knn.py good.pth good.pth', 'good.pth'),
     ('knn.py good.pth classes folder', 'folder'),
     ('knn.py good.pth classes --k 0', "'0'"),
+    ('knn.py good.pth classes --cfg-options a=1', "'good.pth' is none"),
+    ('knn.py config.py classes --config config.py', 'omit one'),
     ('export.py config.py good.pth --format pt2 --out x.onnx', 'x.onnx'),
     ('export.py config.py good.pth --format safetensors --out '
      'good.pth/x.safetensors', 'good.pth'),
@@ -82,35 +81,3 @@ def test_the_last_line_names_the_mistake_and_nothing_is_left(
         line = capsys.readouterr().err
     assert words in line.strip().splitlines()[-1]
     assert sorted(here.rglob('*')) == before
-
-
-def test_pictures_of_every_depth(here, checkpoint):
-    """Grey, with alpha, of 16 bits: as the RGB picture of 8 bits."""
-    encoder = load_encoder(checkpoint)
-    grey = cv2.imread('images/a.png', cv2.IMREAD_GRAYSCALE)
-    rgb = np.stack([grey] * 3, -1)
-    files = {
-        'grey': grey, 'alpha': np.dstack([rgb, grey // 2]),
-        'deep': grey.astype(np.uint16) * 256 + 77}
-    wanted = embed(encoder, rgb).embeddings
-    for name, pixels in files.items():
-        cv2.imwrite(f'{name}.png', pixels)
-        for image in (f'{name}.png', Image.open(f'{name}.png')):
-            np.testing.assert_allclose(
-                embed(encoder, image).embeddings, wanted, atol=1e-5,
-                err_msg=f'{name} {type(image)}')
-
-
-@pytest.mark.parametrize('side', [1, 3])
-def test_images_smaller_than_the_stride(side, here, checkpoint):
-    pixels = np.full((side, side, 3), 99, np.uint8)
-    for size in (side, 0, None):
-        found = embed(checkpoint, pixels, size=size).embeddings
-        assert found.shape == (1, 20) and np.isfinite(found).all()
-
-
-def test_a_checkpoint_of_damaged_settings(tmp_path):
-    for text in ('model = 3', 'model = dict(backbone=3)', '(', ''):
-        write_checkpoint(tmp_path / 'x.pth', MODEL, text)
-        with pytest.raises(UserError, match='x.pth'):
-            load_encoder(tmp_path / 'x.pth')

@@ -1,5 +1,5 @@
 # Copyright (c) QB-Heat MM authors. All rights reserved.
-"""Embeddings of whatever holds images."""
+"""Embeddings of images of all kinds."""
 import logging
 
 import mmcv
@@ -23,14 +23,20 @@ def picture():
     return random.integers(0, 255, (32, 32, 3), dtype=np.uint8)
 
 
+def close(found, expected):
+    np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-5)
+
+
 def test_a_folder(encoder, checkpoint, folders):
+    state = torch.get_rng_state()
     found = embed(encoder, folders / 'train')
+    assert torch.equal(state, torch.get_rng_state())
     assert found.embeddings.shape == (12, 20) and len(found) == 12
     assert found.embeddings.dtype == np.float32
     assert found.files[0] == str(folders / 'train' / 'blue' / '0.png')
     again = embed(checkpoint, str(folders / 'train'), batch_size=5, workers=1)
     assert again.files == found.files
-    np.testing.assert_allclose(again.embeddings, found.embeddings, atol=1e-5)
+    close(again.embeddings, found.embeddings)
 
 
 def test_all_kinds_of_the_same_picture(encoder, picture, tmp_path):
@@ -41,9 +47,7 @@ def test_all_kinds_of_the_same_picture(encoder, picture, tmp_path):
              picture[None], tensor[None]]
     expected = encoder.pool(encoder(encoder.normalize(tensor[None])))[0]
     for kind in kinds:
-        found = embed(encoder, kind)
-        np.testing.assert_allclose(
-            found.embeddings[0], expected.detach(), rtol=1e-4, atol=1e-5)
+        close(embed(encoder, kind).embeddings[0], expected.detach())
     found = embed(encoder, kinds)
     assert len(found) == 7 and np.ptp(found.embeddings, axis=0).max() < 1e-5
     assert found.files == [str(file), str(file), *(
@@ -52,22 +56,20 @@ def test_all_kinds_of_the_same_picture(encoder, picture, tmp_path):
 
 def test_batches_of_any_size(encoder, picture):
     batch = np.stack([picture, 255 - picture, picture // 2])
-    whole = embed(encoder, batch).embeddings
-    one_by_one = embed(encoder, list(batch), batch_size=1).embeddings
-    np.testing.assert_allclose(one_by_one, whole, rtol=1e-4, atol=1e-5)
+    close(embed(encoder, list(batch), batch_size=1).embeddings,
+          embed(encoder, batch).embeddings)
 
 
 def test_sizes(encoder, picture, monkeypatch):
     wide = np.concatenate([picture, picture], axis=1)
     tall = np.concatenate([picture, picture])
-    # By default the size of the training, 32: the middle of the image.
-    for image, middle in ((wide, wide[:, 16:48]), (tall, tall[16:48])):
-        np.testing.assert_allclose(
-            embed(encoder, image).embeddings,
-            embed(encoder, middle).embeddings, rtol=1e-5)
+    # By default the size of the training, 32: the center of the image.
+    for image, center in ((wide, wide[:, 16:48]), (tall, tall[16:48])):
+        close(embed(encoder, image).embeddings,
+              embed(encoder, center).embeddings)
     shapes = {0: (32, 64), (32, 64): (32, 64), 64: (64, 64)}
     for size in (*shapes, None):
-        if size is None:  # and the size of the training is not known
+        if size is None:  # and the size of the training is unknown
             monkeypatch.setattr(encoder, 'size', None)
         seen = []
         handle = encoder.backbone.register_forward_pre_hook(
@@ -82,12 +84,10 @@ def test_own_sizes_keep_the_order(encoder, folders):
     found = embed(encoder, files, size=0, batch_size=4)
     assert found.files == files
     for file, row in zip(files, found.embeddings):
-        np.testing.assert_allclose(
-            row, embed(encoder, file, size=0).embeddings[0], atol=1e-5)
+        close(row, embed(encoder, file, size=0).embeddings[0])
 
 
-def test_a_file_that_cannot_be_decoded_is_named(encoder, picture, tmp_path,
-                                                caplog):
+def test_a_damaged_file_is_skipped(encoder, picture, tmp_path, caplog):
     mmcv.imwrite(picture, str(tmp_path / 'a.png'))
     (tmp_path / 'b.png').write_bytes(
         (tmp_path / 'a.png').read_bytes()[:500])
@@ -114,15 +114,8 @@ def test_impossible_arguments_are_named(encoder, picture, arguments):
         embed(encoder, picture, **arguments)
 
 
-def test_the_random_state_of_the_caller_stays(encoder, folders):
-    torch.manual_seed(3)
-    state = torch.get_rng_state()
-    embed(encoder, folders / 'val')
-    assert torch.equal(state, torch.get_rng_state())
-
-
-def test_an_encoder_that_is_being_trained_is_evaluated(checkpoint, folders):
-    """And left as it was, its statistics too."""
+def test_an_encoder_in_training_is_evaluated_and_left_as_it_was(
+        checkpoint, folders):
     encoder = load_encoder(checkpoint)
     encoder.backbone.dropped = torch.nn.Dropout()
     encoder.backbone.conv.register_forward_hook(
@@ -133,29 +126,44 @@ def test_an_encoder_that_is_being_trained_is_evaluated(checkpoint, folders):
     encoder.train()
     frozen = next(m for m in encoder.modules()
                   if isinstance(m, torch.nn.BatchNorm2d)).eval()
-    found = embed(encoder, folders / 'train').embeddings
-    np.testing.assert_allclose(found, expected, atol=1e-6)
+    close(embed(encoder, folders / 'train').embeddings, expected)
     assert encoder.training and encoder.backbone.training
     assert not frozen.training
     for name, value in encoder.state_dict().items():
         assert torch.equal(value, before[name]), name
 
 
-def test_a_picture_of_pil_is_upright_as_its_file_is(checkpoint, tmp_path):
-    encoder = load_encoder(checkpoint)
-    pixels = np.random.default_rng(0).integers(0, 255, (3, 4, 3), np.uint8)
-    picture = Image.fromarray(pixels).resize((48, 32))
+def test_a_pil_image_is_that_of_its_file(encoder, tmp_path):
+    """Upright; gray, with alpha, of 16 bits: as RGB of 8 bits."""
+    gray = np.random.default_rng(0).integers(0, 255, (32, 48), np.uint8)
+    rgb = np.stack([gray] * 3, -1)
     turned = Image.Exif()
     turned[0x0112] = 6
-    picture.save(tmp_path / 'turned.png', exif=turned)
-    files, pictures = (embed(encoder, image, size=0).embeddings for image in (
-        tmp_path / 'turned.png', Image.open(tmp_path / 'turned.png')))
-    np.testing.assert_allclose(files, pictures, atol=1e-5)
+    Image.fromarray(rgb).save(tmp_path / 'turned.png', exif=turned)
+    Image.fromarray(gray).save(tmp_path / 'gray.png')
+    Image.fromarray(np.dstack([rgb, gray // 2])).save(tmp_path / 'alpha.png')
+    Image.fromarray(gray.astype(np.uint16) * 256 + 77).save(
+        tmp_path / 'deep.png')
+    expected = dict.fromkeys(('gray', 'alpha', 'deep'), rgb)
+    expected['turned'] = np.rot90(rgb, -1)
+    for name, pixels in expected.items():
+        for image in (tmp_path / f'{name}.png',
+                      Image.open(tmp_path / f'{name}.png')):
+            close(embed(encoder, image, size=0).embeddings,
+                  embed(encoder, pixels.copy(), size=0).embeddings)
 
 
-def test_a_cut_picture_of_pil_is_told(checkpoint, tmp_path):
+def test_a_damaged_pil_image_is_named(encoder, tmp_path):
     Image.new('RGB', (64, 64)).save(tmp_path / 'whole.jpg')
     content = (tmp_path / 'whole.jpg').read_bytes()
     (tmp_path / 'cut.jpg').write_bytes(content[:-40])
-    with pytest.raises(UserError, match=r"cut\.jpg' cannot be decoded"):
-        embed(checkpoint, Image.open(tmp_path / 'cut.jpg'))
+    with pytest.raises(UserError, match=r"cut\.jpg' is damaged"):
+        embed(encoder, Image.open(tmp_path / 'cut.jpg'))
+
+
+@pytest.mark.parametrize('side', [1, 3])
+def test_images_smaller_than_the_stride(side, encoder):
+    pixels = np.full((side, side, 3), 99, np.uint8)
+    for size in (side, 0, None):
+        found = embed(encoder, pixels, size=size).embeddings
+        assert found.shape == (1, 20) and np.isfinite(found).all()

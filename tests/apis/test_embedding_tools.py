@@ -12,7 +12,7 @@ from qbheat_mm.apis import embed, load_encoder
 from qbheat_mm.cli.embeddings import embedding_writer
 from qbheat_mm.errors import UserError
 from qbheat_mm.evaluation import knn_accuracy
-from qbheat_mm.evaluation.labelled import knn_of_folders, labelled_folder
+from qbheat_mm.evaluation.labeled import knn_of_folders, labeled_folder
 
 from .conftest import settings_of
 
@@ -45,7 +45,7 @@ def test_each_kind_of_file(name, call, checkpoint, folders, tmp_path, capsys):
     np.testing.assert_allclose(vectors, expected.embeddings, atol=1e-6)
     assert [path.name for path in out.parent.iterdir()
             if path.is_file()] == [out.name]
-    assert '12 embeddings of 36 numbers' in capsys.readouterr().out
+    assert '12 embeddings in ' in capsys.readouterr().out
 
 
 def test_float32_survives_text(tmp_path):
@@ -60,28 +60,26 @@ def test_float32_survives_text(tmp_path):
 
 
 @pytest.mark.parametrize('name', ['x.npz', 'x.csv'])
-def test_a_file_that_is_not_whole_does_not_appear(name, tmp_path):
+def test_an_interrupted_run_leaves_the_file_alone(name, tmp_path):
     def interrupted():
         yield ['a'], np.ones((1, 2), np.float32)
         raise KeyboardInterrupt
 
-    (tmp_path / name).write_text('of before')
+    (tmp_path / name).write_text('previous')
     with pytest.raises(KeyboardInterrupt):
         embedding_writer(str(tmp_path / name))(interrupted())
     assert [path.name for path in tmp_path.iterdir()] == [name]
-    assert (tmp_path / name).read_text() == 'of before'
+    assert (tmp_path / name).read_text() == 'previous'
 
 
-def test_other_kinds_are_refused_before_the_work(call, monkeypatch):
+def test_a_missing_package_is_named_before_the_work(call, monkeypatch):
     monkeypatch.setitem(__import__('sys').modules, 'pyarrow', None)
-    for name, words in (('x.h5', '.npz, .csv, .parquet'),
-                        ('x.parquet', 'pip install pyarrow')):
-        with pytest.raises(UserError, match=words):
-            call('embed', 'nowhere.pth', 'nowhere', '--out', name)
+    with pytest.raises(UserError, match='pip install pyarrow'):
+        call('embed', 'nowhere.pth', 'nowhere', '--out', 'x.parquet')
 
 
-def test_bare_weights_take_a_configuration(call, checkpoint, folders,
-                                           tmp_path, capsys):
+def test_bare_weights_need_a_config(call, checkpoint, folders, tmp_path,
+                                    capsys):
     encoder = load_encoder(checkpoint)
     torch.save(encoder.backbone.state_dict(), tmp_path / 'bare.pth')
     cfg = tmp_path / 'config.py'
@@ -93,19 +91,18 @@ def test_bare_weights_take_a_configuration(call, checkpoint, folders,
         embed(encoder, folders / 'train').embeddings, atol=1e-6)
     call('knn', tmp_path / 'bare.pth', folders / 'train', '--config', cfg)
     assert 'bare.pth' in capsys.readouterr().out
-    with pytest.raises(UserError, match='leave one out'):
-        call('knn', cfg, folders / 'train', '--config', cfg)
 
 
 def test_knn_of_two_folders(call, checkpoint, folders, tmp_path, capsys):
-    train, val = (labelled_folder(str(folders / name))
+    train, val = (labeled_folder(str(folders / name))
                   for name in ('train', 'val'))
-    bank, queries = (embed(checkpoint, data.files, 'avg+token').embeddings
-                     for data in (train, val))
-    # Of 12 neighbors 11 vote, which k and temperature decide.
+    bank, queries = (
+        embed(checkpoint, list(data.labels), 'avg+token').embeddings
+        for data in (train, val))
+    # k and temperature decide how 11 neighbors vote.
     for k, temperature in ((3, 0.07), (11, 0.02)):
-        expected = knn_accuracy(bank, train.labels, queries, val.labels, k,
-                                temperature)
+        expected = knn_accuracy(bank, list(train.labels.values()), queries,
+                                list(val.labels.values()), k, temperature)
         out = tmp_path / 'knn.json'
         call('knn', checkpoint, folders / 'train', folders / 'val', '--pool',
              'avg+token', '--k', k, '--temperature', temperature, '--out',
@@ -113,7 +110,7 @@ def test_knn_of_two_folders(call, checkpoint, folders, tmp_path, capsys):
         printed = capsys.readouterr().out
         assert f'{expected:.2f} % (k={k}, temperature={temperature}, ' \
             in printed
-        assert 'of 6 images by 12 of 2 classes, MobileFormer()' in printed
+        assert 'of 6 images by 12 of 2 classes, 0 left out' in printed
         found = json.loads(out.read_text())
         assert found['top1'] == pytest.approx(expected)
         assert found['weights'] == checkpoint and found['left_out'] == 0
@@ -122,21 +119,21 @@ def test_knn_of_two_folders(call, checkpoint, folders, tmp_path, capsys):
 def test_options_of_folders_are_passed_on(checkpoint, folders, monkeypatch):
     seen = []
     monkeypatch.setattr(
-        'qbheat_mm.evaluation.labelled.knn_accuracy',
+        'qbheat_mm.evaluation.labeled.knn_accuracy',
         lambda *args, k, temperature: seen.append(
             (len(args), args[0].shape, k, temperature)) or 0.)
     encoder = load_encoder(checkpoint)
-    train = labelled_folder(str(folders / 'train'))
+    train = labeled_folder(str(folders / 'train'))
     knn_of_folders(encoder, train, k=3, temperature=0.5, pool='avg+token')
-    knn_of_folders(encoder, train, labelled_folder(str(folders / 'val')))
+    knn_of_folders(encoder, train, labeled_folder(str(folders / 'val')))
     assert seen == [(2, (12, 36), 3, 0.5), (4, (12, 20), 20, 0.07)]
 
 
-def test_random_weights_are_those_of_the_seed(call, folders, tmp_path,
-                                              capsys, monkeypatch):
+def test_the_seed_draws_random_weights(call, folders, tmp_path, capsys,
+                                       monkeypatch):
     encoders = []
     monkeypatch.setattr(
-        'qbheat_mm.evaluation.labelled.knn_of_folders',
+        'qbheat_mm.evaluation.labeled.knn_of_folders',
         lambda encoder, *args, **_: encoders.append(encoder) or 50.)
     cfg = tmp_path / 'config.py'
     Config(settings_of()).dump(cfg)
@@ -149,8 +146,8 @@ def test_random_weights_are_those_of_the_seed(call, folders, tmp_path,
     assert torch.equal(one, again) and not torch.equal(one, other)
 
 
-def test_a_configuration_names_its_weights(call, checkpoint, folders,
-                                           tmp_path, capsys):
+def test_a_config_names_its_weights(call, checkpoint, folders, tmp_path,
+                                    capsys):
     settings = settings_of()
     settings['model']['backbone']['init_cfg'] = dict(
         type='PretrainedEncoder', checkpoint=None)
@@ -161,32 +158,30 @@ def test_a_configuration_names_its_weights(call, checkpoint, folders,
     call('knn', cfg, folders / 'train', '--cfg-options',
          f'model.backbone.init_cfg.checkpoint={checkpoint}')
     assert checkpoint in capsys.readouterr().out
-    with pytest.raises(UserError, match='--cfg-options'):
-        call('knn', checkpoint, folders / 'train', '--cfg-options', 'a=1')
 
 
 def test_more_neighbors_than_there_are(call, checkpoint, folders, tmp_path,
                                        monkeypatch):
-    told, out = [], tmp_path / 'knn.json'
-    monkeypatch.setattr('qbheat_mm.evaluation.labelled.print_log',
-                        lambda line, **_: told.append(line))
+    warnings, out = [], tmp_path / 'knn.json'
+    monkeypatch.setattr('qbheat_mm.evaluation.labeled.print_log',
+                        lambda line, **_: warnings.append(line))
     for val, voting in ((), 11), ((folders / 'val', ), 12):
         call('knn', checkpoint, folders / 'train', *val, '--out', out)
         assert json.loads(out.read_text())['k'] == voting
-        assert told.pop().startswith(
+        assert warnings.pop().startswith(
             f'k=20, and there are {voting} neighbors')
     for k in (10, 11):
         call('knn', checkpoint, folders / 'train', '--k', k)
-    assert len(told) == 1
+    assert len(warnings) == 1
 
 
-def test_classes_go_by_their_names(folders, tmp_path):
+def test_classes_match_by_name(folders, tmp_path):
     (tmp_path / 'red').symlink_to(folders / 'val' / 'red')
-    data = labelled_folder(str(tmp_path), ('blue', 'red'))
-    assert data.labels == [1, 1, 1]
+    data = labeled_folder(str(tmp_path), ('blue', 'red'))
+    assert list(data.labels.values()) == [1, 1, 1]
     (tmp_path / 'green').symlink_to(folders / 'val' / 'red')
     with pytest.raises(UserError, match="class 'green'"):
-        labelled_folder(str(tmp_path), ('blue', 'red'))
+        labeled_folder(str(tmp_path), ('blue', 'red'))
 
 
 def test_unreadable_images_do_not_count(call, checkpoint, folders, tmp_path,
@@ -197,4 +192,4 @@ def test_unreadable_images_do_not_count(call, checkpoint, folders, tmp_path,
         path.write_bytes(file.read_bytes())
     (tmp_path / 'red/cut.png').write_bytes(b'no image')
     call('knn', checkpoint, tmp_path)
-    assert '2 classes, 1 of them left out' in capsys.readouterr().out
+    assert '2 classes, 1 left out' in capsys.readouterr().out

@@ -25,23 +25,24 @@ def run(images, out, **settings):
 
 def test_a_folder_becomes_an_encoder(folders, tmp_path):
     out = tmp_path / 'run'
-    checkpoint = run(folders / 'train', out, epochs=2)
+    checkpoint = run(folders / 'train', out, epochs=2, seed=3)
     assert checkpoint == str(out / 'epoch_2.pth')
     encoder = load_encoder(checkpoint)
     assert encoder.size == (32, 32)
     assert encoder.normalization.mean == (123.675, 116.28, 103.53)
     assert len(embed(encoder, folders / 'val')) == 6
     saved = torch.load(checkpoint, weights_only=False)
-    assert saved['meta']['iter'] == 6  # 12 images, 4 a step
-    # The rate that the batch asks for, 1.5e-4 for 256 images.
+    assert saved['meta']['iter'] == 6  # 12 images, 4 per step
+    assert saved['meta']['seed'] == 3
+    # The learning rate for this batch size, 1.5e-4 for 256 images.
     group = saved['optimizer']['param_groups'][0]
     assert group['initial_lr'] == pytest.approx(1.5e-4 * 4 / 256)
-    # The encoder alone lies beside it.
+    # The encoder alone is beside it.
     alone = load_encoder(out / 'encoder.safetensors')
     assert alone.normalization.is_close(encoder.normalization)
     for name, tensor in encoder.state_dict().items():
         assert torch.equal(alone.state_dict()[name], tensor), name
-    # Another run does not overwrite it, and it can go on.
+    # Another run does not overwrite it, and it can be resumed.
     with pytest.raises(UserError, match='holds another run.*resume=True'):
         run(folders / 'train', out)
     with pytest.raises(UserError, match='T_max=6, not 9'):
@@ -79,13 +80,12 @@ def test_no_images_are_named(tmp_path):
         run(tmp_path / 'nowhere', tmp_path / 'run')
 
 
-def test_a_run_that_was_moved_is_found_where_it_is(folders, tmp_path):
+def test_a_run_may_be_moved(folders, tmp_path):
     first, second = tmp_path / 'first', tmp_path / 'second'
     run(folders / 'train', first)
     shutil.copytree(first, second)
     assert run(folders / 'train', second, resume=True) == str(
         second / 'epoch_1.pth')
-    # a run is one without the note which checkpoint is the last, too
     (second / 'last_checkpoint').unlink()
     with pytest.raises(UserError, match='holds another run'):
         run(folders / 'train', second)

@@ -11,7 +11,7 @@ from PIL import Image
 
 from qbheat_mm.errors import UserError
 from qbheat_mm.evaluation import KNNAccuracy, knn_accuracy
-from qbheat_mm.evaluation.knn_metric import _lies_below
+from qbheat_mm.evaluation.knn import _is_below
 
 PIPELINE = [dict(type='LoadNamedImageFromFile'),
             dict(type='Resize', scale=(16, 16)), dict(type='PackInputs')]
@@ -40,10 +40,10 @@ def data(tmp_path_factory):
     return root
 
 
-def run(data, work_dir, **metric):
+def make_runner(data, work_dir, **metric):
     parts = [dict(type='NamedImageFolder', data_root=str(data / split),
                   pipeline=PIPELINE) for split in ('train', 'val')]
-    runner = Runner.from_cfg(Config(dict(
+    return Runner.from_cfg(Config(dict(
         default_scope='mmpretrain', model=MODEL, work_dir=str(work_dir),
         experiment_name=uuid.uuid4().hex, randomness=dict(seed=0),
         test_dataloader=dict(
@@ -52,7 +52,6 @@ def run(data, work_dir, **metric):
             collate_fn=dict(type='default_collate'),
             dataset=dict(type='ConcatDataset', datasets=parts)),
         test_cfg=dict(), test_evaluator=dict(type='KNNAccuracy', **metric))))
-    return runner
 
 
 def embeddings_of(runner):
@@ -68,25 +67,25 @@ def embeddings_of(runner):
 
 
 def test_images_of_the_bank_classify_the_others(data, tmp_path):
-    runner = run(data, tmp_path, bank=str(data / 'train'), k=2)
+    runner = make_runner(data, tmp_path, bank=str(data / 'train'), k=2)
     metrics = runner.test()
     rows, labels = embeddings_of(runner)
     assert len(rows) == 10
     expected = knn_accuracy(rows[:6], labels[:6], rows[6:], labels[6:], k=2)
     assert metrics == {'knn/top1': pytest.approx(expected)}
-    assert expected == 100  # dark and light even a random encoder tells
+    assert expected == 100  # even a random encoder tells dark from light
 
 
 def test_each_image_by_all_the_others(data, tmp_path):
-    runner = run(data, tmp_path, k=4)
+    runner = make_runner(data, tmp_path, k=4)
     rows, labels = embeddings_of(runner)
     assert runner.test()['knn/top1'] == pytest.approx(
         knn_accuracy(rows, labels, k=4))
 
 
-def test_a_bank_of_nothing_is_named(data, tmp_path):
+def test_an_empty_bank_is_named(data, tmp_path):
     with pytest.raises(UserError, match="0 of 10 images lie in bank='else"):
-        run(data, tmp_path, bank='elsewhere').test()
+        make_runner(data, tmp_path, bank='elsewhere').test()
 
 
 def test_a_head_without_embeddings_is_named():
@@ -94,8 +93,8 @@ def test_a_head_without_embeddings_is_named():
         KNNAccuracy().process([], [dict(gt_label=1)])
 
 
-def test_the_head_wants_pooled_features(data, tmp_path):
-    runner = run(data, tmp_path)
+def test_the_head_needs_pooled_features(data, tmp_path):
+    runner = make_runner(data, tmp_path)
     runner.model.neck = None
     with pytest.raises(UserError, match='model.neck'):
         runner.test()
@@ -103,35 +102,38 @@ def test_the_head_wants_pooled_features(data, tmp_path):
         runner.model.head.loss(None, None)
 
 
-def test_links_count_where_they_lie(data, tmp_path):
+def test_the_bank_may_have_several_names(tmp_path):
+    bank, link = str(tmp_path / 'bank'), str(tmp_path / 'link')
+    (tmp_path / 'bank/dark').mkdir(parents=True)
+    (tmp_path / 'link').symlink_to(bank)
+    assert _is_below(f'{bank}/dark', bank) and _is_below(bank, bank)
+    assert not _is_below(f'{bank}2/dark', bank)
+    assert _is_below(f'{link}/dark', bank)
+    assert _is_below(f'{bank}/dark', link)
+
+
+def test_links_to_files_count_where_they_are(tmp_path):
     """Splits are often made of links into one pool."""
-    pool = tmp_path / 'pool'
-    pool.mkdir()
-    for split in ('bank', 'val'):
-        (tmp_path / split / 'dark').mkdir(parents=True)
-        for i in range(2):
-            (tmp_path / split / 'dark' / f'{i}.png').symlink_to(
-                pool / f'{split}{i}.png')
-    (tmp_path / 'val' / 'light').symlink_to(tmp_path / 'bank')
-    bank = str(tmp_path / 'bank')
-    assert _lies_below(f'{bank}/dark/0.png', bank)
-    assert not _lies_below(str(tmp_path / 'val/dark/0.png'), bank)
-    assert not _lies_below(f'{bank}2/dark/0.png', bank)
-    # the folder itself may have several names
-    (tmp_path / 'other').symlink_to(bank)
-    assert _lies_below(str(tmp_path / 'other/dark/0.png'), bank)
-    assert _lies_below(f'{bank}/dark/0.png', str(tmp_path / 'other'))
+    (tmp_path / 'bank').mkdir()
+    (tmp_path / 'pool').mkdir()
+    (tmp_path / 'bank/0.png').symlink_to(tmp_path / 'pool/0.png')
+    metric = KNNAccuracy(bank=str(tmp_path / 'bank'))
+    metric.process([], [
+        dict(embedding=torch.zeros(2), gt_label=0,
+             img_path=str(tmp_path / folder / '0.png'))
+        for folder in ('bank', 'pool')])
+    assert [row[2] for row in metric.results] == [True, False]
 
 
 def classify(folder, **options):
-    """What the metric makes of a bank of two and three others."""
+    """k-NN accuracy of a bank of two and three others."""
     metric = KNNAccuracy(bank=str(folder), **options)
     rows = [(folder, 0, [1., 0.]), (folder, 1, [0., 1.]),
-            # of three images of one class two lie near the other
+            # two of three images of one class lie near the other class
             ('val', 0, [1., .1]), ('val', 0, [.1, 1.]), ('val', 0, [.2, 1.])]
     metric.process([], [
         dict(embedding=torch.tensor(x), gt_label=torch.tensor([label]),
-             img_path=f'{place}/x.png') for place, label, x in rows])
+             img_path=f'{where}/x.png') for where, label, x in rows])
     return metric.compute_metrics(metric.results)['top1']
 
 
@@ -139,13 +141,14 @@ def test_the_bank_classifies_the_others_and_not_the_other_way(tmp_path):
     assert round(classify(tmp_path, k=1), 2) == 33.33
 
 
-def test_temperature_and_k_are_passed_on(monkeypatch, tmp_path):
+@pytest.mark.parametrize('options, expected', [
+    (dict(k=7, temperature=0.3), (7, 0.3)), ({}, (20, 0.07))])
+def test_k_and_temperature_are_passed_on(
+        monkeypatch, tmp_path, options, expected):
     seen = []
-    monkeypatch.setattr('qbheat_mm.evaluation.knn_metric.knn_accuracy',
-                        lambda *args, **kwargs: seen.append(
-                            (*args[4:], *kwargs.values())) or 0.)
-    classify(tmp_path, k=7, temperature=0.3)
-    metric = KNNAccuracy(k=7, temperature=0.3)
-    metric.results = [(torch.zeros(2), 0, True)]
-    metric.compute_metrics(metric.results)
-    assert seen == [(7, 0.3)] * 2
+    monkeypatch.setattr(
+        'qbheat_mm.evaluation.knn.knn_accuracy',
+        lambda *args, k, temperature: seen.append((k, temperature)) or 0.)
+    classify(tmp_path, **options)
+    KNNAccuracy(**options).compute_metrics([(torch.zeros(2), 0, True)])
+    assert seen == [expected] * 2
