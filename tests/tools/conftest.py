@@ -1,5 +1,5 @@
 # Copyright (c) QB-Heat MM authors. All rights reserved.
-"""Tiny data sets, configurations and runs of the real tools."""
+"""Tiny data sets, configs and runs of the tools."""
 import os
 import runpy
 import subprocess
@@ -122,15 +122,15 @@ test_cfg = dict(type='TestLoop')
 
 
 def run(*command, cwd, ok=True, path=None, programs=None, **env):
-    """Run a command as a user would; return all that it printed.
+    """Run a command and return its output.
 
     Args:
         command (Any): The command and its arguments.
         cwd (Path): Where it runs.
-        ok (bool): Whether it is to succeed.
+        ok (bool): Whether it should succeed.
         path (Path, optional): Folder of Python modules.
         programs (Path, optional): Folder of programs.
-        env (str): Further environment variables.
+        env (str): Environment variables.
     """
     env.update(OMP_NUM_THREADS='1')
     for name, folder in (('PYTHONPATH', path), ('PATH', programs)):
@@ -197,7 +197,7 @@ def data(tmp_path_factory):
 
 @pytest.fixture(scope='session')
 def classifier_config(data):
-    """Configuration of a classifier with dropout and random augmentation."""
+    """Config of a classifier with dropout and random augmentation."""
     file = data / 'classifier.py'
     file.write_text(CLASSIFIER.format(root=ROOT, data=data))
     return file
@@ -205,7 +205,7 @@ def classifier_config(data):
 
 @pytest.fixture(scope='session')
 def detector_config(data):
-    """Configuration of a detector on a frozen encoder."""
+    """Config of a detector on a frozen encoder."""
     file = data / 'detector.py'
     file.write_text(DETECTOR.format(root=ROOT, data=data))
     return file
@@ -213,7 +213,7 @@ def detector_config(data):
 
 @pytest.fixture(scope='session')
 def pretraining_config(data):
-    """Configuration of QB-Heat on a very small Mobile-Former."""
+    """Config of QB-Heat on a tiny Mobile-Former."""
     file = data / 'pretraining.py'
     file.write_text(PRETRAINING.format(root=ROOT, data=data))
     return file

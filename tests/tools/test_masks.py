@@ -1,5 +1,5 @@
 # Copyright (c) QB-Heat MM authors. All rights reserved.
-"""Boxes and masks on a frozen encoder, trained and evaluated."""
+"""Mask R-CNN on a frozen encoder is trained and evaluated."""
 import json
 import runpy
 import sys
@@ -67,7 +67,7 @@ def folder(tmp_path):
 
 
 def require_trained(work_dir, encoder):
-    """Both were learned and evaluated, and the encoder stayed as it was."""
+    """Boxes and masks were evaluated, and the encoder is unchanged."""
     log, = work_dir.glob('*/vis_data/scalars.json')
     lines = [json.loads(line) for line in log.read_text().splitlines()]
     assert any('loss_mask' in line for line in lines)
@@ -79,7 +79,7 @@ def require_trained(work_dir, encoder):
     return found
 
 
-def test_data_of_ones_own(folder, monkeypatch):
+def test_own_data(folder, monkeypatch):
     for step in Config.fromfile(
             folder / 'masks.py').train_dataloader.dataset.pipeline:
         assert step.type != 'Resize' or step.scale == (1333, 800)
@@ -97,7 +97,7 @@ def test_data_of_ones_own(folder, monkeypatch):
         '--out', 'out/found.pkl', '--cfg-options',
         'test_dataloader.dataset.pipeline.1.scale=(96,64)'])
     runpy.run_path(str(ROOT / 'tools/test.py'), run_name='__main__')
-    # masks as run lengths; a large set of whole ones would not fit in memory
+    # Run-length encoded, since full masks would not fit in memory.
     predictions = mmengine.load('out/found.pkl')
     masks = [mask for sample in predictions
              for mask in sample['pred_instances']['masks']]

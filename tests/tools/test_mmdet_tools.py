@@ -1,5 +1,6 @@
 # Copyright (c) QB-Heat MM authors. All rights reserved.
-"""mmdet's own tools run with our configurations, from an empty folder."""
+"""mmdet's own tools run with our configs, from an empty folder."""
+import json
 import runpy
 import sys
 from pathlib import Path
@@ -24,7 +25,7 @@ OPTIONS = ('--cfg-options', 'model.backbone.init_cfg=None',
 
 @pytest.fixture(scope='module')
 def use(tmp_path_factory):
-    """Run a tool of mmdet in a folder that was empty."""
+    """Run a tool of mmdet in an empty folder."""
     folder = tmp_path_factory.mktemp('mmdet_tools')
     matplotlib.use('agg')
 
@@ -33,11 +34,12 @@ def use(tmp_path_factory):
             patch.chdir(folder)
             patch.setattr(sys, 'argv', [name, *map(str, args)])
             patch.setattr(Runner, '_log_env', lambda self, env_cfg: None)
-            # As in a process of its own.
+            # As in a new process.
             patch.setattr(DefaultScope, '_instance_dict', {})
             patch.setattr(Visualizer, '_instance_dict', {})
             torch.set_num_threads(1)
-            runpy.run_path(str(TOOLS / name), run_name='__main__')
+            runpy.run_path(str(name if Path(name).is_absolute()
+                               else TOOLS / name), run_name='__main__')
         return folder
 
     return use
@@ -54,3 +56,12 @@ def test_browse_dataset(use):
     pictures = list((folder / 'browsed').iterdir())
     assert len(pictures) == 16
     assert mmcv.imread(str(pictures[0])).shape[2] == 3
+
+
+def test_mmdet_trains_what_our_tool_tests(use, detector_config):
+    folder = use('train.py', detector_config, '--work-dir', 'runs')
+    use(ROOT / 'tools/test.py', detector_config, 'runs/epoch_1.pth',
+        '--out-metrics', 'metrics.json', '--show-dir', 'pictures')
+    metrics = json.loads((folder / 'metrics.json').read_text())
+    assert metrics['coco/bbox_mAP'] >= 0
+    assert list((folder / 'work_dirs').rglob('pictures/*'))

@@ -1,7 +1,7 @@
 # Copyright (c) QB-Heat MM authors. All rights reserved.
-"""The README's way from a folder of images to a detector, as written.
+"""The README's commands, from a folder of images to a detector.
 
-Added are settings for two epochs of small images in one process.
+With settings for two epochs of small images in one process.
 """
 import json
 import re

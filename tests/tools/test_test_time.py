@@ -1,5 +1,5 @@
 # Copyright (c) QB-Heat MM authors. All rights reserved.
-"""Test-time augmentation, and settings that arguments change."""
+"""tools/test.py: predictions, pictures and test-time augmentation."""
 import json
 import runpy
 import sys
@@ -25,6 +25,16 @@ def call(monkeypatch, tmp_path):
         runpy.run_path(str(ROOT / 'tools/test.py'), run_name='__main__')
 
     return call
+
+
+def test_a_classifier_is_tested_and_drawn(call, tmp_path, classifier_config,
+                                          trained_classifier):
+    call(classifier_config, trained_classifier / 'epoch_4.pth', '--out',
+         'out.pkl', '--out-metrics', 'metrics.json', '--show-dir', 'pictures')
+    metrics = json.loads((tmp_path / 'metrics.json').read_text())
+    assert 0 <= metrics['accuracy/top1'] <= 100
+    assert len(mmengine.load(tmp_path / 'out.pkl')) == 8
+    assert len(list((tmp_path / 'pictures').rglob('*.[jp][pn]g'))) == 8
 
 
 def test_scores_of_an_image_and_its_mirror_image_are_averaged(

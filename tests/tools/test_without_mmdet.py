@@ -1,5 +1,5 @@
 # Copyright (c) QB-Heat MM authors. All rights reserved.
-"""All but detection runs where there is no mmdet and no compiled operator."""
+"""All but detection runs without mmdet and compiled operators."""
 import sys
 
 from .conftest import ROOT, run
