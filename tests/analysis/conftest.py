@@ -1,7 +1,7 @@
 # Copyright (c) QB-Heat MM authors. All rights reserved.
 """A tiny pre-training model, its checkpoint and images of all kinds."""
 import copy
-import importlib
+import runpy
 import sys
 from pathlib import Path
 
@@ -120,15 +120,11 @@ def call(monkeypatch):
     monkeypatch.setattr('qbheat_mm.analysis.report.DPI', 40)
 
     def call_tool(name, *arguments):
-        monkeypatch.syspath_prepend(str(TOOLS))
-        module = importlib.import_module(name)
-        assert Path(module.__file__).parent == TOOLS
+        monkeypatch.syspath_prepend(str(TOOLS))  # of run_all
         monkeypatch.setattr(sys, 'argv', [f'{name}.py', *map(str, arguments)])
-        module.main()
+        runpy.run_path(str(TOOLS / f'{name}.py'))['main']()
 
-    yield call_tool
-    for path in TOOLS.glob('*.py'):
-        sys.modules.pop(path.stem, None)
+    return call_tool
 
 
 @pytest.fixture

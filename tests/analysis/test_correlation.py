@@ -1,12 +1,10 @@
 # Copyright (c) QB-Heat MM authors. All rights reserved.
-import numpy as np
 import pytest
 import torch
 
 from qbheat_mm.analysis.correlation import (
     chance_correlation,
     cross_correlation,
-    draw_histograms,
     spatial_correlation,
 )
 
@@ -52,18 +50,3 @@ def test_images_are_separate_and_dead_positions_count_as_zero():
     assert float(both[0]) == pytest.approx(float(spatial_correlation(feats)))
     assert torch.isfinite(both).all()
     assert torch.all(cross_correlation(dead)[0, 0].abs() < 1e-5)
-
-
-def test_histograms_of_one_range_with_their_means():
-    pytest.importorskip('matplotlib')
-    axis, = draw_histograms(
-        dict(one=np.array([.1, .3]), two=np.array([.55, .57, .59])),
-        dict(one=.05, two=.08)).axes
-    assert axis.get_xlim() == (0, pytest.approx(.7))
-    labels = {text.get_text() for text in axis.get_legend().get_texts()}
-    assert labels == {'one (mean 0.200)', 'two (mean 0.570)',
-                      'unrelated positions'}
-    assert [line.get_xdata()[0] for line in axis.lines] == [.05, .08]
-    bars = [sum(bar.get_height() for bar in patches)
-            for patches in axis.containers if len(patches) > 1]
-    assert bars == [2, 3]

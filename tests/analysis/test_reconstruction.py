@@ -11,7 +11,6 @@ from qbheat_mm.analysis.reconstruction import (
     QUARTERS,
     draw_reconstructions,
     extrapolate,
-    hide,
     reconstruct,
     render,
     strips,
@@ -95,7 +94,7 @@ def test_the_error_is_the_training_loss(model, images, position):
     model.train()
     model.backbone.eval()
     errors = reconstruct(model, images, position).errors
-    # The modes are left as they were.
+    # Modes are restored.
     assert model.training and not model.backbone.stem.training
     model.eval()
     positions = [(position, len(images))]
@@ -107,20 +106,17 @@ def test_the_error_is_the_training_loss(model, images, position):
     assert errors[0] != errors[1]
 
 
-def test_what_was_given_is_the_quarter_alone(model, normalize, images):
-    shown = hide(reconstruct(model, images, 'bottom_right'), normalize)
-    rows, columns = quarter_of('bottom_right', 32, 48)
-    expected = np.full_like(shown, 128)
-    expected[:, rows, columns] = to_picture(
-        normalize.inverse(images))[:, rows, columns]
-    assert np.array_equal(shown, expected)
-
-
 def test_strips_show_three_columns_of_each_image(model, normalize, images):
-    picture = strips(reconstruct(model, images, 'center'), model, normalize)
-    assert picture.shape == (64, 144, 3) and picture.dtype == np.uint8
-    assert np.array_equal(picture[32:, :48],
-                          to_picture(normalize.inverse(images))[1])
+    found = reconstruct(model, images, 'bottom_right')
+    originals, visible, predicted = np.split(
+        strips(found, model, normalize).reshape(2, 32, 144, 3), 3, axis=2)
+    assert np.array_equal(originals, to_picture(normalize.inverse(images)))
+    rows, columns = quarter_of('bottom_right', 32, 48)
+    expected = np.full_like(originals, 128)
+    expected[:, rows, columns] = originals[:, rows, columns]
+    assert np.array_equal(visible, expected)
+    assert np.array_equal(
+        predicted, render(found, model, normalize, 'contrast'))
 
 
 def test_a_position_that_was_not_trained_is_refused(build, images):
