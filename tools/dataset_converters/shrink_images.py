@@ -20,7 +20,7 @@ from mmengine.utils import ProgressBar
 from PIL import Image
 
 from qbheat_mm.cli import count, report_user_errors
-from qbheat_mm.datasets.image_folder import Folder
+from qbheat_mm.datasets.image_folder import find_images
 from qbheat_mm.datasets.images import ImageError, read_image
 from qbheat_mm.errors import UserError
 from qbheat_mm.utils.atomic_write import atomic_write
@@ -53,13 +53,9 @@ def plan(source: str, target: str) -> list[tuple[str, str]]:
     if osp.commonpath(paths) in paths:
         raise UserError(f"target '{target}' must lie outside of '{source}', "
                         'and not around it')
-    folder = Folder(source)
-    if not folder.images:
-        raise UserError(f"'{source}' holds no image: found "
-                        f'{folder.describe_others()}')
-    folder.warn_of_others()
     names = {}
-    for name in folder.images:
+    for file in find_images([source]):
+        name = osp.relpath(file, source)
         new = f'{osp.splitext(name)[0]}.jpg'
         if new in names:
             raise UserError(f"images '{names[new]}' and '{name}' of "
