@@ -79,15 +79,13 @@ def test_spectrum_of_several_checkpoints(call, run_folder, tmp_path, capsys):
     assert np.abs(values).sum() == pytest.approx(float(energies[2]), rel=1e-5)
 
 
-@pytest.mark.parametrize('times, unit, points', [
-    (dict(b=(2, 0, 200), a=(1, 0, 100)), 'iter', [100, 200]),
-    (dict(one=(1, 2, 20), other=(2, 2, 20)), None, [])])
 def test_energy_ratios_are_drawn_over_time(call, run_folder, tmp_path,
-                                           monkeypatch, times, unit, points):
+                                           monkeypatch):
+    """Here over iterations, as the epochs are equal."""
     files = []
-    for name, (weights, epoch, iteration) in times.items():
+    for name, weights, iteration in (('b', 2, 200), ('a', 1, 100)):
         content = torch.load(run_folder / f'epoch_{weights}.pth')
-        content['meta'].update(epoch=epoch, iter=iteration)
+        content['meta'].update(epoch=0, iter=iteration)
         files.append(tmp_path / f'{name}.pth')
         torch.save(content, files[-1])
     drawn = []
@@ -95,8 +93,10 @@ def test_energy_ratios_are_drawn_over_time(call, run_folder, tmp_path,
         'qbheat_mm.analysis.spectrum.draw_energy_ratios',
         lambda *args: drawn.append(args) or Figure())
     call('spectrum', run_folder / 'config.py', *files, '--out', tmp_path)
-    assert [(list(x), name) for x, _, name in drawn] == (
-        [(points, unit)] if unit else [])
+    (times, ratios, unit), = drawn
+    assert times == [100, 200] and unit == 'iter'
+    rows = report_of(tmp_path, 'spectrum')['tables'][0]['rows']
+    assert ratios['half'] == [rows[1][3], rows[0][3]]
 
 
 def test_heat_flow(call, run, image_folder, tmp_path):
@@ -251,17 +251,9 @@ def test_run_all_leaves_out_what_a_model_lacks(
     assert {path.stem for path in (tmp_path / 'out').glob('*.json')} == (
         analyses)
     assert (tmp_path / 'out/index.html').exists()
-    if model is COPY:
-        with pytest.raises(UserError, match='a.py'):
-            call('spectrum', tmp_path / 'a.py', tmp_path / 'a.pth', '--out',
-                 tmp_path)
-
-
-def test_random_masking_has_no_reconstruction(call, run, image_folder,
-                                              tmp_path):
-    with pytest.raises(UserError, match='RandomMasking'):
-        call('reconstruct', *run, image_folder, '--out', tmp_path,
-             '--cfg-options', 'model.type=RandomMasking')
+    with pytest.raises(UserError, match='a.py'):
+        call('spectrum', tmp_path / 'a.py', tmp_path / 'a.pth', '--out',
+             tmp_path, '--cfg-options', 'model.predictor.prediction=copy')
 
 
 def test_story_takes_reports_of_others_and_no_other_file(call, tmp_path):
@@ -327,10 +319,13 @@ def test_fewer_images_are_spread_over_all(call, run, image_folder, tmp_path):
     assert list(errors) == ['a_rgb.png', 'd_cmyk.JPG']
 
 
-@pytest.mark.parametrize('name', ['correlation', 'reconstruct', 'spectrum'])
-def test_missing_checkpoints_are_named(call, run, image_folder, tmp_path,
-                                       name):
-    images = [] if name == 'spectrum' else [image_folder]
-    with pytest.raises((UserError, FileNotFoundError), match='nowhere.pth'):
-        call(name, run[0], tmp_path / 'nowhere.pth', *images, '--out',
-             tmp_path)
+@pytest.mark.parametrize('name', ['correlation', 'reconstruct'])
+@pytest.mark.parametrize('wrong, named', [
+    (dict(checkpoint='nowhere.pth'), 'nowhere.pth'),
+    (dict(images='nowhere.png'), 'nowhere.png'),
+    (dict(config='nowhere.py'), 'nowhere.py')])
+def test_missing_files_are_named(call, run, image_folder, tmp_path, name,
+                                 wrong, named):
+    given = dict(config=run[0], checkpoint=run[1], images=image_folder)
+    with pytest.raises((UserError, FileNotFoundError), match=named):
+        call(name, *(given | wrong).values(), '--out', tmp_path)
