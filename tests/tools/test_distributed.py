@@ -15,7 +15,7 @@ def test_two_processes_train_a_detector_and_leave_its_encoder(
         'dist_train.sh', detector_config, 2, '--work-dir', tmp_path,
         '--cfg-options', 'model.backbone.init_cfg.type=PretrainedEncoder',
         f'model.backbone.init_cfg.checkpoint={encoder}')
-    assert 'encoder weights: 120 of 120 tensors' in output
+    assert f'loaded 120 tensors of ResNet from {encoder}' in output
     # Four images in batches of two in each process: one step in an epoch.
     assert re.search(r'Epoch\(train\) +\[1\]\[1/1\]', output), output
     assert 'coco/bbox_mAP' in output
