@@ -1,9 +1,4 @@
-"""DETR with Mobile-Former's decoder.
-
-Unlike mmdet's DETR it has no encoder, queries and pixels update each other
-over three scales (MF-Dec), and the queries' position embeddings are refined
-after each block. Matching, losses and box decoding are mmdet's.
-"""
+"""DETR with Mobile-Former's decoder."""
 import copy
 from collections.abc import Sequence
 
@@ -24,13 +19,15 @@ from .layers.mf_decoder import STRIDES
 class MobileFormerDETR(DetectionTransformer):
     """Mobile-Former in the DETR framework (the paper's appendix on COCO).
 
-    The backbone gives two maps, at 1/8 and 1/16 of the image, e.g.
-    ``MobileFormer(out_indices=(2, 4))``. Given the same maps, results do not
-    depend on the batch's padding; in training BN computes statistics over
-    the content only.
+    Unlike mmdet's DETR it has no encoder, queries and pixels update each
+    other over three scales (MF-Dec), and the queries' position embeddings
+    are refined after each block. The rest is mmdet's. Given the same maps,
+    results don't depend on the batch's padding; in training BN computes
+    statistics over the content only.
 
     Args:
-        backbone (ConfigType): Its two outputs are at 1/8 and 1/16.
+        backbone (ConfigType): Gives maps at 1/8 and 1/16 of the image, e.g.
+            ``MobileFormer(out_indices=(2, 4))``.
         bbox_head (ConfigType): mmdet's ``DETRHead``; set ``loss_cls``
             explicitly.
         in_channels (Sequence[int]): Channels of the two maps.
@@ -158,23 +155,18 @@ class MobileFormerDETR(DetectionTransformer):
                      batch_shape: tuple[int, int] | None) -> None:
         """Compare channels and strides; other strides would go unnoticed."""
         channels = tuple(feat.shape[1] for feat in feats)
-        if channels != self.decoder.in_channels:
-            raise UserError(
-                f'the backbone gives maps of {channels} channels, but '
-                f'model.in_channels={self.decoder.in_channels}: set both '
-                'in_channels and backbone.out_indices for the maps at 1/8 '
-                'and 1/16')
         sizes = [tuple(feat.shape[-2:]) for feat in feats]
         if batch_shape is None:
             batch_shape = [STRIDES[0] * side for side in sizes[0]]
-        for stride, size in zip(STRIDES, sizes):
-            if any(
-                    abs(stride * side - pixels) > 2 * stride
-                    for side, pixels in zip(size, batch_shape)):
-                raise UserError(
-                    f'the backbone gives maps of sizes {sizes} for images of '
-                    f'{tuple(batch_shape)}, not at 1/8 and 1/16: set '
-                    'backbone.out_indices')
+        if channels != self.decoder.in_channels or any(
+                abs(stride * side - pixels) > 2 * stride
+                for stride, size in zip(STRIDES, sizes)
+                for side, pixels in zip(size, batch_shape)):
+            raise UserError(
+                f'the backbone gives maps of {channels} channels and sizes '
+                f'{sizes} for images of {tuple(batch_shape)}, not '
+                f'model.in_channels={self.decoder.in_channels} at 1/8 and '
+                '1/16: set in_channels and backbone.out_indices')
 
     def forward_encoder(self, feats: Sequence[Tensor],
                         image_sizes: list | None) -> dict:

@@ -27,6 +27,9 @@ TINY_ARCH = dict(
     stages=[[('lite', 8, 8)], [('lite-down', 16, 8)],
             [('mf-down', 16, 16)], [('mf-down', 32, 16), ('mf', 32, 16)]],
     conv=32)
+#: A small MF-Dec on it.
+TINY_DECODER = dict(in_channels=(16, 32), num_queries=9, embed_dims=32,
+                    num_heads=4, mobile_mlp_dims=64, former_mlp_dims=64)
 
 
 @pytest.fixture(autouse=True)
@@ -37,14 +40,11 @@ def mmdet_scope(monkeypatch):
     monkeypatch.setattr(Runner, '_log_env', lambda self, env_cfg: None)
 
 
-def write_coco(root: Path, classes=CLASSES, sizes=((64, 96), (80, 48),
-                                                   (64, 64), (48, 80))):
-    """Images with one object each, but the last, which has none.
+def write_coco(root: Path, classes=CLASSES,
+               sizes=((64, 96), (80, 48), (64, 64), (48, 80))):
+    """Images with one object each, except the last, which has none.
 
-    The second image has a crowd and a box without width, too.
-
-    Returns:
-        str: The annotation file.
+    The second image also has a crowd and a box without width.
     """
     rng = np.random.default_rng(0)
     images, annotations = [], []
@@ -53,33 +53,20 @@ def write_coco(root: Path, classes=CLASSES, sizes=((64, 96), (80, 48),
         images.append(
             dict(id=i, file_name=f'{i}.png', height=height, width=width))
         if i < len(sizes) - 1:
-            box = [8, 8, 24, 20]
             image[8:28, 8:32] = 80 * (i % 3)
-            annotations.append(
-                dict(
-                    id=i + 1,
-                    image_id=i,
-                    category_id=i % len(classes) + 1,
-                    bbox=box,
-                    area=24 * 20,
-                    iscrowd=0,
-                    segmentation=[[8, 8, 32, 8, 32, 28, 8, 28]]))
+            annotations.append(dict(
+                id=i + 1, image_id=i, category_id=i % len(classes) + 1,
+                bbox=[8, 8, 24, 20], area=24 * 20, iscrowd=0,
+                segmentation=[[8, 8, 32, 8, 32, 28, 8, 28]]))
         if i == 1:
             crowd = dict(annotations[-1], id=100, iscrowd=1)
             degenerate = dict(annotations[-1], id=101, bbox=[5, 5, 0, 9])
             annotations += [crowd, degenerate]
         mmcv.imwrite(image, str(root / f'{i}.png'))
-    ann_file = root / 'ann.json'
-    ann_file.write_text(
-        json.dumps(
-            dict(
-                images=images,
-                annotations=annotations,
-                categories=[
-                    dict(id=i + 1, name=name)
-                    for i, name in enumerate(classes)
-                ])))
-    return str(ann_file)
+    (root / 'ann.json').write_text(json.dumps(dict(
+        images=images, annotations=annotations,
+        categories=[dict(id=i, name=name)
+                    for i, name in enumerate(classes, 1)])))
 
 
 @pytest.fixture
@@ -106,10 +93,8 @@ def load_tiny(coco_root, tmp_path):
             loader = cfg[f'{split}_dataloader']
             loader.update(num_workers=0, persistent_workers=False)
             loader.dataset.update(
-                data_root=str(coco_root),
-                ann_file='ann.json',
-                data_prefix=dict(img=''),
-                metainfo=dict(classes=CLASSES),
+                data_root=str(coco_root), ann_file='ann.json',
+                data_prefix=dict(img=''), metainfo=dict(classes=CLASSES),
                 filter_cfg=None)
             resize = dict(type='Resize', scale=(96, 96), keep_ratio=True)
             loader.dataset.pipeline = [
@@ -128,20 +113,14 @@ def load_tiny(coco_root, tmp_path):
 def tiny_config(load_tiny):
     """MF-Dec-211, cut down in width, too."""
     cfg = load_tiny('mf-dec-211_mf-285m_frozen_8xb2-500e_coco')
-    cfg.model.update(
-        in_channels=(16, 32),
-        num_queries=9,
-        embed_dims=32,
-        num_heads=4,
-        mobile_mlp_dims=64,
-        former_mlp_dims=64)
+    cfg.model.update(TINY_DECODER)
     cfg.model.bbox_head.embed_dims = 32
     return cfg
 
 
 @ROOT_MODELS.register_module()
 class GivenFeatures(nn.Module):
-    """A backbone that gives the maps that it is told to give."""
+    """A backbone that returns given maps."""
 
     def __init__(self):
         super().__init__()
@@ -156,14 +135,8 @@ def head_config():
     """Config of a small detector on :class:`GivenFeatures`."""
     cfg = Config.fromfile(CONFIGS / '_base_/models/mf-dec.py').model
     cfg.backbone = dict(type='GivenFeatures')
-    cfg.update(
-        in_channels=(6, 10),
-        depths=(2, 1, 1),
-        num_queries=7,
-        embed_dims=32,
-        num_heads=4,
-        mobile_mlp_dims=64,
-        former_mlp_dims=48)
+    cfg.update(TINY_DECODER, in_channels=(6, 10), depths=(2, 1, 1),
+               num_queries=7, former_mlp_dims=48)
     cfg.bbox_head.update(num_classes=3, embed_dims=32)
     return cfg
 
@@ -193,12 +166,9 @@ def make_samples(image_sizes, boxes=(1, ), batch_shape=None):
     samples = []
     for i, (height, width) in enumerate(image_sizes):
         num = boxes[i % len(boxes)]
-        sample = DetDataSample(
-            metainfo=dict(
-                img_shape=(height, width),
-                ori_shape=(height, width),
-                batch_input_shape=batch_shape,
-                scale_factor=(1., 1.)))
+        sample = DetDataSample(metainfo=dict(
+            img_shape=(height, width), ori_shape=(height, width),
+            batch_input_shape=batch_shape, scale_factor=(1., 1.)))
         corners = torch.rand(num, 2, 2).sort(1).values
         sides = torch.tensor([width, height])
         sample.gt_instances = InstanceData(

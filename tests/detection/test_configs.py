@@ -38,20 +38,6 @@ def test_config_builds(name):
             model.init_weights()
 
 
-@pytest.mark.parametrize(
-    'name', [name for name in NAMES if name.startswith('mf-dec')])
-def test_schedule(name):
-    """The paper's, and in the short ones a tenth of it."""
-    cfg = load(name)
-    lr, epochs, step = (1e-5, 200, 150) if '_ft_' in name else (
-        (1e-4, 50, 40) if '-50e_' in name else (1e-4, 500, 400))
-    assert cfg.optim_wrapper.optimizer.lr == lr
-    assert cfg.optim_wrapper.optimizer.weight_decay == 1e-4
-    assert cfg.train_cfg.max_epochs == cfg.param_scheduler[-1].end == epochs
-    assert cfg.param_scheduler[-1].milestones == [step]
-    assert cfg.model.dropout == 0.1
-
-
 @pytest.mark.parametrize('arch', ['mf-294m', 'mf-508m'])
 def test_v1_encoders_train_at_a_tenth_or_not_at_all(arch):
     """Also: what MF-Dec does not read is neither run nor trained."""

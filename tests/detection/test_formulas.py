@@ -10,6 +10,9 @@ import pytest
 import torch
 from torch.nn import functional as F
 
+from qbheat_mm.detection.layers import Attention
+from qbheat_mm.detection.layers.scale import make_scale
+
 from .conftest import make_feats, make_samples
 
 HEADS = 4
@@ -144,7 +147,6 @@ def test_dropout_falls_on_weights_branches_and_hidden_layers(model):
     x, query = torch.randn(2, 32, 2, 3), torch.randn(2, 7, 32)
     pixels = x.flatten(2).transpose(1, 2)
     mobile, update = layer.mobile, layer.query_update
-    from qbheat_mm.detection.layers.scale import make_scale
     scale = make_scale(x, None, model.decoder.encoding)
     out = mobile(x, scale)
     torch.testing.assert_close(
@@ -158,7 +160,6 @@ def test_dropout_falls_on_weights_branches_and_hidden_layers(model):
 
 @pytest.mark.parametrize('projections', ['qkvo', 'qo', 'kv'])
 def test_attention_projects_what_it_is_told_and_drops_weights(projections):
-    from qbheat_mm.detection.layers import Attention
     torch.manual_seed(0)
     layer = Attention(8, HEADS, projections, dropout=0.5)
     for name in 'qkvo':

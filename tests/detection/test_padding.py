@@ -1,10 +1,12 @@
-"""What stands in the padding of a batch changes nothing."""
+"""The padding of a batch changes nothing."""
 import copy
 
 import pytest
 import torch
 from mmengine.model import convert_sync_batchnorm
 from torch.nn.modules.batchnorm import _BatchNorm
+
+from qbheat_mm.detection.layers.scale import make_scale, zero_padding
 
 from .conftest import make_feats, make_samples
 
@@ -71,9 +73,7 @@ def test_detections_do_not_depend_on_the_batch(build_head):
         alone = model.predict(inputs, samples)[0].pred_instances
         for key in ('bboxes', 'scores', 'labels'):
             torch.testing.assert_close(
-                together[i].pred_instances[key],
-                alone[key],
-                rtol=1e-4,
+                together[i].pred_instances[key], alone[key], rtol=1e-4,
                 atol=1e-4)
 
 
@@ -125,46 +125,6 @@ def test_padding_changes_no_step_of_training(build_head, sizes, batch_shape):
         assert wide['feat_grads'][i].isfinite().all()
 
 
-def test_statistics_are_those_of_the_images_put_together(build_head):
-    """Of the maps that each image gives alone, unpadded."""
-    model = build_head(dropout=0.)
-    down, lateral = model.decoder.down_conv, model.decoder.laterals[0]
-    train_once(model, SIZES, (201, 250))
-    alone = dict(down=[], lateral=[])
-    for i in range(len(SIZES)):
-        at_16 = cut_out(i)[1].double()
-        alone['down'].append(down[0][0](at_16))
-        alone['lateral'].append(lateral[0](at_16))
-    for norm, maps in ((down[0][1], alone['down']),
-                       (lateral[1], alone['lateral'])):
-        values = torch.cat([one[0].flatten(1) for one in maps], dim=1)
-        torch.testing.assert_close(norm.running_mean, values.mean(1))
-        torch.testing.assert_close(norm.running_var, values.var(1))
-        assert norm.num_batches_tracked == 1
-
-
-def test_every_norm_sees_the_content_alone(build_head):
-    model = build_head(dropout=0.)
-    seen = {}
-    for name, module in model.named_modules():
-        if isinstance(module, _BatchNorm):
-            module.register_forward_pre_hook(
-                lambda _, x, name=name: seen.update(
-                    {name: x[0].shape[2] * x[0].shape[3]}))
-    train_once(model, SIZES, (201, 250))
-    cells = {stride: sum(-(-h // stride) * -(-w // stride) for h, w in SIZES)
-             for stride in (8, 16, 32)}
-    assert len(seen) == 12
-    for name, number in seen.items():
-        stride = 8
-        if 'down_conv' in name:
-            stride = 32
-        elif any(part in name for part in ('convs.0', 'laterals.0',
-                                           'stages.1')):
-            stride = 16
-        assert number == cells[stride], name
-
-
 def test_synchronized_norms_see_the_content_too(build_head):
     """`sync_bn='torch'` of a configuration, in a single process."""
     model = build_head(dropout=0.)
@@ -189,30 +149,8 @@ def test_evaluation_keeps_bn_folded(build_head):
     assert len(calls) == 12
 
 
-def test_evaluation_can_be_traced(build_head):
-    """As an export to ONNX begins; the trace fits other images, too."""
-    model = build_head().eval()
-
-    class Head(torch.nn.Module):
-
-        def __init__(self):
-            super().__init__()
-            self.model = model
-
-        def forward(self, *feats):
-            return self.model.forward_transformer(feats)['hidden_states']
-
-    head = Head()
-    with torch.no_grad():
-        traced = torch.jit.trace(head, make_feats([(40, 64)]),
-                                 check_trace=False)
-        others = tuple(2 - feat for feat in make_feats([(40, 64)]))
-        torch.testing.assert_close(traced(*others), head(*others))
-
-
 def test_masking_keeps_the_layout(build_head):
     """A copy of each map, and slower convolutions, are saved by it."""
-    from qbheat_mm.detection.layers.scale import make_scale, zero_padding
     encoding = build_head().decoder.encoding
     x = torch.randn(2, 32, 4, 5).to(memory_format=torch.channels_last)
     x[0, :, 3] = float('nan')
@@ -235,16 +173,3 @@ def test_sizes_may_be_a_tensor(build_head, sizes):
         model.forward_decoder(**model.pre_decoder(feats, given)[0])
         ['hidden_states'] for given in (sizes, torch.tensor(sizes))]
     torch.testing.assert_close(states[1], states[0])
-
-
-@pytest.mark.parametrize('factor', [.5, 3])
-def test_the_size_before_resizing_changes_nothing(build_head, factor):
-    model, states = build_head().eval(), []
-    for each in (1, factor):
-        _, samples = make_samples(SIZES)
-        for sample in samples:
-            sample.set_metainfo(dict(ori_shape=tuple(
-                int(each * side) for side in sample.img_shape)))
-        states.append(model.forward_transformer(
-            make_feats(SIZES), samples)['hidden_states'])
-    torch.testing.assert_close(*states)

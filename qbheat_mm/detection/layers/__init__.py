@@ -1,6 +1,5 @@
 """Layers of MF-Dec; they know no configs and no registries."""
-from .attention import Attention
-from .mf_block import BottleneckMobile, MFBlock, TransformerMobile
+from .mf_block import Attention, BottleneckMobile, MFBlock, TransformerMobile
 from .mf_decoder import MFDecoder
 from .scale import Scale
 

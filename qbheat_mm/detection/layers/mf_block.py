@@ -1,12 +1,71 @@
 """The block of Mobile-Former's detection decoder (MF-Dec)."""
+import torch.nn.functional as F
 from mmcv.cnn.bricks.transformer import FFN
 from torch import Tensor, nn
 
 from qbheat_mm.models.layers import LiteBottleneck
 
-from .attention import Attention
-from .content import separable
-from .scale import Scale, to_map, to_sequence, zero_padding
+from .scale import Scale, separable, to_map, to_sequence, zero_padding
+
+
+class Attention(nn.Module):
+    """Multi-head attention, batch first.
+
+    Mobile-Former does not project pixels, of which there are many:
+    Mobile->Former projects queries and output, Former->Mobile keys and
+    values, self-attention all four.
+
+    Args:
+        embed_dims (int): Width C of queries, keys, values and output.
+        num_heads (int): Number of heads; must divide ``embed_dims``.
+        projections (str): The projected ones among ``'q'`` (queries), ``'k'``
+            (keys), ``'v'`` (values) and ``'o'`` (output).
+        dropout (float): Dropout on the attention weights.
+    """
+
+    def __init__(self,
+                 embed_dims: int,
+                 num_heads: int,
+                 projections: str,
+                 dropout: float = 0.) -> None:
+        super().__init__()
+        self.num_heads = num_heads
+        self.dropout = dropout
+        for name in 'qkvo':
+            setattr(
+                self, f'{name}_proj',
+                nn.Linear(embed_dims, embed_dims)
+                if name in projections else nn.Identity())
+
+    def _split_heads(self, x: Tensor) -> Tensor:
+        return x.unflatten(-1, (self.num_heads, -1)).transpose(1, 2)
+
+    def forward(self,
+                query: Tensor,
+                key: Tensor,
+                value: Tensor,
+                key_mask: Tensor | None = None) -> Tensor:
+        """Attend.
+
+        Args:
+            query (Tensor): (B, N, C).
+            key (Tensor): (B, M, C).
+            value (Tensor): (B, M, C).
+            key_mask (Tensor, optional): (B, 1, 1, M), bool, True for
+                visible keys, at least one per image.
+
+        Returns:
+            Tensor: (B, N, C).
+        """
+        # The kernel turns a boolean mask into -inf: nothing overflows in
+        # 16 bits.
+        out = F.scaled_dot_product_attention(
+            self._split_heads(self.q_proj(query)),
+            self._split_heads(self.k_proj(key)),
+            self._split_heads(self.v_proj(value)),
+            attn_mask=key_mask,
+            dropout_p=self.dropout if self.training else 0.)
+        return self.o_proj(out.transpose(1, 2).flatten(2))
 
 
 class TransformerMobile(nn.Module):
@@ -31,14 +90,14 @@ class TransformerMobile(nn.Module):
     def forward(self, x: Tensor, scale: Scale) -> Tensor:
         """(B, C, H, W) to (B, C, H, W)."""
         x = to_sequence(x)
-        placed = x + scale.pos
+        query = x + scale.pos
         x = self.norm1(
-            x + self.drop(self.attn(placed, placed, x, scale.key_mask)))
+            x + self.drop(self.attn(query, query, x, scale.key_mask)))
         return to_map(self.norm2(self.mlp(x)), scale.hw)
 
 
 class BottleneckMobile(LiteBottleneck):
-    """Mobile part of M-F-: a lite bottleneck that sees no padding.
+    """Mobile part of M-F-: a lite bottleneck that ignores padding.
 
     Args:
         embed_dims (int): Width C.
@@ -56,7 +115,7 @@ class BottleneckMobile(LiteBottleneck):
 
 
 class QueryUpdate(nn.Module):
-    """Mobile->Former, then Former: the queries look, confer and think.
+    """Mobile->Former, then Former: attend to pixels and each other, MLP.
 
     Args:
         embed_dims (int): Width C.
@@ -77,23 +136,22 @@ class QueryUpdate(nn.Module):
     def forward(self, query: Tensor, query_pos: Tensor, pixels: Tensor,
                 scale: Scale) -> Tensor:
         """Queries (B, N, C) and pixels (B, H*W, C) to queries (B, N, C)."""
-        seen = self.mobile_to_former(query + query_pos, pixels + scale.pos,
-                                     pixels, scale.key_mask)
-        query = self.norms[0](query + self.drop(seen))
-        placed = query + query_pos
-        told = self.self_attn(placed, placed, query)
-        query = self.norms[1](query + self.drop(told))
+        x = self.mobile_to_former(query + query_pos, pixels + scale.pos,
+                                  pixels, scale.key_mask)
+        query = self.norms[0](query + self.drop(x))
+        key = query + query_pos
+        query = self.norms[1](
+            query + self.drop(self.self_attn(key, key, query)))
         return self.norms[2](self.mlp(query))
 
 
 class MFBlock(nn.Module):
     """Mobile, Former->Mobile, Mobile->Former, Former.
 
-    The backbone's block begins with Mobile->Former. Here the same cycle is
-    cut one half later: what the last block does to the pixels then still
-    reaches the queries, instead of being computed for nothing (and found
-    without a gradient by distributed training). Parameters and MAdds do not
-    change.
+    The backbone's block begins with Mobile->Former. Here the cycle starts
+    one half later, so that the last block's work on the pixels still reaches
+    the queries (and every parameter gets a gradient). Parameters and MAdds
+    are the same.
 
     Args:
         mobile (nn.Module): :class:`TransformerMobile` (M-F+) or
@@ -116,8 +174,8 @@ class MFBlock(nn.Module):
                 scale: Scale) -> tuple[Tensor, Tensor]:
         """Update the map (B, C, H, W) and the queries (B, N, C)."""
         pixels = to_sequence(self.mobile(x, scale))
-        # The values hold the position, too: before the first Mobile->Former
-        # it is all that a query has.
+        # Values include positions: before the first Mobile->Former queries
+        # have no content.
         tokens = query + query_pos
         pixels = pixels + self.former_to_mobile(pixels + scale.pos, tokens,
                                                 tokens)

@@ -10,13 +10,20 @@ from torch import Tensor, nn
 from qbheat_mm.errors import UserError
 from qbheat_mm.models.layers.mobile import conv_bn, depthwise
 
-from .content import on_content, separable
 from .mf_block import BottleneckMobile, MFBlock, TransformerMobile
-from .scale import Scale, content_sizes, make_scale, upsample, zero_padding
+from .scale import (
+    Scale,
+    content_sizes,
+    make_scale,
+    on_content,
+    separable,
+    upsample,
+    zero_padding,
+)
 
-#: Expansions of the M-F- blocks at 1/16 and 1/8 by depths. They reproduce
-#: the parameters and MAdds of the paper (Table "COCO object detection
-#: results"), which does not print them.
+#: Expansions of the M-F- blocks at 1/16 and 1/8 by depths. The paper doesn't
+#: print them; these give its parameters and MAdds (Table "COCO object
+#: detection results").
 PAPER_EXPANSIONS = {(5, 2, 2): (6, 4), (2, 1, 1): (2, 2)}
 #: Strides of the two input maps.
 STRIDES = (8, 16)

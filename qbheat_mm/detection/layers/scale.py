@@ -1,4 +1,4 @@
-"""Feature maps of padded batches."""
+"""Feature maps of padded batches; nothing depends on the padding."""
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -37,8 +37,8 @@ def content_sizes(image_sizes: Sequence[tuple[int, int]] | Tensor,
                   hw: tuple[int, int]) -> list[tuple[int, int]] | Tensor:
     """Size of each image's content in a map of size ``hw``.
 
-    Strided convolutions round up, so a cell with the last few pixels of an
-    image belongs to the image.
+    Strided convolutions round up: a cell with the last few pixels of an
+    image belongs to it.
     """
     if isinstance(image_sizes, Tensor):
         return -(-image_sizes // stride)  # may exceed the map
@@ -126,8 +126,8 @@ def _fitted(x: Tensor, hw: tuple[int, int]) -> Tensor:
     if any(isinstance(side, torch.SymInt) for side in hw):
         # A graph for all sizes cannot branch on them.
         for dim, side in zip((2, 3), hw):
-            places = torch.arange(side, device=x.device)
-            x = x.index_select(dim, places.clamp(max=x.shape[dim] - 1))
+            rows = torch.arange(side, device=x.device)
+            x = x.index_select(dim, rows.clamp(max=x.shape[dim] - 1))
         return x
     missing = [max(want - have, 0) for want, have in zip(hw, x.shape[-2:])]
     if any(missing):
@@ -148,3 +148,55 @@ def to_sequence(x: Tensor) -> Tensor:
 def to_map(x: Tensor, hw: tuple[int, int]) -> Tensor:
     """(B, H*W, C) to a channels-last view (B, C, H, W)."""
     return x.unflatten(1, hw).permute(0, 3, 1, 2)
+
+
+def on_content(layers: Sequence[nn.Module], x: Tensor, scale: Scale) -> Tensor:
+    """Apply pointwise layers to the content of a map only.
+
+    The content of all images forms one image of height 1, so that in
+    training BN and SyncBN compute statistics over the content.
+
+    Args:
+        layers (Sequence[nn.Module]): 1x1 convolutions, norms, activations.
+        x (Tensor): A map, (B, C, H, W), with any padding.
+        scale (Scale): Its scale.
+
+    Returns:
+        Tensor: (B, C', H, W), zero in the padding.
+    """
+    if scale.content is None:
+        return zero_padding(_in_turn(layers, x), scale)
+    num_images = len(x)
+    positions = to_sequence(x).flatten(0, 1)
+    content = positions.index_select(0, scale.content).unsqueeze(0)
+    content = _in_turn(layers, to_map(content, (1, -1)))
+    content = to_sequence(content).squeeze(0)
+    positions = content.new_zeros(len(positions), content.shape[1])
+    positions.index_copy_(0, scale.content, content)
+    return to_map(positions.unflatten(0, (num_images, -1)), scale.hw)
+
+
+def separable(depthwise: nn.Sequential, pointwise: Sequence[nn.Module],
+              x: Tensor, scale: Scale) -> Tensor:
+    """A depthwise convolution with its BN, then pointwise layers.
+
+    Args:
+        depthwise (nn.Sequential): The convolution and its BN.
+        pointwise (Sequence[nn.Module]): What follows.
+        x (Tensor): A map, (B, C, H, W), zero in its padding.
+        scale (Scale): Of the convolution's output.
+
+    Returns:
+        Tensor: (B, C', H', W'), finite in the padding.
+    """
+    if not depthwise.training:
+        # BN is folded into its convolution.
+        return _in_turn((depthwise, *pointwise), x)
+    convolution, norm = depthwise
+    return on_content((norm, *pointwise), convolution(x), scale)
+
+
+def _in_turn(layers: Sequence[nn.Module], x: Tensor) -> Tensor:
+    for layer in layers:
+        x = layer(x)
+    return x
