@@ -5,11 +5,10 @@ Property 2: :math:`z(x, y) = e^{Ax} e^{By} z(0, 0)`. Training only defines one
 step, :math:`z(x + \Delta) = P z(x)` with :math:`P = I + M`. The continuous A
 is read from it in one of two ways:
 
-- ``'exact'``: :math:`e^{A\Delta} = P`, so that :math:`e^{Ax} = P^{x/\Delta}`.
-  Whole steps repeat the trained prediction; between them it is a fractional
-  power, on the principal branch. If P has a negative eigenvalue there is no
-  real A; the power is then complex between whole steps, and its real part is
-  taken.
+- ``'exact'``: :math:`e^{A\Delta} = P`, so that :math:`e^{Ax} = P^{x/\Delta}`,
+  a power on the principal branch. Whole steps repeat the trained prediction.
+  If P has a negative eigenvalue there is no real A; between whole steps the
+  real part of the power is taken.
 - ``'euler'``: :math:`A = M / \Delta`, the paper's finite difference, so that
   :math:`e^{Ax} = e^{Mx/\Delta}`. Its step agrees with the trained one up to
   :math:`M^2/2`.
@@ -39,9 +38,6 @@ from .style import (
 READINGS = dict(exact=(BLUE, '-', 'o'), euler=(VERMILION, '--', '^'))
 DIRECTIONS = dict(right=(1, 0), down=(0, 1), right_down=(1, 1))
 
-# Largest relative error of V diag(l) V^-1.
-_DECOMPOSITION_ERROR = 1e-6
-
 
 @torch.no_grad()
 def projected_features(model: QBHeat, images: Tensor,
@@ -52,7 +48,7 @@ def projected_features(model: QBHeat, images: Tensor,
         model (QBHeat): Left unchanged.
         images (Tensor): Normalized images, (B, 3, H, W).
         by_quarter (bool): Encode the four quarters one by one, as in
-            pre-training, rather than the whole image. Defaults to False.
+            pre-training. Defaults to False, the whole image at once.
 
     Returns:
         Tensor: (B, h, w, D).
@@ -86,15 +82,13 @@ class Flow:
     def __init__(self, matrix: Tensor, reading: str = 'exact') -> None:
         self.reading = reading
         self.matrix = matrix.to(torch.complex128)
-        if reading == 'exact':
-            self._diagonalize()
-
-    def _diagonalize(self) -> None:
-        propagator = torch.eye(len(self.matrix)) + self.matrix
+        if reading == 'euler':
+            return
+        propagator = torch.eye(len(matrix)) + self.matrix
         self.values, self.vectors = torch.linalg.eig(propagator)
         self.inverse, singular = torch.linalg.inv_ex(self.vectors)
         gap = (self(1) - propagator).norm()
-        if singular or not gap <= _DECOMPOSITION_ERROR * propagator.norm():
+        if singular or not gap <= 1e-6 * propagator.norm():
             raise UserError(
                 f'I + M of {len(self.matrix)} dimensions has no basis of '
                 'eigenvectors and thus no fractional powers: use '
@@ -123,7 +117,7 @@ def roll_out(start: Tensor, flow_x: Flow, flow_y: Flow,
         steps_y (Sequence[float]): The H rows, likewise.
 
     Returns:
-        Tensor: (H, W, D), double precision.
+        Tensor: (H, W, D).
     """
     start = start.to(torch.complex128)
     column = torch.stack([flow_y(steps) @ start for steps in steps_y])

@@ -19,30 +19,8 @@ ROOT = Path(__file__).resolve().parents[2]
 # tables of results, V1 with its weights. Empty where the paper says nothing.
 PUBLISHED = Path(__file__).with_name('published_sizes.csv')
 
-RULE = """\
-MAdds: multiply-adds of convolutions, linear layers and attention products
-(both QK and AV), for one image of the stated size (height x width). Norms,
-activations, interpolation and elementwise work do not count. A classifier is
-counted with its encoder, a detection head without it.
-Difference: ours over the published figure, where there is one."""
-
-NOTES = """\
-- MF-1.0G: the first row of its last stage is (576, 176), half of MF-3.7G's;
-  with the printed one, a copy of the row above, the published figures do not
-  come out.
-- lin: the published 5.8M is 0.07M below the encoder with its classifier.
-- tran-k: parameters agree to the printed digit, as do three of six MAdds. The
-  others are up to 0.2G above: pixels (196) and tokens (6) attend to each
-  other. Without the tokens the decoders would be at 1.47, 5.55 and 9.89G.
-- supervised: the paper's supervised baseline has the tran-1 decoder.
-- Mobile-Former V1: its names state more than this rule counts. With one
-  multiply-add for each value that leaves a BN or a DY-ReLU the seven are at
-  26, 51, 95, 151, 214, 294 and 508M.
-- RetinaNet: mmdet's own, on an FPN over 1/8 and 1/16 with three extra levels.
-  The published figures for the two larger encoders do not fit such a neck.
-- Two stages: heads for 1000 proposals, masks for 100 objects; Panoptic FPN
-  needs multiples of 32 pixels. DINO is not counted: its attention samples at
-  learned places. The paper has none of them."""
+#: The page around the tables.
+TEMPLATE = Path(__file__).with_name('model_sizes.md')
 
 HEADER = ['model', 'image', 'params (M)', 'published', 'difference',
           'MAdds (G)', 'published', 'difference', 'config']
@@ -104,13 +82,12 @@ def main() -> None:
         import qbheat_mm.detection  # noqa: F401
     else:
         rows = [row for row in rows if row['part'] != 'Detection heads']
-    print('# Sizes of the models\n\nMade by '
-          f'`python tools/analysis/complexity.py`.\n\n{RULE}')
-    for part in dict.fromkeys(row['part'] for row in rows):
-        print(f'\n## {part}\n')
-        print(format_table([cells(row, *measure(row)) for row in rows
-                            if row['part'] == part]))
-    print(f'\n## Notes\n\n{NOTES}')
+    tables = [
+        f'## {part}\n\n' + format_table([
+            cells(row, *measure(row)) for row in rows if row['part'] == part])
+        for part in dict.fromkeys(row['part'] for row in rows)]
+    print(TEMPLATE.read_text(encoding='utf-8').replace(
+        'TABLES', '\n\n'.join(tables)), end='')
 
 
 if __name__ == '__main__':

@@ -71,9 +71,7 @@ def read_predictions(file: str) -> dict[int, dict]:
         UserError: If the file holds something else.
     """
     try:
-        return {sample['img_id']: dict(
-            sample, pred_instances=sample['pred_instances'])
-            for sample in mmengine.load(file)}
+        return {sample['img_id']: sample for sample in mmengine.load(file)}
     # A file of another kind may hold anything.
     except Exception as error:
         raise UserError(
@@ -96,32 +94,32 @@ def match_all(dataset, coco: COCO, found: dict[int, dict],
             raise UserError(
                 f"'{args.found}' lacks '{info['img_path']}' of the test set "
                 f"of '{args.config}': run tools/test.py again")
-        objects, crowds = (to_instances([
-            item for item in coco.imgToAnns[info['img_id']]
-            if item['category_id'] in dataset.cat2label
-            and bool(item.get('iscrowd')) == crowd
-            and min(item['bbox'][2:]) >= 1  # as mmdet
-        ], dataset.cat2label) for crowd in (False, True))
+        objects, crowded = to_instances(coco.imgToAnns[info['img_id']],
+                                        dataset.cat2label)
         boxes = found[info['img_id']]['pred_instances']
         boxes = InstanceData(bboxes=boxes['bboxes'].double(),
                              labels=boxes['labels'], scores=boxes['scores'])
         boxes = boxes[boxes.scores.argsort(descending=True, stable=True)]
         matches[info['img_path']] = match_boxes(
-            objects, boxes[boxes.scores >= args.score], crowds, args.iou)
+            objects[~crowded], boxes[boxes.scores >= args.score],
+            objects[crowded], args.iou)
     return matches
 
 
-def to_instances(annotations: list[dict],
-                 labels: dict[int, int]) -> InstanceData:
-    """Convert COCO's annotations."""
-    boxes = torch.tensor([item['bbox'] for item in annotations],
+def to_instances(annotations: list[dict], labels: dict[int, int]
+                 ) -> tuple[InstanceData, torch.Tensor]:
+    """Convert COCO's annotations; also return which are crowds, bool."""
+    items = [item for item in annotations if item['category_id'] in labels
+             and min(item['bbox'][2:]) >= 1]  # as mmdet
+    boxes = torch.tensor([item['bbox'] for item in items],
                          dtype=torch.float64).view(-1, 4)
     boxes[:, 2:] += boxes[:, :2]
     return InstanceData(
         bboxes=boxes,
         labels=torch.tensor([labels[item['category_id']]
-                             for item in annotations]).long(),
-        areas=torch.tensor([item['area'] for item in annotations]))
+                             for item in items]).long(),
+        areas=torch.tensor([item['area'] for item in items])
+    ), torch.tensor([item.get('iscrowd', 0) for item in items]).bool()
 
 
 def evaluate(settings: dict, dataset, found: dict) -> dict[str, float]:
@@ -134,7 +132,8 @@ def evaluate(settings: dict, dataset, found: dict) -> dict[str, float]:
     evaluator = Evaluator(settings)
     evaluator.dataset_meta = dataset.metainfo
     metrics = evaluator.offline_evaluate(list(found.values()))
-    return {name.split('/')[-1]: math.nan if value == -1 else value
+    prefix = f'{evaluator.metrics[0].prefix}/'
+    return {name.removeprefix(prefix): math.nan if value == -1 else value
             for name, value in metrics.items()}
 
 
