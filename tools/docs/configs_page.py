@@ -1,8 +1,8 @@
 # Copyright (c) QB-Heat MM authors. All rights reserved.
-"""Write docs/configs.md: every configuration, its size and its table row.
+"""Write docs/configs.md: every config and its size.
 
-Descriptions come from the configurations' values, sizes from their models
-(on the meta device), rows from docs/paper_tables.md. Needs mmdet.
+Descriptions come from the configs' values, sizes from their models (on the
+meta device). Needs mmdet.
 """
 import re
 from pathlib import Path
@@ -15,7 +15,6 @@ from qbheat_mm.cli import report_user_errors
 ROOT = Path(__file__).resolve().parents[2]
 CONFIGS = ROOT / 'configs'
 DEMO = ROOT / 'projects/drawn_world/configs'
-TABLES = ROOT / 'docs/paper_tables.md'
 PAGE = ROOT / 'docs/configs.md'
 
 HEAD = """\
@@ -26,8 +25,8 @@ Made by `python tools/docs/configs_page.py`.
 Parameters and multiply-adds are of what one uses in the end: of the encoder
 after pre-training, of the whole network otherwise, for one image of the size
 beside them. [model_sizes.md](model_sizes.md) says what counts, and has the
-published figures. The last column names the row of
-[the paper's tables](paper_tables.md) that a configuration stands for.
+published figures, [paper_tables.md](paper_tables.md) names the row of the
+paper's tables that a configuration stands for.
 """
 #: Headings of the folders, in the order of the page.
 FOLDERS = {
@@ -40,11 +39,11 @@ FOLDERS = {
     'demo': 'The demo',
 }
 COLUMNS = ('configuration', 'what', 'epochs', 'image', 'params (M)',
-           'MAdds (G)', 'paper')
+           'MAdds (G)')
 
 
 def shipped() -> list[str]:
-    """Every configuration but the bases, relative to ``configs``.
+    """Every config but the bases, relative to ``configs``.
 
     The demo's, which lie in its project, are called ``demo/...``.
     """
@@ -58,13 +57,13 @@ def shipped() -> list[str]:
 
 
 def find(name: str) -> Path:
-    """The file of a configuration that :func:`shipped` lists."""
+    """The file of a config that :func:`shipped` lists."""
     folder, _, file = name.partition('/')
     return DEMO / file if folder == 'demo' else CONFIGS / name
 
 
 def describe(cfg: Config) -> str:
-    """What a configuration trains and on what, in a few words."""
+    """What a config trains and on what, in a few words."""
     backbone, model, kind = cfg.model.backbone, cfg.model, cfg.model.type
     arch = backbone.get('arch')
     if backbone.type == 'MobileFormer':
@@ -132,54 +131,25 @@ def _image(name: str, cfg: Config) -> tuple[int, int]:
     return (800, 1344) if 'semantic_head' in cfg.model else (800, 1333)
 
 
-def paper_rows(text: str, names: list[str]) -> dict[str, list[str]]:
-    """Links to the rows of ``docs/paper_tables.md`` (``text``) by name."""
-    found = {name: [] for name in names}
-    for part in re.split(r'^## ', text, flags=re.M)[1:]:
-        heading, _, body = part.partition('\n')
-        table = re.match(r'Tables? [\d ]+(?:to \d+)?', heading)
-        for line in body.splitlines() if table else ():
-            for name in names:
-                link = _link(table[0].strip(), heading, line)
-                if f'`{name}`' in line and link not in found[name]:
-                    found[name].append(link)
-    return found
-
-
-def _link(table: str, heading: str, line: str) -> str:
-    """A link to a section, with the row's first cell if that is a name."""
-    slug = re.sub(r'[^\w\- ]', '', heading.lower()).replace(' ', '-')
-    cell = line.split('|')[1].strip() if line.startswith('|') else ''
-    row = '' if not cell or '`' in cell else f', {cell}'
-    if row and heading.startswith('Table 3'):
-        row += ' epochs'
-    return f'[{table}](paper_tables.md#{slug}){row}'
-
-
 def page(cfgs: dict[str, Config], sizes: dict[str, tuple]) -> str:
     """The whole page.
 
     Args:
-        cfgs (dict[str, Config]): All configurations by name.
+        cfgs (dict[str, Config]): All configs by name.
         sizes (dict[str, tuple]): Their results of :func:`measure`.
-
-    Raises:
-        KeyError: A folder of configurations has no heading here.
     """
-    rows = paper_rows(TABLES.read_text(encoding='utf-8'), list(cfgs))
     tables = {folder: [] for folder in FOLDERS}
     for name, cfg in cfgs.items():
         image, params, madds = sizes[name]
         cells = (f'[{Path(name).stem}](../{find(name).relative_to(ROOT)})',
                  describe(cfg),
                  str(cfg.train_cfg.max_epochs), image, f'{params:.2f}',
-                 '-' if madds is None else f'{madds:.3f}',
-                 '; '.join(rows[name]) or '-')
+                 '-' if madds is None else f'{madds:.3f}')
         tables[name.rpartition('/')[0]].append(f'| {" | ".join(cells)} |')
     lines = [HEAD]
     for folder, heading in FOLDERS.items():
         lines += [f'## {heading}', '', f'| {" | ".join(COLUMNS)} |',
-                  '|---|---|---:|---:|---:|---:|---|', *tables[folder], '']
+                  '|---|---|---:|---:|---:|---:|', *tables[folder], '']
     return '\n'.join(lines).rstrip() + '\n'
 
 
