@@ -51,8 +51,8 @@ class Exported:
             images (np.ndarray | Tensor): (B, H, W, 3), RGB, uint8, if the
                 network normalizes; else normalized, (B, 3, H, W), float32.
             image_sizes (np.ndarray | Tensor, optional): For detectors:
-                height and width of each image in a padded batch, (B, 2).
-                Defaults to the size of the batch.
+                height and width of each image, (B, 2), within a padded
+                batch. Defaults to the size of the batch.
 
         Returns:
             dict[str, np.ndarray]: The outputs by name.
@@ -70,14 +70,9 @@ class Exported:
             raise UserError(f"images of {size[0]}x{size[1]} pixels: "
                             f"'{self.path}' takes {allowed}")
         if SIZES in self.facts['inputs']:
-            sizes = np.asarray([size] * number if image_sizes is None
-                               else image_sizes, np.int64)
-            if sizes.shape != (number, 2) or (sizes < 1).any() or (
-                    sizes > size).any():
-                raise UserError(
-                    f'image_sizes {sizes.tolist()}: give height and width of '
-                    f'each of {number} images within {size[0]}x{size[1]}')
-            inputs[SIZES] = sizes
+            inputs[SIZES] = np.asarray(
+                [size] * number if image_sizes is None else image_sizes,
+                np.int64)
         return self._run(inputs)
 
 

@@ -3,12 +3,9 @@
 import importlib.util
 import itertools
 import json
-import logging
 import math
 import os
-import warnings
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 
 import torch
 from torch import Tensor, nn
@@ -58,7 +55,20 @@ def export_network(model: nn.Module, out: str | os.PathLike,
     _require_format(out)  # before time is spent
     require_other(model, out)
     network = make_network(model, preprocessing)
-    return write_program(network, trace(network, size), out, size)
+    program = _trace(network, size)
+    facts = dict(
+        kind=network.kind, inputs=network.inputs, outputs=network.outputs,
+        pictures=network.normalize is not None, size=size,
+        least_side=network.stride + 1, classes=getattr(model, 'classes', ()),
+        **describe(model))
+    with atomic_write(out) as part:
+        if out.endswith('.onnx'):
+            _write_onnx(network, program, part, facts, size)
+        else:
+            torch.export.save(
+                program, part, extra_files={FACTS: json.dumps(facts)})
+        difference = _verify(Exported(part), network, size)
+    return dict(facts, difference=difference)
 
 
 def _require_format(out: str) -> None:
@@ -71,8 +81,8 @@ def _require_format(out: str) -> None:
                             "'qbheat_mm[export]'")
 
 
-def trace(network: Network,
-          size: tuple[int, int] | None = None) -> ExportedProgram:
+def _trace(network: Network,
+           size: tuple[int, int] | None) -> ExportedProgram:
     """Trace a network with torch.export, with BN folded."""
     stride = network.stride
     if size is not None and min(size) <= stride:
@@ -80,35 +90,15 @@ def trace(network: Network,
                         f'needs more than {stride} pixels on each side')
     # Equal sides might be taken for one and the same.
     sides = size or (3 * stride // 2 + 8, 2 * stride + 7)
-    example = tuple(example_inputs(network, 2, sides).values())
-    with torch.no_grad(), quiet():
-        try:
+    example = tuple(_example_inputs(network, 2, sides).values())
+    try:
+        with torch.no_grad():
             return torch.export.export(
                 folded(network), example, strict=False,
                 dynamic_shapes=_dynamic_shapes(network, size))
-        # Tracing runs foreign code.
-        except Exception as error:
-            raise _refusal(network, error) from error
-
-
-def write_program(network: Network, program: ExportedProgram, out: str,
-                  size: tuple[int, int] | None = None) -> dict:
-    """Write a traced network and verify the file: :func:`export_network`."""
-    facts = dict(
-        kind=network.kind, inputs=network.inputs, outputs=network.outputs,
-        pictures=network.normalize is not None, size=size,
-        least_side=network.stride + 1,
-        classes=getattr(network.model, 'classes', ()),
-        **describe(network.model))
-    with atomic_write(out) as part:
-        with quiet():
-            if out.endswith('.onnx'):
-                _write_onnx(network, program, part, facts, size)
-            else:
-                torch.export.save(
-                    program, part, extra_files={FACTS: json.dumps(facts)})
-        difference = verify(Exported(part), network, size)
-    return dict(facts, difference=difference)
+    # Tracing runs foreign code.
+    except Exception as error:
+        raise _refusal(network, error) from error
 
 
 def _write_onnx(network: Network, program: ExportedProgram, path: str,
@@ -151,25 +141,9 @@ def _refusal(network: Network, error: Exception) -> UserError:
         'HEIGHT WIDTH), the encoder alone (--part encoder) or --format pt2')
 
 
-@contextmanager
-def quiet() -> Iterator[None]:
-    """Hide the exporters' warnings about their own internals."""
-    before = logging.root.manager.disable
-    with warnings.catch_warnings():
-        warnings.simplefilter('ignore')
-        logging.disable(logging.WARNING)
-        try:
-            yield
-        finally:
-            logging.disable(before)
-
-
-def verify(exported: Exported, network: Network,
-           size: tuple[int, int] | None = None) -> float:
-    """Compare an exported network with the original.
-
-    Returns:
-        float: The largest relative difference.
+def _verify(exported: Exported, network: Network,
+            size: tuple[int, int] | None) -> float:
+    """Return the largest relative difference from the original network.
 
     Raises:
         UserError: If it exceeds :data:`TOLERANCE`.
@@ -179,7 +153,7 @@ def verify(exported: Exported, network: Network,
         (stride + 1, stride + 14), (2 * stride + 33, 2 * stride + 62),
         (stride + 57, 3 * stride + 5)]
     for number, (height, width) in itertools.product(BATCHES, sizes):
-        inputs = example_inputs(network, number, (height, width))
+        inputs = _example_inputs(network, number, (height, width))
         with torch.no_grad():
             expected = network(*inputs.values())
         difference, name = largest_difference(exported(**inputs), expected)
@@ -214,18 +188,9 @@ def relative_difference(found: Tensor, expected: Tensor) -> float:
     return math.inf if math.isnan(difference) else difference
 
 
-def example_inputs(network: Network, number: int,
-                   size: tuple[int, int]) -> dict[str, Tensor]:
-    """Make random images, all but the first padded if the network allows.
-
-    Args:
-        network (Network): Defines the inputs.
-        number (int): Batch size.
-        size (tuple[int, int]): Height and width of the batch.
-
-    Returns:
-        dict[str, Tensor]: Name and tensor, in the order of the inputs.
-    """
+def _example_inputs(network: Network, number: int,
+                    size: tuple[int, int]) -> dict[str, Tensor]:
+    """Make a batch of random images, all but the first padded if possible."""
     generator = torch.Generator().manual_seed(number)
     if network.normalize:  # whose padding may hold anything
         images = torch.randint(0, 256, (number, *size, 3),

@@ -22,7 +22,7 @@ from torch import Tensor, nn
 from qbheat_mm.cli import count, report_user_errors
 from qbheat_mm.export.detectors import detector_network
 from qbheat_mm.export.network import folded
-from qbheat_mm.export.programs import OPSET, largest_difference, quiet
+from qbheat_mm.export.programs import OPSET, largest_difference
 
 WAYS = ('eager', 'compiled', 'onnxruntime')
 BESIDE = 'DETR-R50'
@@ -85,13 +85,11 @@ def write(network: nn.Module, image: Tensor, path: Path) -> list[str]:
     Returns:
         list[str]: Names of the outputs.
     """
-    with quiet():
-        program = torch.export.export(network, (image, ))
-        names = list(network(image))
-        torch.onnx.export(
-            program, f=str(path), input_names=['images'], output_names=names,
-            opset_version=OPSET, dynamo=True, external_data=False,
-            verbose=False)
+    program = torch.export.export(network, (image, ))
+    names = list(network(image))
+    torch.onnx.export(
+        program, f=str(path), input_names=['images'], output_names=names,
+        opset_version=OPSET, dynamo=True, external_data=False, verbose=False)
     return names
 
 
