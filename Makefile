@@ -18,7 +18,7 @@ test: env
 
 # Before every commit: tests without data or whole runs.
 QUICK = tests/models tests/datasets tests/test_architecture.py \
-    tests/docs/test_pages.py tests/docs/test_site.py
+    tests/docs/test_pages.py
 
 test-quick: lint
 	OMP_NUM_THREADS=1 .venv/bin/python -m pytest $(QUICK) -q -n auto \

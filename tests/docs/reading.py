@@ -1,10 +1,10 @@
 # Copyright (c) QB-Heat MM authors. All rights reserved.
-"""The blocks of code of a page.
+"""The code blocks of a page.
 
-The test of a page runs its blocks of ``python`` and ``bash``, unless a
-comment stands before one, which no reader sees:
+A page's test runs its blocks of ``python`` and ``bash``, unless a comment
+that no reader sees stands above:
 
-    <!-- needs: GPUs, ImageNet -->           nobody can run it in a test
+    <!-- needs: GPUs, ImageNet -->           no test can run it
     <!-- tested: tests/tools/test_x.py -->   another test runs it
 """
 import re
@@ -21,16 +21,7 @@ _BLOCK = re.compile(
 
 @dataclass(frozen=True)
 class Block:
-    """Lines of code on a page.
-
-    Attributes:
-        page (str): File below the project's folder.
-        line (int): Of its first line, from 1.
-        language (str): As the fence says.
-        text (str): The lines without their indent.
-        needs (str): What keeps tests from running it.
-        tested (str): Files of the tests that run it.
-    """
+    """A code block: its page, first line, language, text and comment."""
     page: str
     line: int
     language: str
@@ -48,7 +39,7 @@ class Block:
 
 
 def pages() -> list[str]:
-    """All pages of the project, below its folder."""
+    """All pages, relative to the project's folder."""
     found = [*ROOT.glob('*.md'), *(ROOT / 'docs').rglob('*.md')]
     return sorted(str(path.relative_to(ROOT)) for path in found
                   if '_build' not in path.parts)

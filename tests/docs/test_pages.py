@@ -1,60 +1,103 @@
 # Copyright (c) QB-Heat MM authors. All rights reserved.
-"""What holds for every page, without building the site."""
+"""Pages are listed, their links work, and their numbers agree."""
+import ast
+import importlib
 import re
 from fnmatch import fnmatch
 from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).resolve().parents[2]
+from .reading import ROOT, pages
+
 DOCS = ROOT / 'docs'
-PAGES = sorted(
-    path.relative_to(DOCS).with_suffix('').as_posix()
-    for path in DOCS.rglob('*.md')
-    if not path.relative_to(DOCS).parts[0].startswith('_'))
 
 
 def listed(page):
-    """The patterns in the tables of contents of a page."""
-    text = (DOCS / f'{page}.md').read_text(encoding='utf-8')
-    for block in re.findall(r'^```{toctree}\n(.*?)^```$', text, re.M | re.S):
+    """The patterns in a page's tables of contents."""
+    for block in re.findall(r'^```{toctree}\n(.*?)^```$',
+                            (ROOT / page).read_text('utf-8'), re.M | re.S):
         for line in block.splitlines():
             if line and not line.startswith(':'):
-                found = re.search(r'<(.+)>$', line)
-                entry = found[1] if found else line
-                yield (Path(page).parent / entry).as_posix()
+                entry = re.search(r'<(.+)>$', line)
+                entry = entry[1] if entry else line
+                yield f'{(Path(page).parent / entry).as_posix()}.md'
 
 
-CONTENTS = [pattern for page in PAGES for pattern in listed(page)]
+def test_every_page_is_listed():
+    patterns = [pattern for page in pages() for pattern in listed(page)]
+    for page in pages():
+        assert not page.startswith('docs/') or page == 'docs/index.md' or any(
+            fnmatch(page, pattern) for pattern in patterns), page
 
 
-@pytest.mark.parametrize('page', [p for p in PAGES if p != 'index'])
-def test_every_page_stands_in_a_table_of_contents(page):
-    assert any(fnmatch(page, pattern) for pattern in CONTENTS), (
-        f'docs/{page}.md: name it in docs/index.md')
-
-
-@pytest.mark.parametrize('path', [
-    'README.md', 'CONTRIBUTING.md', 'CHANGELOG.md',
-    *(f'docs/{page}.md' for page in PAGES)])
-def test_relative_links_lead_to_files(path):
+@pytest.mark.parametrize('page', pages())
+def test_relative_links_lead_to_files(page):
     """As on a git host; the site checks the anchors as well."""
-    file = ROOT / path
     text = re.sub(r'^```.*?^```$|`[^`\n]*`|<!--.*?-->', '',
-                  file.read_text('utf-8'), flags=re.M | re.S)
+                  (ROOT / page).read_text('utf-8'), flags=re.M | re.S)
     for target in re.findall(r'\]\(([^)\s]+)\)', text):
-        if re.match(r'\w+:|#', target):
-            continue
-        assert (file.parent / target.partition('#')[0]).exists(), (
-            path, target)
+        if not re.match(r'\w+:|#', target):
+            file = (ROOT / page).parent / target.partition('#')[0]
+            assert file.exists(), target
 
 
-def test_the_reference_has_every_analysis():
-    """Whose modules have no ``__all__`` of their package."""
-    page = (DOCS / 'api/analysis.md').read_text(encoding='utf-8')
-    folder = ROOT / 'qbheat_mm/analysis'
-    for path in folder.glob('*.py'):
-        name = '.'.join(path.relative_to(ROOT).with_suffix('').parts)
-        if path.stem not in ('__init__', 'style'):
-            assert f'automodule:: {name}\n' in page, (
-                f'{name}: name it in docs/api/analysis.md')
+def defines(file, name):
+    return file.exists() and any(
+        getattr(node, 'name', '') == name
+        for node in ast.parse(file.read_text('utf-8')).body)
+
+
+def test_the_reference_has_what_exists():
+    text = ''.join(path.read_text('utf-8')
+                   for path in (DOCS / 'api').glob('*.md'))
+    names = re.findall(r'auto(?:module|class):: (\S+)', text)
+    for name in names:
+        path = ROOT / name.replace('.', '/')
+        assert (path.with_suffix('.py').exists() or path.is_dir()
+                or defines(path.parent.with_suffix('.py'), path.name)), name
+    for path in (ROOT / 'qbheat_mm/analysis').glob('[!_]*.py'):
+        assert path.stem == 'style' or (
+            f'qbheat_mm.analysis.{path.stem}' in names), path
+
+
+@pytest.mark.parametrize('text,expected', [
+    ('[a](docs/export.md#onnx)', '[a](export.md#onnx)'),
+    ('[a](tools/train.py)', '[a](../tools/train.py)'),
+    ('![a](docs/figures/demo.png)', '![a](figures/demo.png)'),
+    ('[a](configs/)', 'a'),  # nothing to show or download
+    ('[a](CONTRIBUTING.md)', '[a](contributing.md)'),
+    ('[a](https://x.org) [b](#c)', '[a](https://x.org) [b](#c)'),
+    ('`[a](configs/)`', '`[a](configs/)`'),
+    ('```\n[a](configs/)\n```', '```\n[a](configs/)\n```')])
+def test_links_of_the_readme_work_on_the_site(text, expected, monkeypatch):
+    monkeypatch.syspath_prepend(str(DOCS / '_extensions'))
+    rewrite = importlib.import_module('repository_links').rewrite
+    assert rewrite(text, ROOT, DOCS) == expected
+    page = '[a](../configs.md) [b](../../README.md#use-it)'
+    assert rewrite(page, DOCS / 'api', DOCS / 'api') == (
+        '[a](../configs.md) [b](../readme.md#use-it)')
+
+
+def tables(path):
+    """Yield head and rows of every Markdown table of a page."""
+    text = (ROOT / path).read_text('utf-8')
+    for table in re.findall(r'(?:^\|.*\n)+', text, re.M):
+        head, _, *rows = [[cell.strip() for cell in line.strip('|').split('|')]
+                          for line in table.splitlines()]
+        yield head, rows
+
+
+def test_the_readme_has_the_numbers_of_the_study():
+    (head, rows), = (table for table in tables('README.md')
+                     if 'tran-1-64, top-1' in table[0])
+    measured = {}
+    for columns, lines in tables('docs/evidence.md'):
+        if columns[:2] == ['encoder', 'seeds']:
+            for encoder, *figures in lines:
+                measured.setdefault(encoder, {}).update(
+                    zip(columns[2:], figures[1:]))
+    assert len(rows) > 5
+    for encoder, *figures in rows:
+        assert figures == [measured[encoder][column]
+                           for column in head[1:]], encoder

@@ -1,5 +1,5 @@
 # Copyright (c) QB-Heat MM authors. All rights reserved.
-"""What a page tells the reader to type exists."""
+"""Commands on pages name tools, options and configs that exist."""
 import argparse
 import re
 
@@ -12,15 +12,14 @@ from .reading import ROOT, pages, read_blocks
 from .test_tutorials import TUTORIALS
 
 BLOCKS = [block for page in pages() for block in read_blocks(page)]
-#: Programs of the project that a line starts.
 TOOL = re.compile(r'(?<![\w/])(tools/[\w/]+\.(?:py|sh))')
-#: Stand-ins for a file of the reader's own.
+#: Files of the reader.
 OWN = {'configs/qbheat/coco/my_data.py'}
 
 
 @pytest.mark.parametrize('block', [block for block in BLOCKS if block.is_code],
                          ids=lambda block: block.where)
-def test_code_is_run_or_says_why_not(block):
+def test_code_is_tested_or_says_why_not(block):
     assert block.needs or block.tested or block.page in TUTORIALS, (
         'write <!-- tested: tests/FILE.py --> or <!-- needs: GPUs --> above')
     for file in filter(None, block.tested.split(', ')):
@@ -54,7 +53,7 @@ def test_python_of_the_contributors_guide_runs():
 
 
 def inline_settings():
-    """``KEY=VALUE`` of the running text, but placeholders."""
+    """Yield ``KEY=VALUE`` in the running text, except placeholders."""
     for page in pages():
         text = (ROOT / page).read_text(encoding='utf-8')
         for span in re.findall(r'`([a-z_]+(?:\.\w+)+=\S[^`\n]*)`', text):
@@ -65,7 +64,6 @@ def inline_settings():
 
 @pytest.mark.parametrize('word', sorted({*inline_settings()}))
 def test_settings_in_the_text_can_be_given_to_mmengine(word):
-    """They are for mim and the toolboxes' own tools as well as for ours."""
     parser = argparse.ArgumentParser()
     parser.add_argument('--cfg-options', nargs='+', action=DictAction)
     options = parser.parse_args(['--cfg-options', word]).cfg_options

@@ -1,5 +1,5 @@
 # Copyright (c) QB-Heat MM authors. All rights reserved.
-"""The tutorials, block by block, on a few drawn images."""
+"""Follow the tutorials, block by block, on a few drawn images."""
 import json
 import re
 import shutil
@@ -7,6 +7,7 @@ import sys
 
 import pytest
 import torch
+from mmengine.config import Config
 from mmengine.runner import Runner
 
 from projects.drawn_world.data import ensure_demo_data
@@ -18,66 +19,64 @@ pytestmark = pytest.mark.skipif(
     torch.cuda.is_available(), reason='needs no GPU')
 TUTORIALS = {f'docs/tutorials/{name}.md' for name in (
     'images', 'boxes', 'own_encoder', 'heat_equation')}
-#: The encoder's run, and what makes it one of seconds.
 ENCODER = 'qbheat_mf-285m_1xb256-amp-coslr-400e_own-images'
 ARCH = dict(
     _delete_=True, stem=4, tokens=(2, 8), conv=24,
     stages=[[('lite', 8, 4)], [('mf-down', 8, 8)], [('mf-down', 16, 16)],
             [('mf-down', 32, 16), ('mf', 16, 16)]])
-SHORT = {'train_dataloader.num_workers': 0, 'train_cfg.max_epochs': 2,
-         'default_hooks.logger.interval': 1, 'model.backbone.arch': ARCH,
-         'train_dataloader.persistent_workers': False}
-SMALL_ENCODER = {
-    **SHORT, 'train_dataloader.dataset.pipeline.0.scale': 64,
-    'train_dataloader.batch_size': 8,
-    'model.neck.depth': 1, 'model.neck.embed_dims': 16,
-    'model.neck.num_heads': 2, 'model.predictor.embed_dims': 16,
-    'model.predictor.in_channels': 24}
-SMALL_PROBE = {
-    **SHORT, 'train_dataloader.dataset.pipeline.0.scale': 64,
-    'val_dataloader.num_workers': 0,
-    'val_dataloader.persistent_workers': False,
+
+
+def short(loaders, settings):
+    """Add settings for a run of seconds."""
+    return {'train_cfg.max_epochs': 2, 'default_hooks.logger.interval': 1,
+            **{f'{name}_dataloader.{key}': value for name in loaders
+               for key, value in (('num_workers', 0),
+                                  ('persistent_workers', False))},
+            **settings}
+
+
+LINEAR = short(('train', 'val'), {
+    'train_dataloader.dataset.pipeline.0.scale': 64,
     'val_dataloader.dataset.pipeline.1.scale': 64,
-    'val_dataloader.dataset.pipeline.2.crop_size': 64,
-    'model.neck.in_channels': 24, 'model.neck.token_dims': 8}
-#: Of an encoder of the reader's own.
-SMALL_LINEAR = {name: value for name, value in SMALL_PROBE.items()
-                if not name.startswith('model.')}
-PROBE = ('qbheat/benchmarks/'
-         'mf-285m_1xb256-tran1-coslr-200e_own-folders.py')
-LINEAR = ('qbheat/benchmarks/'
-          'mf-285m_1xb256-linear-coslr-90e_own-folders.py')
-BOXES = 'qbheat/coco/retinanet_mf-285m_own-data.py'
-SMALL_DETECTOR = {
-    **SHORT, 'train_dataloader.dataset.pipeline.2.scale': (64, 64),
-    'train_dataloader.batch_size': 8,
-    'val_dataloader.num_workers': 0,
-    'val_dataloader.persistent_workers': False,
-    'val_dataloader.dataset.pipeline.1.scale': (64, 64),
-    'test_dataloader.num_workers': 0,
-    'test_dataloader.persistent_workers': False,
-    'test_dataloader.dataset.pipeline.1.scale': (64, 64),
-    'model.neck.in_channels': [16, 24], 'model.neck.out_channels': 16,
-    'model.bbox_head.in_channels': 16, 'model.bbox_head.feat_channels': 16,
-    'model.bbox_head.stacked_convs': 1, 'model.test_cfg.score_thr': 0.}
+    'val_dataloader.dataset.pipeline.2.crop_size': 64})
+SMALL = {
+    f'qbheat/{ENCODER}.py': short(['train'], {
+        'train_dataloader.dataset.pipeline.0.scale': 64,
+        'train_dataloader.batch_size': 8, 'model.backbone.arch': ARCH,
+        'model.neck': dict(depth=1, embed_dims=16, num_heads=2),
+        'model.predictor': dict(embed_dims=16, in_channels=24)}),
+    'qbheat/benchmarks/mf-285m_1xb256-linear-coslr-90e_own-folders.py': LINEAR,
+    'qbheat/benchmarks/mf-285m_1xb256-tran1-coslr-200e_own-folders.py': {
+        **LINEAR, 'model.backbone.arch': ARCH,
+        'model.neck': dict(in_channels=24, token_dims=8)},
+    'qbheat/coco/retinanet_mf-285m_own-data.py': short(
+        ('train', 'val', 'test'), {
+            'train_dataloader.batch_size': 8,
+            'train_dataloader.dataset.pipeline.2.scale': (64, 64),
+            'val_dataloader.dataset.pipeline.1.scale': (64, 64),
+            'test_dataloader.dataset.pipeline.1.scale': (64, 64),
+            'model.backbone.arch': ARCH, 'model.test_cfg.score_thr': 0.,
+            'model.neck': dict(in_channels=[16, 24], out_channels=16),
+            'model.bbox_head': dict(in_channels=16, feat_channels=16,
+                                    stacked_convs=1)})}
 
 
 def code_of(page):
-    """The blocks of a tutorial that a test can run."""
+    """Blocks of a tutorial that no other test runs."""
     return [block for block in read_blocks(f'docs/tutorials/{page}.md')
             if block.is_code and not (block.needs or block.tested)]
 
 
 @pytest.fixture(scope='module')
 def drawn(tmp_path_factory):
-    """The demo's drawn data, a few images."""
+    """A few images of the demo."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv('QBHEAT_CACHE', str(tmp_path_factory.mktemp('cache')))
         return ensure_demo_data('tiny')
 
 
 def write_boxes(root, drawn):
-    """The drawn boxes as those of a reader with two classes."""
+    """Write drawn boxes as the reader's own, with two classes."""
     shutil.copytree(drawn / 'train', root / 'images')
     content = json.loads(
         (drawn / 'annotations/instances_train.json').read_text())
@@ -92,7 +91,7 @@ def write_boxes(root, drawn):
 
 @pytest.fixture(scope='module', autouse=True)
 def quicker():
-    """No questions to the machine's compilers, and coarse pictures."""
+    """Do not query the machine's compilers; write coarse pictures."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Runner, '_log_env', lambda self, env_cfg: None)
         patch.setattr('qbheat_mm.analysis.report.DPI', 40)
@@ -103,6 +102,12 @@ def quicker():
 def home(tmp_path_factory, drawn, forget):
     """A folder in which the first tutorial has been followed."""
     home = tmp_path_factory.mktemp('home')
+    (home / 'tools').symlink_to(ROOT / 'tools')
+    shutil.copytree(ROOT / 'configs', home / 'configs')
+    for name, settings in SMALL.items():
+        cfg = Config.fromfile(ROOT / 'configs' / name)
+        cfg.merge_from_dict(settings)
+        cfg.dump(home / 'configs' / name)
     pictures = sorted((drawn / 'classification/train').rglob('*.jpg'))
     (home / 'my_images').mkdir()
     for picture in pictures[::4]:
@@ -116,12 +121,9 @@ def home(tmp_path_factory, drawn, forget):
         page = Page(home, patch, forget, shorter={
             'epoch_400': 'epoch_2', '--images my_images':
             '--images my_images --num-statistics 4 --num-pictures 2',
-        }, added={
             # No fork of a process that has loaded torch.
-            'shrink_images.py': ['--processes', '1']},
-            small={f'qbheat/{ENCODER}.py': SMALL_ENCODER,
-                   PROBE: SMALL_PROBE, LINEAR: SMALL_LINEAR,
-                   BOXES: SMALL_DETECTOR})
+            'shrink_images.py my_images': 'shrink_images.py --processes 1 '
+            'my_images'})
         page.run(code_of('images'))
     write_boxes(home / 'data/own', drawn / 'detection')
     return home
