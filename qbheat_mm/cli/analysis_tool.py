@@ -19,13 +19,16 @@ from .settings import read_config
 from .trained_model import build_pretraining, load_pretraining
 
 
-def analysis_parser(description: str, images: bool = True) -> ArgumentParser:
+def analysis_parser(description: str,
+                    images: bool = True,
+                    compare: bool = False) -> ArgumentParser:
     """Create the parser of an analysis.
 
     Args:
         description (str): Of the tool.
         images (bool): Whether it takes images, and otherwise several
             checkpoints. Defaults to True.
+        compare (bool): Whether it compares encoders. Defaults to False.
     """
     parser = ArgumentParser(description=description)
     parser.add_argument('config', help='config file')
@@ -44,21 +47,18 @@ def analysis_parser(description: str, images: bool = True) -> ArgumentParser:
             'of each image; rounded to what the model accepts')
     parser.add_argument(
         '--out', required=True, type=folder, help='folder for results')
+    if compare:
+        parser.add_argument(
+            '--also', nargs=2, action='append', default=[],
+            metavar=('CONFIG', 'CHECKPOINT'),
+            help='another encoder to compare with; may be repeated')
+        parser.add_argument(
+            '--names', nargs='+', default=[], metavar='NAME',
+            help='names of the encoders in the figure; by default those of '
+            'their configs')
     add_device(parser)
     add_cfg_options(parser)
     return parser
-
-
-def add_further_models(parser: ArgumentParser) -> None:
-    """Add ``--also`` and ``--names``."""
-    parser.add_argument(
-        '--also', nargs=2, action='append', default=[],
-        metavar=('CONFIG', 'CHECKPOINT'),
-        help='another encoder to compare with; may be repeated')
-    parser.add_argument(
-        '--names', nargs='+', default=[], metavar='NAME',
-        help='names of the encoders in the figure; by default those of '
-        'their configs')
 
 
 def read_images(args: Namespace, cfg: Config,
@@ -120,8 +120,7 @@ def load_encoders(args: Namespace
     """Load the encoders and the images of a tool that compares encoders.
 
     Args:
-        args (Namespace): Of :func:`analysis_parser` and
-            :func:`add_further_models`.
+        args (Namespace): Of :func:`analysis_parser` with ``compare=True``.
 
     Returns:
         tuple[dict[str, Encoder], list[str], list[np.ndarray]]: The encoders

@@ -19,7 +19,6 @@ from qbheat_mm.analysis.embedding_quality import mean_similarity
 from qbheat_mm.analysis.report import Report, Table
 from qbheat_mm.cli import count, report_user_errors
 from qbheat_mm.cli.analysis_tool import (
-    add_further_models,
     analysis_parser,
     load_encoders,
     to_batch,
@@ -35,8 +34,7 @@ CAPTION = (
 
 
 def parse_args() -> argparse.Namespace:
-    parser = analysis_parser(__doc__)
-    add_further_models(parser)
+    parser = analysis_parser(__doc__, compare=True)
     for name, default in (
             ('blocks', 'the last of each stage and the middle of the last'),
             ('heads', 'all'), ('tokens', 'all')):

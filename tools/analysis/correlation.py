@@ -15,7 +15,6 @@ from qbheat_mm.analysis.correlation import (
 from qbheat_mm.analysis.report import Report, Table
 from qbheat_mm.cli import report_user_errors
 from qbheat_mm.cli.analysis_tool import (
-    add_further_models,
     analysis_parser,
     load_encoders,
     to_batch,
@@ -47,9 +46,7 @@ def correlate(encoder: Encoder, images: list) -> tuple[np.ndarray, int]:
 
 
 def main() -> None:
-    parser = analysis_parser(__doc__)
-    add_further_models(parser)
-    args = parser.parse_args()
+    args = analysis_parser(__doc__, compare=True).parse_args()
     encoders, files, images = load_encoders(args)
     found, chance, numbers = {}, {}, {}
     for name, encoder in encoders.items():

@@ -16,14 +16,13 @@ import story
 
 from qbheat_mm.analysis.matrices import linear_models
 from qbheat_mm.cli import count, read_config, report_user_errors
-from qbheat_mm.cli.analysis_tool import add_further_models, analysis_parser
+from qbheat_mm.cli.analysis_tool import analysis_parser
 from qbheat_mm.cli.trained_model import build_pretraining
 from qbheat_mm.models.layers import MobileFormerBlock
 
 
 def parse_args() -> argparse.Namespace:
-    parser = analysis_parser(__doc__, images=False)
-    add_further_models(parser)
+    parser = analysis_parser(__doc__, images=False, compare=True)
     parser.add_argument(
         '--images', nargs='+', required=True,
         help='image files or folders of images')
