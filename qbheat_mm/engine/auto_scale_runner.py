@@ -35,9 +35,9 @@ class AutoScaleRunner(Runner):
     - shortens warm-ups and schedules that are longer than the run;
     - counts classes, if ``count_classes=True``;
 
-    and logs one line for each change. Other recipes are left alone. Checkpoints
-    are read without executing anything, and a run resumes from the newest
-    readable one. ``runner_type='Runner'`` selects mmengine's own runner.
+    and logs each change. Other recipes are left alone. Checkpoints are read
+    without executing anything, and a run resumes from the newest readable
+    one. ``runner_type='Runner'`` selects mmengine's own runner.
     """
 
     def __init__(self, *args, train_dataloader=None, **kwargs) -> None:

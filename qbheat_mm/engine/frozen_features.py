@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from ..utils.modules import unwrap
 
-#: Give up after this many images if fewer than a share came again.
+#: Stop caching if fewer than this share of the first images repeat.
 PATIENCE = 10000
 WORTHWHILE = 0.1
 _RANDOM = (nn.modules.batchnorm._BatchNorm, nn.modules.dropout._DropoutNd,
@@ -22,9 +22,9 @@ _RANDOM = (nn.modules.batchnorm._BatchNorm, nn.modules.dropout._DropoutNd,
 class FrozenFeaturesHook(Hook):
     """Cache the features of a frozen encoder, keyed by the input pixels.
 
-    A probe without random crops sees the same pixels in every epoch. Encoders
-    that learn, and images that hardly ever repeat, are left alone. Features
-    may differ in the last bits, since kernels depend on the batch size.
+    A probe without random crops sees the same pixels in every epoch. Nothing
+    is cached if the encoder learns or images rarely repeat. Features may
+    differ in the last bits, since kernels depend on the batch size.
 
     Args:
         max_gib (float): Memory for features in GiB, on the encoder's device.
@@ -40,24 +40,21 @@ class FrozenFeaturesHook(Hook):
         backbone = getattr(unwrap(runner.model), 'backbone', None)
         if backbone is None or any(
                 weight.requires_grad for weight in backbone.parameters()):
-            runner.logger.info('FrozenFeaturesHook: the encoder learns, its '
-                               'features are not cached')
+            runner.logger.info('the encoder learns: its features are not '
+                               'cached')
             return
         self.cache = FeatureCache(backbone, self.max_bytes)
 
     def after_train(self, runner: Runner) -> None:
-        """Drop the cache and log its hits."""
+        """Drop the cache."""
         if self.cache is not None:
             self.cache.remove()
-            runner.logger.info(f'FrozenFeaturesHook: {self.cache.hits} of '
-                               f'{self.cache.seen} images were cached')
-            self.cache = None
 
 
 class FeatureCache:
-    """Forward hooks that let a backbone compute only what is not cached.
+    """Forward hooks that let a backbone compute only images not cached.
 
-    A batch that is cached entirely still costs the first of its images.
+    For a completely cached batch, it still computes the first image.
 
     Args:
         backbone (nn.Module): Frozen; takes (B, 3, H, W) and returns a tensor
@@ -69,7 +66,6 @@ class FeatureCache:
         self.max_bytes = max_bytes
         self.kept: dict[tuple, tuple[Tensor, ...]] = {}
         self.bytes = self.seen = self.hits = 0
-        self.is_off = False
         self.batch: tuple[list, list] | None = None
         self.handles = [backbone.register_forward_pre_hook(self._select),
                         backbone.register_forward_hook(self._complete)]
@@ -79,12 +75,11 @@ class FeatureCache:
         for handle in self.handles:
             handle.remove()
         self.kept.clear()
-        self.is_off = True
 
     def _select(self, backbone: nn.Module, args: tuple) -> tuple | None:
-        """Leave in (B, 3, H, W) the images that are not cached."""
+        """Select the images of (B, 3, H, W) that are not cached."""
         self.batch = None
-        if self.is_off or len(args) != 1 or any(
+        if len(args) != 1 or any(
                 module.training and isinstance(module, _RANDOM)
                 for module in backbone.modules()):
             return None
@@ -96,7 +91,7 @@ class FeatureCache:
         return None if len(rows) == len(keys) else (args[0][rows or [0]], )
 
     def _complete(self, backbone: nn.Module, args: tuple, outputs):
-        """Fill in the features of the images that are cached."""
+        """Add the features of cached images."""
         if self.batch is None:
             return None
         keys, rows = self.batch

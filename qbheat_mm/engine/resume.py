@@ -89,9 +89,18 @@ class ResumeHook(Hook):
     priority = 'VERY_HIGH'
 
     def before_run(self, runner: Runner) -> None:
-        """Compare the checkpoints of all processes."""
-        if is_training(runner):
-            _require_same(runner, osp.basename(runner._load_from or ''))
+        """Compare the checkpoints of all processes.
+
+        Raises:
+            UserError: If they differ.
+        """
+        if not is_training(runner):
+            return
+        found = all_gather_object(osp.basename(runner._load_from or ''))
+        if len(set(found)) > 1:
+            raise UserError(
+                f'the processes start from different checkpoints {found}: '
+                f"share the work folder '{runner.work_dir}' between machines")
 
     def after_load_checkpoint(self, runner: Runner, checkpoint: dict) -> None:
         """Check the checkpoint of a resumed run.
@@ -113,8 +122,6 @@ class ResumeHook(Hook):
         if isinstance(runner.param_schedulers, list):
             _require_schedules(path, runner.param_schedulers,
                                checkpoint.get('param_schedulers') or [])
-        _require_same(runner, f"{osp.basename(path)} of iteration "
-                              f"{checkpoint['meta']['iter']}")
 
 
 def _require_state(path: str, checkpoint: Mapping) -> None:
@@ -150,11 +157,3 @@ def _require_schedules(path: str, schedulers: list, states: list) -> None:
                 'new run with load_from=FILE and without --resume')
         if 'end' in own:
             state['end'] = own['end']
-
-
-def _require_same(runner: Runner, checkpoint: str) -> None:
-    found = all_gather_object(checkpoint)
-    if len(set(found)) > 1:
-        raise UserError(
-            f'the processes start from different checkpoints {found}: '
-            f"share the work folder '{runner.work_dir}' between machines")

@@ -76,12 +76,6 @@ class StrictLoadHook(Hook):
         if not runner._load_from or not is_training(runner):
             return
         for name, module in _encoders(unwrap(runner.model)):
-            file = module.init_cfg.get('checkpoint')
-            if file and not runner._resume:
-                runner.logger.warning(
-                    f"the encoder of load_from='{runner._load_from}' "
-                    f"replaces that of model.{name}.init_cfg.checkpoint="
-                    f"'{file}'")
             self._encoders += (f'{name}.', )
             module.init_cfg = None
 
