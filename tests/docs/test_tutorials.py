@@ -122,7 +122,7 @@ def home(tmp_path_factory, drawn, forget):
             'epoch_400': 'epoch_2', '--images my_images':
             '--images my_images --num-statistics 4 --num-pictures 2',
             # No fork of a process that has loaded torch.
-            'shrink_images.py my_images': 'shrink_images.py --processes 1 '
+            'shrink_images.py my_images': 'shrink_images.py --threads 1 '
             'my_images'})
         page.run(code_of('images'))
     write_boxes(home / 'data/own', drawn / 'detection')
