@@ -6,6 +6,7 @@ import shlex
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from operator import methodcaller
 
 import msgspec
 import numpy as np
@@ -50,7 +51,7 @@ class Report:
         title (str): Headline.
         caption (str): What the pictures show, in sentences with units.
         tables (list[Table]): Numbers to read.
-        numbers (dict): All numbers by name.
+        numbers (dict): All numbers by name, also as arrays and tensors.
         pictures (list[str]): PNG files, relative to the report.
         source (dict): What the numbers were made from, such as ``command``.
     """
@@ -64,7 +65,7 @@ class Report:
 
     def to_json(self) -> str:
         """Convert to JSON; numbers that are not finite become null."""
-        content = msgspec.json.encode(self, enc_hook=np.generic.item)
+        content = msgspec.json.encode(self, enc_hook=methodcaller('tolist'))
         return msgspec.json.format(content, indent=1).decode()
 
     def save(self,

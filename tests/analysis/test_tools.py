@@ -180,8 +180,6 @@ def test_attention_of_chosen_blocks_heads_and_tokens(call, run, image_folder,
                          'former_to_mobile_1_config_block3'}
     assert np.allclose(maps['mobile_to_former_1_config_block3'].sum((2, 3)),
                        1, atol=1e-5)
-    with pytest.raises(UserError, match='--blocks 1: there are 2, 3'):
-        call('attention', *run, image, '--out', tmp_path, '--blocks', 1)
 
 
 def test_each_encoder_shows_its_own_default_blocks(call, run, run_folder,

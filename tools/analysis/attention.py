@@ -23,7 +23,6 @@ from qbheat_mm.cli.analysis_tool import (
     load_encoders,
     to_batch,
 )
-from qbheat_mm.errors import UserError
 
 CAPTION = (
     'Mobile → Former attention sums to 1 over the pixels and shows where a '
@@ -44,25 +43,11 @@ def parse_args() -> argparse.Namespace:
     return parser.parse_args()
 
 
-def choose(wanted: list[int] | None, known: list[int],
-           option: str) -> list[int]:
-    """Return the wanted numbers, or all.
-
-    Raises:
-        UserError: If one does not exist.
-    """
-    for number in wanted or ():
-        if number not in known:
-            raise UserError(f'{option} {number}: there are '
-                            f'{", ".join(map(str, known))}')
-    return wanted or known
-
-
 def to_rows(blocks: dict[int, np.ndarray], args: argparse.Namespace) -> dict:
     """Choose heads and tokens of maps (heads, T, H, W) by block."""
     heads, tokens = next(iter(blocks.values())).shape[:2]
-    heads = choose(args.heads, [*range(1, heads + 1)], '--heads')
-    tokens = choose(args.tokens, [*range(1, tokens + 1)], '--tokens')
+    heads = args.heads or range(1, heads + 1)
+    tokens = args.tokens or range(1, tokens + 1)
     return {f'block {block}\nhead {head}': {
         token: maps[head - 1, token - 1] for token in tokens}
         for block, maps in blocks.items() for head in heads}
@@ -77,8 +62,7 @@ def main() -> None:
         for name, encoder in encoders.items():
             found = attention_maps(encoder.backbone,
                                    encoder.normalize(to_batch([image])))
-            blocks = choose(args.blocks or default_blocks(encoder.backbone),
-                            [*found], '--blocks')
+            blocks = args.blocks or default_blocks(encoder.backbone)
             for bridge in BRIDGES:
                 maps = {block: found[block][bridge][0].float().cpu().numpy()
                         for block in sorted(blocks)}

@@ -181,7 +181,7 @@ def main() -> None:
         make_tables(table, sizes, metrics, names),
         numbers=dict(
             score=args.score, iou=args.iou, classes=names,
-            confusions=table.tolist(), sizes=sizes, metrics=metrics,
+            confusions=table, sizes=sizes, metrics=metrics,
             errors={file: matches[file].num_errors for file in worst}))
     figures = dict(confusions=draw_confusions(table, names))
     if worst:

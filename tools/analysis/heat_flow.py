@@ -78,9 +78,6 @@ def main() -> None:
     model, normalize, _, images = load_run(args, linear=True)
     matrices = learned_matrices(model.predictor)
     scale = args.scale or next(iter(matrices))
-    if scale not in matrices:
-        raise UserError(f'--scale {scale}: this model has only matrices of '
-                        f'the {next(iter(matrices))} step (model.position)')
     fields = projected_features(model, normalize(to_batch(images)),
                                 args.by_quarter).cpu()
     height, width = fields.shape[1:3]
@@ -115,11 +112,8 @@ def main() -> None:
     report = Report(
         'heat_flow', 'Heat flow: the learned linear system, solved', CAPTION,
         [error_table(errors, trained)],
-        dict(scale=scale, positions_per_step=[step_x, step_y], errors={
-            reading: {name: {key: value.tolist()
-                             for key, value in curves.items()}
-                      for name, curves in of_reading.items()}
-            for reading, of_reading in errors.items()}))
+        dict(scale=scale, positions_per_step=[step_x, step_y],
+             errors=errors))
     report.save(args.out, dict(
         heat_flow=draw_rollouts(rows, (column, row)),
         heat_flow_error=draw_errors(errors, trained)), arrays)
