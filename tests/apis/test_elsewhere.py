@@ -20,7 +20,7 @@ from qbheat_mm.apis import find_config
 
 ROOT = Path(__file__).resolve().parents[2]
 TEXT = (ROOT / 'docs/elsewhere.md').read_text(encoding='utf-8')
-#: What would take long is made short.
+# Replacements that make it faster.
 SHORTER = {
     "pretrain('my_images', 'runs/mine', epochs=100)":
     "pretrain('my_images', 'runs/mine', epochs=1, size=64, workers=0, "
@@ -31,7 +31,7 @@ BUILD = ('import sys, setuptools.build_meta as backend; '
 
 
 def snippets(text):
-    """Blocks of Python by the headings that they stand under."""
+    """Blocks of Python by their headings."""
     found = {}
     for part in re.split(r'^## ', text, flags=re.M)[1:]:
         blocks = re.findall(r'^```python\n(.*?)^```$', part, re.M | re.S)
@@ -42,7 +42,7 @@ def snippets(text):
 
 @pytest.fixture(scope='module')
 def installed(tmp_path_factory):
-    """A folder that holds the package as its wheel installs it."""
+    """A folder with the package from its wheel."""
     root = tmp_path_factory.mktemp('wheel')
     tree = root / 'tree'
     ignore = shutil.ignore_patterns('.mim', '__pycache__')
@@ -52,17 +52,12 @@ def installed(tmp_path_factory):
         shutil.copy(ROOT / name, tree)
     run([sys.executable, '-c', BUILD, root], tree)
     wheel, = root.glob('*.whl')
-    if importlib.util.find_spec('pip') is None:  # as uv makes environments
-        zipfile.ZipFile(wheel).extractall(root / 'site')
-    else:
-        run([sys.executable, '-m', 'pip', 'install', '--quiet', '--no-deps',
-             '--no-index', '--no-compile', '--target', root / 'site', wheel],
-            root)
+    zipfile.ZipFile(wheel).extractall(root / 'site')
     return root / 'site'
 
 
 def run(command, cwd, **environment):
-    """Run a command; give what it prints."""
+    """Run a command; return what it prints."""
     result = subprocess.run(
         list(map(str, command)), cwd=cwd, capture_output=True, text=True,
         env={**os.environ, **environment})
@@ -82,7 +77,7 @@ def save(name, path, parts=None):
 
 @pytest.fixture
 def folder(tmp_path):
-    """Where the page is read: three checkpoints and some images."""
+    """The files that the page names."""
     random = np.random.default_rng(0)
     (tmp_path / 'my_images').mkdir()
     for i in range(3):
@@ -125,7 +120,7 @@ def test_each_snippet(installed, folder):
         assert list((folder / 'found' / 'vis').iterdir())
 
 
-def test_what_the_page_names_exists():
+def test_names_on_the_page_exist():
     for name in re.findall(r"'((?:qbheat_)?(?:mf|retinanet)-\S+?)'", TEXT):
         if '*' not in name and '_' in name:
             assert find_config(name), name

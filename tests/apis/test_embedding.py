@@ -54,12 +54,6 @@ def test_all_kinds_of_the_same_picture(encoder, picture, tmp_path):
         f'[{i}]' for i in range(2, 7))]
 
 
-def test_batches_of_any_size(encoder, picture):
-    batch = np.stack([picture, 255 - picture, picture // 2])
-    close(embed(encoder, list(batch), batch_size=1).embeddings,
-          embed(encoder, batch).embeddings)
-
-
 def test_sizes(encoder, picture, monkeypatch):
     wide = np.concatenate([picture, picture], axis=1)
     tall = np.concatenate([picture, picture])
@@ -105,13 +99,6 @@ def test_a_damaged_file_is_skipped(encoder, picture, tmp_path, caplog):
 def test_what_is_no_image_is_refused(encoder, images):
     with pytest.raises(UserError, match='no image|not exist'):
         embed(encoder, images)
-
-
-@pytest.mark.parametrize('arguments', [
-    dict(size=-1), dict(size=(1, 2, 3)), dict(pool='x')], ids=str)
-def test_impossible_arguments_are_named(encoder, picture, arguments):
-    with pytest.raises(UserError, match=f'{next(iter(arguments))}='):
-        embed(encoder, picture, **arguments)
 
 
 def test_an_encoder_in_training_is_evaluated_and_left_as_it_was(
