@@ -12,7 +12,7 @@ from ..errors import UserError
 from ..models.layers import FormerToMobile, MobileFormerBlock, MobileToFormer
 from ..models.layers.mobile_former_block import pixels_as_sequence
 from ..utils.modules import evaluating
-from .style import MAP, bare, grid, in_style, new_figure, show_picture
+from .style import bare, grid, in_style, new_figure, show_picture
 
 #: The two bridges by the names of their modules. Attention sums to 1 over the
 #: pixels in Mobile->Former and over the tokens in Former->Mobile.
@@ -132,7 +132,7 @@ def draw_attention(bridge: str, picture: np.ndarray, models: dict):
             for axis, (token, values) in zip(axes[i], maps.items()):
                 if bridge == 'mobile_to_former':
                     values = values / max(float(values.max()), 1e-12)
-                drawn = axis.imshow(values, cmap=MAP, vmin=0, vmax=1,
+                drawn = axis.imshow(values, vmin=0, vmax=1,
                                     interpolation='nearest')
                 axis.set_title('' if i else f'token {token}', fontsize=8)
                 bare(axis)

@@ -13,8 +13,8 @@ from torch import Tensor
 from .style import GREY, in_style, new_figure
 
 
-def cross_correlation(feats: Tensor) -> Tensor:
-    """Correlate each pair of positions over the channels.
+def spatial_correlation(feats: Tensor) -> Tensor:
+    """Mean absolute correlation of two different positions.
 
     Barlow Twins' cross-correlation matrix, with positions for its features
     and channels for its batch.
@@ -23,22 +23,13 @@ def cross_correlation(feats: Tensor) -> Tensor:
         feats (Tensor): Feature maps, (B, C, H, W).
 
     Returns:
-        Tensor: (B, H * W, H * W), in [-1, 1]; 0 for positions where all
-        channels are equal, as after a ReLU that passes nothing.
+        Tensor: (B, ), 1 if all positions are equal up to sign and scale.
+        Positions where all channels are equal, as after a ReLU that passes
+        nothing, count as 0.
     """
     vectors = feats.flatten(2)
-    vectors = vectors - vectors.mean(dim=1, keepdim=True)
-    vectors = F.normalize(vectors, dim=1)
-    return vectors.transpose(1, 2) @ vectors
-
-
-def spatial_correlation(feats: Tensor) -> Tensor:
-    """Mean absolute correlation of two different positions, (B, ).
-
-    1 if all positions of ``feats``, (B, C, H, W), are equal up to sign and
-    scale.
-    """
-    correlation = cross_correlation(feats).abs()
+    vectors = F.normalize(vectors - vectors.mean(dim=1, keepdim=True), dim=1)
+    correlation = (vectors.mT @ vectors).abs()
     num = correlation.shape[-1]
     diagonal = correlation.diagonal(dim1=1, dim2=2).sum(dim=1)
     return (correlation.sum(dim=(1, 2)) - diagonal) / (num * (num - 1))

@@ -14,7 +14,7 @@ from mmengine.structures import InstanceData
 from torch import Tensor
 from torchvision.ops import box_area, box_iou
 
-from .style import BLUE, MAP, VERMILION, bare, grid, in_style, new_figure
+from .style import BLUE, VERMILION, bare, grid, in_style, new_figure
 
 #: COCO's sizes: smallest area in square pixels.
 SIZES = dict(small=0, medium=32**2, large=96**2)
@@ -133,7 +133,7 @@ def draw_confusions(table: np.ndarray, names: Sequence[str]):
     figure = new_figure(side + 0.5, side)
     axes = figure.subplots()
     share = table / table.sum(1, keepdims=True).clip(min=1)
-    axes.imshow(share, cmap=MAP, vmin=0, vmax=1)
+    axes.imshow(share, vmin=0, vmax=1)
     if len(table) <= 25:
         for (row, column), value in np.ndenumerate(table):
             axes.text(column, row, value, ha='center', va='center',

@@ -2,13 +2,11 @@
 """What are the linear models worth? The loss by direction and without them.
 """
 from collections import defaultdict
-from collections.abc import Iterator
-from contextlib import contextmanager
 
 import torch
 from torch import Tensor
 
-from ..models.selfsup import QBHeat, QBHeatPredictor
+from ..models.selfsup import QBHeat
 from ..models.selfsup.qbheat_predictor import DIRECTIONS
 from ..models.selfsup.quarters import CENTER, quarter_offset
 from ..utils.modules import evaluating
@@ -41,21 +39,15 @@ def copied_loss(model: QBHeat, images: Tensor) -> float:
     the loss is as low as :func:`masked_loss`, the decoder does not use what
     the matrices have learned.
     """
-    with copying(model.predictor):
-        return masked_loss(model, images)
-
-
-@contextmanager
-def copying(predictor: QBHeatPredictor) -> Iterator[None]:
-    """Set the matrices of a predictor to zero temporarily."""
-    kept = [(linear.weight, linear.weight.data)
-            for linear in linear_models(predictor).values()]
+    weights = [linear.weight
+               for linear in linear_models(model.predictor).values()]
+    kept = [weight.data for weight in weights]
     try:
-        for weight, values in kept:
-            weight.data = torch.zeros_like(values)
-        yield
+        for weight in weights:
+            weight.data = torch.zeros_like(weight)
+        return masked_loss(model, images)
     finally:
-        for weight, values in kept:
+        for weight, values in zip(weights, kept):
             weight.data = values
 
 

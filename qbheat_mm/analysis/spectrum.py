@@ -23,9 +23,6 @@ MATRICES = dict(A='right', B='down')
 #: How the steps are written in tables and figures.
 STEPS = dict(quarter='Δ = W/4', half='Δ = W/2')
 
-# An eigenvalue is complex if its imaginary part exceeds this share of the
-# largest magnitude; rounding in double precision stays far below it.
-_REAL = 1e-9
 _LOOKS = dict(quarter=(BLUE, '-', 'o'), half=(VERMILION, '--', '^'))
 
 
@@ -38,12 +35,6 @@ def eigenvalues(matrix: Tensor) -> Tensor:
 def energy(values: Tensor) -> float:
     """Spectrum energy: the sum of the magnitudes of eigenvalues (D, )."""
     return float(values.abs().sum())
-
-
-def complex_share(values: Tensor) -> float:
-    """Share of the eigenvalues (D, ) that are not real."""
-    largest = values.abs().max()
-    return float((values.imag.abs() > _REAL * largest).double().mean())
 
 
 def normalized_magnitudes(values: Tensor) -> Tensor:
@@ -88,15 +79,17 @@ def describe_matrix(matrix: Tensor) -> dict[str, float]:
     """Describe one matrix (D, D).
 
     Returns:
-        dict[str, float]: ``dims``, ``rank``, ``complex_share``, ``energy``,
-        ``spectral_radius`` (largest magnitude of an eigenvalue) and
-        ``spectral_norm`` (largest singular value).
+        dict[str, float]: ``dims``, ``rank``, ``complex_share`` (of the
+        eigenvalues), ``energy``, ``spectral_radius`` (largest magnitude of an
+        eigenvalue) and ``spectral_norm`` (largest singular value).
     """
     values = eigenvalues(matrix)
+    # Rounding in double precision stays far below this.
+    is_complex = values.imag.abs() > 1e-9 * values[0].abs()
     return dict(
         dims=len(matrix),
         rank=int(torch.linalg.matrix_rank(matrix.double())),
-        complex_share=complex_share(values),
+        complex_share=float(is_complex.double().mean()),
         energy=energy(values),
         spectral_radius=float(values[0].abs()),
         spectral_norm=float(torch.linalg.matrix_norm(matrix.double(), ord=2)))

@@ -6,13 +6,9 @@ Matplotlib is optional and imported on first use.
 from contextlib import contextmanager
 
 #: The palette of Okabe and Ito, in the order of use.
-BLUE, ORANGE, GREEN, VERMILION, PURPLE, SKY = (
-    '#0072B2', '#E69F00', '#009E73', '#D55E00', '#CC79A7', '#56B4E9')
-COLORS = (BLUE, VERMILION, GREEN, ORANGE, PURPLE, SKY)
+COLORS = BLUE, VERMILION, GREEN, ORANGE, PURPLE, SKY = (
+    '#0072B2', '#D55E00', '#009E73', '#E69F00', '#CC79A7', '#56B4E9')
 GREY = '#7F7F7F'
-
-#: Color map of magnitudes; also readable in grayscale.
-MAP = 'viridis'
 
 _SETTINGS = {
     'font.family': 'DejaVu Sans',

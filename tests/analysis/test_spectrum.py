@@ -8,7 +8,6 @@ import torch
 from qbheat_mm.analysis.matrices import derive, learned_matrices
 from qbheat_mm.analysis.spectrum import (
     commutator,
-    complex_share,
     describe_matrix,
     describe_predictor,
     draw_spectra,
@@ -28,20 +27,20 @@ def similar(values, seed=0):
 
 
 def test_known_eigenvalues():
-    values = eigenvalues(similar([-3., 0.5, 2., 1.]))
+    matrix = similar([-3., 0.5, 2., 1.])
+    values = eigenvalues(matrix)
     assert values.real.tolist() == pytest.approx([-3., 2., 1., 0.5])
     assert energy(values) == pytest.approx(6.5)
-    assert complex_share(values) == 0
+    assert describe_matrix(matrix)['complex_share'] == 0
     assert overlap(values, eigenvalues(similar([5., 30., 20., -10.], 1))) == (
         pytest.approx(1))
     # (1, 0) against (1/2, 1/2) shares one half.
     assert overlap(torch.eye(2)[0], torch.ones(2)) == pytest.approx(0.5)
     # A quarter turn times 2 beside one real eigenvalue.
-    values = eigenvalues(torch.tensor(
-        [[0., -2., 0.], [2., 0., 0.], [0., 0., 5.]]))
-    assert values.abs().tolist() == pytest.approx([5, 2, 2])
-    assert complex_share(values) == pytest.approx(2 / 3)
-    assert energy(values) == pytest.approx(9)
+    turn = torch.tensor([[0., -2., 0.], [2., 0., 0.], [0., 0., 5.]])
+    assert eigenvalues(turn).abs().tolist() == pytest.approx([5, 2, 2])
+    assert describe_matrix(turn)['complex_share'] == pytest.approx(2 / 3)
+    assert describe_matrix(turn)['energy'] == pytest.approx(9)
 
 
 def test_numbers_of_a_nilpotent_matrix():
