@@ -1,9 +1,9 @@
 # Copyright (c) QB-Heat MM authors. All rights reserved.
 """QB-Heat on the OpenMMLab toolboxes.
 
-Importing this package registers the backbone, the pre-training and the
-classification parts; it needs neither mmdet nor mmcv's compiled ops. The
-detection parts are registered by ``import qbheat_mm.detection``.
+Importing this package registers encoders, pre-training and classification,
+without mmdet and mmcv's compiled ops; ``import qbheat_mm.detection`` registers
+the detectors. The import adds to the toolboxes and replaces nothing in them.
 """
 import importlib
 import sys
@@ -13,37 +13,32 @@ from .version import __version__
 __all__ = ['__version__']
 
 
-# Commands that must run where the toolboxes are missing or broken.
-_FOR_ENVIRONMENTS = ('qbheat_mm.check_env', 'qbheat_mm.build_mmcv')
+def _runs_without_toolboxes() -> bool:
+    """Whether ``python -m`` runs a command that repairs the environment.
 
-
-def _mends_the_environment() -> bool:
-    """Whether this import belongs to ``python -m qbheat_mm.check_env``.
-
-    Or to another such command. While ``python -m`` imports a module's parent
-    package, ``sys.argv[0]`` is still ``'-m'`` and only ``sys.orig_argv``
-    knows the module's name.
+    While ``python -m`` imports the module's parent package, ``sys.argv[0]`` is
+    still ``'-m'`` and only ``sys.orig_argv`` has the module's name.
     """
     return sys.argv[:1] == ['-m'] and any(
-        arg.endswith(_FOR_ENVIRONMENTS) for arg in sys.orig_argv)
+        arg.endswith(('qbheat_mm.check_env', 'qbheat_mm.build_mmcv'))
+        for arg in sys.orig_argv)
 
 
 def _require_toolboxes() -> None:
-    """Raise one line that names the way out where a toolbox is missing."""
+    """Raise an error that says what to do if a toolbox is missing."""
     for name in ('torch', 'mmengine', 'mmcv', 'mmpretrain'):
         try:
             importlib.import_module(name)
-        # A broken installation fails as ImportError, OSError (libraries),
+        # A broken installation fails with ImportError, OSError (libraries),
         # RuntimeError (torchvision's operators) or AssertionError (versions).
         except Exception as error:
             raise ImportError(
                 f'qbheat_mm needs {name}, whose import failed '
-                f'({type(error).__name__}: {error}). The command '
-                '`python -m qbheat_mm.check_env` says how to mend it.'
-            ) from error
+                f'({type(error).__name__}: {error}). To fix it, run '
+                '`python -m qbheat_mm.check_env`') from error
 
 
-if not _mends_the_environment():
+if not _runs_without_toolboxes():
     _require_toolboxes()
     from . import datasets, engine, evaluation, models  # noqa: F401
     from .analysis import hook as analysis_hook  # noqa: F401

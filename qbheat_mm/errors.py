@@ -1,10 +1,10 @@
 # Copyright (c) QB-Heat MM authors. All rights reserved.
-"""The error that the user can mend."""
+"""Errors that users can fix."""
 
 
 class UserError(ValueError):
     """A wrong setting, file or input.
 
-    The message is one sentence that names the value, where it came from and
-    the way out. The command-line tools print it without a traceback.
+    The message is one sentence that names the value, its origin and the fix.
+    Command-line tools print it without a traceback.
     """

@@ -1,8 +1,8 @@
 # Copyright (c) QB-Heat MM authors. All rights reserved.
 """Our configs in ``mmpretrain.list_models`` and ``mmpretrain.get_model``.
 
-Pre-training and classification only: detectors belong to mmdet. Entries are
-made of names and paths, since parsing the metafiles takes a second.
+Only pre-training and classification: detectors belong to mmdet. Entries are
+built from names and paths, since parsing the metafiles takes a second.
 """
 from pathlib import Path
 
@@ -27,17 +27,17 @@ def register_models() -> None:
 
 
 def find_config(name: str) -> str | None:
-    """The file of one of our configs.
+    """Return the path of one of our configs, None if there is none.
 
     Args:
-        name (str): As ``'qbheat_mf-285m_8xb128-amp-coslr-100e_in1k'``.
+        name (str): E.g. ``'qbheat_mf-285m_8xb128-amp-coslr-100e_in1k'``.
     """
     found = [file for file in _configs() if file.stem == name]
     return str(found[0]) if found else None
 
 
 def _configs() -> list[Path]:
-    """Our configs, of a wheel or of the source tree."""
+    """List our configs, from a wheel or the source tree."""
     roots = [PACKAGE / '.mim/configs', PACKAGE.parent / 'configs']
     root = next((root for root in roots if root.is_dir()), None)
     return [] if root is None else sorted(

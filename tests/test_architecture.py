@@ -1,5 +1,5 @@
 # Copyright (c) QB-Heat MM authors. All rights reserved.
-"""Who may import whom, as docs/architecture.md draws it."""
+"""Imports point inward only, as docs/architecture.md says."""
 import ast
 import re
 from pathlib import Path
@@ -11,19 +11,19 @@ PAGE = (ROOT / 'docs/architecture.md').read_text(encoding='utf-8')
 PACKAGE = 'qbheat_mm'
 
 
-def rings():
-    """Number of each room's ring, the outermost first."""
-    table = PAGE[PAGE.index('| ring | rooms |'):].split('\n\n')[0]
-    return {room: number
+def layers():
+    """Map packages to the number of their layer, outermost first."""
+    table = PAGE[PAGE.index('| layer | packages'):].split('\n\n')[0]
+    return {package: number
             for number, row in enumerate(table.splitlines()[2:])
-            for room in re.findall(r'`([\w./*]+)`', row)}
+            for package in re.findall(r'`(\w+)`', row)}
 
 
-RINGS = rings()
+LAYERS = layers()
 
 
 def modules():
-    """Dotted name and file of every module."""
+    """Yield the dotted name and file of each module."""
     for file in sorted((ROOT / PACKAGE).rglob('*.py')):
         if '.mim' not in file.parts:
             parts = file.relative_to(ROOT).with_suffix('').parts
@@ -33,20 +33,13 @@ def modules():
 MODULES = dict(modules())
 
 
-def room_of(name):
-    """The room that a module belongs to."""
-    parts = name.split('.')[1:]
-    if not parts:
-        return PACKAGE
-    if '.'.join(parts[:2]) in RINGS:
-        return '.'.join(parts[:2])
-    if len(parts) > 1 and f'{parts[0]}/*' in RINGS:
-        return f'{parts[0]}/*'
-    return parts[0]
+def package_of(name):
+    """Return the package or module of the table that a module belongs to."""
+    return (name.split('.') + [PACKAGE])[1]
 
 
 def imported(name, source, is_package):
-    """Line and name of each module of ours that a source imports."""
+    """Yield the line and name of each of our modules that it imports."""
     folder = name.split('.') if is_package else name.split('.')[:-1]
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.Import):
@@ -66,27 +59,23 @@ def imported(name, source, is_package):
 
 
 def violations(name, source, is_package=False):
-    own = room_of(name)
+    own = package_of(name)
     for line, other in imported(name, source, is_package):
-        room = room_of(other)
-        # Importing the package registers its parts: it is no use of them.
-        if room in (own, PACKAGE):
-            continue
-        if RINGS[room] <= RINGS[own]:
-            yield f'{name}, line {line}: {own} may not import {room}'
+        package = package_of(other)
+        # `import qbheat_mm` only registers its parts.
+        if package not in (own, PACKAGE) and LAYERS[package] <= LAYERS[own]:
+            yield f'{name}, line {line}: {own} may not import {package}'
 
 
-def test_every_room_has_a_ring_and_every_ring_its_rooms():
-    assert {room_of(name) for name in MODULES} == set(RINGS)
+def test_every_package_has_a_layer():
+    assert {package_of(name) for name in MODULES} == set(LAYERS)
 
 
 @pytest.mark.parametrize('name', MODULES)
-def test_a_module_imports_its_ring_and_those_inside(name):
+def test_modules_import_only_from_lower_layers(name):
     file = MODULES[name]
-    found = list(violations(name, file.read_text(encoding='utf-8'),
-                            file.name == '__init__.py'))
-    assert not found, '\n'.join(
-        [*found, 'docs/architecture.md says who may import whom'])
+    assert not list(violations(name, file.read_text(encoding='utf-8'),
+                               file.name == '__init__.py'))
 
 
 @pytest.mark.parametrize('name, source, wrong', [
@@ -103,7 +92,7 @@ def test_the_rule_itself(name, source, wrong):
     assert len(list(violations(f'{PACKAGE}.{name}', source))) == wrong
 
 
-def test_nothing_of_the_package_imports_the_tools():
+def test_the_package_imports_neither_tools_nor_projects():
     for name, file in MODULES.items():
-        assert not re.search(r'^\s*(from|import) tools\b',
+        assert not re.search(r'^\s*(from|import) (tools|projects)\b',
                              file.read_text(encoding='utf-8'), re.M), name
