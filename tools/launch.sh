@@ -1,6 +1,6 @@
-# Sourced by the other scripts: start a Python tool through torchrun.
+# Sourced by the other scripts: start a Python tool with torchrun.
 TOOLS="$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)"
-# The interpreter: the named one, that of an active environment, the project's.
+# The interpreter: PYTHON, that of an active environment, or the project's.
 if [ -z "${PYTHON:-}" ]; then
     PYTHON=python
     if [ -z "${VIRTUAL_ENV:-}${CONDA_PREFIX:-}" ] &&
@@ -20,7 +20,7 @@ launch() {
                --master_addr="${MASTER_ADDR:-127.0.0.1}"
                --master_port="${PORT:-29500}")
     else
-        # A free port, so that two runs on one machine do not meet.
+        # A free port, so that two runs on one machine do not collide.
         place=(--standalone)
     fi
     exec "$PYTHON" -m torch.distributed.run --nproc_per_node="$processes" \
@@ -28,7 +28,7 @@ launch() {
 }
 
 # launch_slurm PARTITION JOB_NAME SCRIPT FILES FILE... [arguments]
-# FILES is how many of the following are the script's own files; the number of
+# FILES is the number of files that the script takes; the number of
 # processes comes after them.
 launch_slurm() {
     local partition=$1 name=$2 script=$3 count=$4
@@ -40,7 +40,7 @@ launch_slurm() {
         per_node=$gpus
     fi
     if [ $((gpus % per_node)) -ne 0 ]; then
-        echo "error: GPUS=$gpus is no multiple of GPUS_PER_NODE=$per_node" >&2
+        echo "error: GPUS=$gpus is not a multiple of GPUS_PER_NODE=$per_node" >&2
         exit 2
     fi
     export NNODES=$((gpus / per_node)) PYTHON

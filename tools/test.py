@@ -1,5 +1,5 @@
 # Copyright (c) QB-Heat MM authors. All rights reserved.
-"""Test a checkpoint with mmpretrain or mmdet, whichever the config is for."""
+"""Test a checkpoint with a config of mmpretrain or mmdet."""
 import argparse
 
 import mmengine
@@ -33,17 +33,17 @@ def parse_args() -> argparse.Namespace:
         help='save the metrics')
     parser.add_argument(
         '--show-dir',
-        help='folder for images of predictions, below the work folder for '
-        'detection')
+        help='folder for images of predictions; for detection, within the '
+        'work folder')
     parser.add_argument(
         '--show', action='store_true',
         help='show each prediction in a window')
     parser.add_argument(
         '--wait-time', type=float, default=2, metavar='SECONDS',
-        help='how long --show shows each; defaults to 2')
+        help='time between images of --show; defaults to 2')
     parser.add_argument(
         '--tta', action='store_true',
-        help='test-time augmentation by the config, or else by flipping')
+        help='augment as in the config, or by flipping')
     return parser.parse_args()
 
 
@@ -67,7 +67,7 @@ def main() -> None:
     cfg.setdefault('runner_type', 'AutoScaleRunner')
     runner = RUNNERS.build(cfg)
     if args.out:
-        # mmdet's keeps masks as run lengths; whole they fill the memory.
+        # mmdet's run-length encodes masks, which would fill the memory.
         kind = ('mmdet.DumpDetResults' if toolbox(cfg) == 'mmdet'
                 else 'DumpResults')
         runner.test_evaluator.metrics.append(

@@ -1,5 +1,5 @@
 # Copyright (c) QB-Heat MM authors. All rights reserved.
-"""Train with mmpretrain or mmdet, whichever the config is for."""
+"""Train with a config of mmpretrain or mmdet."""
 import argparse
 
 from mmengine.config import Config
@@ -29,7 +29,7 @@ def parse_args() -> argparse.Namespace:
         help='resume from CHECKPOINT or the latest one in the work folder')
     parser.add_argument(
         '--amp', action=argparse.BooleanOptionalAction,
-        help='train in mixed precision or not, whatever the config says')
+        help='override whether to train in mixed precision')
     parser.add_argument(
         '--compile', action='store_true',
         help='compile the model; the first steps take minutes')
@@ -43,14 +43,14 @@ def parse_args() -> argparse.Namespace:
 
 
 def apply_arguments(cfg: Config, args: argparse.Namespace) -> None:
-    """Write the arguments into the config."""
+    """Apply the arguments to the config."""
     apply_common_arguments(cfg, args)
     if args.no_validate:
         cfg.val_cfg = cfg.val_dataloader = cfg.val_evaluator = None
     if args.compile:
         cfg.compile = cfg.get('compile') or True
     if args.resume is not None:
-        # load_from counts as long as there is nothing to resume.
+        # load_from is used until there is something to resume.
         starts = (args.resume == 'auto' and cfg.get('load_from')
                   and latest(cfg.work_dir) is None)
         cfg.resume = not starts
@@ -67,12 +67,11 @@ def apply_arguments(cfg: Config, args: argparse.Namespace) -> None:
 
 
 def set_precision(cfg: Config, amp: bool | None) -> None:
-    """Switch mixed precision on or off; None keeps the config's."""
+    """Switch mixed precision on or off; None keeps the setting."""
     wrapper = cfg.optim_wrapper
     if amp:
         if get_device() == 'cpu':
-            raise UserError('--amp needs a GPU: leave it out, or use '
-                            '--no-amp')
+            raise UserError('--amp needs a GPU: omit it or use --no-amp')
         wrapper.type = 'AmpOptimWrapper'
         wrapper.setdefault('loss_scale', 'dynamic')
     elif amp is False and type_name(wrapper) == 'AmpOptimWrapper':

@@ -215,24 +215,13 @@ def test_a_resumed_iteration_based_run_is_exact(
     assert torch.equal(resumed, whole)
 
 
-def test_ranks_draw_different_numbers(tmp_path, monkeypatch):
-    """Also for a sample that several of them draw."""
-    place = 'qbheat_mm.engine.random_state.get_rank'
-    runs = []
-    for rank in (0, 0, 1):
-        monkeypatch.setattr(place, functools.partial(int, rank))
-        runs.append(train(tmp_path / str(len(runs)), epochs(1)))
-    (seen, weight), same, other = runs
-    assert seen == same[0] and torch.equal(weight, same[1])
-    assert [i for i, _ in seen] == [i for i, _ in other[0]]
-    assert not {n for _, n in seen} & {n for _, n in other[0]}
+RANK = 'qbheat_mm.engine.random_state.get_rank'
 
 
-def test_ranks_seed_the_model_differently(monkeypatch):
-    place = 'qbheat_mm.engine.random_state.get_rank'
+def test_ranks_and_iterations_seed_the_model_differently(monkeypatch):
     drawn = []
     for rank, iteration in ((0, 0), (0, 0), (1, 0), (0, 1)):
-        monkeypatch.setattr(place, functools.partial(int, rank))
+        monkeypatch.setattr(RANK, functools.partial(int, rank))
         RandomStateHook().before_train_iter(
             SimpleNamespace(seed=3, iter=iteration), 0)
         drawn.append((torch.rand(()).item(), np.random.rand(),
@@ -254,7 +243,7 @@ def drawn(epoch, num_workers=0, **sampler):
             for i, row in zip(indices, numbers)]
 
 
-def test_repetitions_of_a_sample_are_augmented_differently():
+def test_repetitions_of_a_sample_are_augmented_differently(monkeypatch):
     seen = drawn(0) + drawn(1)
     assert len({index for index, _ in seen[:6]}) == 2
     for i in range(3):
@@ -263,6 +252,11 @@ def test_repetitions_of_a_sample_are_augmented_differently():
     # The first repetition is augmented like a single one.
     alone = dict(drawn(0, num_repeats=1))
     assert seen[0][1] == alone[seen[0][0]]
+    # Several processes may draw a sample.
+    monkeypatch.setattr(RANK, functools.partial(int, 1))
+    other = drawn(0)
+    assert [index for index, _ in other] == [index for index, _ in seen[:6]]
+    assert not {n for _, n in other} & {n for _, n in seen}
 
 
 def test_hooks_reach_the_data_set_and_other_batch_samplers(tmp_path):
