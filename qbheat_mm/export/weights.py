@@ -3,6 +3,7 @@
 import json
 import os
 from collections.abc import Mapping
+from pathlib import Path
 
 import torch
 from torch import Tensor
@@ -17,11 +18,8 @@ def export_encoder(encoder: Encoder, out: str | os.PathLike) -> str:
     """Write an encoder as safetensors.
 
     The tensors have the names of the bare backbone, as ``stem.0.0.weight``.
-    The metadata are strings: ``backbone`` (JSON, the settings it is built
-    from), ``mean`` and ``std`` (JSON, in 0-255), ``channel_order`` (``'RGB'``
-    or ``'BGR'``), ``training_size`` (JSON, height and width of the images, if
-    known), ``qbheat_mm`` (the version), ``source`` and ``source_sha256`` (of
-    the checkpoint).
+    The metadata, listed in docs/export.md, say how to build the backbone and
+    normalize its input.
 
     Args:
         encoder (Encoder): See :func:`qbheat_mm.apis.load_encoder`.
@@ -87,9 +85,10 @@ def _class_name(kind: object) -> str:
 
 def _save(tensors: Mapping[str, Tensor], facts: Mapping[str, str],
           path: str) -> None:
-    from safetensors.torch import save_file
+    from safetensors.torch import save
 
     # Views that share memory would be refused.
     tensors = {name: tensor.detach().cpu().contiguous().clone()
                for name, tensor in tensors.items()}
-    save_file(tensors, path, {'format': 'pt', **facts})
+    # save_file would let only the owner read the file.
+    Path(path).write_bytes(save(tensors, {'format': 'pt', **facts}))

@@ -42,6 +42,7 @@ def test_it_contains_the_backbone_and_its_description(file, pretrained):
     assert tensors.keys() == network.backbone.state_dict().keys()
     for name, tensor in network.backbone.state_dict().items():
         assert torch.equal(tensors[name], tensor), name
+    assert Path(file).stat().st_mode == Path(pretrained[2]).stat().st_mode
     facts = facts_of(file)
     backbone = json.loads(facts.pop('backbone'))
     assert backbone['type'] == 'MobileFormer'
