@@ -1,9 +1,9 @@
 # Copyright (c) QB-Heat MM authors. All rights reserved.
-"""Drawn images with content everywhere, as photographs have it, in colour.
+"""Drawn images with texture everywhere, as in photographs.
 
-Objects of a few categories lie among textured clutter on textured ground.
-Only the outline of an object and the arrangement of its parts tell what it
-is: colours and textures of objects, clutter and ground follow one law.
+Objects of eight classes lie among textured clutter. Only their outlines and
+the arrangement of their parts tell the class: colors and textures of objects,
+clutter and ground follow the same distributions.
 """
 from .objects import CLASSES
 from .scenes import Scene, classification_scene, detection_scene

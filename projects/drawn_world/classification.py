@@ -1,5 +1,5 @@
 # Copyright (c) QB-Heat MM authors. All rights reserved.
-"""The demo's image folder as a data set of mmpretrain."""
+"""The demo's images with one object, as a data set of mmpretrain."""
 from mmpretrain.datasets import CustomDataset
 from mmpretrain.registry import DATASETS
 
@@ -9,14 +9,14 @@ from .data import ensure_demo_data
 
 @DATASETS.register_module()
 class DemoClassification(CustomDataset):
-    """One large object in each image; drawn first if it is not there.
+    """One large object per image; the images are drawn if necessary.
 
     Args:
-        split (str): ``'train'``, all images for pre-training; ``'labelled'``,
-            the part of them that the probes learn from; or ``'val'``.
+        split (str): ``'train'``, for pre-training; ``'labelled'``, the part of
+            it that probes learn from; or ``'val'``.
         sizes (str): A key of :data:`projects.drawn_world.data.SIZES`.
             Defaults to 'full'.
-        **kwargs: Of ``CustomDataset``.
+        **kwargs: See ``CustomDataset``.
     """
 
     METAINFO = dict(classes=CLASSES)

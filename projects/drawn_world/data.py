@@ -1,26 +1,21 @@
 # Copyright (c) QB-Heat MM authors. All rights reserved.
-"""The demo's data set: drawn on the spot, nothing to download.
+"""The demo's data set, drawn on the spot.
 
-What is made, below ``${QBHEAT_CACHE:-~/.cache/qbheat_mm}/demo/KEY/``:
+``${QBHEAT_CACHE:-~/.cache/qbheat_mm}/demo/KEY/`` gets
 
-- ``classification/train/CLASS/*.jpg`` and ``classification/val/CLASS/*.jpg``,
-  an image folder with one large object in each image. Pre-training reads
-  ``train`` without its labels; the probes learn from the part of it that
-  ``classification/meta/labelled.txt`` lists.
-- ``detection/train/*.jpg``, ``detection/val/*.jpg`` and
-  ``detection/annotations/instances_{train,val}.json``, a COCO-format set
-  with a few objects in each image, their boxes and masks.
+- ``classification/{train,val}/CLASS/*.jpg``, one large object in each image.
+  Pre-training reads ``train`` without labels; probes learn from the images
+  in ``classification/meta/labelled.txt``.
+- ``detection/{train,val}/*.jpg`` and
+  ``detection/annotations/instances_{train,val}.json``, a COCO data set with a
+  few objects in each image, their boxes and masks.
 
-All are scenes of :mod:`projects.drawn_world`.
-
-``python -m projects.drawn_world.data`` makes it and prints where it is.
+``python -m projects.drawn_world.data`` draws it and prints where it is.
 """
 import argparse
 import hashlib
 import json
 import os
-import shutil
-import sys
 import tempfile
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
@@ -28,6 +23,7 @@ from pathlib import Path
 
 import cv2
 import numpy as np
+from filelock import FileLock  # comes with torch
 
 from qbheat_mm.errors import UserError
 
@@ -44,17 +40,17 @@ from . import (
 
 @dataclass(frozen=True)
 class DemoSizes:
-    """How much is drawn; numbers of images but for the first three.
+    """How much to draw.
 
     Attributes:
-        image_size: Side of the images in pixels.
-        seed: Of everything that is drawn.
-        tiles: Of the bank of textures.
+        image_size: Height and width in pixels.
+        seed: Of all drawings.
+        tiles: Textures in the bank.
         train: Images for pre-training.
-        labelled: How many of them the probes may learn from.
-        val: Images that the probes are measured on.
-        detection_train: Images that the detectors learn from.
-        detection_val: Images that the detectors are measured on.
+        labelled: How many of them probes may learn from.
+        val: Images that probes are evaluated on.
+        detection_train: Images that detectors learn from.
+        detection_val: Images that detectors are evaluated on.
     """
     image_size: int = 128
     seed: int = 0
@@ -66,8 +62,8 @@ class DemoSizes:
     detection_val: int = 300
 
 
-#: What configs name: the demo's own sizes, the same with four times as many
-#: images without labels, and a few images for tests.
+#: By the names that configs use: the demo's, four times as many unlabeled
+#: images, and a few for tests.
 SIZES = dict(
     full=DemoSizes(),
     more=DemoSizes(train=4 * DemoSizes.train),
@@ -77,19 +73,10 @@ SIZES = dict(
 
 
 def demo_root(sizes: str = 'full') -> Path:
-    """Where the data set is, or will be.
-
-    The last folder is named after the sizes and the code that draws, so that
-    a change of either makes another folder.
+    """The folder of the data set; its name depends on sizes and code.
 
     Args:
         sizes (str): A key of ``SIZES``. Defaults to 'full'.
-
-    Returns:
-        Path: The folder of this version.
-
-    Raises:
-        KeyError: Unknown sizes.
     """
     cache = os.environ.get('QBHEAT_CACHE') or '~/.cache/qbheat_mm'
     digest = hashlib.sha256(
@@ -102,52 +89,40 @@ def demo_root(sizes: str = 'full') -> Path:
 
 
 def ensure_demo_data(sizes: str = 'full') -> Path:
-    """Make the data set unless it is there.
+    """Draw the data set unless it exists, and return its folder.
 
-    It appears at once and whole: it is drawn into a folder beside its place
-    and renamed. Processes that want it at the same time wait for the first.
+    Processes that need it at the same time wait for the first, and an
+    interrupted one leaves nothing.
 
     Args:
         sizes (str): A key of ``SIZES``. Defaults to 'full'.
 
-    Returns:
-        Path: Its folder, which holds ``classification`` and ``detection``.
+    Raises:
+        UserError: If they cannot be written.
     """
-    from filelock import FileLock  # comes with torch
-
     root = demo_root(sizes)
-    if root.is_dir():
-        return root
     try:
         root.parent.mkdir(parents=True, exist_ok=True)
-        tempfile.TemporaryFile(dir=root.parent).close()
+        with FileLock(f'{root}.lock'):
+            if not root.is_dir():
+                with tempfile.TemporaryDirectory(
+                        prefix='unfinished-', dir=root.parent) as folder:
+                    draw(Path(folder) / 'data', SIZES[sizes])
+                    (Path(folder) / 'data').rename(root)
     except OSError as error:
-        raise UserError(
-            f"the folder '{root.parent}' for drawings cannot be written "
-            f'({error.strerror or error}): set QBHEAT_CACHE to another'
-        ) from error
-    with FileLock(f'{root}.lock'):
-        if root.is_dir():
-            return root
-        unfinished = Path(
-            tempfile.mkdtemp(prefix='unfinished-', dir=root.parent))
-        try:
-            unfinished.chmod(0o755)
-            _draw(unfinished, SIZES[sizes])
-            unfinished.rename(root)
-        except BaseException:
-            shutil.rmtree(unfinished, ignore_errors=True)
-            raise
+        raise UserError(f"cannot draw the data in '{root.parent}' ({error}): "
+                        'set QBHEAT_CACHE to another folder') from error
     return root
 
 
-def _draw(root: Path, sizes: DemoSizes) -> None:
+def draw(root: Path, sizes: DemoSizes) -> None:
+    """Draw a data set into a new folder."""
     bank = TextureBank(sizes.seed, sizes.tiles)
     for number, (split, count) in enumerate(
             dict(train=sizes.train, val=sizes.val).items()):
         draw_classification(root / 'classification' / split, bank, sizes,
                             number, count)
-    _list_labelled(root / 'classification', sizes)
+    _list_labelled(root / 'classification', sizes.labelled)
     for number, (split, count) in enumerate(
             dict(train=sizes.detection_train,
                  val=sizes.detection_val).items()):
@@ -155,81 +130,73 @@ def _draw(root: Path, sizes: DemoSizes) -> None:
                        count)
 
 
-def _generators(sizes: DemoSizes, split_number: int,
+def _generators(sizes: DemoSizes, split: int,
                 count: int) -> Iterator[np.random.Generator]:
-    """A generator for each image: none depends on those before it."""
+    """A random generator per image, so that no image depends on another."""
     for index in range(count):
-        yield np.random.default_rng([sizes.seed, split_number, index])
+        yield np.random.default_rng([sizes.seed, split, index])
 
 
 def draw_classification(folder: Path, bank: TextureBank, sizes: DemoSizes,
-                        split_number: int, count: int) -> None:
-    """Draw ``count`` images into FOLDER/CLASS, the categories in turn.
+                        split: int, count: int) -> None:
+    """Draw images into FOLDER/CLASS, the classes in turn.
 
-    Images of another ``split_number`` are others.
+    Args:
+        folder (Path): Must not exist.
+        bank (TextureBank): Of all surfaces.
+        sizes (DemoSizes): Gives image size and seed.
+        split (int): Images of different splits differ.
+        count (int): Number of images.
     """
     for name in CLASSES:
         (folder / name).mkdir(parents=True)
-    generators = _generators(sizes, split_number, count)
-    for index, rng in enumerate(generators):
+    for index, rng in enumerate(_generators(sizes, split, count)):
         label = index % len(CLASSES)
         scene = classification_scene(rng, bank, label, sizes.image_size)
         _write(folder / CLASSES[label] / f'{index:05d}.jpg', scene.image)
 
 
-def _list_labelled(folder: Path, sizes: DemoSizes) -> None:
-    """Name the images whose labels may be used, as ``CLASS/FILE LABEL``."""
-    lines = []
-    for index in range(sizes.labelled):
-        label = index % len(CLASSES)
-        lines.append(f'{CLASSES[label]}/{index:05d}.jpg {label}\n')
+def _list_labelled(folder: Path, count: int) -> None:
+    """List the first images of each class, as ``CLASS/FILE LABEL``."""
+    labels = [index % len(CLASSES) for index in range(count)]
     (folder / 'meta').mkdir()
-    (folder / 'meta' / 'labelled.txt').write_text(
-        ''.join(lines), encoding='utf-8')
+    (folder / 'meta' / 'labelled.txt').write_text(''.join(
+        f'{CLASSES[label]}/{index:05d}.jpg {label}\n'
+        for index, label in enumerate(labels)), encoding='utf-8')
 
 
-def draw_detection(folder: Path, split: str, bank: TextureBank,
-                   sizes: DemoSizes, split_number: int, count: int) -> None:
-    """Draw ``count`` images into FOLDER/SPLIT, and their annotation file.
+def draw_detection(folder: Path, name: str, bank: TextureBank,
+                   sizes: DemoSizes, split: int, count: int) -> None:
+    """Draw images into FOLDER/NAME, annotated in COCO's format.
 
-    It is FOLDER/annotations/instances_SPLIT.json, in COCO's format.
+    The annotations are FOLDER/annotations/instances_NAME.json; for the other
+    arguments see :func:`draw_classification`.
     """
-    (folder / split).mkdir(parents=True)
+    (folder / name).mkdir(parents=True)
     images, annotations = [], []
-    generators = _generators(sizes, split_number, count)
-    for index, rng in enumerate(generators):
+    for index, rng in enumerate(_generators(sizes, split, count)):
         scene = detection_scene(rng, bank, sizes.image_size)
-        name = f'{index:05d}.jpg'
-        _write(folder / split / name, scene.image)
-        images.append(
-            dict(
-                id=index,
-                file_name=name,
-                width=sizes.image_size,
-                height=sizes.image_size))
+        file = f'{index:05d}.jpg'
+        _write(folder / name / file, scene.image)
+        images.append(dict(id=index, file_name=file, width=sizes.image_size,
+                           height=sizes.image_size))
         for label, (left, top, right, bottom), mask in zip(
                 scene.labels, scene.boxes, scene.masks):
-            annotations.append(
-                dict(
-                    id=len(annotations) + 1,
-                    image_id=index,
-                    category_id=label + 1,
-                    bbox=[left, top, right - left, bottom - top],
-                    area=int(mask.sum()),
-                    segmentation=_run_lengths(mask),
-                    iscrowd=0))
-    categories = [dict(id=i + 1, name=name) for i, name in enumerate(CLASSES)]
+            annotations.append(dict(
+                id=len(annotations) + 1, image_id=index,
+                category_id=label + 1,
+                bbox=[left, top, right - left, bottom - top],
+                area=int(mask.sum()), segmentation=_run_lengths(mask),
+                iscrowd=0))
+    categories = [dict(id=i, name=one) for i, one in enumerate(CLASSES, 1)]
     (folder / 'annotations').mkdir(exist_ok=True)
-    (folder / 'annotations' / f'instances_{split}.json').write_text(
-        json.dumps(
-            dict(
-                images=images, annotations=annotations,
-                categories=categories)),
-        encoding='utf-8')
+    (folder / 'annotations' / f'instances_{name}.json').write_text(
+        json.dumps(dict(images=images, annotations=annotations,
+                        categories=categories)), encoding='utf-8')
 
 
 def _run_lengths(mask: np.ndarray) -> dict:
-    """A mask as COCO's run lengths: down the columns, what is 0 first."""
+    """A mask as COCO run lengths, column by column, zeros first."""
     flat = mask.ravel(order='F')
     starts = np.flatnonzero(np.diff(flat, prepend=False))
     counts = np.diff([0, *starts, flat.size])
@@ -237,25 +204,32 @@ def _run_lengths(mask: np.ndarray) -> dict:
 
 
 def _write(path: Path, image: np.ndarray) -> None:
-    """Write an RGB image; cv2 returns False where others raise."""
+    """Write an RGB image; OpenCV returns False where others raise."""
     if not cv2.imwrite(
             str(path), image[..., ::-1], [cv2.IMWRITE_JPEG_QUALITY, 95]):
-        raise OSError(f'cannot write {path}: is the disk full? The folder '
-                      'can be changed with QBHEAT_CACHE')
+        raise OSError(f"cannot write '{path}': is the disk full?")
 
 
 def main() -> None:
-    """Make the data set and print its folder."""
+    """Draw the data set and print its folder."""
     parser = argparse.ArgumentParser(
         prog='python -m projects.drawn_world.data',
-        description='Make the demo\'s data set unless it is there, and print '
-        'its folder. QBHEAT_CACHE changes where it goes.')
+        description="Draw the demo's data set unless it exists, and print "
+        'its folder. QBHEAT_CACHE sets another place for it.')
     parser.add_argument('--sizes', choices=list(SIZES), default='full')
-    try:
-        print(ensure_demo_data(parser.parse_args().sizes))
-    except UserError as error:
-        sys.exit(f'error: {error}')
+    parser.add_argument('--out', type=Path, help='draw into a new folder '
+                        'instead, with the sizes of the options below')
+    for name, size in asdict(SIZES['full']).items():
+        parser.add_argument(f'--{name.replace("_", "-")}', type=int,
+                            default=size, metavar='N', dest=name,
+                            help=f'defaults to {size}')
+    args = vars(parser.parse_args())
+    sizes, out = args.pop('sizes'), args.pop('out')
+    if out:
+        draw(out, DemoSizes(**args))
+    print(out or ensure_demo_data(sizes))
 
 
 if __name__ == '__main__':
-    main()
+    from qbheat_mm.cli import report_user_errors
+    report_user_errors(main)

@@ -1,5 +1,5 @@
 # Copyright (c) QB-Heat MM authors. All rights reserved.
-"""The demo's COCO-format set as a data set of mmdet."""
+"""The demo's images with several objects, as a data set of mmdet."""
 from mmdet.registry import DATASETS
 
 from qbheat_mm.detection import MatchedCocoDataset
@@ -10,13 +10,13 @@ from .data import ensure_demo_data
 
 @DATASETS.register_module()
 class DemoDetection(MatchedCocoDataset):
-    """A few objects in each image; drawn first if it is not there.
+    """A few objects per image; the images are drawn if necessary.
 
     Args:
         split (str): ``'train'`` or ``'val'``.
         sizes (str): A key of :data:`projects.drawn_world.data.SIZES`.
             Defaults to 'full'.
-        **kwargs: Of ``CocoDataset``.
+        **kwargs: See ``CocoDataset``.
     """
 
     METAINFO = dict(

@@ -1,12 +1,11 @@
 # Copyright (c) QB-Heat MM authors. All rights reserved.
-"""The categories, as arrangements of parts.
+"""Objects of eight classes, as arrangements of parts.
 
 A part is a list of closed contours, (N, 2) each, x to the right and y down, in
-units of the object's radius; what an odd number of contours surrounds is
-inside. Every object fits into the circle of radius 1, however it is turned.
-`cross`, `ell` and `tee` are the same two bars, `dumbbell` and `trefoil` the
-same discs: the parts alone tell nothing, and single parts lie about as
-clutter.
+units of the object's radius, filled by the even-odd rule. Every object fits
+into the circle of radius 1 at any angle. `cross`, `ell` and `tee` have the
+same two bars, `dumbbell` and `trefoil` the same discs, and clutter looks like
+single parts: only the arrangement tells the class.
 """
 from collections.abc import Callable
 
@@ -14,9 +13,9 @@ import numpy as np
 
 Part = list[np.ndarray]
 
-#: How far lengths and widths differ between objects of one category.
+#: Relative variation of lengths and widths within a class.
 _VARIATION = 0.15
-#: How far objects are turned from upright, in radians; clutter at will.
+#: Largest rotation of objects in radians; clutter has any.
 _TURN = np.pi / 8
 
 
@@ -57,7 +56,7 @@ def arrow(vary: Callable[[float], float]) -> list[Part]:
 
 
 def cross(vary: Callable[[float], float]) -> list[Part]:
-    """Two bars that meet in their middles."""
+    """Two bars that cross in their centers."""
     width = vary(0.17)
     return [bar((0., 0.), 0.95, width), bar((0., 0.), vary(0.8), width,
                                             np.pi / 2)]
@@ -89,7 +88,7 @@ def star(vary: Callable[[float], float]) -> list[Part]:
 
 
 def tee(vary: Callable[[float], float]) -> list[Part]:
-    """A bar that ends in the middle of another."""
+    """A bar that ends in the center of another."""
     width = vary(0.17)
     return [bar((0., -0.7), vary(0.65), width),
             bar((0., 0.1), 0.8, width, np.pi / 2)]
@@ -101,7 +100,7 @@ def trefoil(vary: Callable[[float], float]) -> list[Part]:
     return [disc(tuple(center), vary(0.37)) for center in centers]
 
 
-#: Alphabetical, so that folders of the same names come in the same order.
+#: In the order of their folders.
 OBJECTS: dict[str, Callable[[Callable[[float], float]], list[Part]]] = dict(
     arrow=arrow, cross=cross, dumbbell=dumbbell, ell=ell, ring=ring,
     star=star, tee=tee, trefoil=trefoil)
@@ -110,14 +109,11 @@ CLASSES = tuple(OBJECTS)
 
 
 def draw_parts(rng: np.random.Generator, label: int) -> list[Part]:
-    """The parts of one object of a category, turned, its sides varied.
+    """Draw the parts of an object, of random angle and proportions.
 
     Args:
-        rng (np.random.Generator): Draws angle and variations.
+        rng (np.random.Generator): The only source of randomness.
         label (int): Index into ``CLASSES``.
-
-    Returns:
-        list[Part]: In units of the object's radius.
     """
 
     def vary(length: float) -> float:
@@ -129,14 +125,14 @@ def draw_parts(rng: np.random.Generator, label: int) -> list[Part]:
 
 
 def draw_clutter(rng: np.random.Generator) -> Part:
-    """One meaningless thing: a blob, a corner or a part of the objects."""
+    """Draw an ellipse, bar, polygon or blob of random angle."""
     rotation = _rotation(rng.uniform(0, 2 * np.pi))
     kind = rng.integers(4)
     if kind == 0:  # an ellipse
         contour = _circle(1., 24) * (1., rng.uniform(0.3, 1.))
     elif kind == 1:  # a bar
         contour = bar((0., 0.), 1., rng.uniform(0.12, 0.35))[0]
-    elif kind == 2:  # some polygon
+    elif kind == 2:  # a polygon
         corners = int(rng.integers(3, 7))
         angles = np.sort(rng.uniform(0, 2 * np.pi, corners))
         radii = rng.uniform(0.5, 1., corners)

@@ -1,13 +1,13 @@
 # Copyright (c) QB-Heat MM authors. All rights reserved.
-"""Scenes: ground, clutter far and near, objects, light.
+"""Scenes: ground, distant and near clutter, objects, light.
 
-Things lie on top of each other as dead leaves do, with as many small ones as
-keep the picture's statistics the same at every scale (radius to the power
--3), which gives photographs their spectrum and their edges (Lee, Mumford,
-Huang, "Occlusion models for natural images", IJCV 2001).
+Things occlude each other like dead leaves. The density of their radii falls
+as radius**-3, which makes the statistics independent of scale, as in
+photographs (Lee, Mumford, Huang, "Occlusion models for natural images", IJCV
+2001).
 
-Every function draws from the random generator that it is given and from
-nothing else; images are (S, S, 3) float32 arrays in RGB while they are made.
+All randomness comes from the generator given; unfinished images are
+(S, S, 3) float32, RGB.
 """
 from typing import NamedTuple
 
@@ -19,38 +19,40 @@ from qbheat_mm.errors import UserError
 from .objects import CLASSES, Part, draw_clutter, draw_parts
 from .textures import TILE, TextureBank
 
-#: The least side of an image in pixels at which objects have parts.
+#: Smallest height and width of an image in pixels.
 MIN_SIZE = 16
 
-#: Radius of an object as a share of the image's side: one object for
-#: classification, several of several sizes for detection.
+#: Radius of objects as a share of the image's side.
 SINGLE_RADIUS = (0.3, 0.45)
 MULTIPLE_RADIUS = (0.16, 0.3)
 MAX_OBJECTS = 3
 
-#: Radii of clutter as shares of the image's side, drawn as radius**-3.
+#: Radius of clutter as a share of the image's side.
 _FAR_RADIUS = (0.04, 0.8)
 _NEAR_RADIUS = (0.04, 0.16)
 _FAR, _NEAR, _IN_FRONT = (4, 12), (0, 3), (0, 2)
-#: Things of smaller radius, in pixels, cast no shadow that one would see.
+#: Smaller things, radius in pixels, cast no shadow.
 _MIN_SHADOW = 8
-#: How often the parts of an object have a surface each.
+#: How often each part of an object has its own surface.
 _APART = 0.25
-#: Standard deviation in pixels of the blur of what is far.
+#: Blur of the background, standard deviation in pixels.
 _MAX_BLUR = 0.6
-#: At least so much of an object shows.
+#: Least visible share of an object.
 _VISIBLE = 0.7
 #: Left, top, right, bottom in pixels; right and bottom are exclusive.
 Window = tuple[int, int, int, int]
-_SHIFT = 4  # OpenCV's fixed-point bits of a contour's coordinates
+_SHIFT = 4  # fractional bits of coordinates in OpenCV
 
 
 class Scene(NamedTuple):
     """An image and its objects.
 
-    ``image`` is (S, S, 3) uint8 in RGB, ``labels`` indexes ``CLASSES``,
-    ``boxes`` holds (left, top, right, bottom) of what is visible, in pixels;
-    right and bottom are exclusive. ``masks``, (S, S) bool, say what that is.
+    Attributes:
+        image: (S, S, 3), uint8, RGB.
+        labels: Indices into ``CLASSES``.
+        boxes: (left, top, right, bottom) of what is visible, in pixels; right
+            and bottom are exclusive.
+        masks: (S, S), bool, of what is visible.
     """
     image: np.ndarray
     labels: list[int]
@@ -59,16 +61,16 @@ class Scene(NamedTuple):
 
 
 def check_size(size: int) -> None:
-    """Raise UserError for a side in pixels at which nothing can be drawn."""
+    """Raise UserError if images of this height and width are impossible."""
     if not MIN_SIZE <= size <= TILE:
         raise UserError(
-            f'images of {size} pixels a side cannot be drawn: give '
-            f'{MIN_SIZE} to {TILE}, the side of the textures')
+            f'cannot draw images of {size} x {size} pixels: give {MIN_SIZE} '
+            f'to {TILE}')
 
 
 def classification_scene(rng: np.random.Generator, bank: TextureBank,
                          label: int, size: int) -> Scene:
-    """One object of the category ``label`` among clutter.
+    """Draw one object of class ``label`` among clutter.
 
     Raises:
         UserError: See :func:`check_size`.
@@ -81,7 +83,7 @@ def classification_scene(rng: np.random.Generator, bank: TextureBank,
 
 def detection_scene(rng: np.random.Generator, bank: TextureBank,
                     size: int) -> Scene:
-    """One to ``MAX_OBJECTS`` objects that do not cover each other.
+    """Draw one to ``MAX_OBJECTS`` objects that do not overlap.
 
     Raises:
         UserError: See :func:`check_size`.
@@ -101,13 +103,13 @@ def detection_scene(rng: np.random.Generator, bank: TextureBank,
 
 def _draw_scene(rng: np.random.Generator, bank: TextureBank, size: int,
                 placed: list[tuple]) -> Scene:
-    """Draw from the farthest to the nearest."""
+    """Draw from back to front."""
     image = bank.surface(rng, size, size)
     shadow = rng.uniform(-0.06, 0.06, 2) * size
     for _ in range(rng.integers(*_FAR)):
         _scatter(rng, bank, image, _FAR_RADIUS, shadow)
     depth_blur = rng.uniform(0, _MAX_BLUR)
-    if depth_blur > 0.3:  # less is not seen
+    if depth_blur > 0.3:  # less is invisible
         image = cv2.GaussianBlur(image, (0, 0), depth_blur)
     for _ in range(rng.integers(*_NEAR)):
         _scatter(rng, bank, image, _NEAR_RADIUS, shadow)
@@ -126,20 +128,20 @@ def _draw_scene(rng: np.random.Generator, bank: TextureBank, size: int,
 
 
 class Thing(NamedTuple):
-    """Parts at a place: centre (x, y) and radius in pixels."""
+    """Parts with a center (x, y) and a radius in pixels."""
     parts: list[Part]
     center: np.ndarray
     radius: float
 
     def window(self, size: int, margin: float = 2.) -> Window:
-        """Left, top, right, bottom of what it reaches in an image."""
+        """The window of an image that it may touch."""
         reach = self.radius + margin
         left, top = np.maximum(self.center - reach, 0).astype(int)
         right, bottom = np.minimum(self.center + reach + 1, size).astype(int)
         return int(left), int(top), int(right), int(bottom)
 
     def mask(self, window: Window) -> np.ndarray:
-        """(h, w) uint8, how much of each pixel it covers, of 255."""
+        """Its coverage of each pixel of a window, (h, w), uint8."""
         left, top, right, bottom = window
         mask = np.zeros((bottom - top, right - left), np.uint8)
         origin = self.center - (left, top)
@@ -151,27 +153,27 @@ class Thing(NamedTuple):
 
 
 def _power_law(rng: np.random.Generator, low: float, high: float) -> float:
-    """A radius between two, its density falling as radius**-3."""
+    """Draw a radius with density radius**-3."""
     share = rng.uniform()
     return (low**-2 - share * (low**-2 - high**-2))**-0.5
 
 
 def _clutter(rng: np.random.Generator, size: int,
              radii: tuple[float, float]) -> Thing:
-    """One piece of clutter anywhere."""
+    """A piece of clutter anywhere."""
     return Thing([draw_clutter(rng)], rng.uniform(0, size, 2),
                  _power_law(rng, *radii) * size)
 
 
 def _scatter(rng: np.random.Generator, bank: TextureBank, image: np.ndarray,
              radii: tuple[float, float], shadow: np.ndarray) -> None:
-    """Let one piece of clutter fall."""
+    """Draw a piece of clutter."""
     _draw(rng, bank, image, _clutter(rng, len(image), radii), shadow)
 
 
 def _cover(rng: np.random.Generator, bank: TextureBank, image: np.ndarray,
            masks: list[np.ndarray], shadow: np.ndarray) -> None:
-    """Lay clutter over everything, unless it would hide an object."""
+    """Draw clutter in front, unless it would hide too much of an object."""
     size = len(image)
     thing = _clutter(rng, size, _NEAR_RADIUS)
     shown = thing.mask((0, 0, size, size)) <= 127
@@ -184,15 +186,15 @@ def _cover(rng: np.random.Generator, bank: TextureBank, image: np.ndarray,
 
 def _draw(rng: np.random.Generator, bank: TextureBank, image: np.ndarray,
           thing: Thing, shadow: np.ndarray) -> None:
-    """Draw a thing, in one surface or each part in its own, and its shadow.
+    """Draw a thing and its shadow.
 
     Args:
-        rng (np.random.Generator): Draws the surfaces.
-        bank (TextureBank): Where they come from.
+        rng (np.random.Generator): The only source of randomness.
+        bank (TextureBank): Of surfaces.
         image (np.ndarray): (S, S, 3), changed in place.
-        thing (Thing): What and where.
-        shadow (np.ndarray): Where shadows fall, x and y in pixels, for a
-            thing of half the image's size.
+        thing (Thing): What to draw.
+        shadow (np.ndarray): Offset of shadows, x and y in pixels, for things
+            of half the image's size.
     """
     share = 2 * thing.radius / len(image)
     _darken(rng, image, thing._replace(
@@ -208,13 +210,13 @@ def _draw(rng: np.random.Generator, bank: TextureBank, image: np.ndarray,
 
 
 def _mean_below(window: np.ndarray, cover: np.ndarray) -> np.ndarray | None:
-    """Mean colour of what a thing is going to cover."""
+    """Mean color of what a thing will cover."""
     return np.array(cv2.mean(window, cover)[:3]) if cover.any() else None
 
 
 def _blend(window: np.ndarray, surface: np.ndarray,
            cover: np.ndarray) -> None:
-    """Lay a surface over a part of an image, where 255 covers all of it."""
+    """Blend a surface over a window; a cover of 255 is opaque."""
     share = cv2.merge([cover.astype(np.float32) / 255] * 3)
     surface -= window
     surface *= share
@@ -236,7 +238,7 @@ def _darken(rng: np.random.Generator, image: np.ndarray,
 
 
 def _light(rng: np.random.Generator, image: np.ndarray) -> None:
-    """Light that changes over the picture, and the camera's noise."""
+    """Apply uneven light and sensor noise."""
     size = len(image)
     corners = np.exp(rng.normal(0, 0.25, (2, 2))).astype(np.float32)
     light = cv2.resize(corners, (size, size), interpolation=cv2.INTER_LINEAR)
@@ -247,7 +249,7 @@ def _light(rng: np.random.Generator, image: np.ndarray) -> None:
 
 
 def _box(mask: np.ndarray) -> Window:
-    """The tight box around what is set."""
+    """The tight box of a mask."""
     rows, columns = np.nonzero(mask.any(1))[0], np.nonzero(mask.any(0))[0]
     return (int(columns[0]), int(rows[0]), int(columns[-1]) + 1,
             int(rows[-1]) + 1)

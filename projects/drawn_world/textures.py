@@ -1,22 +1,21 @@
 # Copyright (c) QB-Heat MM authors. All rights reserved.
-"""Surfaces: a bank of tiles, from which every surface is a piece.
+"""Surfaces, cut from a bank of textured tiles.
 
-A tile has structure at many scales: noise whose amplitude falls with
-frequency as in photographs, with and without direction, stripes, checks and
-spots bent by such noise, and pieces of the two photographs that scikit-learn
-brings. A surface takes a random piece of a random tile, flips it, and gives
-it a colour and a contrast of its own, whatever it covers.
+Tiles have structure at many scales: isotropic and directed noise whose
+amplitude falls with frequency as in photographs, stripes, checks and spots
+distorted by such noise, and crops of the two photographs in scikit-learn. A
+surface is a random crop of a random tile, with its own colors and contrast.
 """
 import cv2
 import numpy as np
 
-#: Side of a tile in pixels. A surface is at most as large.
+#: Height and width of tiles in pixels, the limit for surfaces.
 TILE = 256
 #: Standard deviation of a tile's values.
 DEVIATION = 64
-#: Distance of colours, in grey levels, at which surfaces are told apart.
+#: Least distance between the mean colors of a surface and what it covers.
 APART = 95
-#: Standard deviation of a surface's values, from and to, evenly in the log.
+#: Standard deviation of surfaces, log-uniform between these.
 _CONTRAST = (8, 22)
 
 #: Shares of the kinds of tiles.
@@ -25,10 +24,10 @@ _KINDS = dict(noise=0.3, brushed=0.2, stripes=0.15, checks=0.1, spots=0.1,
 
 
 class TextureBank:
-    """Tiles that are drawn once.
+    """A fixed set of tiles.
 
     Args:
-        seed (int): Of the tiles. Defaults to 0.
+        seed (int): Defaults to 0.
         tiles (int): Number of tiles. Defaults to 160.
     """
 
@@ -41,57 +40,56 @@ class TextureBank:
 
     def surface(self, rng: np.random.Generator, height: int, width: int,
                 beside: np.ndarray | None = None) -> np.ndarray:
-        """A piece of a tile in random colours.
+        """Draw a surface.
 
         Args:
-            rng (np.random.Generator): Draws the piece and the colours.
+            rng (np.random.Generator): The only source of randomness.
             height (int): In pixels, at most ``TILE``.
             width (int): In pixels, at most ``TILE``.
-            beside (np.ndarray, optional): A mean colour, (3, ), that the
-                surface's own is to differ from by ``APART``. Defaults to
-                None: any colour.
+            beside (np.ndarray, optional): A color, (3, ), that the mean color
+                should differ from by at least ``APART``.
 
         Returns:
-            np.ndarray: (height, width, 3), float32, RGB, around 0 to 255 but
+            np.ndarray: (height, width, 3), float32, RGB, about 0 to 255 but
             not clipped.
         """
         tile = self.tiles[rng.integers(len(self.tiles))]
         top = rng.integers(TILE - height + 1)
         left = rng.integers(TILE - width + 1)
         piece = tile[top:top + height, left:left + width]
-        flip = rng.integers(-1, 3)  # both axes, y, x, none, as OpenCV counts
+        flip = rng.integers(-1, 3)  # both axes, y, x, none
         if flip < 2:
             piece = cv2.flip(piece, int(flip))
-        return cv2.transform(piece, _colours(rng, beside))
+        return cv2.transform(piece, _colors(rng, beside))
 
 
-def _colours(rng: np.random.Generator,
+def _colors(rng: np.random.Generator,
              beside: np.ndarray | None) -> np.ndarray:
-    """(3, 4): what channels of a tile become, and the mean colour."""
+    """A color transform (3, 4); its last column is the mean color."""
     contrast = np.exp(rng.uniform(*np.log(_CONTRAST))) / DEVIATION
     mix = contrast * (np.eye(3) + 0.2 * rng.standard_normal((3, 3)))
-    mean = _mean_colour(rng)
+    mean = _mean_color(rng)
     while beside is not None and np.linalg.norm(mean - beside) < APART:
-        mean = _mean_colour(rng)
+        mean = _mean_color(rng)
     return np.concatenate([mix, mean[:, None]], axis=1).astype(np.float32)
 
 
-def _mean_colour(rng: np.random.Generator) -> np.ndarray:
+def _mean_color(rng: np.random.Generator) -> np.ndarray:
     light = np.clip(128 + 45 * rng.standard_normal(), 30, 225)
     return light + 22 * rng.standard_normal(3)
 
 
 def load_photographs() -> list[np.ndarray]:
-    """The two photographs in scikit-learn's wheel, (427, 640, 3) in RGB."""
+    """The two photographs in scikit-learn, (427, 640, 3) in RGB."""
     from sklearn.datasets import load_sample_images
     return list(load_sample_images().images)
 
 
 def _draw_tile(rng: np.random.Generator, kind: str,
                photographs: list[np.ndarray]) -> np.ndarray:
-    """(TILE, TILE, 3) float32 of mean 0 and deviation ``DEVIATION``.
+    """Draw a tile (TILE, TILE, 3), mean 0, deviation ``DEVIATION``.
 
-    The channels are mostly alike, as in photographs.
+    Its channels are strongly correlated, as in photographs.
     """
     if kind == 'photograph':
         tile = _piece_of(rng, photographs[rng.integers(len(photographs))])
@@ -99,7 +97,7 @@ def _draw_tile(rng: np.random.Generator, kind: str,
         light = _PATTERNS[kind](rng)
         tints = np.stack([_noise(rng, 1.2) for _ in range(3)], axis=2)
         tile = light[..., None] + rng.uniform(0.1, 0.5) * tints
-        # grain: no surface is smooth when one looks closely
+        # fine grain
         tile = tile + rng.uniform(0.15, 0.5) * _noise(rng, 0.5)[..., None]
     tile = tile - tile.mean(axis=(0, 1))
     return (DEVIATION * tile / tile.std()).astype(np.float32)
@@ -116,7 +114,7 @@ def _piece_of(rng: np.random.Generator, photograph: np.ndarray) -> np.ndarray:
 
 def _frequencies(rng: np.random.Generator,
                  stretch: float = 1.) -> np.ndarray:
-    """Cycles per tile of each Fourier coefficient, along a random axis."""
+    """Cycles per tile of each Fourier coefficient, for a random axis."""
     fy, fx = np.meshgrid(
         TILE * np.fft.fftfreq(TILE), TILE * np.fft.rfftfreq(TILE),
         indexing='ij')
@@ -127,7 +125,7 @@ def _frequencies(rng: np.random.Generator,
 
 
 def _filtered(rng: np.random.Generator, amplitude: np.ndarray) -> np.ndarray:
-    """Noise of given amplitudes, of mean 0 and deviation 1."""
+    """Noise of the given amplitudes, scaled to deviation 1."""
     phase = rng.uniform(0, 2 * np.pi, amplitude.shape)
     noise = np.fft.irfft2(amplitude * np.exp(1j * phase), s=(TILE, TILE))
     return noise / noise.std()
@@ -135,7 +133,7 @@ def _filtered(rng: np.random.Generator, amplitude: np.ndarray) -> np.ndarray:
 
 def _noise(rng: np.random.Generator, exponent: float,
            stretch: float = 1.) -> np.ndarray:
-    """Noise whose amplitude falls as frequency to the power -exponent."""
+    """Noise of amplitude ``frequency ** -exponent``."""
     frequency = _frequencies(rng, stretch)
     amplitude = np.maximum(frequency, 1)**-exponent
     amplitude[frequency == 0] = 0
@@ -151,7 +149,7 @@ def _brushed(rng: np.random.Generator) -> np.ndarray:
 
 
 def _bent_phase(rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
-    """Two phases that grow across the tile at right angles, bent a little."""
+    """Two orthogonal phases, slightly distorted."""
     y, x = np.mgrid[:TILE, :TILE] * (2 * np.pi / TILE)
     angle = rng.uniform(0, np.pi)
     cycles = np.exp(rng.uniform(np.log(8), np.log(44)))
@@ -162,7 +160,7 @@ def _bent_phase(rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _edged(wave: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-    """From soft to hard edges."""
+    """Sharpen the edges of a wave by a random amount."""
     return np.tanh(rng.uniform(0.5, 4.) * wave)
 
 

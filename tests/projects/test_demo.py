@@ -2,27 +2,26 @@
 import json
 import os
 import re
-import runpy
 import subprocess
 import sys
 from argparse import ArgumentParser, Namespace
 from pathlib import Path
 
+from projects.drawn_world import demo
 from qbheat_mm.cli.command_line import add_cfg_options
 
 ROOT = Path(__file__).parents[2]
 
 
 def test_a_place_with_a_comma_is_one_value():
-    demo = runpy.run_path(str(ROOT / 'projects/drawn_world/demo.py'))
     out = Path('/a,b/work dirs')
-    job = demo['probing_job']('pretrained', 'linear', Namespace(
+    job = demo.probe_job('pretrained', 'linear', Namespace(
         out=out, seed=0, fast=True))
     parser = ArgumentParser()
     add_cfg_options(parser)
     options = parser.parse_known_args(job.command)[0].cfg_options
     assert options['model.backbone.init_cfg.checkpoint'] == str(
-        out / 'pretrained/encoder/epoch_2.pth')
+        out / 'pretrained/encoder/encoder.safetensors')
 
 
 def test_the_demo_runs_from_end_to_end(tmp_path):
@@ -56,7 +55,7 @@ def test_the_demo_runs_from_end_to_end(tmp_path):
     # The whole story is on one page, which needs no other file.
     page = (out / 'index.html').read_text()
     titles = re.findall('<h2 id=.*?>(.*?)</h2>', page)
-    assert titles[0] == 'The frozen encoder, judged' and len(titles) == 6
+    assert titles[0] == demo.TITLE and len(titles) == 6
     # Every command that was run is one that a user can type.
     commands = [line for line in run.stdout.splitlines() if ' $ ' in line]
     assert sum('tools/train.py' in line for line in commands) == 7

@@ -27,7 +27,6 @@ def test_each_picture_has_its_own_detections(tmp_path, monkeypatch):
         pictures, '_draw_boxes', lambda axis, image, boxes: drawn.append(
             [int(image[0, 0, 0]), *((int(box[0]), label)
                                     for box, label, _ in boxes)]))
-    pictures.draw_detections({'detector': tmp_path / 'a.pkl'},
-                             tmp_path / 'a.png')
+    pictures.draw_detections(tmp_path / 'a.pkl', tmp_path / 'a.png')
     # ground truth, then what was found, image by image
     assert drawn == [[0, (0, 0)], [0, (0, 2)], [100, (1, 1)], [100, (1, 3)]]

@@ -1,21 +1,28 @@
 # Copyright (c) QB-Heat MM authors. All rights reserved.
-"""Which pre-training for images of one's own? With MF-285M, on one GPU.
+"""Which pre-training suits your images? MF-285M, on one GPU.
 
-    python projects/drawn_world/study/run.py --study projects/drawn_world/study/own_data.py --results FILE
+    python projects/drawn_world/study/run.py \
+        --study projects/drawn_world/study/own_data.py
 
-reads what docs/own_data.md tells of: data/images without labels, folders of
-classes data/own/train and data/own/val, and boxes by my_boxes.py; of the last
-two one may be absent. Copy this file to ask something else.
+reads the data that docs/own_data.md describes: unlabeled images in
+data/images, folders of classes in data/own/train and data/own/val, boxes by
+my_boxes.py. Of the last two, one may be missing. Copy this file to ask
+something else.
 """
 from math import ceil, log2
 from pathlib import Path
 
-from projects.drawn_world.study import ACCURACY, DETECTION, Arm, Probe, Study
-from projects.drawn_world.study.tables import Question
+from projects.drawn_world.study import (
+    ACCURACY,
+    DETECTION,
+    Arm,
+    Probe,
+    Question,
+    Study,
+)
 from qbheat_mm.datasets.image_folder import scan_folder
 from qbheat_mm.errors import UserError
 
-SEEDS = 3
 IMAGES, CLASSES, BOXES = map(Path, ('data/images', 'data/own/train',
                                     'my_boxes.py'))
 PRETRAIN = 'qbheat/qbheat_mf-285m_1xb256-amp-coslr-400e_own-images.py'
@@ -27,78 +34,75 @@ FINETUNE = (
 
 COUNT = len(scan_folder(str(IMAGES))[0]) if IMAGES.is_dir() else 0
 BATCH = 256
-#: Batch statistics of random weights: 0.9^64 is left of their first values.
+#: Epochs for at least 64 steps: 0.9^64 is left of the initial BN statistics.
 CALIBRATION = max(2, ceil(64 / max(1, COUNT // BATCH)))
-#: Half of the images at most, or an image meets itself in it, but a step's at
-#: least, which divide it.
+#: MoCo's queue: a multiple of the batch, but at most half of the images, so
+#: that an image does not meet itself.
 QUEUE = min(4096, max(BATCH if COUNT >= BATCH else 2,
                       2**int(log2(max(2, COUNT // 2)))))
+FEATURES = ('k-NN', 'token similarity', 'token similarity between images',
+            'spatial correlation', 'effective rank')
 
-INSIDE = ('token similarity', 'token similarity between images',
-          'spatial correlation', 'effective rank')
-
-PROBES = (
-    *((Probe('lin', LINEAR, ACCURACY), Probe('tran-1', TRAN, ACCURACY),
-       Probe('features', LINEAR,
-             {name: (name, 1) for name in ('k-NN', *INSIDE)},
-             tool='study/features.py')) if CLASSES.is_dir() else ()),
-    *((Probe('RetinaNet', str(BOXES.resolve()), DETECTION), )
-      if BOXES.is_file() else ()),
-)
+PROBES = []
+if CLASSES.is_dir():
+    PROBES += [Probe('lin', LINEAR, ACCURACY), Probe('tran-1', TRAN, ACCURACY),
+               Probe('features', LINEAR, {name: name for name in FEATURES},
+                     measured=True)]
+if BOXES.is_file():
+    PROBES += [Probe('RetinaNet', str(BOXES.resolve()), DETECTION)]
 if not PROBES:
-    raise UserError(
-        f"there are neither folders of classes in '{CLASSES}' nor a detector "
-        f"'{BOXES}': add one, as docs/own_data.md says, or let "
-        'projects/drawn_world/study/draw.py draw both')
+    raise UserError(f"found neither '{CLASSES}' nor '{BOXES}': add one as "
+                    'docs/own_data.md says, or draw images as docs/study.md '
+                    'says')
 
 
 def qbheat(name: str, title: str, *options: str) -> Arm:
-    """QB-Heat on the images without labels."""
+    """QB-Heat on the unlabeled images."""
     return Arm(name, title, PRETRAIN, (
-        f'train_dataloader.dataset.data_root={IMAGES}', *options), seeds=SEEDS)
+        f'train_dataloader.dataset.data_root={IMAGES}', *options))
 
 
-FROM_CLASSES = (
-    Arm('supervised', 'supervised by the labels', FINETUNE,
-        ('model.backbone.init_cfg=None', ), seeds=SEEDS, metrics=ACCURACY),
-    Arm('fine-tuned', 'QB-Heat, then fine-tuned on the labels', FINETUNE,
-        start='qbheat', seeds=SEEDS, metrics=ACCURACY),
-) if CLASSES.is_dir() else ()
-
-ARMS = (
+ARMS = [
     qbheat('qbheat', 'QB-Heat'),
-    qbheat('calibrated', 'random, with batch statistics of the images',
+    qbheat('calibrated', 'random (BN calibrated)',
            'optim_wrapper.optimizer.lr=0.',
            'optim_wrapper.optimizer.weight_decay=0.',
            f'train_cfg.max_epochs={CALIBRATION}'),
     Arm('mocov2', 'MoCo-v2', MOCOV2,
         (f'train_dataloader.dataset.data_root={IMAGES}',
-         f'model.queue_len={QUEUE}'), seeds=SEEDS),
-    *FROM_CLASSES,
-    qbheat('copied', 'A = B = 0, features copied',
+         f'model.queue_len={QUEUE}')),
+    qbheat('copied', 'copy (A = B = 0)',
            'model.predictor.prediction=copy'),
-)
+]
+LABELLED = []
+if CLASSES.is_dir():
+    LABELLED = [
+        # Layer-wise decay spares pre-trained layers; it would nearly freeze
+        # random ones.
+        Arm('supervised', 'supervised', FINETUNE,
+            ('model.backbone.init_cfg=None',
+             'optim_wrapper.paramwise_cfg.layer_decay_rate=1.0'),
+            metrics=ACCURACY),
+        Arm('fine-tuned', 'QB-Heat, fine-tuned', FINETUNE, start='qbheat',
+            metrics=ACCURACY)]
 
-STUDY = Study(ARMS, PROBES, f"""All figures are of MF-285M on the images of
-`{IMAGES}`, by the schedules of the configurations that the rows name, which
-are not equally long.""")
-
-_DECISIVE = tuple(
-    (probe.name, metric) for probe in PROBES
-    for metric in ('top-1', 'AP') if metric in probe.metrics)
-_SHOWN = tuple((probe.name, metric) for probe in PROBES
-               for metric in probe.metrics if metric not in INSIDE)
-_OF_CLASSES = tuple(arm.name for arm in FROM_CLASSES)
-
-QUESTIONS = (
-    Question('works', 'Which pre-training for these images?', 'calibrated',
-             ('qbheat', 'mocov2', *_OF_CLASSES), _DECISIVE, _SHOWN),
+SHOWN = [(probe.name, metric) for probe in PROBES for metric in probe.metrics
+         if metric not in FEATURES[1:]]
+DECISIVE = [column for column in SHOWN if column[1] in ('top-1', 'AP')]
+OTHERS = ['mocov2', *(arm.name for arm in LABELLED)]
+QUESTIONS = [
+    Question('works', 'Which pre-training suits these images?', 'calibrated',
+             ['qbheat', *OTHERS], DECISIVE, SHOWN),
     Question('heat-equation', 'Is it the heat equation?', 'qbheat',
-             ('copied', ), _DECISIVE, _SHOWN),
-    *((Question('fine-tuning', 'Does fine-tuning gain from pre-training?',
-                'supervised', ('fine-tuned', ), (('encoder', 'top-1'), )),
-       Question('inside', 'What do features and tokens look like?',
-                'calibrated', ('qbheat', 'mocov2', *_OF_CLASSES),
-                tuple(('features', name) for name in INSIDE)))
-      if FROM_CLASSES else ()),
-)
+             ['copied'], DECISIVE, SHOWN)]
+if LABELLED:
+    QUESTIONS += [
+        Question('fine-tuning', 'Does fine-tuning gain from pre-training?',
+                 'supervised', ['fine-tuned'], [('encoder', 'top-1')]),
+        Question('inside', 'What do features and tokens look like?',
+                 'calibrated', ['qbheat', *OTHERS],
+                 [('features', name) for name in FEATURES[1:]])]
+
+STUDY = Study([*ARMS, *LABELLED], PROBES, QUESTIONS, about=f"""\
+All figures are from MF-285M on the images in `{IMAGES}`, trained with the
+schedules of the configs that the rows name, which differ in length.""")

@@ -1,153 +1,238 @@
 # Copyright (c) QB-Heat MM authors. All rights reserved.
-"""Write what the study has found: docs/evidence.md and its pictures."""
-import argparse
+"""Write what a study has found: evidence.md and a figure per question."""
+import math
 import os
-from io import BytesIO
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from statistics import stdev
+from typing import NamedTuple
 
 import matplotlib
-from run import ARMS, DOCS, ROWS, check_rows
 
-from projects.drawn_world.study import Results, Study
-from projects.drawn_world.study.files import load_study
-from projects.drawn_world.study.machine import default_devices, machine
-from projects.drawn_world.study.running import check_settings
-from projects.drawn_world.study.tables import (
-    draw,
-    is_measured,
-    plain,
-    summary,
-    table,
-    to_markdown,
-    to_report,
+from projects.drawn_world.results import (
+    Row,
+    Run,
+    markdown_table,
+    read_rows,
+    values,
 )
-from qbheat_mm.analysis.report import Report, Table
-from qbheat_mm.analysis.story import tell
-from qbheat_mm.analysis.style import in_style
+from projects.drawn_world.study import ENCODER, Question, Study
+from projects.drawn_world.study.comparison import Comparison, compare, correct
+from projects.drawn_world.study.run import ROWS, load_study, study_parser
+from qbheat_mm.analysis.style import BLUE, GREY, grid, in_style, new_figure
 from qbheat_mm.cli import report_user_errors
-from qbheat_mm.cli.command_line import folder, target
 from qbheat_mm.errors import UserError
 
-TITLE = 'Evidence'
-SUMMARY = 'At a glance'
-HOW_TO_SUM = """Differences, means over seeds, in how many of them the sign is
-that of the mean, and the p-value where there are seeds enough for a test."""
-HEAD = """# {title}
+Rows = Mapping[Run, Row]
+Lines = list[list[str]]
 
-What the study has measured, question by question: {rows} runs on: {machine}.
-Written by `python projects/drawn_world/study/report.py` from the rows of
-[{file}]({file}), to which
-`python projects/drawn_world/study/run.py` adds.
+#: Metrics in percent; all others are shares and ratios.
+PERCENT = {'top-1', 'k-NN', 'AP', 'AP50'}
+MISSING = '-'
+HEAD = """# Evidence
+
+What the study has measured: {rows} runs on {machines}, from the rows of
+[{file}]({file}). `python projects/drawn_world/study/run.py` adds rows,
+`python projects/drawn_world/study/report.py` writes this page.
+
+{about}
+
+Tables give means and standard deviations over seeds, and mean differences,
+paired by seed, with 95 % BCa bootstrap intervals (too narrow for so few
+seeds). p-values, from exact sign-flip tests, are corrected over all
+comparisons of a question; fewer than six seeds get none.
+
+## At a glance
+
+Mean differences, the number of seeds with the same sign, and p-values.
+
+{summary}
 """
-HOW_TO_READ = """{about}
-
-Differences are means over seeds with 95 % intervals, which are too narrow for
-so few; what decides is the p-value, corrected over all comparisons of a
-question. Of fewer than six seeds no test can say that a difference is more
-than luck; their signs stand in its place. In tables a number in brackets says
-of how many seeds a figure is where they are fewer than those of its row.
-"None" is a figure that an encoder of its kind does not have, "not asked" one
-that the study does not measure of it.
-"""
 
 
-def parse_args() -> argparse.Namespace:
-    """Read the command line."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument('--study', type=Path, default=ARMS, metavar='FILE',
-                        help='the file that declares arms and questions')
-    parser.add_argument('--results', type=Path, default=ROWS, metavar='FILE',
-                        help='the file of rows')
-    parser.add_argument('--machine', metavar='NAME',
-                        help="whose rows, as 'cpu'; by default this one's")
-    parser.add_argument('--out', type=folder, metavar='FOLDER',
-                        help='of evidence.md; pictures go to evidence/ '
-                        "there; by default docs, or other rows' own folder")
-    parser.add_argument('--html', type=target, metavar='FILE',
-                        help='write the same as one page, too')
-    args = parser.parse_args()
-    args.out = Path(args.out or (
-        DOCS if DOCS.is_dir() and args.results.resolve() == ROWS
-        else args.results.parent))
-    return args
+class Cell(NamedTuple):
+    """A metric of an arm against the baseline; ``p`` is corrected."""
+    comparison: Comparison | None
+    p: float
+    metric: str
+
+    def brief(self) -> str:
+        """As '+3.0 (5 of 6, p 0.094)'."""
+        if not self.comparison:
+            return MISSING
+        _, difference, *_ = self.comparison
+        agree = sum(d * difference > 0 for d in self.comparison.differences)
+        return (f'{number(difference, self.metric, "+")} ({agree} of '
+                f'{len(self.comparison.differences)}{self._test()})')
+
+    def full(self) -> str:
+        """As '+3.0 [+1.4, +5.3], p 0.104'."""
+        if not self.comparison:
+            return MISSING
+        difference, low, high = (number(value, self.metric, '+')
+                                 for value in self.comparison[1:4])
+        bounds = '' if math.isnan(self.comparison.low) else (
+            f' [{low}, {high}]')
+        return difference + bounds + self._test()
+
+    def _test(self) -> str:
+        return '' if math.isnan(self.p) else f', p {self.p:.3f}'
 
 
-def check(args: argparse.Namespace, study: Study, results: Results) -> None:
-    """Raise UserError for rows that are another's, or none at all."""
-    check_rows(args.study, args.results)
-    if not results.machines:
-        raise UserError(f"'{results.path}' has no rows: run "
-                        'projects/drawn_world/study/run.py first')
-    if not results.rows:
-        raise UserError(
-            f"'{results.path}' has no row of the machine "
-            f"'{results.machine}': give --machine one of " + ', '.join(
-                f"'{name}'" for name in results.machines))
-    check_settings(study, results)
+def mean(found: Sequence[float]) -> float:
+    """Mean, rounded as floats are, which statistics.mean is not."""
+    return sum(found) / len(found)
 
 
-def introduction(study, results, questions) -> str:
-    """What the figures are of, how to read them, and what is open."""
-    asked = [question.title for question in questions
-             if not is_measured(results, question)]
-    return HOW_TO_READ.format(about=study.about) + (
-        f'\n**Not measured yet:** {" ".join(asked)}\n' if asked else '')
+def number(value: float, metric: str, sign: str = '') -> str:
+    """Format a value: percent with one decimal, others with two."""
+    return f'{value:{sign}.{1 if metric in PERCENT else 2}f}'
 
 
-def write_markdown(study, results, questions, out: Path) -> None:
-    """The document, and a picture for each question."""
-    (out / 'evidence').mkdir(parents=True, exist_ok=True)
-    text = [HEAD.format(title=TITLE, rows=len(results.rows),
-                        machine=results.machine,
-                        file=os.path.relpath(results.path, out)),
-            introduction(study, results, questions), f'## {SUMMARY}', '',
-            HOW_TO_SUM, '', *table(summary(study, results, questions)), '']
-    for question in questions:
-        text.append(to_markdown(study, results, question))
-        if not is_measured(results, question):
+def compare_all(rows: Rows, question: Question) -> dict[str, list[Cell]]:
+    """All comparisons of a question, by arm."""
+    found = [compare(values(rows, arm, *column),
+                     values(rows, question.baseline, *column))
+             for arm in question.arms for column in question.columns]
+    p_values = correct([c.p if c else math.nan for c in found])
+    cells = iter(zip(found, p_values))
+    return {arm: [Cell(*next(cells), metric)
+                  for _, metric in question.columns] for arm in question.arms}
+
+
+def column_title(study: Study, stage: str, metric: str) -> str:
+    """Title of a column; what no training measured names itself."""
+    if stage == ENCODER:
+        return f'the training itself, {metric}'
+    trained = stage in study.probes and not study.probes[stage].measured
+    return f'{stage}, {metric}' if trained else metric
+
+
+def means(study: Study, rows: Rows, question: Question) -> Lines:
+    """Mean and standard deviation over seeds of every metric.
+
+    A mean over fewer seeds than others of its arm says over how many.
+    """
+    lines = [['encoder', 'seeds', *(column_title(study, *column)
+                                    for column in question.columns)]]
+    for name in (question.baseline, *question.arms):
+        found = [list(values(rows, name, *column).values())
+                 for column in question.columns]
+        seeds = max(map(len, found))
+        line = [study.arms[name].title, str(seeds)]
+        for measured, (_, metric) in zip(found, question.columns):
+            text = number(mean(measured), metric) if measured else MISSING
+            if len(measured) > 1:
+                text += f' ± {number(stdev(measured), metric)}'
+            if 0 < len(measured) < seeds:
+                text += f' ({len(measured)})'
+            line.append(text)
+        lines.append(line)
+    return lines
+
+
+def differences(study: Study, rows: Rows, question: Question) -> Lines:
+    """Differences from the baseline, with intervals and p-values."""
+    return [[f'against {study.arms[question.baseline].title}', *(
+        column_title(study, *column) for column in question.columns)],
+            *([study.arms[arm].title, *(cell.full() for cell in cells)]
+              for arm, cells in compare_all(rows, question).items())]
+
+
+def summary(study: Study, rows: Rows) -> Lines:
+    """Differences in the metrics that answer more than one question."""
+    counts = Counter(column for question in study.questions
+                     for column in question.decisive)
+    columns = [column for column, count in counts.items() if count > 1]
+    lines = [['question', 'encoder', 'against', *(
+        column_title(study, *column) for column in columns)]]
+    for question in study.questions:
+        if not set(columns) & set(question.decisive):
             continue
-        # text stays text, and equal figures give equal files
+        for arm, cells in compare_all(rows, question).items():
+            found = dict(zip(question.columns, cells))
+            lines.append([
+                question.title, study.arms[arm].title,
+                study.arms[question.baseline].title,
+                *(found[column].brief() if column in question.decisive else ''
+                  for column in columns)])
+    return lines
+
+
+def section(study: Study, rows: Rows, question: Question) -> str:
+    """The section of a question."""
+    paper = f'*The paper:* {question.paper}\n\n' if question.paper else ''
+    return f"""## {question.title}
+
+{paper}{markdown_table(means(study, rows, question))}
+
+{markdown_table(differences(study, rows, question))}
+
+![{question.title}](evidence/{question.name}.svg)
+"""
+
+
+def draw(study: Study, rows: Rows, question: Question):
+    """Draw seeds as points and their means as bars, a panel per metric.
+
+    Returns:
+        matplotlib.figure.Figure: The figure.
+    """
+    names = (question.baseline, *question.arms)
+    columns = question.columns
+    figure = new_figure(2. * len(columns) + 1.5, 0.4 * len(names) + 0.8)
+    panels = grid(figure, 1, len(columns), sharey=True)[0]
+    for panel, column in zip(panels, columns):
+        for row, name in enumerate(names):
+            found = list(values(rows, name, *column).values())
+            color = GREY if name == question.baseline else BLUE
+            panel.plot(found, [row] * len(found), 'o', color=color,
+                       markersize=3, alpha=0.6)
+            if found:
+                panel.plot(mean(found), row, '|', color=color, markersize=14)
+        panel.set_title(column_title(study, *column))
+    panels[0].set_yticks(range(len(names)),
+                         [study.arms[name].title for name in names])
+    panels[0].invert_yaxis()
+    return figure
+
+
+def write(study: Study, rows: Rows, results: Path, out: Path) -> None:
+    """Write the page and its figures."""
+    (out / 'evidence').mkdir(parents=True, exist_ok=True)
+    text = [HEAD.format(
+        rows=len(rows), file=os.path.relpath(results, out),
+        machines=', '.join(sorted({row.machine for row in rows.values()})),
+        about=study.about, summary=markdown_table(summary(study, rows)))]
+    for question in study.questions:
+        text.append(section(study, rows, question))
+        # Equal figures give equal files.
         with in_style(), matplotlib.rc_context(
                 {'svg.fonttype': 'none', 'svg.hashsalt': question.name}):
-            draw(study, results, question).savefig(
+            draw(study, rows, question).savefig(
                 out / 'evidence' / f'{question.name}.svg',
                 metadata=dict(Date=None))
     (out / 'evidence.md').write_text('\n'.join(text), encoding='utf-8')
 
 
-def write_html(study, results, questions, file: Path) -> None:
-    """One page that needs no other file."""
-    named = {question.name: question for question in questions}
-
-    def picture(name: str) -> bytes:
-        content = BytesIO()
-        with in_style():
-            draw(study, results, named[name]).savefig(content, dpi=150)
-        return content.getvalue()
-
-    head, *rows = summary(study, results, questions)
-    reports = [
-        Report('summary', SUMMARY, HOW_TO_SUM, [Table('', head, rows)]),
-        *(to_report(study, results, question) for question in questions)]
-    file.parent.mkdir(parents=True, exist_ok=True)
-    file.write_text(tell(
-        TITLE, plain(introduction(study, results, questions)),
-        [(report, [picture(name) for name in report.pictures])
-         for report in reports]), encoding='utf-8')
-
-
 def main() -> None:
     """Write the page."""
-    args = parse_args()
-    study, questions = load_study(args.study)
-    results = Results(args.results,
-                      args.machine or machine(default_devices()[:1]))
-    check(args, study, results)
-    write_markdown(study, results, questions, args.out)
-    if args.html:
-        write_html(study, results, questions, Path(args.html))
-    print(f'{len(questions)} questions, {len(results.rows)} rows: '
-          f'{args.out / "evidence.md"}')
+    parser = study_parser(__doc__)
+    parser.add_argument('--out', type=Path, metavar='FOLDER',
+                        help='for evidence.md and evidence/; defaults to '
+                        'docs, or the folder of the rows of another study')
+    args = parser.parse_args()
+    study = load_study(args)
+    rows = read_rows(args.results)
+    if not rows:
+        raise UserError(f"'{args.results}' has no rows: run "
+                        'projects/drawn_world/study/run.py first')
+    out = args.out or (ROWS.parents[1] if args.results == ROWS
+                       else args.results.parent)
+    write(study, rows, args.results, out)
+    print(f'{len(rows)} rows, {len(study.questions)} questions: '
+          f'{out / "evidence.md"}')
 
 
 if __name__ == '__main__':

@@ -1,160 +1,231 @@
 # Copyright (c) QB-Heat MM authors. All rights reserved.
-"""Go on with the study: every finished run is a row, and is never run again.
+"""Run what is left of a study; every finished run adds a row to a file.
 
-Stop it at any time; what was running is lost, the rows stay.
+Stop it at any time: the rows stay, and finished runs are never repeated.
 """
 import argparse
+import datetime
+import json
 import math
+import os
+import platform
+import runpy
+import shlex
+import shutil
+import subprocess
 import sys
-from collections import Counter
+import time
+from collections import defaultdict
+from collections.abc import Callable, Collection
 from pathlib import Path
+from statistics import mean
 
-from projects.drawn_world.jobs import JobFailed
-from projects.drawn_world.study import Results, Study
-from projects.drawn_world.study.design import ENCODER, Run
-from projects.drawn_world.study.files import load_study
-from projects.drawn_world.study.machine import default_devices, machine
-from projects.drawn_world.study.place import Place
-from projects.drawn_world.study.running import (
-    check_settings,
-    estimate,
-    pending,
-    run_study,
+import torch
+
+from projects.drawn_world.jobs import Job, run_jobs
+from projects.drawn_world.results import (
+    Row,
+    Run,
+    add_row,
+    read_metric,
+    read_rows,
+    steady_seconds,
 )
-from qbheat_mm.cli import device, report_user_errors
-from qbheat_mm.cli.command_line import folder, target
+from projects.drawn_world.study import ENCODER, Study
+from qbheat_mm.cli import count, report_user_errors
+from qbheat_mm.cli.command_line import quoted
 from qbheat_mm.errors import UserError
 
-ROOT = Path(__file__).resolve().parents[3]
-ARMS = Path(__file__).resolve().parent / 'arms.py'
-DOCS = ROOT / 'docs'
-# An installed package has no docs, and its own folder is not written to.
-ROWS = (DOCS / 'evidence' / 'results.jsonl' if DOCS.is_dir() else
-        Path('work_dirs/study/rows.jsonl').resolve())
+HERE = Path(__file__).resolve().parent
+ROOT = HERE.parents[2]
+ARMS = HERE / 'arms.py'
+ROWS = ROOT / 'docs' / 'evidence' / 'results.jsonl'
+#: What pre-training and fine-tuning leave in their work folders.
+WEIGHTS = 'encoder.safetensors'
+
+
+def study_parser(description: str) -> argparse.ArgumentParser:
+    """The arguments that running and reporting share."""
+    parser = argparse.ArgumentParser(description=description)
+    parser.add_argument('--study', type=Path, default=ARMS, metavar='FILE',
+                        help='Python file that defines STUDY')
+    parser.add_argument('--results', type=Path, metavar='FILE',
+                        help='the rows; defaults to docs/evidence/'
+                        'results.jsonl, or work_dirs/NAME/rows.jsonl for '
+                        'another study NAME.py')
+    return parser
+
+
+def load_study(args: argparse.Namespace) -> Study:
+    """Load the study and complete ``args.results``."""
+    own = args.study.resolve() == ARMS
+    args.results = (args.results or (
+        ROWS if own else work_dir(args.study) / 'rows.jsonl')).resolve()
+    if args.results == ROWS and not own:
+        raise UserError(f"--results: '{ROWS}' holds the rows of '{ARMS}'")
+    return runpy.run_path(str(args.study))['STUDY']
+
+
+def work_dir(study: Path) -> Path:
+    """The folder of all runs of a study."""
+    name = 'study' if study.resolve() == ARMS else study.stem
+    return Path('work_dirs', name).resolve()
 
 
 def parse_args() -> argparse.Namespace:
     """Read the command line."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument('--study', type=Path, default=ARMS, metavar='FILE',
-                        help='the file that declares arms and probes')
+    parser = study_parser(__doc__)
     parser.add_argument('--plan', action='store_true',
                         help='print what is left and how long it will take')
-    parser.add_argument('--hours', type=float, metavar='N',
+    parser.add_argument('--hours', type=float, default=math.inf, metavar='N',
                         help='start nothing after N hours')
-    parser.add_argument('--jobs', type=int, default=2,
-                        help='commands side by side')
-    parser.add_argument('--device', type=device, nargs='+', metavar='DEVICE',
-                        help="as 'cuda:1' or 'cpu'; of several each run gets "
-                        'one; by default all GPUs, else the CPU')
+    parser.add_argument('--jobs', type=count, default=2,
+                        help='runs at the same time')
     parser.add_argument('--only', nargs='+', metavar='ARM',
-                        help='these arms, and what they need')
+                        help='these arms, and the encoders they need')
     parser.add_argument('--seeds', type=int, nargs='+', metavar='SEED',
                         help='these seeds')
     parser.add_argument('--probes', nargs='+', metavar='PROBE',
-                        help='these probes and the encoders they need; '
-                        "'encoder' is the encoders' own training")
-    parser.add_argument('--results', type=target, default=str(ROWS),
-                        metavar='FILE', help='the file of rows')
-    parser.add_argument('--work-dir', type=folder, metavar='FOLDER',
-                        help='by default work_dirs/study; for the rows of '
-                        'NAME.jsonl a folder NAME_runs beside it')
-    parser.add_argument(
-        '--cfg-options', nargs='+', default=(), metavar='KEY=VALUE',
-        help='settings of all runs, to try the study on a few images; give '
-        '--results too')
-    args = parser.parse_args()
-    args.results = Path(args.results).resolve()
-    args.work_dir = Path(args.work_dir or (
-        'work_dirs/study' if args.results == ROWS
-        else args.results.parent / f'{args.results.stem}_runs')).resolve()
-    return args
+                        help="these probes, and the encoders they need; "
+                        "'encoder' stands for the encoders themselves")
+    return parser.parse_args()
 
 
-def check_rows(study: Path, results: Path) -> None:
-    """Raise UserError where the rows are those of another study."""
-    if study.resolve() != ARMS and results.resolve() == ROWS:
-        raise UserError(f"--study {study}: the rows of '{ROWS}' are of "
-                        f"'{ARMS}': give --results another file")
+def pending(study: Study, rows: Collection[Run], folder: Path,
+            wanted: Callable[[Run], bool] = lambda run: True) -> list[Run]:
+    """The runs that are left, each after the encoder it starts from.
 
-
-def check(args: argparse.Namespace, study: Study) -> None:
-    """Raise UserError for arguments that make no study."""
-    check_rows(args.study, args.results)
-    for arm in args.only or ():
-        if arm not in study.arm_names:
-            raise UserError(f'--only {arm}: the arms are '
-                            f'{", ".join(study.arm_names)}')
-    stages = [ENCODER, *(probe.name for probe in study.probes)]
-    for stage in args.probes or ():
-        if stage not in stages:
-            raise UserError(f'--probes {stage}: give some of '
-                            f'{", ".join(stages)}')
-    if args.jobs < 1:
-        raise UserError(f'--jobs {args.jobs}: at least 1')
-    if args.cfg_options and args.results == ROWS:
-        raise UserError('--cfg-options would mix other runs with the rows of '
-                        f"'{ROWS}': give --results another file")
-    if not any(is_wanted(args, run) for run in study.runs()):
-        raise UserError('no run of the study is of these --only, --seeds and '
-                        '--probes: give others (--plan names the arms and '
-                        'counts their runs)')
-
-
-def is_wanted(args: argparse.Namespace, run: Run) -> bool:
-    """Whether a run is among those that the arguments name."""
-    return ((not args.only or run.arm in args.only) and
-            (not args.seeds or run.seed in args.seeds) and
-            (not args.probes or run.stage in args.probes))
-
-
-def print_plan(study: Study, runs: list, results: Results,
-               jobs: int) -> None:
-    """What is there and what is to be run, arm by arm.
-
-    An encoder whose checkpoint is not on this machine is run again for those
-    that need it, though it has a row.
+    An encoder that has a row but no weights in ``folder`` is trained again.
     """
-    done = Counter(run.arm for run in study.runs() if run in results)
-    whole = Counter(run.arm for run in study.runs())
-    for arm in study.arms:
-        mine = [run for run in runs if run.arm == arm.name]
-        seconds, _ = estimate(study, results, mine, jobs)
-        print(f'{arm.name:19}{done[arm.name]:4} of {whole[arm.name]:3} runs '
-              f'done, {len(mine):3} to run, {seconds / 3600:5.1f} h   '
-              f'{arm.title}')
-    seconds, unknown = estimate(study, results, runs, jobs)
-    timed = (f', about {seconds / 3600:.1f} hours with {jobs} side by side'
-             if unknown < len(runs) else
-             ', none was timed yet' if runs else '')
-    print(f'{len(runs)} to run{timed}' + (
-        f', and {unknown} that were never timed' if 0 < unknown < len(runs)
-        else ''))
+    order: dict[Run, None] = {}
+
+    def require(run: Run) -> None:
+        start = study.start(run)
+        if start and not (start in rows
+                          and (folder / str(start) / WEIGHTS).exists()):
+            require(start)
+        order[run] = None
+
+    for run in study.runs():
+        if run not in rows and wanted(run):
+            require(run)
+    return list(order)
+
+
+def command(study: Study, folder: Path, run: Run) -> list[str]:
+    """The command line of a run."""
+    arm, start = study.arms[run.arm], study.start(run)
+    stage = study.probes.get(run.stage, arm)
+    config = ROOT / 'configs' / stage.config
+    if stage.config.startswith('demo/'):
+        config = HERE.parent / 'configs' / config.name
+    options = [f'randomness.seed={run.seed}', *arm.encoder, *stage.options]
+    encoder, tool = str(folder / str(start) / WEIGHTS), ROOT / 'tools/train.py'
+    arguments = [config, '--work-dir', folder / str(run)]
+    if stage is not arm and stage.measured:
+        tool = HERE / 'measure.py'
+        arguments.insert(1, encoder)
+    elif start:
+        options.append(
+            f'model.backbone.init_cfg.checkpoint={quoted(encoder)}')
+    elif stage is not arm:
+        options.append('model.backbone.init_cfg=None')
+    return [sys.executable, str(tool), *map(str, arguments), '--cfg-options',
+            *options]
+
+
+def measured(study: Study, folder: Path, run: Run) -> dict[str, float]:
+    """The metrics of a finished run.
+
+    Raises:
+        UserError: If one is missing or not finite.
+    """
+    stage, out = study.probes.get(run.stage), folder / str(run)
+    if stage and stage.measured:
+        metrics = json.loads((out / 'metrics.json').read_text())
+    else:
+        logged = (stage or study.arms[run.arm]).metrics
+        metrics = {name: read_metric(out, key) for name, key in logged.items()}
+    if not stage:
+        metrics['steady seconds'] = steady_seconds(out)
+    for name, value in metrics.items():
+        if not math.isfinite(value):
+            raise UserError(f"{name} of '{out}' is {value}")
+    return {name: round(value, 4) for name, value in metrics.items()}
+
+
+def provenance() -> dict[str, str]:
+    """What a row says about code and machine."""
+    def git(*words: str) -> str:
+        return subprocess.run(['git', '-C', str(ROOT), *words],
+                              capture_output=True, text=True).stdout.strip()
+
+    # The study itself changes files below docs.
+    changed = git('status', '--porcelain', '-uno', '--', '.', ':!docs')
+    return dict(
+        commit=git('rev-parse', '--short=12', 'HEAD') + (
+            '-dirty' if changed else ''),
+        date=datetime.date.today().isoformat(),
+        machine=(torch.cuda.get_device_name() if torch.cuda.is_available()
+                 else 'cpu'),
+        environment=f'{os.cpu_count()} cores {platform.machine()}, torch '
+        f'{torch.__version__}, Python {platform.python_version()}')
+
+
+def print_plan(study: Study, rows: dict[Run, Row], runs: list[Run],
+               jobs: int) -> None:
+    """Print what is done and what is left, arm by arm."""
+    for arm in study.arms.values():
+        mine = [run for run in study.runs() if run.arm == arm.name]
+        print(f'{arm.name:20} {sum(run in rows for run in mine):3} of '
+              f'{len(mine):3} done, {sum(r.arm == arm.name for r in runs):3} '
+              f'to run   {arm.title}')
+    seconds = defaultdict(list)
+    for run, row in rows.items():
+        seconds[run.stage].append(row.seconds)
+    hours = sum(mean(seconds[run.stage] or [0]) for run in runs) / 3600 / jobs
+    print(f'{len(runs)} to run, about {hours:.1f} hours (from the mean times '
+          'of finished runs)')
 
 
 def main() -> None:
     """Plan or run."""
     args = parse_args()
-    study, _ = load_study(args.study)
-    check(args, study)
-    devices = args.device or default_devices()
-    results = Results(args.results, machine(devices))
-    check_settings(study, results, args.cfg_options)
-    place = Place(ROOT, args.work_dir, args.cfg_options, results.machine)
-    runs = pending(study, results, place,
-                   lambda run: is_wanted(args, run))
+    study, folder = load_study(args), work_dir(args.study)
+    for names, known in ((args.only, study.arms),
+                         (args.probes, [ENCODER, *study.probes])):
+        for name in names or ():
+            if name not in known:
+                raise UserError(f'the study has no {name!r}, but '
+                                f'{", ".join(known)}')
+    rows = read_rows(args.results)
+    runs = pending(study, rows, folder, lambda run: (
+        run.arm in (args.only or [run.arm])
+        and run.seed in (args.seeds or [run.seed])
+        and run.stage in (args.probes or [run.stage])))
     if args.plan:
-        print_plan(study, runs, results, args.jobs)
+        print_plan(study, rows, runs, args.jobs)
         return
-    try:
-        run_study(study, results, place, runs, args.jobs,
-                  math.inf if args.hours is None else args.hours, devices)
-    except JobFailed as error:
-        raise UserError(str(error)) from error
-    except KeyboardInterrupt:
-        sys.exit('stopped: what was running is lost, the rows stay')
-    left = pending(study, results, place)
-    print(f'{len(left)} runs of the study left')
+    by_name = {str(run): run for run in runs}
+    source = provenance()
+
+    def finished(job: Job, seconds: float) -> None:
+        run = by_name[job.name]
+        metrics = measured(study, folder, run)
+        if run not in rows:
+            line = shlex.join(job.command).replace(f'{ROOT}/', '')
+            add_row(args.results, Row(
+                *run, metrics=metrics, seconds=round(seconds, 1),
+                command=line.replace(sys.executable, 'python'), **source))
+
+    for run in runs:
+        shutil.rmtree(folder / str(run), ignore_errors=True)
+    run_jobs([Job(str(run), command(study, folder, run),
+                  [str(study.start(run))] if study.start(run) in runs else [])
+              for run in runs], folder / 'logs', args.jobs,
+             until=time.monotonic() + 3600 * args.hours, finished=finished,
+             keep_going=True)
+    print(f'{len(pending(study, read_rows(args.results), folder))} left')
 
 
 if __name__ == '__main__':
