@@ -14,14 +14,10 @@ from mmengine.fileio import get_local_path
 from mmengine.hooks import Hook
 from mmengine.logging import MMLogger
 from mmengine.runner import Runner
+from msgspec.structs import asdict
 from torch.utils.data import DataLoader
 
-from qbheat_mm.datasets.coco_check import (
-    CocoFile,
-    CocoReport,
-    check_images,
-    load_coco,
-)
+from qbheat_mm.datasets.coco_check import CocoFile, check_images, load_coco
 from qbheat_mm.errors import UserError
 from qbheat_mm.utils.settings import is_local
 
@@ -36,9 +32,9 @@ def index_coco(content: CocoFile, for_evaluation: bool = False) -> COCO:
     """
     coco = COCO()
     coco.dataset = dict(
-        images=[image.as_dict() for image in content.images],
-        categories=[each.as_dict() for each in content.categories],
-        annotations=[each.as_dict() for each in content.annotations]
+        images=[asdict(each) for each in content.images],
+        categories=[asdict(each) for each in content.categories],
+        annotations=[asdict(each) for each in content.annotations]
         if for_evaluation else content.annotations)
     coco.createIndex()
     coco.img_ann_map, coco.cat_img_map = coco.imgToAnns, coco.catToImgs
@@ -65,7 +61,6 @@ class MatchedCocoDataset(CocoDataset):
     Attributes:
         report (CocoReport): What was found in the file.
     """
-    report: CocoReport
 
     def __init__(self,
                  *args,

@@ -57,13 +57,6 @@ def test_flat_and_nested_folders_of_all_formats(tmp_path, told):
     assert not told
 
 
-def test_one_extension_is_no_list_of_letters(tmp_path):
-    fill(tmp_path, 'a.jpg', 'b.png', 'c.webp')
-    for extensions in ('.jpg', ['.jpg']):
-        assert names(build(tmp_path, extensions=extensions), tmp_path) == [
-            'a.jpg']
-
-
 def test_other_files_are_counted(tmp_path, told):
     fill(tmp_path, 'a.jpg', 'b.txt', 'c/d.txt', 'c/e.xyz', '.hidden/f.jpg')
     (tmp_path / 'c/loop').symlink_to(tmp_path)
