@@ -1,13 +1,11 @@
 # Copyright (c) QB-Heat MM authors. All rights reserved.
 import math
 
-import numpy as np
 import pytest
 import torch
 
 from qbheat_mm.analysis.heat_flow import (
     Flow,
-    draw_rollouts,
     error_by_distance,
     principal_colors,
     projected_features,
@@ -155,18 +153,3 @@ def test_error_is_zero_for_a_field_that_is_the_flow(reading):
     found = error_by_distance(field, *flows, per_step)
     assert found['right_down']['flow'][1] == pytest.approx(0, abs=1e-6)
     assert found['right_down']['constant'][1] > .01
-
-
-def test_figure_marks_the_start():
-    pytest.importorskip('matplotlib')
-    figure = draw_rollouts([
-        dict(image=np.full((4, 6, 3), i, np.uint8),
-             features=np.full((2, 3, 3), .25)) for i in range(2)], (2, 1))
-    for i in range(2):
-        image, features = figure.axes[2 * i:2 * i + 2]
-        assert np.all(image.images[0].get_array() == i) and not image.lines
-        assert np.all(features.images[0].get_array() == .25)
-        assert {tuple(line.get_xydata()[0]) for line in features.lines} == {
-            (2, 1)}
-    assert [axis.get_title() for axis in figure.axes] == [
-        'image', 'features', '', '']

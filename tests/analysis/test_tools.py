@@ -11,15 +11,13 @@ from mmengine.config import Config
 from mmengine.registry import MODELS
 from PIL import Image
 
-from qbheat_mm.analysis.attention import default_blocks
 from qbheat_mm.analysis.heat_flow import projected_features
 from qbheat_mm.analysis.report import Report
 from qbheat_mm.analysis.story import tell
 from qbheat_mm.datasets import load_images
 from qbheat_mm.errors import UserError
-from qbheat_mm.models.backbones import MobileFormer
 
-from .conftest import ARCH, MODEL
+from .conftest import MODEL
 
 
 def report_of(folder, name):
@@ -180,25 +178,6 @@ def test_attention_of_chosen_blocks_heads_and_tokens(call, run, image_folder,
                          'former_to_mobile_1_config_block3'}
     assert np.allclose(maps['mobile_to_former_1_config_block3'].sum((2, 3)),
                        1, atol=1e-5)
-
-
-def test_each_encoder_shows_its_own_default_blocks(call, run, run_folder,
-                                                   image_folder, tmp_path):
-    other = MobileFormer(dict(ARCH, stages=[
-        [('lite', 8, 8)], [('mf-down', 16, 12), *[('mf', 24, 12)] * 3]]))
-    cfg = Config.fromfile(run_folder / 'config.py')
-    cfg.model.backbone.arch.stages = other.arch['stages']
-    cfg.dump(tmp_path / 'other.py')
-    torch.save(dict(state_dict={
-        f'backbone.{name}': tensor for name, tensor
-        in other.state_dict().items()}), tmp_path / 'other.pth')
-    call('attention', *run, image_folder / 'inside', '--out', tmp_path,
-         '--also', tmp_path / 'other.py', tmp_path / 'other.pth')
-    rows = report_of(tmp_path, 'attention')['tables'][0]['rows']
-    assert {(name, block) for _, block, name, _ in rows} == {
-        (name, block) for name, backbone in (
-            ('config', MobileFormer(ARCH)), ('other', other))
-        for block in default_blocks(backbone)}
 
 
 def test_run_all_ends_in_one_page_without_other_files(

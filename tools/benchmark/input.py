@@ -1,7 +1,7 @@
 # Copyright (c) QB-Heat MM authors. All rights reserved.
 """Images a second of a training pipeline, beside mmpretrain's and decoding.
 
-The steps of a configuration's training pipeline are run on JPEG files by one
+The steps of a config's training pipeline are run on JPEG files by one
 thread, as a worker of the data loader does: as they are, with mmpretrain's
 transforms in the place of ours, and decoding alone, which nothing that reads
 JPEG files on the CPU can beat. All in turn in one process.

@@ -1,7 +1,7 @@
 # Copyright (c) QB-Heat MM authors. All rights reserved.
 """Time steps of pre-training beside MAE and the machine's matrix product.
 
-Forward, backward and optimizer of a QB-Heat configuration and of mmpretrain's
+Forward, backward and optimizer of a QB-Heat config and of mmpretrain's
 MAE with ViT-S/16 are timed in turn on random images. The share of the limit
 is the rate of a step's floating-point operations (three times those of matrix
 products and convolutions forward) over that of the best matrix product.

@@ -31,7 +31,7 @@ DETECTOR = 'coco/mf-dec-211_mf-285m_frozen_8xb2-50e_coco.py'
 
 
 def build(config: str) -> nn.Module:
-    """The model of a configuration, with random weights."""
+    """The model of a config, with random weights."""
     cfg = Config.fromfile(CONFIGS / config)
     cfg.model.backbone.init_cfg = None
     with DefaultScope.overwrite_default_scope(cfg.default_scope):
