@@ -34,12 +34,12 @@ CAPTION = (
 
 def parse_args() -> argparse.Namespace:
     parser = analysis_parser(__doc__, compare=True)
-    for name, default in (
-            ('blocks', 'the last of each stage and the middle of the last'),
-            ('heads', 'all'), ('tokens', 'all')):
+    for option, default in (
+            ('--blocks', 'the last of each stage and the middle of the last'),
+            ('--heads', 'all'), ('--tokens', 'all')):
         parser.add_argument(
-            f'--{name}', type=count, nargs='+', metavar='N',
-            help=f'numbers of {name}, from 1; by default {default}')
+            option, type=count, nargs='+', metavar='N',
+            help=f'numbers from 1; by default {default}')
     return parser.parse_args()
 
 
