@@ -62,8 +62,8 @@ def test_few_modules_are_loaded_and_neither_mmdet_nor_operators():
 
 
 def test_a_broken_toolbox_is_named_with_the_way_out(tmp_path):
-    (tmp_path / 'mmpretrain.py').write_text('raise OSError("broken")\n')
+    (tmp_path / 'torch.py').write_text('raise OSError("broken")\n')
     result = run('import qbheat_mm', cwd=tmp_path)
     last = result.stderr.strip().splitlines()[-1]
     assert result.returncode != 0 and 'OSError: broken' in last
-    assert 'mmpretrain' in last and 'python -m qbheat_mm.check_env' in last
+    assert 'torch' in last and 'python -m qbheat_mm.check_env' in last

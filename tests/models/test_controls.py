@@ -1,5 +1,5 @@
 # Copyright (c) QB-Heat MM authors. All rights reserved.
-"""Controls of QB-Heat: everything but the heat equation."""
+"""Controls of QB-Heat, without the heat equation."""
 from types import SimpleNamespace
 
 import pytest
@@ -33,7 +33,7 @@ def build(kind='QBHeat', **predictor):
 
 
 @pytest.mark.parametrize('position', QUARTERS)
-def test_copied_features_are_those_of_linear_models_of_zero(position):
+def test_copied_features_equal_linear_models_of_zero(position):
     torch.manual_seed(0)
     linear = QBHeatPredictor(6, embed_dims=8)
     copied = QBHeatPredictor(6, embed_dims=8, prediction='copy')
@@ -46,19 +46,18 @@ def test_copied_features_are_those_of_linear_models_of_zero(position):
 
 
 @pytest.mark.parametrize('position', QUARTERS)
-def test_a_mask_token_says_nothing_of_the_image(position):
+def test_a_mask_token_does_not_depend_on_the_image(position):
     predictor = QBHeatPredictor(6, embed_dims=8, prediction='mask_token')
     first, second = (predictor(torch.randn(1, 6, 4, 4), [(position, 1)])
                      for _ in range(2))
     same = (first == second).all(dim=-1)[0]
-    # 8 x 8 positions, as an image of 128 x 128 has
     mask = build().mask(torch.zeros(1, 3, 128, 128), [(position, 1)])
     assert torch.equal(same.flatten(), mask[0].bool())
     assert len(first[0][same].unique(dim=0)) == 1
 
 
 @pytest.mark.parametrize('prediction', ['copy', 'mask_token'])
-def test_controls_learn_in_the_same_path(prediction):
+def test_controls_train_every_parameter(prediction):
     model = build(prediction=prediction)
     model.loss(torch.randn(4, 3, 64, 64))['loss'].backward()
     for name, parameter in model.named_parameters():
@@ -66,12 +65,12 @@ def test_controls_learn_in_the_same_path(prediction):
     assert describe_predictor(model.predictor) == {}
 
 
-def test_an_unknown_prediction_is_told():
+def test_an_unknown_prediction_is_named():
     with pytest.raises(UserError, match="'none' is not one of 'linear'"):
         build(prediction='none')
 
 
-def test_random_masking_masks_three_patches_of_four():
+def test_random_masking_masks_three_out_of_four_patches():
     model = build('RandomMasking')
     images = torch.rand(4, 3, 64, 128) + 1
     masked_ids = model.sample_masked_ids(images)
@@ -110,7 +109,7 @@ def test_random_masking_trains_every_parameter():
         assert parameter.grad is not None or not parameter.requires_grad, name
 
 
-def test_random_masking_reconstructs_nothing_from_a_quarter():
+def test_random_masking_cannot_reconstruct_from_a_quarter():
     model = build('RandomMasking')
     with pytest.raises(UserError, match='cannot reconstruct'):
         model.reconstruct(torch.randn(2, 3, 64, 64), 'center')

@@ -21,8 +21,8 @@ TINY = dict(
     conv=24)
 ALL = tuple(range(6))
 
-# Parameters (M), MAdds at 224x224 and at 800x1333 (G): captions of the result
-# tables of the paper, and its names of the encoders.
+# Parameters (M), MAdds at 224x224 and at 800x1333 (G): captions of the paper's
+# result tables, and its names of the encoders.
 PAPER = {
     'mf-285m': (4.9, 0.285, 5.6),
     'mf-1.0g': (11.7, 1.0, 20.4),
@@ -64,7 +64,7 @@ def test_strides_and_channels(arch):
     assert tokens.shape == (2, *model.arch['tokens'])
 
 
-def test_outputs_do_not_depend_on_what_else_is_asked_for():
+def test_outputs_do_not_depend_on_other_outputs():
     full = MobileFormer(TINY, out_indices=ALL).eval()
     image = torch.randn(2, 3, 50, 70)
     outs = full(image)
@@ -73,23 +73,13 @@ def test_outputs_do_not_depend_on_what_else_is_asked_for():
         model.load_state_dict(full.state_dict())
         for index, out in zip(indices, model(image)):
             torch.testing.assert_close(out, outs[index])
-    assert torch.equal(MobileFormer(TINY).eval()(image)[0].new_tensor(
-        MobileFormer(TINY).out_indices), torch.tensor([4.]))
-
-
-@pytest.mark.parametrize('indices', [(0, ), (2, ), (2, 4), (4, ), (5, )])
-def test_trained_parameters_are_those_with_a_gradient(indices):
-    model = MobileFormer(TINY, out_indices=indices)
-    sum(out.sum() for out in model(torch.randn(2, 3, 32, 32))).backward()
-    for name, parameter in model.named_parameters():
-        assert (parameter.grad is not None) == parameter.requires_grad, name
+    assert MobileFormer(TINY).out_indices == (4, )
 
 
 @pytest.mark.parametrize('indices', [(0, ), (2, ), (3, ), (0, 4), (1, 4),
                                      (2, 4), (4, )])
 @pytest.mark.parametrize('last', [0, 1, 2])
 def test_an_encoder_may_end_without_tokens(indices, last):
-    """The maps of what follows the last block that has them are not asked."""
     stages = [[('mf-down', 16, 8)], [('mf', 16, 8)], [('mf', 16, 8)]]
     for stage in stages[last:]:
         stage[:] = [('lite', 16, 8)]
@@ -103,9 +93,11 @@ def test_an_encoder_may_end_without_tokens(indices, last):
 
 @pytest.mark.parametrize('final_bridge', [False, True])
 @pytest.mark.parametrize('frozen_stages', [-1, 0, 2, 4, 5])
-def test_exactly_what_is_trained_gets_a_gradient(frozen_stages, final_bridge):
+def test_exactly_trained_parameters_get_a_gradient(frozen_stages,
+                                                   final_bridge):
     arch = dict(TINY, final_bridge=final_bridge)
-    for indices in ((0, ), (3, ), (4, ), (5, ), (4, 5), (1, 5), (3, 5)):
+    for indices in ((0, ), (2, ), (3, ), (4, ), (5, ), (4, 5), (1, 5),
+                    (2, 4), (3, 5)):
         model = MobileFormer(arch, out_indices=indices,
                              frozen_stages=frozen_stages).train()
         outs = [out for out in model(torch.randn(2, 3, 32, 32))
@@ -216,13 +208,6 @@ def test_layer_depth_follows_the_forward_order():
     assert model.get_layer_depth('head.fc.weight', 'backbone.') == (7, 8)
 
 
-def test_initialization_starts_from_relu_like_slopes():
-    model = MobileFormer(TINY)
-    model.init_weights()
-    out = model.eval()(torch.randn(2, 3, 64, 64))[0]
-    assert torch.isfinite(out).all() and out.std() > 0.01
-
-
 @pytest.mark.parametrize('kwargs, message', [
     (dict(arch='mf-999'), "'mf-999' is unknown; known are mf-285m"),
     (dict(arch=dict(stem=8)), r"missing: \['conv', 'stages', 'tokens'\]"),
@@ -237,7 +222,6 @@ def test_bad_settings_are_named(kwargs, message):
 
 @pytest.mark.parametrize('grad', [False, True])
 def test_compiles_as_one_graph(grad):
-    """As torch.compile does before it writes any code."""
     model = MobileFormer(TINY, out_indices=ALL).eval()
     image = torch.randn(2, 3, 64, 64)
     with torch.set_grad_enabled(grad):
@@ -251,7 +235,7 @@ def test_compiles_as_one_graph(grad):
         not torch.cuda.is_available(), reason='needs a GPU'))])
 @pytest.mark.parametrize('train', [True, False])
 def test_maps_stay_in_half_precision_under_autocast(device, train):
-    """What each part gives to the next; tokens are few and may be float32."""
+    """Tokens are few and may be float32."""
     model = MobileFormer(TINY, out_indices=ALL).to(device).train(train)
     blocks = [block for stage in model.stages for block in stage]
     dtypes = []
@@ -264,7 +248,7 @@ def test_maps_stay_in_half_precision_under_autocast(device, train):
     assert all(out.isfinite().all() for out in outs)
 
 
-def test_stem_and_last_convolution_end_at_six():
+def test_stem_and_last_convolution_are_clipped_at_six():
     model = MobileFormer(arch=dict(
         stem=4, tokens=(2, 8), stages=[[('mf-down', 8, 8)]], conv=12)).eval()
     for part in model.modules():

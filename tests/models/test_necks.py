@@ -1,5 +1,5 @@
 # Copyright (c) QB-Heat MM authors. All rights reserved.
-"""The decoders against their formulas."""
+"""The decoders, compared with their formulas."""
 import numpy as np
 import pytest
 import torch
@@ -32,7 +32,7 @@ def feats():
 
 @pytest.mark.parametrize('height, width', [(3, 5), (5, 3), (4, 4)])
 def test_position_embedding_is_of_rows_then_of_columns(height, width):
-    """MAE's: a half for each axis, sines then cosines of 10000^(-2i/D)."""
+    """As in MAE: half for each axis, sines then cosines."""
     embedding = sincos_position_embedding(height, width, 16)
     assert embedding.shape == (1, height * width, 16)
     for y in range(height):
@@ -45,8 +45,8 @@ def test_position_embedding_is_of_rows_then_of_columns(height, width):
                 embedding[0, y * width + x], expected, atol=1e-6)
 
 
-def test_positions_stay_exact_where_features_are_of_half_precision():
-    """So does the residual stream: under AMP the weights are float32."""
+def test_positions_stay_exact_under_mixed_precision():
+    """The residual stream is float32, as the weights."""
     decoder = build(type='QBHeatDecoder', embed_dims=8, depth=1, num_heads=2,
                     patch_size=4)
     seen = []
@@ -57,16 +57,15 @@ def test_positions_stay_exact_where_features_are_of_half_precision():
         decoder(z)
     torch.testing.assert_close(
         seen[0], sincos_position_embedding(3, 3, 8), rtol=0, atol=0)
-    decoder.to(torch.bfloat16)(z)  # weights that were made half themselves
+    decoder.to(torch.bfloat16)(z)
     assert seen[1].dtype == torch.bfloat16
 
 
 @pytest.mark.parametrize('height, width', [(2, 3), (3, 2)])
-def test_decoder_places_the_features_before_its_blocks(height, width):
+def test_decoder_adds_positions_before_its_blocks(height, width):
     decoder = build(type='QBHeatDecoder', embed_dims=8, depth=2, num_heads=2,
                     patch_size=4)
     z = torch.randn(2, height, width, 8)
-    # A pixel of the map is a row of the sequence, in reading order.
     rows = [z[:, y, x] for y in range(height) for x in range(width)]
     placed = torch.stack(rows, 1) + sincos_position_embedding(
         height, width, 8)
@@ -84,7 +83,7 @@ def test_decoder_attends_among_all_positions():
     assert changed.all()
 
 
-def test_decoder_paints_chosen_patches_as_it_paints_all():
+def test_decoder_predicts_chosen_patches_as_among_all():
     decoder = build(type='QBHeatDecoder', embed_dims=8, depth=2, num_heads=2,
                     patch_size=4).double()
     z = torch.randn(2, 2, 3, 8).double()
@@ -94,7 +93,7 @@ def test_decoder_paints_chosen_patches_as_it_paints_all():
         lambda module, args: hidden.append(args[0].shape[1]))
     expected = torch.stack([x[i] for x, i in zip(decoder(z), positions)])
     torch.testing.assert_close(decoder(z, positions), expected)
-    assert hidden == [6, 3]  # the last MLP runs for these alone
+    assert hidden == [6, 3]  # the last MLP runs only for these
 
 
 def test_pool_with_token_averages_the_pixels_and_takes_the_first_token(feats):
@@ -123,7 +122,7 @@ def test_transformer_probe_averages_pixels_and_tokens(feats):
 
 
 @pytest.mark.parametrize('embed_dims, heads', [(192, 3), (384, 6), (32, 1)])
-def test_transformer_probe_has_a_head_for_64_channels(embed_dims, heads):
+def test_transformer_probe_has_a_head_per_64_channels(embed_dims, heads):
     probe = MODELS.build(
         dict(type='TransformerProbe', in_channels=2, token_dims=2,
              embed_dims=embed_dims))
@@ -136,7 +135,6 @@ def test_dropout_of_the_probe_comes_last(feats):
 
 
 def test_v1_neck_is_its_formula(feats):
-    """BN in front of the second h-swish, none after the pooling."""
     pixels, tokens = feats
     neck = build(type='MobileFormerV1Neck', in_channels=CHANNELS,
                  token_dims=TOKEN_DIMS, mid_channels=9).eval()
@@ -169,7 +167,7 @@ def assert_dropped(dropped, whole):
 
 
 def test_blocks_are_pre_norm_transformer_blocks():
-    """On values so small that the norms' epsilon of 1e-6 counts."""
+    """With values so small that the norms' epsilon of 1e-6 counts."""
     torch.manual_seed(0)
     blocks = transformer_blocks(8, depth=2, num_heads=2, mlp_ratio=3)
     assert len(blocks) == 2
@@ -213,7 +211,7 @@ def test_defaults_are_the_papers():
     dict(type='PoolWithToken'),
     dict(type='TransformerProbe', in_channels=CHANNELS,
          token_dims=TOKEN_DIMS, embed_dims=8)])
-def test_a_decoder_of_tokens_says_what_an_encoder_without_needs(config, feats):
+def test_without_tokens_the_error_suggests_a_neck(config, feats):
     decoder = build(**config)
     decoder(feats)
     for wrong in (feats[:1], (feats[0], feats[0]), (*feats, feats[1])):

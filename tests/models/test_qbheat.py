@@ -1,4 +1,4 @@
-"""QB-Heat: what is seen, what is predicted from where, what is learned."""
+"""QB-Heat: what the encoder sees, and what is predicted from where."""
 import sys
 
 import pytest
@@ -7,6 +7,7 @@ from mmpretrain.registry import MODELS
 
 from qbheat_mm.errors import UserError
 from qbheat_mm.models.heads import QBHeatPretrainHead
+from qbheat_mm.models.selfsup.qbheat import reject_pixel_attention
 from qbheat_mm.models.selfsup.qbheat_predictor import QBHeatPredictor
 from qbheat_mm.models.selfsup.quarters import sample_positions
 
@@ -16,7 +17,7 @@ TINY = dict(
     stages=[[('lite', 16, 8)], [('mf-down', 16, 8)], [('mf-down', 16, 8)],
             [('mf-down', 16, 8), ('mf', 16, 8)]],
     conv=24)
-# Halves of the image to the left of a corner and above it.
+# Column and row of each corner.
 CORNERS = dict(
     top_left=(0, 0), top_right=(1, 0), bottom_left=(0, 1), bottom_right=(1, 1))
 QUARTERS = (*CORNERS, 'center')
@@ -43,12 +44,11 @@ def qbheat(backbone=None, in_channels=24, patch_size=16, **kwargs):
 
 
 def source_of(y, x, position, size):
-    """Where a position of the map is predicted from, and along what.
+    """Return the source of a predicted position, and the direction.
 
-    Written from Section "Linear Prediction based on Quarter Masking": each
-    masked position is predicted from the single unmasked position that lies
-    half of the image away (corner) or a quarter of it (center), horizontally,
-    vertically or both.
+    Section "Linear Prediction based on Quarter Masking": each masked position
+    is predicted from the only unmasked one that is half an image (corner) or
+    a quarter of it (center) away, horizontally, vertically or both.
     """
     if position == 'center':
         step, low, high = size // 4, size // 4, 3 * size // 4
@@ -81,8 +81,8 @@ def test_map_equals_a_slow_loop_over_positions(position, num_models):
 
     out = predictor(feats, [(position, batch)])
 
-    models = (
-        predictor.quarter_step if position == 'center' else predictor.half_step)
+    models = (predictor.quarter_step if position == 'center'
+              else predictor.half_step)
     column, row = (0.5, 0.5) if position == 'center' else CORNERS[position]
     top, left = int(row * size / 2), int(column * size / 2)
     expected = torch.zeros(batch, size, size, 5, dtype=torch.double)
@@ -96,8 +96,7 @@ def test_map_equals_a_slow_loop_over_positions(position, num_models):
     torch.testing.assert_close(out, expected)
 
 
-def test_places_of_one_batch_do_not_mix():
-    """Mixed and single-position batches give the same map for an image."""
+def test_positions_of_a_batch_do_not_mix():
     torch.manual_seed(0)
     predictor = QBHeatPredictor(6, embed_dims=5)
     feats = torch.randn(5, 6, 4, 4)
@@ -122,6 +121,19 @@ def test_masked_pixels_do_not_reach_the_encoder(position):
     assert not torch.equal(seen, changed)
 
 
+@pytest.mark.parametrize('position, top, left', [
+    ('top_left', 0, 0), ('top_right', 0, 96), ('bottom_left', 64, 0),
+    ('bottom_right', 64, 96), ('center', 32, 48)])
+def test_quarters_are_cropped_at_their_position(position, top, left):
+    rows, columns = torch.meshgrid(torch.arange(128), torch.arange(192),
+                                   indexing='ij')
+    images = torch.stack([rows, columns, rows])[None].float()
+    quarter, = qbheat().crop(images, [(position, 1)])
+    assert quarter.shape == (3, 64, 96)
+    assert quarter[:2, 0, 0].tolist() == [top, left]
+    assert quarter[:2, -1, -1].tolist() == [top + 63, left + 95]
+
+
 def test_encoder_is_called_once_with_the_quarters():
     model = qbheat()
     shapes = []
@@ -134,7 +146,6 @@ def test_encoder_is_called_once_with_the_quarters():
 @pytest.mark.parametrize('position', ['corner', 'center', 'mixed'])
 @pytest.mark.parametrize('num_models', [2, 4, 8])
 def test_every_parameter_gets_a_gradient(position, num_models):
-    """Even from the smallest batch: DistributedDataParallel insists."""
     model = qbheat(position=position, num_models=num_models)
     model(torch.randn(2, 3, 64, 64), mode='loss')['loss'].backward()
     without = [n for n, p in model.named_parameters() if p.grad is None]
@@ -162,18 +173,17 @@ def test_loss_compares_the_masked_quarters_only(position):
 
 
 @pytest.mark.parametrize('position', ['corner', 'center', 'mixed'])
-def test_what_no_masked_patch_needs_is_left_out_of_the_step(position,
-                                                            monkeypatch):
-    """Loss and gradients are those of painting everything."""
+def test_predicting_only_masked_patches_gives_the_same_gradients(
+        position, monkeypatch):
     torch.manual_seed(0)
     model = qbheat(position=position).double()
     images = torch.randn(6, 3, 128, 64).double()
     positions = sample_positions(6, position)
     monkeypatch.setattr(sys.modules[type(model).__module__],
                         'sample_positions', lambda *args: positions)
-    painted = []
+    predicted = []
     model.neck.pixels.register_forward_hook(
-        lambda module, args, out: painted.append(out.shape[1]))
+        lambda module, args, out: predicted.append(out.shape[1]))
 
     def loss_and_gradients(loss):
         model.zero_grad()
@@ -181,10 +191,11 @@ def test_what_no_masked_patch_needs_is_left_out_of_the_step(position,
         return loss, [p.grad.clone() for p in model.parameters()]
 
     whole = loss_and_gradients(model.head.loss(
-        model.predict_pixels(images, positions), images, model.mask(images, positions)))
+        model.predict_pixels(images, positions), images,
+        model.mask(images, positions)))
     step = loss_and_gradients(model.loss(images)['loss'])
     torch.testing.assert_close(step, whole, rtol=1e-9, atol=1e-12)
-    assert painted == [32, 24]
+    assert predicted == [32, 24]
 
 
 def test_patches_are_cut_in_rows_and_put_back():
@@ -220,8 +231,6 @@ def test_any_convolutional_backbone_is_an_encoder(backbone, channels, stride):
 
 
 @pytest.mark.parametrize('kwargs, image, message', [
-    (dict(backbone=dict(type='VisionTransformer', arch='deit-tiny')), 64,
-     'VisionTransformer cannot be the encoder'),
     (dict(position='corners'), 64, "position='corners'.*'corner', 'center'"),
     (dict(num_models=6), 64, 'num_models=6'),
     (dict(), 100, 'multiples of 64.*to 128x128'),
@@ -229,7 +238,7 @@ def test_any_convolutional_backbone_is_an_encoder(backbone, channels, stride):
     (dict(in_channels=99), 64, r'\(24, 2, 2\).*\(99, 2, 2\)'),
     (dict(patch_size=8), 64, r'\(24, 2, 2\).*\(24, 4, 4\)'),
 ])
-def test_bad_settings_are_named_with_the_way_out(kwargs, image, message):
+def test_bad_settings_are_named_with_the_fix(kwargs, image, message):
     with pytest.raises(UserError, match=message):
         qbheat(**kwargs)(torch.randn(2, 3, image, image), mode='loss')
 
@@ -249,7 +258,7 @@ def test_modes():
         model(images, mode='predict')
 
 
-def test_data_preprocessor_and_initialization_are_ones_own():
+def test_data_preprocessor_and_initialization_can_be_set():
     from mmpretrain.models import SelfSupDataPreprocessor
     assert type(qbheat().data_preprocessor) is SelfSupDataPreprocessor
     model = qbheat(data_preprocessor=dict(mean=[1, 2, 3], std=[4, 5, 6]))
@@ -262,7 +271,7 @@ def test_data_preprocessor_and_initialization_are_ones_own():
     assert model.init_cfg == start
 
 
-def test_layer_depth_is_the_backbones():
+def test_layer_depth_is_that_of_the_backbone():
     model = qbheat()
     assert model.get_layer_depth('backbone.stem.0.weight') == (0, 8)
     assert model.get_layer_depth('backbone.conv.1.weight') == (6, 8)
@@ -281,6 +290,24 @@ def test_defaults_are_the_papers():
     assert MODELS.build(dict(type='MobileFormer')).arch['conv'] == 720
 
 
-def test_one_image_cannot_be_mixed():
+def test_mixed_needs_two_images():
     with pytest.raises(UserError, match='not 1: .*drop_last'):
         qbheat()(torch.randn(1, 3, 64, 64), mode='loss')
+
+
+@pytest.mark.parametrize('settings', [
+    dict(type='VisionTransformer', arch='deit-tiny', img_size=64),
+    dict(type='SwinTransformer', arch='tiny', img_size=64),
+])
+def test_transformers_are_rejected_unless_allowed(settings):
+    with pytest.raises(UserError, match='Transformer cannot be the encoder'):
+        qbheat(settings)
+    qbheat(settings, allow_pixel_attention=True)
+
+
+def test_channel_attention_is_accepted():
+    class Attention(torch.nn.Module):
+        """A class of another package."""
+
+    reject_pixel_attention(torch.nn.Sequential(Attention()))
+    reject_pixel_attention(MODELS.build(dict(type='SEResNet', depth=50)))

@@ -1,5 +1,5 @@
 # Copyright (c) QB-Heat MM authors. All rights reserved.
-"""The pre-training target and loss beside those of MAE."""
+"""The pre-training target and loss, compared with MAE's."""
 import pytest
 import torch
 from mmpretrain.models.heads import MAEPretrainHead
@@ -12,14 +12,14 @@ LOSS = dict(type='PixelReconstructionLoss', criterion='L2')
 @pytest.fixture
 def images():
     torch.manual_seed(0)
-    # Patches of unlike contrast, one without any.
+    # Patches of different contrast, one without any.
     images = torch.randn(2, 3, 32, 32) * torch.rand(2, 3, 1, 1) * 9 + 1
     images[0, :, :8, :8] = 0.5
     return images
 
 
 @pytest.mark.parametrize('norm_pix', [True, False])
-def test_target_and_loss_are_those_of_mae(images, norm_pix):
+def test_target_and_loss_equal_maes(images, norm_pix):
     ours = QBHeatPretrainHead(norm_pix=norm_pix, patch_size=8)
     mae = MAEPretrainHead(LOSS, norm_pix=norm_pix, patch_size=8)
     torch.testing.assert_close(
@@ -34,7 +34,7 @@ def test_target_and_loss_are_those_of_mae(images, norm_pix):
         ours.unpatchify(pred, 32, 32), mae.unpatchify(pred))
 
 
-def test_normalization_is_of_each_patch_and_on_by_default(images):
+def test_each_patch_is_normalized_by_default(images):
     target = QBHeatPretrainHead(patch_size=8).target(images)
     patch = images[1, :, 8:16, 24:32]  # row 1, column 3
     expected = (patch - patch.mean()) / patch.std()
@@ -43,8 +43,8 @@ def test_normalization_is_of_each_patch_and_on_by_default(images):
         rtol=1e-4, atol=1e-4)
 
 
-def test_patches_of_images_that_are_not_square(images):
-    """As MAE's of the two squares that the image is made of."""
+def test_images_need_not_be_square(images):
+    """Compared with MAE on the two squares of the image."""
     ours = QBHeatPretrainHead(patch_size=8)
     mae = MAEPretrainHead(LOSS, norm_pix=True, patch_size=8)
     tall = torch.cat([images[:1], images[1:]], dim=2)
@@ -55,7 +55,7 @@ def test_patches_of_images_that_are_not_square(images):
         ours.unpatchify(ours.patchify(tall), 64, 32), tall)
 
 
-def test_loss_module_of_ones_own(images):
+def test_other_loss_module(images):
     ours = QBHeatPretrainHead(dict(LOSS, criterion='L1'), patch_size=8)
     pred = ours.target(images) + torch.tensor([3., -1.])[:, None, None]
     mask = torch.ones(2, 16)
@@ -65,8 +65,8 @@ def test_loss_module_of_ones_own(images):
 
 
 @pytest.mark.parametrize('dtype', [torch.float16, torch.bfloat16])
-def test_loss_of_half_precision_is_computed_in_full(images, dtype):
-    """A square of 300 is beyond float16, 0.01 of bfloat16's digits."""
+def test_loss_is_computed_in_full_precision(images, dtype):
+    """300 squared is beyond float16."""
     head = QBHeatPretrainHead(patch_size=8)
     pred = torch.full((2, 16, 192), 300., dtype=dtype)
     mask = torch.ones(2, 16)

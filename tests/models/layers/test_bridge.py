@@ -1,11 +1,11 @@
-"""The bridges against attention written head by head from the formulas."""
+"""Bridges and Former, compared with attention computed head by head."""
 import pytest
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from qbheat_mm.models.layers import Former, FormerToMobile, MobileToFormer
 
-#: Drops every branch (but one in a million), though not by a rate of 1.
+#: Drops (almost) every branch; a rate of 1 would divide by zero.
 ALWAYS = 1 - 1e-6
 
 
@@ -82,7 +82,7 @@ def test_former_attends_with_raw_keys_and_values():
         torch.testing.assert_close(out[i], expected)
 
 
-def test_stochastic_depth_drops_what_tokens_gather():
+def test_stochastic_depth_drops_the_update_of_tokens():
     bridge = MobileToFormer(8, 12, drop_path_rate=ALWAYS)
     x, tokens = torch.randn(2, 8, 5, 3), torch.randn(2, 4, 12)
     torch.testing.assert_close(bridge(x, tokens), bridge.norm(tokens))
@@ -91,7 +91,7 @@ def test_stochastic_depth_drops_what_tokens_gather():
 
 @pytest.mark.parametrize('branch', ['proj', 'mlp'])
 def test_stochastic_depth_drops_both_branches_of_former(branch):
-    """Each alone: the other is made to give zeros."""
+    """Each alone: the other returns zeros."""
     former = Former(8, drop_path_rate=ALWAYS)
     other = former.mlp[2] if branch == 'proj' else former.proj
     for parameter in other.parameters():
@@ -106,25 +106,24 @@ def test_stochastic_depth_drops_both_branches_of_former(branch):
     MobileToFormer(8, 12, drop_path_rate=0.5),
     Former(12, drop_path_rate=0.5)
 ])
-def test_stochastic_depth_is_by_image(module):
-    """Kept branches count double, so that their mean stays."""
+def test_stochastic_depth_is_per_image(module):
     x, tokens = torch.randn(1, 8, 5, 3), torch.randn(1, 4, 12)
     inputs = [x.expand(64, -1, -1, -1)] * (not isinstance(module, Former))
     outs = module.train()(*inputs, tokens.expand(64, -1, -1))
-    # one branch or two: kept or dropped
+    # each of one or two branches is kept or dropped
     kinds = torch.unique(outs.detach().mul(1e4).round(), dim=0)
     assert len(kinds) == (4 if isinstance(module, Former) else 2)
 
 
 class CudaFormerToMobile(FormerToMobile):
-    """As under CUDA's autocast, where softmax gives float32."""
+    """As under CUDA's autocast, where softmax returns float32."""
 
     def attention(self, key, pixels):
         return super().attention(key, pixels).float()
 
 
 class LargestFloat(TorchDispatchMode):
-    """Remembers the size of the largest float32 tensor that is made."""
+    """Records the size of the largest float32 tensor."""
     size = 0
 
     def __torch_dispatch__(self, func, types, args=(), kwargs=None):

@@ -40,8 +40,7 @@ def test_reads_only_the_first_token():
     assert not torch.equal(coefficients(tokens)[0], coefficients(others)[0])
 
 
-def test_slopes_are_two_of_one_token_by_formula():
-    """Up to twice the input for the larger half, -1 to 1 for the other."""
+def test_slopes_are_their_formula():
     torch.manual_seed(0)
     coefficients = DynamicReLUCoefficients(8, (3, 5))
     for parameter in coefficients.parameters():

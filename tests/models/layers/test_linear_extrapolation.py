@@ -1,4 +1,4 @@
-"""Derived matrices against the appendix "Derivation of Implicit ..."."""
+"""Matrices of the appendix "Derivation of Implicit Linear Models"."""
 import pytest
 import torch
 
@@ -19,10 +19,9 @@ def models(num_models, dims=5):
 
 
 def diagonal(a, b, dx=3., dy=2.):
-    """C of the appendix for the steps dx and dy, times its distance.
+    """Return the paper's C for steps dx and dy, times their distance.
 
-    a and b are the matrices with the step absorbed; the paper's A and B are
-    recovered first.
+    a and b have absorbed the steps, the paper's A and B have not.
     """
     a, b = a / dx, b / dy
     distance = (dx**2 + dy**2)**0.5
@@ -71,7 +70,7 @@ def test_eight_models_are_all_explicit():
 
 
 def test_commuting_matrices_give_two_steps_in_a_row():
-    """Where A B = B A the diagonal is horizontal, then vertical."""
+    """If A B = B A, the diagonal is a horizontal, then a vertical step."""
     layer = models(2)
     with torch.no_grad():
         layer.weight[1] = 2 * layer.weight[0] @ layer.weight[0]

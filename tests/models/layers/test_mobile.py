@@ -8,7 +8,7 @@ from torch.nn import functional as F
 from qbheat_mm.models.layers import DownsampleMobile, LiteBottleneck, Mobile
 from qbheat_mm.models.layers.mobile import ConvBN, conv_bn
 
-#: Drops every branch (but one in a million), though not by a rate of 1.
+#: Drops (almost) every branch; a rate of 1 would divide by zero.
 ALWAYS = 1 - 1e-6
 
 
@@ -18,7 +18,7 @@ def _seed():
 
 
 def with_statistics(layers):
-    """BN with statistics and weights other than those it starts with."""
+    """Set statistics and weights of BN to random values."""
     for module in layers.modules():
         if isinstance(module, nn.BatchNorm2d):
             for values in (*module.parameters(), module.running_mean,
@@ -41,7 +41,7 @@ def test_folding_bn_changes_nothing(kernel_size, groups, shuffle):
     assert not calls
 
 
-def test_other_layers_keep_their_places():
+def test_other_layers_run_in_order():
     layers = with_statistics(ConvBN(
         nn.ChannelShuffle(2), *conv_bn(4, 6), nn.ReLU6(), *conv_bn(6, 2)))
     layers.eval()
@@ -50,7 +50,7 @@ def test_other_layers_keep_their_places():
         torch.testing.assert_close(layers(x), nn.Sequential(*layers)(x))
 
 
-def test_bn_that_computes_statistics_is_not_folded():
+def test_bn_with_batch_statistics_is_not_folded():
     layers, x = conv_bn(4, 6), torch.randn(2, 4, 3, 3)
     with torch.no_grad():
         torch.testing.assert_close(layers(x), nn.Sequential(*layers)(x))
@@ -72,7 +72,7 @@ def test_weights_get_gradients_in_eval_mode():
     [nn.Conv2d(4, 6, 1, bias=False), nn.BatchNorm2d(6, affine=False)],
     [nn.Linear(3, 3, bias=False), nn.BatchNorm2d(4)],
 ])
-def test_only_what_conv_bn_makes_is_folded(layers):
+def test_other_pairs_of_layers_are_not_folded(layers):
     layers = with_statistics(ConvBN(*layers)).eval()
     x, calls = torch.randn(2, 4, 3, 3), []
     layers[1].register_forward_hook(lambda *_: calls.append(1))
@@ -90,7 +90,7 @@ def test_folding_keeps_eps():
 
 
 def conv(layers, x, **kwargs):
-    """Convolution and BN of a :class:`ConvBN` in eval mode, by formula."""
+    """The formula of convolution and BN in eval mode."""
     x = F.conv2d(x, layers[0].weight, **kwargs)
     norm = layers[1]
     weight = norm.weight / (norm.running_var + norm.eps).sqrt()
@@ -167,7 +167,6 @@ def test_branches_that_change_the_shape_are_never_dropped():
 
 @pytest.mark.parametrize('groups', [2, 4])
 def test_groups_and_shuffles(groups):
-    """Channels of all groups meet; V1's weights fix the order elsewhere."""
     x, slopes = torch.randn(2, 8, 6, 6), torch.randn(2, 2, 32)
     lite = LiteBottleneck(8, 16, 8, groups=groups)
     assert lite.pointwise[0].groups == groups
@@ -187,7 +186,7 @@ def test_groups_and_shuffles(groups):
                    for layer in ungrouped for module in layer.modules())
 
 
-def test_the_inside_of_a_lite_bottleneck_ends_at_six():
+def test_the_inside_of_a_lite_bottleneck_is_clipped_at_six():
     lite, seen = LiteBottleneck(4, 8, 4).eval(), []
     for part in lite.modules():
         if isinstance(part, nn.BatchNorm2d):

@@ -1,5 +1,5 @@
 # Copyright (c) QB-Heat MM authors. All rights reserved.
-"""Images are normalized as the data preprocessors of mm do, and back."""
+"""Images are normalized as by mm's data preprocessors, and back."""
 import mmpretrain.models  # noqa: F401
 import pytest
 import torch
@@ -33,7 +33,7 @@ def test_equals_the_preprocessor_and_its_inverse(kind, flag, rgb, statistics):
     torch.testing.assert_close(normalize.inverse(inputs), images.float())
 
 
-def test_other_statistics_are_told_apart():
+def test_other_statistics_are_not_close():
     ours = Normalization((123.675, ), (58.395, ))
     assert ours.is_close(Normalization((123.7, ), (58.4, )))
     assert not ours.is_close(Normalization((123.675, ), (1., )))
