@@ -5,7 +5,7 @@
 # GPU: accumulating gradients does not make up for a small batch.
 _base_ = './qbheat_mf-285m_8xb128-amp-coslr-100e_in1k.py'
 
-# Pixels as they are, and not normalised patch by patch as in MAE: of all that
+# Pixels as they are, and not normalized patch by patch as in MAE: of all that
 # was tried on some thousands of images in as many epochs it made most
 # (docs/evidence.md).
 model = dict(head=dict(norm_pix=False))

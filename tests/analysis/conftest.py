@@ -66,7 +66,7 @@ def images():
 
 @pytest.fixture(scope='session')
 def picture():
-    """A colour picture of 40 x 56 pixels, RGB, uint8: smooth and textured."""
+    """A color picture of 40 x 56 pixels, RGB, uint8: smooth and textured."""
     y, x = np.mgrid[:40, :56]
     waves = 120 + 80 * np.sin(x / 3) * np.cos(y / 5)
     channels = [4 * x + 10, 5 * y + 20, waves]

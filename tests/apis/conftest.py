@@ -30,7 +30,7 @@ MODEL = dict(
     head=dict(type='QBHeatPretrainHead', patch_size=4))
 LOADER = dict(dataset=dict(pipeline=[
     dict(type='RandomResizedCrop', scale=32)]))
-COLOURS = dict(blue=(20, 30, 220), red=(210, 40, 30))
+COLORS = dict(blue=(20, 30, 220), red=(210, 40, 30))
 
 
 def settings_of(model=MODEL, **others):
@@ -64,15 +64,15 @@ def checkpoint(tmp_path_factory):
 
 @pytest.fixture(scope='session')
 def folders(tmp_path_factory):
-    """``train`` and ``val``, with six and three images of each colour."""
+    """``train`` and ``val``, with six and three images of each color."""
     root = tmp_path_factory.mktemp('folders')
     random = np.random.default_rng(0)
     for split, number in (('train', 6), ('val', 3)):
-        for name, colour in COLOURS.items():
+        for name, color in COLORS.items():
             (root / split / name).mkdir(parents=True)
             for i in range(number):
                 noise = random.integers(-20, 20, (40, 36 + 4 * i, 3))
-                pixels = (np.array(colour) + noise).clip(0, 255)
+                pixels = (np.array(color) + noise).clip(0, 255)
                 Image.fromarray(pixels.astype(np.uint8)).save(
                     root / split / name / f'{i}.png')
     return root

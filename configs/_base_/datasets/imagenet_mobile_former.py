@@ -8,8 +8,8 @@ bgr_mean = [103.53, 116.28, 123.675]
 bgr_std = [57.375, 57.12, 58.395]
 
 # Without timm's "inc1": Posterize and Solarize get weaker with the magnitude,
-# colours go from 0.1 to 1.9 times theirs.
-colours = dict(magnitude_range=(-0.9, 0.9), random_negative_prob=0.)
+# colors go from 0.1 to 1.9 times theirs.
+colors = dict(magnitude_range=(-0.9, 0.9), random_negative_prob=0.)
 operations = [
     dict(type='AutoContrast'),
     dict(type='Equalize'),
@@ -18,10 +18,10 @@ operations = [
     dict(type='Posterize', magnitude_range=(0, 4)),
     dict(type='Solarize', magnitude_range=(0, 256)),
     dict(type='SolarizeAdd', magnitude_range=(0, 110)),
-    dict(type='ColorTransform', **colours),
-    dict(type='Contrast', **colours),
-    dict(type='Brightness', **colours),
-    dict(type='Sharpness', **colours),
+    dict(type='ColorTransform', **colors),
+    dict(type='Contrast', **colors),
+    dict(type='Brightness', **colors),
+    dict(type='Sharpness', **colors),
     dict(type='Shear', magnitude_range=(0, 0.3), direction='horizontal'),
     dict(type='Shear', magnitude_range=(0, 0.3), direction='vertical'),
     dict(type='Translate', magnitude_range=(0, 0.45), direction='horizontal'),
