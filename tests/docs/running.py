@@ -75,7 +75,10 @@ class Page:
             patch.setattr(sys, 'argv', words)
             patch.syspath_prepend(str(Path(words[0]).parent))
             try:
-                runpy.run_path(words[0], run_name='__main__')
+                if words[0] == '-c':
+                    exec(words[1], {'__name__': '__main__'})
+                else:
+                    runpy.run_path(words[0], run_name='__main__')
             except SystemExit as error:
                 if error.code:
                     raise

@@ -18,6 +18,7 @@ import qbheat_mm
 
 from ..docs.reading import read_blocks
 from ..docs.running import Page
+from .conftest import ROOT
 
 BLOCKS = [block for block in read_blocks('README.md')
           if block.tested == 'tests/tools/test_newcomer.py']
@@ -32,7 +33,7 @@ ADDED = {
                        'train_dataloader.dataset.pipeline.0.scale=64',
                        'val_dataloader.dataset.pipeline.1.scale=64',
                        'val_dataloader.dataset.pipeline.2.crop_size=64'],
-    'train.py my_boxes.py': [
+    'my_boxes.py': [
         *VALIDATED, 'train_dataloader.dataset.pipeline.2.scale=(64,64)',
         'val_dataloader.dataset.pipeline.1.scale=(64,64)']}
 
@@ -65,6 +66,8 @@ def home(tmp_path):
         (tmp_path / f'data/own/annotations/{split}.json').write_text(content)
     draw('image.png')
     (tmp_path / 'my_boxes.py').write_text(BOXES)
+    for name in ('configs', 'tools'):
+        (tmp_path / name).symlink_to(ROOT / name)
     return tmp_path
 
 
@@ -72,9 +75,11 @@ def home(tmp_path):
 def test_from_images_to_a_detector(home, monkeypatch, capfd, forget):
     pytest.importorskip('mmcv.ops')
     monkeypatch.setattr(Runner, '_log_env', lambda self, env_cfg: None)
-    shorter = {f'epoch_{number}': 'epoch_2' for number in (400, 24)
-               if f'epoch_{number}' in SHELL[0].text}
-    page = Page(home, monkeypatch, forget, shorter, ADDED)
+    options = ' \\\n    --cfg-options '
+    shorter = {f'{config}{options}': f'{config}{options}{" ".join(added)} '
+               for config, added in ADDED.items()}
+    page = Page(home, monkeypatch, forget, {
+        'epoch_400': 'epoch_2', 'epoch_24': 'epoch_2', **shorter})
     page.run(SHELL)
     printed = ''.join(capfd.readouterr())
     for line in ('training in float32', 'train_dataloader.batch_size=20',
