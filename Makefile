@@ -11,12 +11,12 @@ env:
 demo: env
 	.venv/bin/python projects/drawn_world/demo.py
 
-# Several workers of one thread each use the cores best.
+# Several workers with one thread each are fastest.
 test: env
 	OMP_NUM_THREADS=1 .venv/bin/python -m pytest tests -n auto \
 	    --maxprocesses 4 --dist loadfile
 
-# Before every commit: tests without data or whole runs.
+# Before every commit: no data sets, no full runs.
 QUICK = tests/models tests/datasets tests/test_architecture.py \
     tests/docs/test_pages.py
 
@@ -24,7 +24,7 @@ test-quick: lint
 	OMP_NUM_THREADS=1 .venv/bin/python -m pytest $(QUICK) -q -n auto \
 	    --maxprocesses 4 --dist loadfile
 
-# Tests that run differently on a GPU.
+# Tests that differ on a GPU.
 test-gpu: env
 	.venv/bin/python -m pytest $(wildcard tests/gpu \
 	    tests/configs/test_mixed_precision.py \
@@ -44,7 +44,7 @@ pages: env
 	.venv/bin/python tools/docs/configs_page.py
 	.venv/bin/python tools/analysis/complexity.py > docs/model_sizes.md
 
-# What the configurations resolve to, for the test that compares them.
+# The resolved configs that a test compares.
 recipes: env
 	cd tests && ../.venv/bin/python -m configs.reference
 

@@ -1,9 +1,9 @@
 # Copyright (c) QB-Heat MM authors. All rights reserved.
 """Packaging, the OpenMMLab way.
 
-``configs/``, ``tools/`` and ``model-index.yml`` travel inside the package
-as ``qbheat_mm/.mim/``: copied into a wheel, linked by an editable install,
-so that an edited config counts at once.
+The package contains ``configs/``, ``tools/`` and ``model-index.yml`` as
+``qbheat_mm/.mim/``: copied into a wheel, linked by an editable install, so
+that edits take effect at once.
 """
 import os
 import re
@@ -17,7 +17,7 @@ from setuptools.command.develop import develop
 ROOT = Path(__file__).resolve().parent
 PACKAGE = 'qbheat_mm'
 MIM_ENTRIES = ('configs', 'tools', 'model-index.yml')
-# Including tools that only work in a clone.
+# Also excludes tools that only work in a clone.
 NOT_SHIPPED = shutil.ignore_patterns(
     '__pycache__', '.*', 'work_dirs', 'docs', 'release', 'env')
 
@@ -51,20 +51,20 @@ def copy_entry(source: Path, target: Path) -> None:
         shutil.copy2(source, target)
 
 
-def fill_mim(mim: Path, link: bool) -> None:
-    """Make ``.mim`` anew, from links to the source tree or from copies."""
+def make_mim(mim: Path, link: bool) -> None:
+    """Recreate ``.mim`` from links to the source tree, or from copies."""
     remove(mim)
     mim.mkdir(parents=True)
     for name in MIM_ENTRIES:
         source, target = ROOT / name, mim / name
         if not source.exists():
-            raise FileNotFoundError(f'{source} belongs into {mim}: build '
-                                    'from a complete source tree')
+            raise FileNotFoundError(f'{source} is missing: build from a '
+                                    'complete source tree')
         if link:
             try:
                 target.symlink_to(os.path.relpath(source, mim))
                 continue
-            except OSError:  # a file system or a Windows account without links
+            except OSError:  # file systems or Windows accounts without links
                 pass
         copy_entry(source, target)
 
@@ -75,16 +75,16 @@ class BuildPyWithMim(build_py):
     def run(self) -> None:
         super().run()
         if getattr(self, 'editable_mode', False):
-            fill_mim(ROOT / PACKAGE / '.mim', link=True)
+            make_mim(ROOT / PACKAGE / '.mim', link=True)
         else:
-            fill_mim(Path(self.build_lib) / PACKAGE / '.mim', link=False)
+            make_mim(Path(self.build_lib) / PACKAGE / '.mim', link=False)
 
 
 class DevelopWithMim(develop):
     """``setup.py develop``, which runs no ``build_py``."""
 
     def run(self) -> None:
-        fill_mim(ROOT / PACKAGE / '.mim', link=True)
+        make_mim(ROOT / PACKAGE / '.mim', link=True)
         super().run()
 
 
@@ -100,8 +100,8 @@ if __name__ == '__main__':
             'Operating System :: POSIX',
             'Topic :: Scientific/Engineering :: Artificial Intelligence',
         ],
-        # A plain .pth file instead of an import hook, which would come after
-        # the clone itself when Python starts in the clone's parent folder.
+        # Makes editable installs use a .pth file. An import hook would come
+        # after the clone itself if Python runs in the clone's parent folder.
         package_dir={'': '.'},
         packages=find_packages(include=(PACKAGE, f'{PACKAGE}.*')),
         package_data={f'{PACKAGE}.analysis': ['templates/*.html']},
