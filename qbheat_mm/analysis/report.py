@@ -81,7 +81,10 @@ class Report:
         """
         os.makedirs(folder, exist_ok=True)
         self.pictures = [f'{name}.png' for name in figures]
-        self.source.setdefault('command', shlex.join(['python', *sys.argv]))
+        command = shlex.join(['python', *sys.argv])
+        # File names may contain bytes that are no text.
+        self.source.setdefault(
+            'command', command.encode('utf-8', 'replace').decode())
         for name, figure in figures.items():
             with in_style():
                 figure.savefig(osp.join(folder, f'{name}.png'), dpi=DPI)

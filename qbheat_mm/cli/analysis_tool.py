@@ -78,8 +78,10 @@ def read_images(args: Namespace, cfg: Config,
     if args.size != [0] and fitted and fitted != (size[0], size[-1]):
         print(f'images are scaled to {fitted[0]}x{fitted[1]}: the model '
               f'needs multiples of {unit}')
-    return load_images(spread(files, args.max_images or len(files)), fitted,
-                       unit)
+    files, images = load_images(
+        spread(files, args.max_images or len(files)), fitted, unit)
+    # File names may contain bytes that are no text.
+    return [file.encode('utf-8', 'replace').decode() for file in files], images
 
 
 def to_batch(images: list[np.ndarray]) -> torch.Tensor:

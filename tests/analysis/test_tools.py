@@ -1,6 +1,8 @@
 # Copyright (c) QB-Heat MM authors. All rights reserved.
 """The tools of tools/analysis, on a tiny run and images of all kinds."""
 import json
+import os
+import shutil
 from io import BytesIO
 
 import numpy as np
@@ -287,6 +289,14 @@ def test_sizes(call, run, image_folder, tmp_path, size, shape):
          'center', *size)
     arrays = np.load(tmp_path / 'reconstruction.npz')
     assert arrays['pred_1_center'].shape == (3, *shape)
+
+
+def test_file_names_may_be_no_text(call, run, image_folder, tmp_path):
+    file = tmp_path / os.fsdecode(b'$\xff.png')
+    shutil.copy(image_folder / 'a_rgb.png', file)
+    call('reconstruct', *run, file, '--out', tmp_path, '--positions', 'center')
+    errors = report_of(tmp_path, 'reconstruction')['numbers']['errors']
+    assert list(errors) == ['$?.png']
 
 
 def test_fewer_images_are_spread_over_all(call, run, image_folder, tmp_path):
