@@ -209,7 +209,7 @@ def _check_boxes(content: CocoFile, report: CocoReport) -> list[Annotation]:
     known = {image.id: (image.width, image.height)
              for image in content.images}
     sizes = np.array([known.get(a.image_id, (np.nan, np.nan))
-                      for a in annotations])
+                      for a in annotations], float)
     _check_format(boxes, sizes, annotations, report)
     evaluated, trained = _usable(boxes, sizes, annotations, report)
     content.annotations = [annotations[i] for i in np.flatnonzero(evaluated)]

@@ -1,6 +1,7 @@
 # Copyright (c) QB-Heat MM authors. All rights reserved.
 """Find the images of folders, as paths and as data sets."""
 import logging
+import math
 import os
 import os.path as osp
 from collections import Counter
@@ -119,22 +120,22 @@ class _ImageFolder(CustomDataset):
         except UnicodeDecodeError as error:
             raise UserError(f'annotation file {self.ann_file!r} is not '
                             f'UTF-8: {error}') from error
-        samples = []
-        for number, line in enumerate(lines, 1):
-            if not self.with_label:
-                samples += [line] if line else []
-            elif line.strip():
-                path, _, label = line.strip().rpartition(' ')
-                if not path or not label.isdecimal() or int(label) >= len(
-                        self.CLASSES or range(int(label) + 1)):
-                    raise UserError(
-                        f'annotation file {self.ann_file!r}, line {number}: '
-                        f'{line[:60]!r} is not PATH LABEL, with LABEL from 0 '
-                        'to the number of classes - 1')
-                samples.append((path, int(label)))
+        samples = [line for line in lines if line.strip()]
         if not samples:
             raise UserError(f'annotation file {self.ann_file!r} is empty')
-        return samples
+        return ([self._pair(line) for line in samples] if self.with_label
+                else samples)
+
+    def _pair(self, line: str) -> tuple[str, int]:
+        """Path and label of a line."""
+        path, _, label = line.strip().rpartition(' ')
+        most = len(self.CLASSES or ()) or math.inf
+        if not path or not label.isdecimal() or int(label) >= most:
+            raise UserError(
+                f'annotation file {self.ann_file!r}: line {line[:60]!r} is '
+                'not PATH LABEL, with LABEL from 0 to the number of classes '
+                '- 1')
+        return path, int(label)
 
     def _find_samples(self) -> list:
         """Paths, or pairs of path and label, from the folder."""
@@ -155,10 +156,8 @@ class _ImageFolder(CustomDataset):
                  for path in images if os.sep in path]
         if outside := len(images) - len(pairs):
             others['images outside of class folders'] = outside
-        with_images = {label for _, label in pairs}
-        if empty := [name for i, name in enumerate(names)
-                     if i not in with_images]:
-            others['empty class folders'] = len(empty)
+        if empty := len(names) - len({label for _, label in pairs}):
+            others['empty class folders'] = empty
         return pairs
 
     def _class_folders(self) -> list[str]:

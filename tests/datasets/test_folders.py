@@ -16,7 +16,7 @@ every_kind = pytest.mark.parametrize(
 
 
 @pytest.fixture
-def told(monkeypatch):
+def logged(monkeypatch):
     lines = []
     monkeypatch.setattr('qbheat_mm.datasets.image_folder.print_log',
                         lambda line, **kwargs: lines.append(line))
@@ -48,25 +48,25 @@ def labels(dataset):
     return [dataset.get_data_info(i)['gt_label'] for i in range(len(dataset))]
 
 
-def test_flat_and_nested_folders_of_all_formats(tmp_path, told):
+def test_flat_and_nested_folders_of_all_formats(tmp_path, logged):
     files = ['A.JPG', 'b.webp', 'c/d.tiff', 'c/e/f.Gif', 'c/g.png']
     fill(tmp_path, *files)
     dataset = build(tmp_path)
     assert names(dataset, tmp_path) == files
     assert all(dataset[i]['img'].shape == (48, 64, 3) for i in range(5))
-    assert not told
+    assert not logged
 
 
-def test_other_files_are_counted(tmp_path, told):
+def test_other_files_are_counted(tmp_path, logged):
     fill(tmp_path, 'a.jpg', 'b.txt', 'c/d.txt', 'c/e.xyz', '.hidden/f.jpg')
     (tmp_path / 'c/loop').symlink_to(tmp_path)
     assert names(build(tmp_path), tmp_path) == ['a.jpg']
-    line, = told
+    line, = logged
     for kind in ('1 images', '2 .txt', '1 .xyz'):
         assert kind in line
 
 
-def test_links_to_folders_are_followed_once(tmp_path, told):
+def test_links_to_folders_are_followed_once(tmp_path, logged):
     fill(tmp_path, 'in/z/1.jpg', 'else/2.jpg', 'more/3.jpg')
     (tmp_path / 'in/a').symlink_to('z')
     (tmp_path / 'in/b').symlink_to('../else')
@@ -76,7 +76,7 @@ def test_links_to_folders_are_followed_once(tmp_path, told):
     assert names(dataset, tmp_path / 'in') == [
         'b/2.jpg', 'b/deep/3.jpg', 'z/1.jpg']
     assert dataset.CLASSES == ('b', 'z')
-    assert not told
+    assert not logged
 
 
 def test_folders_without_images(tmp_path):
@@ -91,7 +91,7 @@ def test_folders_without_images(tmp_path):
 
 
 @every_kind
-def test_class_folders(tmp_path, told, kind):
+def test_class_folders(tmp_path, logged, kind):
     fill(tmp_path, 'b/1.jpg', 'a/2.webp', 'a/x/3.gif', '4.jpg')
     (tmp_path / 'c').mkdir()
     classes = ('a', 'b', 'c')
@@ -99,8 +99,8 @@ def test_class_folders(tmp_path, told, kind):
         tmp_path, type=kind, with_label=True, metainfo=dict(classes=classes))
     assert names(dataset, tmp_path) == ['a/2.webp', 'a/x/3.gif', 'b/1.jpg']
     assert labels(dataset) == [0, 0, 1] and classes == dataset.CLASSES
-    assert '1 images outside of class folders' in told[0]
-    assert '1 empty class folders' in told[0]
+    assert '1 images outside of class folders' in logged[0]
+    assert '1 empty class folders' in logged[0]
 
 
 @every_kind

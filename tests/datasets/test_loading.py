@@ -16,7 +16,7 @@ every_loader = pytest.mark.parametrize(
 
 
 @pytest.fixture
-def told(monkeypatch):
+def logged(monkeypatch):
     lines = []
     monkeypatch.setattr('qbheat_mm.datasets.transforms.print_log',
                         lambda line, **kwargs: lines.append(line))
@@ -42,13 +42,13 @@ def test_a_sound_image_is_loaded(tmp_path, loader):
 
 
 @every_loader
-def test_damage_is_an_error_unless_it_is_accepted(damaged, told, loader):
+def test_damage_is_an_error_unless_it_is_accepted(damaged, logged, loader):
     with pytest.raises(ImageError, match=damaged['img_path']):
         TRANSFORMS.build(loader)(dict(damaged))
     lenient = TRANSFORMS.build(dict(loader, ignore_empty='damage'))
     for _ in range(2):
         assert lenient(dict(damaged))['img'].ndim == 3
-    assert len(told) == 1 and damaged['img_path'] in told[0]
+    assert len(logged) == 1 and damaged['img_path'] in logged[0]
 
 
 @every_loader
@@ -64,11 +64,11 @@ def test_what_is_no_whole_image_is_never_accepted(tmp_path, loader, content):
 
 
 @every_loader
-def test_skipped_images_are_named(damaged, told, loader):
+def test_skipped_images_are_named(damaged, logged, loader):
     skip = TRANSFORMS.build(dict(loader, ignore_empty=True))
     assert skip(dict(damaged)) is None
     assert skip(dict(img_path='nowhere.jpg')) is None
-    assert damaged['img_path'] in told[0] and 'nowhere.jpg' in told[1]
+    assert damaged['img_path'] in logged[0] and 'nowhere.jpg' in logged[1]
 
 
 @pytest.mark.parametrize('settings', [
