@@ -1,8 +1,7 @@
 # Copyright (c) QB-Heat MM authors. All rights reserved.
-"""What only a GPU can show; `make test-gpu` runs it.
+"""Tests that need a GPU: `make test-gpu`.
 
-``QBHEAT_TEST_DEVICE=cpu`` runs what can be run without one there, to try the
-tests themselves.
+``QBHEAT_TEST_DEVICE=cpu`` runs them on the CPU, to test the tests.
 """
 import os
 import subprocess
@@ -25,7 +24,7 @@ def pytest_collection_modifyitems(items):
 
 @pytest.fixture(scope='session')
 def train(tmp_path_factory):
-    """A function that trains by the tool and gives the last checkpoint."""
+    """A function that runs tools/train.py; returns the last checkpoint."""
     cache = tmp_path_factory.mktemp('cache')
 
     def run(config, work_dir, *arguments, options=()):

@@ -1,5 +1,5 @@
 # Copyright (c) QB-Heat MM authors. All rights reserved.
-"""Trainings in mixed precision: what stays, what goes on, what is equal."""
+"""Training in mixed precision: freezing, resuming, compiling."""
 import pytest
 import torch
 
@@ -12,7 +12,7 @@ SHORT = ('train_cfg.max_epochs=1', 'val_dataloader.dataset.sizes=tiny',
 
 @pytest.fixture(scope='module')
 def encoder(train, tmp_path_factory):
-    """A checkpoint of pre-training, and its path."""
+    """A pre-training checkpoint and its path."""
     folder = tmp_path_factory.mktemp('encoder')
     content = train(PRETRAIN, folder, options=('train_cfg.max_epochs=1', ))
     return content, (folder / 'last_checkpoint').read_text()
@@ -21,8 +21,8 @@ def encoder(train, tmp_path_factory):
 @pytest.mark.parametrize('config', [
     'mf-demo_linear.py', 'mf-demo_tran1.py',
     'retinanet_mf-demo_fpn_frozen.py', 'mf-dec_mf-demo_frozen.py'])
-def test_a_frozen_encoder_stays_as_it_is_to_the_bit(train, encoder, config,
-                                                    tmp_path):
+def test_a_frozen_encoder_stays_bit_identical(train, encoder, config,
+                                              tmp_path):
     content, path = encoder
     found = train(config, tmp_path, options=(
         *SHORT, f'model.backbone.init_cfg.checkpoint={path}'))
@@ -37,8 +37,8 @@ def test_a_frozen_encoder_stays_as_it_is_to_the_bit(train, encoder, config,
     assert others and all(tensor.isfinite().all() for tensor in others)
 
 
-def test_a_resumed_run_goes_on(train, tmp_path):
-    """Scale of the loss, optimizer and steps; weights up to atomics."""
+def test_a_resumed_run_continues(train, tmp_path):
+    """Loss scale and steps exactly, weights up to atomics."""
     deterministic = ('randomness.seed=1', 'randomness.deterministic=True')
     whole = train(PRETRAIN, tmp_path / 'whole', options=(
         'train_cfg.max_epochs=2', 'default_hooks.checkpoint.interval=1',
