@@ -60,22 +60,9 @@ class Scene(NamedTuple):
     masks: list[np.ndarray]
 
 
-def check_size(size: int) -> None:
-    """Raise UserError if images of this height and width are impossible."""
-    if not MIN_SIZE <= size <= TILE:
-        raise UserError(
-            f'cannot draw images of {size} x {size} pixels: give {MIN_SIZE} '
-            f'to {TILE}')
-
-
 def classification_scene(rng: np.random.Generator, bank: TextureBank,
                          label: int, size: int) -> Scene:
-    """Draw one object of class ``label`` among clutter.
-
-    Raises:
-        UserError: See :func:`check_size`.
-    """
-    check_size(size)
+    """Draw one object of class ``label`` among clutter."""
     radius = rng.uniform(*SINGLE_RADIUS) * size
     x, y = rng.uniform(radius, size - radius, 2)
     return _draw_scene(rng, bank, size, [(label, x, y, radius)])
@@ -83,12 +70,7 @@ def classification_scene(rng: np.random.Generator, bank: TextureBank,
 
 def detection_scene(rng: np.random.Generator, bank: TextureBank,
                     size: int) -> Scene:
-    """Draw one to ``MAX_OBJECTS`` objects that do not overlap.
-
-    Raises:
-        UserError: See :func:`check_size`.
-    """
-    check_size(size)
+    """Draw one to ``MAX_OBJECTS`` objects that do not overlap."""
     placed: list[tuple] = []
     for _ in range(rng.integers(1, MAX_OBJECTS + 1)):
         radius = rng.uniform(*MULTIPLE_RADIUS) * size
@@ -104,6 +86,9 @@ def detection_scene(rng: np.random.Generator, bank: TextureBank,
 def _draw_scene(rng: np.random.Generator, bank: TextureBank, size: int,
                 placed: list[tuple]) -> Scene:
     """Draw from back to front."""
+    if not MIN_SIZE <= size <= TILE:
+        raise UserError(f'cannot draw images of {size} x {size} pixels: give '
+                        f'{MIN_SIZE} to {TILE}')
     image = bank.surface(rng, size, size)
     shadow = rng.uniform(-0.06, 0.06, 2) * size
     for _ in range(rng.integers(*_FAR)):

@@ -3,8 +3,6 @@ import json
 import math
 import re
 import runpy
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -21,7 +19,14 @@ from projects.drawn_world.results import (
     steady_seconds,
     values,
 )
-from projects.drawn_world.study import ENCODER, Arm, Probe, Study
+from projects.drawn_world.study import (
+    ENCODER,
+    Arm,
+    Probe,
+    Study,
+    report,
+    run,
+)
 from projects.drawn_world.study.comparison import compare, correct
 from projects.drawn_world.study.run import command, measured, pending
 from qbheat_mm.cli.command_line import quoted
@@ -31,8 +36,8 @@ ROOT = Path(__file__).resolve().parents[2]
 STUDY = ROOT / 'projects/drawn_world/study'
 
 
-def row(run, seconds=10., **metrics):
-    return Row(*run, 'cpu', metrics, seconds, 'command', 'commit', 'date', '')
+def row(of, **metrics):
+    return Row(*of, 'cpu', metrics, 10., 'command', 'commit', 'date', '')
 
 
 def write_log(work_dir, *lines, time='20260101_000000'):
@@ -112,17 +117,17 @@ def test_wrong_rows_are_errors(tmp_path, old, new, named):
 def test_runs_come_after_the_encoder_they_start_from(study, tmp_path):
     order = pending(study, {}, tmp_path)
     assert sorted(order) == sorted(study.runs()) and len(order) == 8
-    for run in order:
-        start = study.start(run)
-        assert not start or order.index(start) < order.index(run)
+    for each in order:
+        start = study.start(each)
+        assert not start or order.index(start) < order.index(each)
 
 
 def test_finished_runs_are_not_repeated(study, tmp_path):
     encoder, probe = Run('base', 0, ENCODER), Run('base', 0, 'lin')
 
     def left(*done):
-        return pending(study, done, tmp_path, lambda run: (
-            run.arm in ('base', 'whole') and run.seed == 0))
+        return pending(study, done, tmp_path, lambda each: (
+            each.arm in ('base', 'whole') and each.seed == 0))
 
     whole = Run('whole', 0, 'lin')
     # A probe needs weights, and from a training that has ended.
@@ -136,8 +141,8 @@ def test_finished_runs_are_not_repeated(study, tmp_path):
 
 
 def test_commands(study, tmp_path):
-    def options(*run):
-        words = command(study, tmp_path, Run(*run))
+    def options(*names):
+        words = command(study, tmp_path, Run(*names))
         return words[words.index('--cfg-options') + 1:]
 
     weights = 'model.backbone.init_cfg.checkpoint=' + quoted(
@@ -152,12 +157,12 @@ def test_commands(study, tmp_path):
 
 
 def test_metrics_must_be_finite(study, tmp_path):
-    run = Run('base', 0, 'lin')
+    probe = Run('base', 0, 'lin')
     for value in (math.nan, math.inf):
-        write_log(tmp_path / str(run), {'accuracy/top1': value},
+        write_log(tmp_path / str(probe), {'accuracy/top1': value},
                   time=str(value))
         with pytest.raises(UserError, match='top-1 of .* is (nan|inf)'):
-            measured(study, tmp_path, run)
+            measured(study, tmp_path, probe)
 
 
 def test_two_arms_of_one_name_are_refused():
@@ -194,9 +199,9 @@ def test_every_row_of_the_evidence_belongs_to_the_study():
     """
     study = runpy.run_path(str(STUDY / 'arms.py'))['STUDY']
     rows = read_rows(ROOT / 'docs/evidence/results.jsonl')
-    for run in rows:
-        assert run.stage in (ENCODER, 'matrices', *study.probes)
-        assert run.seed < study.arms[run.arm].seeds
+    for arm, seed, stage in rows:
+        assert stage in (ENCODER, 'matrices', *study.probes)
+        assert seed < study.arms[arm].seeds
     for question in study.questions:
         for arm in (question.baseline, *question.arms):
             assert any(values(rows, arm, *column)
@@ -227,47 +232,39 @@ def test_own_images_train_random_weights_without_layer_decay(
     assert len(rates['supervised']) == 1 < len(rates['fine-tuned'])
 
 
-def test_a_study_runs_and_is_reported(tmp_path):
-    (tmp_path / 'tiny.py').write_text("""
+def test_a_study_runs_and_is_reported(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    Path('tiny.py').write_text("""
 from projects.drawn_world.study import *
-FAST = ('train_cfg.max_epochs=1', 'train_dataloader.dataset.sizes=tiny',
-        'train_dataloader.batch_size=16')
-VAL = (*FAST, 'train_cfg.val_interval=1',
-       'val_dataloader.dataset.sizes=tiny')
-ARMS = [Arm(name, name, 'demo/qbheat_mf-demo_random.py', FAST, seeds=1)
-        for name in ('one', 'two')]
-PROBES = [Probe('lin', 'demo/mf-demo_linear.py', ACCURACY, VAL),
-          Probe('features', 'demo/mf-demo_linear.py', {'k-NN': 'k-NN'}, (
-              'train_dataloader.dataset.sizes=tiny',
-              'val_dataloader.dataset.sizes=tiny'), measured=True)]
+TINY = ('train_dataloader.dataset.sizes=tiny',
+        'val_dataloader.dataset.sizes=tiny')
+FAST = (TINY[0], 'train_cfg.max_epochs=1', 'train_dataloader.batch_size=16')
+ARMS = [Arm('one', 'the arm', 'demo/qbheat_mf-demo_random.py', FAST, seeds=1)]
+PROBES = [Probe('lin', 'demo/mf-demo_linear.py', ACCURACY,
+                (*FAST, TINY[1], 'train_cfg.val_interval=1')),
+          Probe('features', 'demo/mf-demo_linear.py', {'k-NN': 'k-NN'}, TINY,
+                measured=True)]
 STUDY = Study(ARMS, PROBES, [Question(
-    'same', 'Is it the same?', 'one', ['two'],
-    [('lin', 'top-1'), ('features', 'k-NN')])], 'About two arms.')
+    'same', 'Is it itself?', 'one', ['one'],
+    [('lin', 'top-1'), ('features', 'k-NN')])], 'About one arm.')
 """)
 
-    def python(tool, *arguments):
-        result = subprocess.run(
-            [sys.executable, str(STUDY / tool), '--study', 'tiny.py',
-             *arguments], cwd=tmp_path, capture_output=True, text=True)
-        assert result.returncode == 0, result.stdout + result.stderr
-        return result.stdout
+    def call(main, *arguments):
+        monkeypatch.setattr('sys.argv', ['x', '--study', 'tiny.py',
+                                         *arguments])
+        main()
+        return capsys.readouterr().out
 
-    assert '\n0 left\n' in python('run.py')
-    folder = tmp_path / 'work_dirs/tiny'
-    before = (folder / 'rows.jsonl').read_bytes()
+    assert '\n0 left\n' in call(run.main)
+    folder = Path('work_dirs/tiny')
     rows = read_rows(folder / 'rows.jsonl')
-    assert len(rows) == 6
-    # All that differs is the name.
-    for stage, metric in (('lin', 'top-1'), ('features', 'k-NN')):
-        one, two = (rows[Run(arm, 0, stage)].metrics[metric]
-                    for arm in ('one', 'two'))
-        assert one == two
+    assert [row.stage for row in rows.values()][0] == ENCODER
+    assert len(rows) == 3
     assert rows[Run('one', 0, ENCODER)].command.startswith(
         'python tools/train.py projects/drawn_world/configs/qbheat')
-    assert '0 to run' in python('run.py', '--plan')
-    python('report.py')
+    assert '0 to run' in call(run.main, '--plan')
+    call(report.main)
     page = (folder / 'evidence.md').read_text()
-    assert 'About two arms.' in page and '6 runs on' in page
-    assert re.search(r'\| two +\| \+0.0 +\| \+0.0', page)
+    assert 'About one arm.' in page and '3 runs on' in page
+    assert re.search(r'\| the arm +\| \+0.0 +\| \+0.0', page)
     assert (folder / 'evidence/same.svg').stat().st_size > 1000
-    assert (folder / 'rows.jsonl').read_bytes() == before

@@ -1,5 +1,5 @@
-# Mask R-CNN on the frozen encoder: mmdet's, boxes and masks, with a narrow FPN
-# and heads for 128x128 images. Not part of `make demo`.
+# Mask R-CNN on the frozen encoder, with a narrow FPN and heads for 128x128
+# images. Not part of `make demo`.
 _base_ = [
     '../../../configs/_base_/models/mask-rcnn_fpn.py',
     './_base_/mf_demo_arch.py',
@@ -13,8 +13,7 @@ model = dict(
     backbone=dict(arch=_base_.mf_demo),
     neck=dict(in_channels=[16, 32, 256], out_channels=64, num_outs=4),
     rpn_head=dict(
-        in_channels=64,
-        feat_channels=64,
+        in_channels=64, feat_channels=64,
         anchor_generator=dict(scales=[4], strides=[4, 8, 16, 32])),
     roi_head=dict(
         bbox_roi_extractor=dict(
@@ -22,9 +21,8 @@ model = dict(
         bbox_head=dict(in_channels=64, fc_out_channels=256, num_classes=8),
         mask_roi_extractor=dict(
             out_channels=64, featmap_strides=[4, 8, 16], finest_scale=28),
-        mask_head=dict(
-            num_convs=2, in_channels=64, conv_out_channels=64,
-            num_classes=8)),
+        mask_head=dict(num_convs=2, in_channels=64, conv_out_channels=64,
+                       num_classes=8)),
     train_cfg=dict(
         rpn_proposal=dict(nms_pre=500, max_per_img=200),
         rcnn=dict(sampler=dict(num=128))),

@@ -1,6 +1,6 @@
-# Can MF-Dec-211 learn at all? It and a random encoder, all of it trained,
-# learn 32 of the demo's images by heart and are evaluated on the same 32.
-# Full width, but few queries and no dropout, for speed.
+# Can MF-Dec-211 learn? It overfits 32 of the demo's images, with a random
+# encoder trained along, and is evaluated on the same 32. Full width, but few
+# queries and no dropout, for speed.
 _base_ = [
     '../../../configs/_base_/models/mf-dec.py', './_base_/mf_demo_arch.py',
     './_base_/demo_coco.py', './_base_/demo_detection_runtime.py'
@@ -10,10 +10,7 @@ custom_imports = dict(
 
 model = dict(
     data_preprocessor=_base_.pixel_stats,
-    backbone=dict(
-        arch=_base_.mf_demo,
-        frozen_stages=-1,
-        init_cfg=None),  # random on purpose
+    backbone=dict(arch=_base_.mf_demo, frozen_stages=-1, init_cfg=None),
     in_channels=(32, 256),
     depths=(2, 1, 1),
     num_queries=10,
@@ -25,8 +22,7 @@ memorised = dict(split='train', indices=32)
 train_pipeline = [
     step for step in _base_.train_pipeline if step['type'] != 'RandomFlip'
 ]
-train_dataloader = dict(
-    dataset=dict(pipeline=train_pipeline, **memorised))
+train_dataloader = dict(dataset=dict(pipeline=train_pipeline, **memorised))
 val_dataloader = dict(dataset=memorised)
 test_dataloader = val_dataloader
 

@@ -18,15 +18,12 @@ model = dict(
 optim_wrapper = dict(
     type='OptimWrapper',
     optimizer=dict(type='SGD', lr=0.1, momentum=0.9, weight_decay=0.))
-param_scheduler = dict(
-    type='CosineAnnealingLR', convert_to_iter_based=True)
-train_cfg = dict(
-    type='EpochBasedTrainLoop', max_epochs=12, val_interval=12)
+param_scheduler = dict(type='CosineAnnealingLR', convert_to_iter_based=True)
+train_cfg = dict(type='EpochBasedTrainLoop', max_epochs=12, val_interval=12)
 val_cfg = dict()
 test_cfg = dict()
 
 default_hooks = dict(
-    logger=dict(interval=20),
-    checkpoint=dict(interval=-1, save_last=True))
+    logger=dict(interval=20), checkpoint=dict(interval=-1, save_last=True))
 custom_hooks = [dict(type='FrozenFeaturesHook')]
 log_processor = dict(window_size=20)

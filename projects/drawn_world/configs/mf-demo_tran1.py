@@ -17,22 +17,16 @@ optim_wrapper = dict(
     optimizer=dict(type='AdamW', lr=1e-3, weight_decay=0.05, fused=True),
     paramwise_cfg=dict(norm_decay_mult=0., bias_decay_mult=0.))
 param_scheduler = [
-    dict(
-        type='LinearLR',
-        start_factor=1e-3,
-        begin=0,
-        end=3,
-        convert_to_iter_based=True),
+    dict(type='LinearLR', start_factor=1e-3, begin=0, end=3,
+         convert_to_iter_based=True),
     dict(type='CosineAnnealingLR', begin=3, convert_to_iter_based=True)
 ]
 # For the demo's few minutes; 64 epochs bring it to its end (docs/study.md).
-train_cfg = dict(
-    type='EpochBasedTrainLoop', max_epochs=16, val_interval=16)
+train_cfg = dict(type='EpochBasedTrainLoop', max_epochs=16, val_interval=16)
 val_cfg = dict()
 test_cfg = dict()
 
 default_hooks = dict(
-    logger=dict(interval=20),
-    checkpoint=dict(interval=-1, save_last=True))
+    logger=dict(interval=20), checkpoint=dict(interval=-1, save_last=True))
 custom_hooks = [dict(type='FrozenFeaturesHook')]
 log_processor = dict(window_size=20)

@@ -1,5 +1,5 @@
-# The demo's encoder by MoCo-v2, for comparison. The queue holds fewer images
-# than there are, and the rate is MoCo-v2's times two: few and short epochs.
+# MoCo-v2 with the demo's encoder. The queue is smaller than the data set; the
+# learning rate is doubled for the short schedule.
 _base_ = [
     '../../../configs/_base_/models/mocov2.py', './_base_/mf_demo_arch.py',
     './_base_/demo_mocov2.py', '../../../configs/_base_/runtime_mmpretrain.py'
@@ -15,12 +15,8 @@ model = dict(
     backbone=dict(arch=dict(_delete_=True, **_base_.mf_demo)),
     neck=[
         dict(type='PoolWithToken'),
-        dict(
-            type='MoCoV2Neck',
-            in_channels=width,
-            hid_channels=width,
-            out_channels=128,
-            with_avg_pool=False)
+        dict(type='MoCoV2Neck', in_channels=width, hid_channels=width,
+             out_channels=128, with_avg_pool=False)
     ])
 
 optim_wrapper = dict(

@@ -1,5 +1,5 @@
-# RetinaNet on the frozen encoder: mmdet's, with a narrow FPN and head and
-# without the two coarsest levels, which 128x128 images do not need.
+# RetinaNet on the frozen encoder, with a narrow FPN and head and without the
+# two coarsest levels, which 128x128 images do not need.
 _base_ = [
     '../../../configs/_base_/models/retinanet_fpn.py',
     './_base_/mf_demo_arch.py',
@@ -13,10 +13,7 @@ model = dict(
     backbone=dict(arch=_base_.mf_demo),
     neck=dict(in_channels=[32, 256], out_channels=64, num_outs=3),
     bbox_head=dict(
-        num_classes=8,
-        in_channels=64,
-        feat_channels=64,
-        stacked_convs=2,
+        num_classes=8, in_channels=64, feat_channels=64, stacked_convs=2,
         anchor_generator=dict(strides=[8, 16, 32])))
 
 train_cfg = dict(max_epochs=6, val_interval=6)

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import torch
+from mmengine.registry import init_default_scope
 from mmengine.runner import Runner
 from torch import Tensor
 
@@ -54,6 +55,7 @@ def main() -> None:
     args = parser.parse_args()
     cfg = read_config(args.config, args.cfg_options)
     encoder = load_encoder(args.checkpoint, cfg)
+    init_default_scope('mmpretrain')
     queries = cfg.val_dataloader
     neighbors = dict(queries, dataset=dict(
         cfg.train_dataloader.dataset, pipeline=queries.dataset.pipeline))

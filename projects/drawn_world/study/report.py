@@ -6,7 +6,6 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from statistics import stdev
-from typing import NamedTuple
 
 import matplotlib
 
@@ -51,35 +50,6 @@ Mean differences, the number of seeds with the same sign, and p-values.
 """
 
 
-class Cell(NamedTuple):
-    """A metric of an arm against the baseline; ``p`` is corrected."""
-    comparison: Comparison | None
-    p: float
-    metric: str
-
-    def brief(self) -> str:
-        """As '+3.0 (5 of 6, p 0.094)'."""
-        if not self.comparison:
-            return MISSING
-        _, difference, *_ = self.comparison
-        agree = sum(d * difference > 0 for d in self.comparison.differences)
-        return (f'{number(difference, self.metric, "+")} ({agree} of '
-                f'{len(self.comparison.differences)}{self._test()})')
-
-    def full(self) -> str:
-        """As '+3.0 [+1.4, +5.3], p 0.104'."""
-        if not self.comparison:
-            return MISSING
-        difference, low, high = (number(value, self.metric, '+')
-                                 for value in self.comparison[1:4])
-        bounds = '' if math.isnan(self.comparison.low) else (
-            f' [{low}, {high}]')
-        return difference + bounds + self._test()
-
-    def _test(self) -> str:
-        return '' if math.isnan(self.p) else f', p {self.p:.3f}'
-
-
 def mean(found: Sequence[float]) -> float:
     """Mean, rounded as floats are, which statistics.mean is not."""
     return sum(found) / len(found)
@@ -90,15 +60,35 @@ def number(value: float, metric: str, sign: str = '') -> str:
     return f'{value:{sign}.{1 if metric in PERCENT else 2}f}'
 
 
-def compare_all(rows: Rows, question: Question) -> dict[str, list[Cell]]:
-    """All comparisons of a question, by arm."""
-    found = [compare(values(rows, arm, *column),
-                     values(rows, question.baseline, *column))
-             for arm in question.arms for column in question.columns]
-    p_values = correct([c.p if c else math.nan for c in found])
-    cells = iter(zip(found, p_values))
-    return {arm: [Cell(*next(cells), metric)
-                  for _, metric in question.columns] for arm in question.arms}
+def compare_all(rows: Rows, question: Question, brief: bool = False
+                ) -> dict[tuple, str]:
+    """All comparisons of a question as text, by arm and (stage, metric).
+
+    As '+3.0 [+1.4, +5.3], p 0.104', or in brief '+3.0 (5 of 6, p 0.104)'.
+    """
+    found = {(arm, column): compare(
+        values(rows, arm, *column), values(rows, question.baseline, *column))
+        for arm in question.arms for column in question.columns}
+    p_values = correct([c.p if c else math.nan for c in found.values()])
+    return {(arm, column): describe(comparison, p, column[1], brief)
+            for ((arm, column), comparison), p in zip(found.items(), p_values)}
+
+
+def describe(comparison: Comparison | None, p: float, metric: str,
+             brief: bool) -> str:
+    """Format a comparison; see :func:`compare_all`."""
+    if not comparison:
+        return MISSING
+    difference, low, high = (number(value, metric, '+')
+                             for value in comparison[1:4])
+    test = '' if math.isnan(p) else f', p {p:.3f}'
+    if brief:
+        agree = sum(each * comparison.mean > 0
+                    for each in comparison.differences)
+        seeds = len(comparison.differences)
+        return f'{difference} ({agree} of {seeds}{test})'
+    bounds = '' if math.isnan(comparison.low) else f' [{low}, {high}]'
+    return difference + bounds + test
 
 
 def column_title(study: Study, stage: str, metric: str) -> str:
@@ -134,10 +124,12 @@ def means(study: Study, rows: Rows, question: Question) -> Lines:
 
 def differences(study: Study, rows: Rows, question: Question) -> Lines:
     """Differences from the baseline, with intervals and p-values."""
+    found = compare_all(rows, question)
     return [[f'against {study.arms[question.baseline].title}', *(
         column_title(study, *column) for column in question.columns)],
-            *([study.arms[arm].title, *(cell.full() for cell in cells)]
-              for arm, cells in compare_all(rows, question).items())]
+            *([study.arms[arm].title, *(
+                found[arm, column] for column in question.columns)]
+              for arm in question.arms)]
 
 
 def summary(study: Study, rows: Rows) -> Lines:
@@ -148,15 +140,13 @@ def summary(study: Study, rows: Rows) -> Lines:
     lines = [['question', 'encoder', 'against', *(
         column_title(study, *column) for column in columns)]]
     for question in study.questions:
-        if not set(columns) & set(question.decisive):
-            continue
-        for arm, cells in compare_all(rows, question).items():
-            found = dict(zip(question.columns, cells))
-            lines.append([
-                question.title, study.arms[arm].title,
-                study.arms[question.baseline].title,
-                *(found[column].brief() if column in question.decisive else ''
-                  for column in columns)])
+        found = compare_all(rows, question, brief=True)
+        decisive = set(columns) & set(question.decisive)
+        lines += [[question.title, study.arms[arm].title,
+                   study.arms[question.baseline].title,
+                   *(found[arm, column] if column in decisive else ''
+                     for column in columns)]
+                  for arm in question.arms if decisive]
     return lines
 
 

@@ -213,10 +213,10 @@ def main() -> None:
         run = by_name[job.name]
         metrics = measured(study, folder, run)
         if run not in rows:
-            line = shlex.join(job.command).replace(f'{ROOT}/', '')
+            line = shlex.join(['python', *job.command[1:]])
             add_row(args.results, Row(
                 *run, metrics=metrics, seconds=round(seconds, 1),
-                command=line.replace(sys.executable, 'python'), **source))
+                command=line.replace(f'{ROOT}/', ''), **source))
 
     for run in runs:
         shutil.rmtree(folder / str(run), ignore_errors=True)

@@ -1,4 +1,4 @@
-# The demo's COCO-format set: 128x128, a few objects in each image.
+# The demo's images with several objects, 128x128.
 dataset_type = 'DemoDetection'
 
 train_pipeline = [
@@ -11,12 +11,10 @@ train_pipeline = [
 test_pipeline = [
     dict(type='LoadImageFromFile', _scope_='qbheat_mm'),
     dict(type='Resize', scale=(128, 128), keep_ratio=True),
-    # The evaluator compares with the data set's own `instances`: it need not
-    # be told where the annotation file is.
-    dict(
-        type='PackDetInputs',
-        meta_keys=('img_id', 'img_path', 'ori_shape', 'img_shape',
-                   'scale_factor', 'instances'))
+    # With `instances` the evaluator needs no annotation file.
+    dict(type='PackDetInputs', meta_keys=(
+        'img_id', 'img_path', 'ori_shape', 'img_shape', 'scale_factor',
+        'instances'))
 ]
 
 train_dataloader = dict(
@@ -31,11 +29,8 @@ val_dataloader = dict(
     num_workers=0,
     drop_last=False,
     sampler=dict(type='DefaultSampler', shuffle=False),
-    dataset=dict(
-        type=dataset_type,
-        split='val',
-        test_mode=True,
-        pipeline=test_pipeline))
+    dataset=dict(type=dataset_type, split='val', test_mode=True,
+                 pipeline=test_pipeline))
 val_evaluator = dict(type='CocoMetric', metric='bbox')
 
 test_dataloader = val_dataloader

@@ -1,5 +1,4 @@
-# Detectors on 128x128 drawings: a few short epochs, evaluated once. Children
-# set their rate and epochs.
+# A few short epochs, evaluated at the end.
 _base_ = '../../../../configs/_base_/detection_runtime.py'
 
 optim_wrapper = dict(
@@ -10,8 +9,7 @@ param_scheduler = [
     dict(type='LinearLR', start_factor=0.01, by_epoch=False, begin=0, end=50),
     dict(type='CosineAnnealingLR', convert_to_iter_based=True)
 ]
-train_cfg = dict(
-    type='EpochBasedTrainLoop', max_epochs=5, val_interval=5)
+train_cfg = dict(type='EpochBasedTrainLoop', max_epochs=5, val_interval=5)
 val_cfg = dict(type='ValLoop')
 test_cfg = dict(type='TestLoop')
 

@@ -1,4 +1,4 @@
-# Two views of each image of the demo, as MoCo-v2's of ImageNet.
+# Two views of each of the demo's images, augmented as for ImageNet.
 _base_ = '../../../../configs/_base_/datasets/imagenet_mocov2.py'
 
 crop, *rest = _base_.view_pipeline

@@ -1,6 +1,5 @@
-# The demo's encoder, 0.5M parameters: the stages and strides of the QB-Heat
-# encoders with few and narrow blocks. Outputs: 2 is 1/8 with 32 channels, 4
-# is 1/16 with 256.
+# The demo's encoder, 0.5M parameters: few and narrow blocks. Output 2 has 1/8
+# of the size and 32 channels, output 4 has 1/16 and 256.
 mf_demo = dict(
     stem=8,
     tokens=(3, 64),
@@ -9,7 +8,5 @@ mf_demo = dict(
             [('mf-down', 192, 64), ('mf', 256, 64), ('mf', 256, 64)]],
     conv=256)
 
-# One mean and deviation for all channels: grey stays grey. With ImageNet's a
-# smooth grey patch gets a hue, the same everywhere, and once the patch is
-# normalised little else is left to predict of it.
+# The same for all channels keeps grey patches grey.
 pixel_stats = dict(mean=[120.] * 3, std=[60.] * 3)
