@@ -117,7 +117,8 @@ def test_files_are_decoded_no_larger_than_needed(tmp_path, monkeypatch):
     decode = ours.load.decode
     monkeypatch.setattr(ours.load, 'decode', lambda *args: (
         shapes.append(decode(*args).shape) or decode(*args)))
-    for oversampling, shape in ((1, (75, 100)), (2, (150, 200)),
+    # 600 / 64 / 2.34375 is 4 exactly.
+    for oversampling, shape in ((1, (75, 100)), (2.34375, (150, 200)),
                                 (3, (300, 400)), (6, (600, 800))):
         ours.oversampling = oversampling
         ours(dict(img_path=path))
