@@ -198,15 +198,6 @@ def test_predicting_only_masked_patches_gives_the_same_gradients(
     assert predicted == [32, 24]
 
 
-def test_patches_are_cut_in_rows_and_put_back():
-    head = qbheat().head
-    images = torch.arange(2 * 3 * 32 * 48.).reshape(2, 3, 32, 48)
-    patches = head.patchify(images)
-    second_row_third = images[:, :, 16:32, 32:48].permute(0, 2, 3, 1)
-    assert torch.equal(patches[:, 5], second_row_third.flatten(1))
-    assert torch.equal(head.unpatchify(patches, 32, 48), images)
-
-
 def test_mixed_halves_the_batch_and_spreads_corners():
     for _ in range(8):
         positions = dict(sample_positions(16, 'mixed'))
