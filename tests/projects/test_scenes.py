@@ -1,6 +1,5 @@
 # Copyright (c) QB-Heat MM authors. All rights reserved.
 """The drawn world: repeatable, true to its labels, close to photographs."""
-import cv2
 import numpy as np
 import pytest
 from sklearn.linear_model import LogisticRegression
@@ -16,7 +15,7 @@ from projects.drawn_world import (
 )
 from projects.drawn_world.objects import draw_parts
 from projects.drawn_world.scenes import MIN_SIZE, Thing, _cover
-from projects.drawn_world.textures import TILE, load_photographs
+from projects.drawn_world.textures import TILE
 from qbheat_mm.errors import UserError
 
 SIZE = 128
@@ -35,22 +34,6 @@ def images(bank):
                              i % len(CLASSES), SIZE).image
         for i in range(240)
     ])
-
-
-@pytest.fixture(scope='module')
-def photographs():
-    """100 crops of each of the two photographs, from fine to coarse."""
-    rng = np.random.default_rng(0)
-    crops = []
-    for photograph in load_photographs():
-        for _ in range(100):
-            side = int(rng.integers(SIZE, min(photograph.shape[:2])))
-            top, left = (int(rng.integers(n - side + 1))
-                         for n in photograph.shape[:2])
-            crops.append(cv2.resize(
-                photograph[top:top + side, left:left + side], (SIZE, SIZE),
-                interpolation=cv2.INTER_AREA))
-    return np.stack(crops)
 
 
 def test_a_scene_depends_on_its_generator_alone(bank):
@@ -127,14 +110,13 @@ def test_color_and_texture_statistics_do_not_tell_the_class(images):
     assert score < 1 / len(CLASSES) + 0.08
 
 
-def test_images_resemble_photographs(images, photographs):
-    drawn, taken = luminance(images), luminance(photographs)
+def test_images_resemble_photographs(images):
+    grey = luminance(images)
     # Natural images: about -2, from -1.6 to -3 between single images (van
     # der Schaaf and van Hateren, Vision Research 1996).
-    assert -3 < spectral_slope(drawn) < -1.8
-    assert -3 < spectral_slope(taken) < -1.8
-    # Every patch has something to predict.
-    assert flat_share(drawn) < min(0.05, flat_share(taken))
+    assert -3 < spectral_slope(grey) < -1.8
+    # Nearly every patch has something to predict.
+    assert flat_share(grey) < 0.05
     # in color
     assert (images.max(axis=3).astype(int) - images.min(axis=3)).mean() > 15
 
