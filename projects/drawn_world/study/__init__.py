@@ -74,22 +74,15 @@ class Question:
         title: The question.
         baseline: Name of the arm that the others are compared with.
         arms: Names of the others.
-        decisive: (stage, metric) pairs that answer it.
-        shown: All (stage, metric) pairs to show; (): the decisive ones.
+        columns: (stage, metric) pairs that answer it.
         paper: What the paper found, and where it says so.
     """
     name: str
     title: str
     baseline: str
     arms: Sequence[str]
-    decisive: Sequence[tuple[str, str]]
-    shown: Sequence[tuple[str, str]] = ()
+    columns: Sequence[tuple[str, str]]
     paper: str = ''
-
-    @property
-    def columns(self) -> Sequence[tuple[str, str]]:
-        """The (stage, metric) pairs to show."""
-        return self.shown or self.decisive
 
 
 class Study:

@@ -142,17 +142,16 @@ ARMS = (
             start='qbheat', probes=JUDGES),
 )
 
-AP = ('RetinaNet', 'AP')
-BOXES = (AP, ('RetinaNet', 'AP50'))
+BOXES = (('RetinaNet', 'AP'), ('RetinaNet', 'AP50'))
 TRAN_64 = ('tran-1-64', 'top-1')
 FEW = (('lin', 'top-1'), TRAN_64, ('features', 'k-NN'), *BOXES)
 ITSELF = (('encoder', 'top-1'), )
 
 
 def question(name: str, title: str, baseline: str, *arms: str,
-             decisive=(TRAN_64, AP), shown=FEW, paper: str = '') -> Question:
-    """A question that `tran-1-64` and RetinaNet answer."""
-    return Question(name, title, baseline, arms, decisive, shown, paper)
+             columns=FEW, paper: str = '') -> Question:
+    """A question with the columns of most questions."""
+    return Question(name, title, baseline, arms, columns, paper)
 
 
 QUESTIONS = (
@@ -177,28 +176,26 @@ QUESTIONS = (
         '78.5 with 4 and 78.6 with 8 (Table "QB-Heat ablation experiments", '
         'b).'),
     question('headroom', 'How far is supervised training ahead?',
-             'supervised', 'fine-tuned', 'all-labels', decisive=ITSELF,
-             shown=()),
+             'supervised', 'fine-tuned', 'all-labels', columns=ITSELF),
     question('boxes', 'How far is end-to-end detection ahead?', 'detector',
-             'qbheat', 'supervised', 'calibrated', decisive=(AP, ),
-             shown=BOXES),
+             'qbheat', 'supervised', 'calibrated', columns=BOXES),
     question(
         'whole-detector', 'Does end-to-end detection gain from pre-training?',
-        'detector', 'detector-qbheat', 'detector-supervised', decisive=(AP, ),
-        shown=BOXES, paper='fine-tuned on COCO with MF-Dec, QB-Heat is on par '
+        'detector', 'detector-qbheat', 'detector-supervised', columns=BOXES,
+        paper='fine-tuned on COCO with MF-Dec, QB-Heat is on par '
         'with supervised ImageNet pre-training, -0.4 to +0.5 AP (Table "COCO '
         'object detection results", fine-tuning the backbone).'),
     question(
         'fine-tuning', 'Does fine-tuning gain from pre-training?', 'scratch',
-        'fine-tuned', decisive=ITSELF, shown=(), paper='fine-tuned on '
+        'fine-tuned', columns=ITSELF, paper='fine-tuned on '
         'ImageNet it reaches 75.8 against 75.7 for supervised training '
         '(MF-285M), 80.5 against 79.4 (MF-1.0G) and 82.5 against 80.8 '
         '(MF-3.7G; Table "Fine-tuning results").'),
     question('few-labels', 'Does fine-tuning gain with 240 labels?',
-             'scratch-240', 'fine-tuned-240', decisive=ITSELF, shown=()),
+             'scratch-240', 'fine-tuned-240', columns=ITSELF),
     question('rates', 'Which learning rates?', 'full-rate', 'qbheat',
-             'low-rate', shown=(*FEW, ('features', INSIDE[0]),
-                                ('features', INSIDE[1]))),
+             'low-rate', columns=(*FEW, ('features', INSIDE[0]),
+                                  ('features', INSIDE[1]))),
     question('targets', 'Raw or normalized pixels?', 'qbheat', 'normalised'),
     question(
         'length', 'Does longer pre-training help?', 'qbheat', '2x', '4x',
@@ -215,27 +212,27 @@ QUESTIONS = (
              'larger'),
     question(
         'task-agnostic', 'Do class labels help detection?', 'qbheat',
-        'fine-tuned', 'supervised', decisive=(AP, ), paper='fine-tuning on '
+        'fine-tuned', 'supervised', paper='fine-tuning on '
         'ImageNet raises the AP of the frozen encoder on COCO by 1.4 to 4.3 '
         '(Table "COCO object detection results").'),
     question(
         'probes', 'How long must a decoder be trained?', 'calibrated',
         'qbheat', 'random-patches', 'full-rate', '2x', 'images-4x',
-        decisive=(('lin', 'top-1'), ('tran-1', 'top-1'), TRAN_64), shown=(),
+        columns=(('lin', 'top-1'), ('tran-1', 'top-1'), TRAN_64),
         paper='with MF-3.7G on ImageNet `lin` is 65.1 and `tran-1` 78.6 '
         '(Table "QB-Heat ablation experiments").'),
     question(
         'detr', 'Does a DETR head learn on it?', 'calibrated', 'qbheat', '4x',
-        'supervised', decisive=(('MF-Dec', 'AP50'), ),
-        shown=(('MF-Dec', 'AP'), ('MF-Dec', 'AP50')), paper='MF-Dec-211 on '
+        'supervised', columns=(('MF-Dec', 'AP'), ('MF-Dec', 'AP50')),
+        paper='MF-Dec-211 on '
         'the frozen MF-285M reaches an AP of 33.0 on COCO in 500 epochs '
         '(Table "COCO object detection results").'),
     question('inside', 'What do features and tokens look like?',
              'calibrated', 'qbheat', 'copied', 'supervised', 'mocov2',
-             decisive=[('features', name) for name in INSIDE], shown=()),
+             columns=[('features', name) for name in INSIDE]),
     question(
         'matrices', 'What do A and B look like?', 'calibrated', 'qbheat',
-        decisive=MATRICES, shown=(),
+        columns=MATRICES,
         paper='full rank and complex eigenvalues; spectra and energy ratios '
         'agree at both scales; E(A) / E(B) falls from 0.94 after 200 epochs '
         'to 0.69 after 2400 (Table "Spectrum energy ratio").'),

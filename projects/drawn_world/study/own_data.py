@@ -88,13 +88,12 @@ if CLASSES.is_dir():
 
 SHOWN = [(probe.name, metric) for probe in PROBES for metric in probe.metrics
          if metric not in FEATURES[1:]]
-DECISIVE = [column for column in SHOWN if column[1] in ('top-1', 'AP')]
 OTHERS = ['mocov2', *(arm.name for arm in LABELLED)]
 QUESTIONS = [
     Question('works', 'Which pre-training suits these images?', 'calibrated',
-             ['qbheat', *OTHERS], DECISIVE, SHOWN),
+             ['qbheat', *OTHERS], SHOWN),
     Question('heat-equation', 'Is it the heat equation?', 'qbheat',
-             ['copied'], DECISIVE, SHOWN)]
+             ['copied'], SHOWN)]
 if LABELLED:
     QUESTIONS += [
         Question('fine-tuning', 'Does fine-tuning gain from pre-training?',

@@ -2,7 +2,6 @@
 """Write what a study has found: evidence.md and a figure per question."""
 import math
 import os
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from statistics import stdev
@@ -41,12 +40,6 @@ Tables give means and standard deviations over seeds, and mean differences,
 paired by seed, with 95 % BCa bootstrap intervals (too narrow for so few
 seeds). p-values, from exact sign-flip tests, are corrected over all
 comparisons of a question; fewer than six seeds get none.
-
-## At a glance
-
-Mean differences, the number of seeds with the same sign, and p-values.
-
-{summary}
 """
 
 
@@ -60,35 +53,24 @@ def number(value: float, metric: str, sign: str = '') -> str:
     return f'{value:{sign}.{1 if metric in PERCENT else 2}f}'
 
 
-def compare_all(rows: Rows, question: Question, brief: bool = False
-                ) -> dict[tuple, str]:
-    """All comparisons of a question as text, by arm and (stage, metric).
-
-    As '+3.0 [+1.4, +5.3], p 0.104', or in brief '+3.0 (5 of 6, p 0.104)'.
-    """
+def compare_all(rows: Rows, question: Question) -> dict[tuple, str]:
+    """All comparisons of a question as text, by arm and (stage, metric)."""
     found = {(arm, column): compare(
         values(rows, arm, *column), values(rows, question.baseline, *column))
         for arm in question.arms for column in question.columns}
     p_values = correct([c.p if c else math.nan for c in found.values()])
-    return {(arm, column): describe(comparison, p, column[1], brief)
+    return {(arm, column): describe(comparison, p, column[1])
             for ((arm, column), comparison), p in zip(found.items(), p_values)}
 
 
-def describe(comparison: Comparison | None, p: float, metric: str,
-             brief: bool) -> str:
-    """Format a comparison; see :func:`compare_all`."""
+def describe(comparison: Comparison | None, p: float, metric: str) -> str:
+    """Format a comparison, as '+3.0 [+1.4, +5.3], p 0.104'."""
     if not comparison:
         return MISSING
     difference, low, high = (number(value, metric, '+')
                              for value in comparison[1:4])
-    test = '' if math.isnan(p) else f', p {p:.3f}'
-    if brief:
-        agree = sum(each * comparison.mean > 0
-                    for each in comparison.differences)
-        seeds = len(comparison.differences)
-        return f'{difference} ({agree} of {seeds}{test})'
     bounds = '' if math.isnan(comparison.low) else f' [{low}, {high}]'
-    return difference + bounds + test
+    return difference + bounds + ('' if math.isnan(p) else f', p {p:.3f}')
 
 
 def column_title(study: Study, stage: str, metric: str) -> str:
@@ -130,24 +112,6 @@ def differences(study: Study, rows: Rows, question: Question) -> Lines:
             *([study.arms[arm].title, *(
                 found[arm, column] for column in question.columns)]
               for arm in question.arms)]
-
-
-def summary(study: Study, rows: Rows) -> Lines:
-    """Differences in the metrics that answer more than one question."""
-    counts = Counter(column for question in study.questions
-                     for column in question.decisive)
-    columns = [column for column, count in counts.items() if count > 1]
-    lines = [['question', 'encoder', 'against', *(
-        column_title(study, *column) for column in columns)]]
-    for question in study.questions:
-        found = compare_all(rows, question, brief=True)
-        decisive = set(columns) & set(question.decisive)
-        lines += [[question.title, study.arms[arm].title,
-                   study.arms[question.baseline].title,
-                   *(found[arm, column] if column in decisive else ''
-                     for column in columns)]
-                  for arm in question.arms if decisive]
-    return lines
 
 
 def section(study: Study, rows: Rows, question: Question) -> str:
@@ -194,7 +158,7 @@ def write(study: Study, rows: Rows, results: Path, out: Path) -> None:
     text = [HEAD.format(
         rows=len(rows), file=os.path.relpath(results, out),
         machines=', '.join(sorted({row.machine for row in rows.values()})),
-        about=study.about, summary=markdown_table(summary(study, rows)))]
+        about=study.about)]
     for question in study.questions:
         text.append(section(study, rows, question))
         # Equal figures give equal files.
