@@ -41,7 +41,7 @@ def written():
         line = line.replace('projects/drawn_world/configs', 'configs/demo')
         name = re.search(r'\(\.\./configs/(.+\.py)\) \|', line)
         if name:
-            image, params, madds = line.rstrip('| ').split(' | ')[3:6]
+            image, params, madds = line.rstrip('| ').split(' | ')[2:5]
             sizes[name[1]] = (image, float(params),
                               None if madds == '-' else float(madds))
     return sizes
