@@ -1,8 +1,6 @@
 """The whole demo on a handful of images, as a user would start it."""
 import json
-import os
 import re
-import subprocess
 import sys
 from argparse import ArgumentParser, Namespace
 from pathlib import Path
@@ -24,23 +22,14 @@ def test_a_place_with_a_comma_is_one_value():
         out / 'pretrained/encoder/encoder.safetensors')
 
 
-def test_the_demo_runs_from_end_to_end(tmp_path):
+def test_the_demo_runs_from_end_to_end(tmp_path, monkeypatch, capsys,
+                                       in_process):
     out = tmp_path / 'out'
-    environment = dict(
-        os.environ, QBHEAT_CACHE=str(tmp_path / 'cache'), OMP_NUM_THREADS='1')
-    run = subprocess.run(
-        [
-            sys.executable,
-            str(ROOT / 'projects/drawn_world/demo.py'), '--fast',
-            '--seed', '1',
-            '--out',
-            str(out)
-        ],
-        cwd=tmp_path,
-        env=environment,
-        capture_output=True,
-        text=True)
-    assert run.returncode == 0, run.stdout[-2000:] + run.stderr[-2000:]
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv('QBHEAT_CACHE', str(tmp_path / 'cache'))
+    in_process([sys.executable, ROOT / 'projects/drawn_world/demo.py',
+                '--fast', '--seed', '1', '--out', out])
+    printed = capsys.readouterr().out
 
     results = json.loads((out / 'results.json').read_text())
     assert results['seed'] == 1
@@ -48,7 +37,7 @@ def test_the_demo_runs_from_end_to_end(tmp_path):
     assert titles[:2] == ['lin, top-1 (%)', 'tran-1, top-1 (%)']
     for row in results['rows']:
         assert 0 <= row['random'] <= 100 and 0 <= row['pretrained'] <= 100
-    assert (out / 'results.md').read_text() in run.stdout
+    assert (out / 'results.md').read_text() in printed
     for name in ('loss_curves.png', 'detections.png'):
         picture = (out / 'pictures' / name).read_bytes()
         assert picture.startswith(b'\x89PNG') and len(picture) > 5000
@@ -57,6 +46,6 @@ def test_the_demo_runs_from_end_to_end(tmp_path):
     titles = re.findall('<h2 id=.*?>(.*?)</h2>', page)
     assert titles[0] == demo.TITLE and len(titles) == 6
     # Every command that was run is one that a user can type.
-    commands = [line for line in run.stdout.splitlines() if ' $ ' in line]
+    commands = [line for line in printed.splitlines() if line.startswith('$ ')]
     assert sum('tools/train.py' in line for line in commands) == 7
     assert sum('tools/test.py' in line for line in commands) == 1

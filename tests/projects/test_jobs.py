@@ -100,11 +100,3 @@ def test_a_signal_ends_the_jobs_too(tmp_path, number):
     assert runner.wait(timeout=60) != 0
     with pytest.raises(ProcessLookupError):
         os.kill(int(pid.read_text()), 0)
-
-
-def test_progress_of_a_training():
-    line = ('11/21 04:50:43 - mmengine - INFO - Epoch(train) [5][20/75]  '
-            'lr: 5.4e-05  eta: 0:01:06  time: 1.57  loss: 0.6013  '
-            'loss_cls: 0.3611')
-    assert PROGRESS.search(line).groups() == (
-        '[5][20/75]', 'eta: 0:01:06', 'loss: 0.6013')

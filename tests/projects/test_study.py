@@ -10,6 +10,7 @@ from mmengine.config import Config
 from mmengine.optim import build_optim_wrapper
 from mmengine.registry import MODELS, DefaultScope, init_default_scope
 
+from projects.drawn_world import jobs
 from projects.drawn_world.results import (
     Row,
     Run,
@@ -232,7 +233,9 @@ def test_own_images_train_random_weights_without_layer_decay(
     assert len(rates['supervised']) == 1 < len(rates['fine-tuned'])
 
 
-def test_a_study_runs_and_is_reported(tmp_path, monkeypatch, capsys):
+def test_a_study_runs_and_is_reported(tmp_path, monkeypatch, capsys,
+                                      in_process):
+    monkeypatch.setattr(run, 'run_jobs', jobs.run_jobs)
     monkeypatch.chdir(tmp_path)
     Path('tiny.py').write_text("""
 from projects.drawn_world.study import *
