@@ -59,7 +59,7 @@ def _scale(part: dict, factor: float) -> None:
     for name in {*_PLACES} & {*part}:
         part[name] *= factor
     if part.get('milestones'):
-        part['milestones'] = [place * factor for place in part['milestones']]
+        part['milestones'] = [each * factor for each in part['milestones']]
 
 
 def _is_warm_up(part: Mapping) -> bool:
@@ -103,5 +103,5 @@ def _rounded(part: dict) -> dict:
         part['T_max'] = max(part['T_max'], 1)
     if part.get('milestones'):
         part['milestones'] = sorted(
-            {max(1, int(place + 1e-6)) for place in part['milestones']})
+            {max(1, int(each + 1e-6)) for each in part['milestones']})
     return part
