@@ -1,12 +1,10 @@
 # Copyright (c) QB-Heat MM authors. All rights reserved.
-import numpy as np
 import pytest
 import torch
 
 from qbheat_mm.analysis.attention import (
     attention_maps,
     default_blocks,
-    draw_attention,
 )
 from qbheat_mm.models.backbones import MobileFormer
 
@@ -62,25 +60,3 @@ def test_maps_are_those_of_the_formula(backbone, images):
 
 def test_the_paper_shows_the_blocks_3_6_10_12():
     assert default_blocks(MobileFormer('mf-285m')) == [3, 6, 10, 12]
-
-
-def test_figure_scales_token_maps_and_shows_pixel_maps_as_they_are():
-    pytest.importorskip('matplotlib')
-    maps = np.array([[[.1, .2]], [[.3, .4]]])
-    rows = {'block 1, head 1': dict(zip((2, 5), maps)),
-            'block 2, head 1': dict(zip((2, 5), maps / 2))}
-    expected = dict(
-        former_to_mobile=np.concatenate([maps, maps / 2]),
-        mobile_to_former=np.tile(maps / maps.max((1, 2), keepdims=True),
-                                 (2, 1, 1)))
-    for bridge, values in expected.items():
-        figure = draw_attention(bridge, np.full((4, 6, 3), 7, np.uint8),
-                                dict(this=rows))
-        *drawn, image, _, _ = figure.axes
-        assert [axis.get_title() for axis in drawn] == [
-            'token 2', 'token 5', '', '']
-        assert [axis.get_ylabel() for axis in drawn[::2]] == list(rows)
-        assert np.all(image.images[0].get_array() == 7)
-        assert {axis.images[0].get_clim() for axis in drawn} == {(0, 1)}
-        np.testing.assert_allclose(
-            [axis.images[0].get_array() for axis in drawn], values)

@@ -1,14 +1,11 @@
 # Copyright (c) QB-Heat MM authors. All rights reserved.
 """What a detector confuses and misses, on boxes whose fate is known."""
-import numpy as np
 import pytest
 import torch
 from mmengine.structures import InstanceData
 
 from qbheat_mm.analysis.detections import (
     confusions,
-    draw_confusions,
-    draw_errors,
     match_boxes,
     recall_by_size,
 )
@@ -40,15 +37,6 @@ def test_found_confused_missed_and_invented():
         [1, 0, 0], [1, 0, 1], [0, 1, 0]]
     assert recall_by_size([result]) == dict(
         small=(1, 1), medium=(0, 1), large=(0, 1))
-
-
-def test_sizes_are_those_of_the_areas():
-    """A thin diagonal in a large box is a small object to COCO."""
-    thin = InstanceData(bboxes=TRUTH.bboxes, labels=TRUTH.labels,
-                        areas=torch.tensor([400., 900., 5000.]))
-    result = match(thin, boxes((0, 100, 120, 220, 1), scores=[.9]))
-    assert recall_by_size([result]) == dict(
-        small=(0, 2), medium=(1, 1), large=(0, 0))
 
 
 def test_a_box_of_the_right_class_goes_before_a_better_one_of_another():
@@ -95,31 +83,3 @@ def test_nothing_is_there_or_found(truth, found):
     assert not result.correct.any()
     assert result.num_errors == len(truth) + len(found)
     assert confusions([result], 2).sum() == result.num_errors
-
-
-def test_errors_are_drawn_into_their_image():
-    found = boxes((0, 0, 20, 20, 0), (41, 0, 80, 40, 0), scores=[.9, .8])
-    picture = np.full((230, 230, 3), 90, np.uint8)
-    figure = draw_errors([picture] * 5, [match(TRUTH, found)] * 5,
-                         ['cat', 'dog'])
-    assert [len(axes.images) for axes in figure.axes] == [1] * 5 + [0] * 3
-    first = figure.axes[0]
-    # Correct boxes are not drawn.
-    assert [text.get_text() for text in first.texts] == [
-        'dog', 'dog', 'cat 0.80']
-    assert [line.get_linestyle() for line in first.lines] == [
-        '--', '--', '-']
-
-
-def test_colors_of_confusions_are_shares_and_numbers_are_counts():
-    table = np.array([[3, 1, 0], [0, 2, 2], [5, 0, 0]])
-    axes = draw_confusions(table, ['cat', 'dog']).axes[0]
-    np.testing.assert_allclose(
-        axes.images[0].get_array(), [[.75, .25, 0], [0, .5, .5], [1, 0, 0]])
-    for text in axes.texts:
-        column, row = text.get_position()
-        assert text.get_text() == str(table[row, column])
-    assert [label.get_text() for label in axes.get_xticklabels()] == [
-        'cat', 'dog', 'missed']
-    assert [label.get_text() for label in axes.get_yticklabels()] == [
-        'cat', 'dog', 'nothing']

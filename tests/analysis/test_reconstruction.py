@@ -9,7 +9,6 @@ import torch
 from qbheat_mm.analysis.reconstruction import (
     GREY_LEVELS_PER_STD,
     QUARTERS,
-    draw_reconstructions,
     extrapolate,
     reconstruct,
     render,
@@ -139,21 +138,3 @@ def test_extrapolation_keeps_constants_and_the_visible_values():
     single = torch.zeros(1, 24)
     single[0, 2] = 1
     assert extrapolate(single, visible)[0, 3] > 0.5
-
-
-def test_pictures_stand_under_their_titles():
-    pytest.importorskip('matplotlib')
-    kinds = dict(true=4, contrast=3, given=2, original=1)
-    rows = [(name, {kind: np.full((4, 6, 3), 10 * i + value, np.uint8)
-                    for kind, value in kinds.items()})
-            for i, name in enumerate(('a', '$b$'))]
-    axes = draw_reconstructions(rows).axes
-    assert [int(axis.images[0].get_array()[0, 0, 0]) for axis in axes] == [
-        1, 2, 3, 4, 11, 12, 13, 14]
-    assert [axes[0].get_ylabel(), axes[4].get_ylabel()] == ['a', '$b$']
-    titles = [axis.get_title() for axis in axes[:4]]
-    assert titles[:2] == ['original', 'visible quarter']
-    assert 'mid-gray' in titles[2] and 'TRUE PATCH STATISTICS' in titles[3]
-    # What was not predicted has a frame.
-    assert [axis.spines['left'].get_visible() for axis in axes] == [
-        False, False, False, True] * 2

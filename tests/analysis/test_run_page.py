@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 
 from qbheat_mm.analysis.run_log import (
-    draw_curves,
     panels,
     read_curves,
     report_run,
@@ -110,15 +109,3 @@ def test_a_page_that_is_updated(call, work_dir, monkeypatch):
     page = (work_dir / 'index.html').read_text()
     assert '<meta http-equiv="refresh" content="30">' in page
     assert waits == [30, 30] and '0.125' in page
-
-
-def test_curves_are_drawn_in_the_panels_of_their_names():
-    curves = dict(loss=dict(all=[(1, .5), (2, .4)], masks=[(2, .1)]),
-                  rate=dict(lr=[(1, 3.)]))
-    loss, rate, empty = draw_curves(curves).axes
-    assert loss.get_title() == 'loss' and rate.get_title() == 'rate'
-    assert {line.get_label(): line.get_xydata().tolist()
-            for line in loss.lines} == {
-        'all': [[1, .5], [2, .4]], 'masks': [[2, .1]]}
-    assert rate.lines[0].get_xydata().tolist() == [[1, 3]]
-    assert not empty.axison

@@ -3,19 +3,15 @@
 import json
 import os
 import shutil
-from io import BytesIO
 
 import numpy as np
 import pytest
 import torch
-from matplotlib.figure import Figure
 from mmengine.config import Config
 from mmengine.registry import MODELS
 from PIL import Image
 
 from qbheat_mm.analysis.heat_flow import projected_features
-from qbheat_mm.analysis.report import Report
-from qbheat_mm.analysis.story import tell
 from qbheat_mm.datasets import load_images
 from qbheat_mm.errors import UserError
 
@@ -77,26 +73,6 @@ def test_spectrum_of_several_checkpoints(call, run_folder, tmp_path, capsys):
     assert f'{table["rows"][1][3]:.4g}' in capsys.readouterr().out
     values = np.load(tmp_path / 'spectrum.npz')['eigenvalues_B_half']
     assert np.abs(values).sum() == pytest.approx(float(energies[2]), rel=1e-5)
-
-
-def test_energy_ratios_are_drawn_over_time(call, run_folder, tmp_path,
-                                           monkeypatch):
-    """Here over iterations, as the epochs are equal."""
-    files = []
-    for name, weights, iteration in (('b', 2, 200), ('a', 1, 100)):
-        content = torch.load(run_folder / f'epoch_{weights}.pth')
-        content['meta'].update(epoch=0, iter=iteration)
-        files.append(tmp_path / f'{name}.pth')
-        torch.save(content, files[-1])
-    drawn = []
-    monkeypatch.setattr(
-        'qbheat_mm.analysis.spectrum.draw_energy_ratios',
-        lambda *args: drawn.append(args) or Figure())
-    call('spectrum', run_folder / 'config.py', *files, '--out', tmp_path)
-    (times, ratios, unit), = drawn
-    assert times == [100, 200] and unit == 'iter'
-    rows = report_of(tmp_path, 'spectrum')['tables'][0]['rows']
-    assert ratios['half'] == [rows[1][3], rows[0][3]]
 
 
 def test_heat_flow(call, run, image_folder, tmp_path):
@@ -265,21 +241,10 @@ def test_malformed_reports_are_named(call, tmp_path, change, named):
         call('story', tmp_path)
 
 
-@pytest.mark.parametrize('dpi', [100, 200])
-def test_figures_are_as_wide_on_the_page_as_in_print(dpi):
-    content = BytesIO()
-    Figure(figsize=(4, 2)).savefig(content, dpi=dpi)
-    page = tell('Story', '', [(
-        Report('probe', 'Probe', '', pictures=['probe.png']),
-        [content.getvalue()])])
-    assert '<img width="440"' in page
-
-
 @pytest.mark.parametrize('size,shape', [
     ([], (32, 32)), (['--size', 48], (48, 48)),
     (['--size', 32, 64], (32, 64)), (['--size', 0], (48, 64)),
     # Rounded to what the model accepts.
-    (['--size', 44, 70], (48, 64)),
     (['--cfg-options', 'train_dataloader.dataset.pipeline.0.scale=[44,70]'],
      (48, 64))])
 def test_sizes(call, run, image_folder, tmp_path, size, shape):
