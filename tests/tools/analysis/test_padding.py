@@ -33,10 +33,6 @@ def measure(changes, *layers):
     return whole, inside
 
 
-def test_pointwise_convolutions_see_nothing(changes):
-    assert measure(changes, nn.Conv2d(3, 4, 1)) == (0, 0)
-
-
 def test_convolutions_see_padding_at_the_edge_alone(changes):
     # Zeros behind the edge are what a convolution adds itself; only the
     # second sees what the first made of them.
