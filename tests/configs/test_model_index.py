@@ -95,13 +95,6 @@ def test_accuracies_are_those_that_the_papers_print(models):
     assert listed == dict(printed())
 
 
-def test_mim_reads_it(models):
-    load_index = pytest.importorskip('modelindex.load_model_index').load
-    search = pytest.importorskip('mim.commands.search')
-    table = search.convert2df(load_index(str(ROOT / 'model-index.yml')))
-    assert sorted(table.index) == sorted(model['Name'] for model in models)
-
-
 def test_mmpretrain_lists_and_builds_them(models):
     names = {model['Name'] for model in models if 'coco' not in (
         model['Config'])}
