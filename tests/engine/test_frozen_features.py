@@ -4,6 +4,7 @@ from types import SimpleNamespace
 
 import pytest
 import torch
+from mmcv.cnn.bricks import DropPath
 from torch import nn
 
 from qbheat_mm.engine import frozen_features as module
@@ -67,6 +68,13 @@ def test_a_changed_pixel_is_another_image(encoder, images):
     assert encoder.computed == 6 + 1
 
 
+def test_the_same_bytes_of_another_shape_are_another_image(encoder):
+    FeatureCache(encoder, MIB)
+    for shape in ((1, 3, 4, 6), (1, 3, 6, 4)):
+        found = encoder(torch.zeros(shape))[0]
+        assert found.shape[2:] == (shape[2] - 2, shape[3] - 2)
+
+
 def test_features_are_copies(encoder, images):
     FeatureCache(encoder, MIB)
     computed = encoder(images)[1]
@@ -93,9 +101,13 @@ def test_memory_is_limited(encoder, images):
     assert encoder.computed == 6 + 4 + 4 and cache.bytes == 2 * size
 
 
-def test_batch_statistics_are_not_cached(encoder, images):
+@pytest.mark.parametrize('norm', [
+    nn.BatchNorm2d(4), DropPath(0.5), nn.Dropout(0.5)],
+    ids=lambda norm: type(norm).__name__)
+def test_random_and_batch_dependent_features_are_not_cached(
+        encoder, images, norm):
+    encoder.norm = norm.train()
     FeatureCache(encoder, MIB)
-    encoder.norm.train()
     for _ in range(2):
         encoder(images)
     assert encoder.computed == 12
