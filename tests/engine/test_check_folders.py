@@ -106,18 +106,10 @@ def test_annotation_files_need_class_names(build, tmp_path):
     assert build('', '', **lists).model.head.num_classes == 2
 
 
-@pytest.mark.parametrize('val,difference', [
-    ('ac', "it lacks 'b'"), ('abcd', "has in addition 'd'"),
-    ('abd', "it lacks 'c' and has in addition 'd'")])
-def test_a_validation_set_with_other_classes(build, val, difference):
-    with pytest.raises(UserError, match=f'validation set has .* {difference}'):
-        build('abc', val).train()
-
-
-def test_classes_that_look_the_same(build):
-    with pytest.raises(UserError, match=(
-            r"it lacks '\\xe7' and has in addition 'c\\u0327'")):
-        build(['a', '\xe7'], ['a', 'c\u0327']).train()
+def test_a_validation_set_with_other_classes(build):
+    with pytest.raises(UserError, match="validation set has .* it lacks 'c' "
+                       "and has in addition 'd'"):
+        build('abc', 'abd').train()
 
 
 def test_a_head_with_another_number_of_classes(build):
@@ -131,22 +123,17 @@ def test_one_class_is_too_few(build):
         build('a', 'ab')
 
 
-def test_a_test_set_with_other_classes(build, tmp_path):
-    build('ab', 'ab').train()
-    write_folders(tmp_path / 'other/val', 'ac')
-    runner = build('', '', **{
-        'load_from': str(tmp_path / 'work/epoch_1.pth'),
-        'test_dataloader.dataset.data_root': str(tmp_path / 'other')})
-    with pytest.raises(UserError, match="test set has 2 classes, the "
-                       "checkpoint 2: it lacks 'b' and has in addition 'c'"):
-        runner.test()
-
-
-def test_the_training_set_is_not_needed_for_testing(build, tmp_path):
+def test_testing_needs_the_classes_but_not_the_training_set(build, tmp_path):
     build('ab', 'ab').train()
     (tmp_path / 'own/train').rename(tmp_path / 'away')
-    runner = build('', '', load_from=str(tmp_path / 'work/epoch_1.pth'))
-    assert 'accuracy/top1' in runner.test()
+    load_from = str(tmp_path / 'work/epoch_1.pth')
+    assert 'accuracy/top1' in build('', '', load_from=load_from).test()
+    write_folders(tmp_path / 'other/val', 'ac')
+    runner = build('', '', load_from=load_from, **{
+        'test_dataloader.dataset.data_root': str(tmp_path / 'other')})
+    with pytest.raises(UserError, match="test set .* it lacks 'b' and has in "
+                       "addition 'c'"):
+        runner.test()
 
 
 def test_a_resumed_run_keeps_its_classes(build, tmp_path):

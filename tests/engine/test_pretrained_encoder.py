@@ -68,17 +68,6 @@ def test_init_weights_keeps_the_weights_of_the_file(tmp_path, backbone,
     assert 0 < model.head.fc.weight.std() < 0.03
 
 
-def test_a_bare_classifier_contains_its_encoder(tmp_path):
-    state = random_weights(RESNET)
-    file = save(tmp_path / 'a.pth', state, '', None,
-                **{'fc.weight': torch.ones(1000, 32),
-                   'fc.bias': torch.ones(1000)})
-    model = classifier(RESNET, file)
-    model.init_weights()
-    for name, tensor in model.backbone.state_dict().items():
-        assert torch.equal(tensor, state[name]), name
-
-
 def test_children_with_an_init_cfg_keep_the_weights(tmp_path):
 
     class Backbone(BaseModule):
@@ -97,15 +86,6 @@ def test_children_with_an_init_cfg_keep_the_weights(tmp_path):
     assert torch.equal(backbone.part[0].weight, state['part.0.weight'])
 
 
-def test_a_momentum_encoder_is_not_the_encoder(tmp_path):
-    state = random_weights(RESNET)
-    extra = {f'teacher.{name}': torch.zeros_like(tensor)
-             for name, tensor in state.items()}
-    model = classifier(RESNET, save(tmp_path / 'a.pth', state, **extra))
-    model.init_weights()
-    assert torch.equal(model.backbone.conv1.weight, state['conv1.weight'])
-
-
 def refusal(backbone, checkpoint):
     model = classifier(backbone, checkpoint)
     with pytest.raises(UserError) as error:
@@ -118,11 +98,6 @@ def test_no_checkpoint_is_an_error():
     message = refusal(RESNET, None)
     assert 'model.backbone.init_cfg.checkpoint=FILE' in message
     assert 'model.backbone.init_cfg=None' in message
-
-
-def test_a_missing_file_is_named():
-    with pytest.raises(FileNotFoundError, match='nowhere.pth'):
-        classifier(RESNET, 'nowhere.pth').init_weights()
 
 
 def test_a_missing_tensor_is_an_error(tmp_path):

@@ -173,17 +173,6 @@ def test_an_interrupted_epoch_is_continued(by_steps, tmp_path, step,
         tmp_path / 'iter_10.pth').exists()
 
 
-def test_an_interrupted_epoch_is_continued_twice(by_steps, tmp_path):
-    work_dir, seen, weight = by_steps
-    how = dict(resume=True, interval=1, by_epoch=False)
-    train(tmp_path / 'a', epochs(3),
-          load_from=str(work_dir / 'iter_4.pth'), **how)
-    rest, resumed = train(tmp_path / 'b', epochs(3),
-                          load_from=str(tmp_path / 'a/iter_5.pth'), **how)
-    assert rest == seen[10:]
-    assert torch.equal(resumed, weight)
-
-
 def test_an_interrupted_epoch_needs_the_same_steps(by_steps, tmp_path):
     with pytest.raises(UserError, match='after 1 of 3 steps'):
         train(tmp_path, epochs(3), batch_size=3, resume=True,
