@@ -3,14 +3,10 @@
 import json
 from types import SimpleNamespace
 
-import numpy as np
 import pytest
 import torch
 from mmdet.registry import DATASETS, METRICS
-from mmdet.structures import DetDataSample
-from mmdet.visualization import DetLocalVisualizer
 from mmengine.runner import Runner
-from mmengine.structures import InstanceData
 
 from qbheat_mm.detection.coco import _check_heads
 from qbheat_mm.errors import UserError
@@ -133,6 +129,8 @@ def test_a_class_has_its_own_label_and_precision(coco_root, tmp_path, ids,
 def test_a_subset_on_purpose(coco_root):
     dataset = build(coco_root, ('ring', 'disc'), allow_subset=True)
     assert [box[1] for box in boxes_of(dataset)] == [1, 0]
+    # COCO's palette has 80 colors.
+    assert dataset.metainfo['palette'] == 'random'
 
 
 def renumber_categories(content):
@@ -256,18 +254,6 @@ def test_a_resumed_run_keeps_its_classes(trained, tmp_path):
     # A new run may start from the weights.
     cfg.resume = False
     Runner.from_cfg(cfg).train()
-
-
-def test_more_classes_than_colors_can_be_drawn(tmp_path):
-    classes = tuple(f'class {i}' for i in range(100))
-    write_coco(tmp_path, classes=classes)
-    visualizer = DetLocalVisualizer()
-    visualizer.dataset_meta = build(tmp_path, classes).metainfo
-    sample = DetDataSample(pred_instances=InstanceData(
-        bboxes=torch.tensor([[1., 1., 9., 9.]]), labels=torch.tensor([90]),
-        scores=torch.tensor([.9])))
-    visualizer.add_datasample('a', np.zeros((16, 16, 3), np.uint8), sample,
-                              draw_gt=False)
 
 
 def test_a_prefix_as_text_is_refused(coco_root):

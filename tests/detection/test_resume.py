@@ -1,6 +1,5 @@
 """Fine-tuning that was interrupted ends like fine-tuning that was not."""
 import copy
-import os
 
 import pytest
 import torch
@@ -9,9 +8,8 @@ from mmengine.hooks import Hook
 
 from qbheat_mm.engine import AutoScaleRunner
 from qbheat_mm.engine.checkpoint import read
-from qbheat_mm.errors import UserError
 
-from .conftest import CLASSES, CONFIGS, write_coco
+from .conftest import CONFIGS
 
 
 class Interruption(Exception):
@@ -76,43 +74,3 @@ def test_interrupted_and_resumed(tuning_config, tmp_path):
     for a, b in zip(whole['optimizer']['state'].values(),
                     parts['optimizer']['state'].values()):
         assert torch.equal(a['exp_avg'], b['exp_avg'])
-
-
-def test_a_frozen_run_is_resumed_without_its_encoder(tiny_config, tmp_path):
-    tiny_config.model.backbone.init_cfg = None
-    runner = AutoScaleRunner.from_cfg(tiny_config)
-    encoder = str(tmp_path / 'encoder.pth')
-    torch.save(runner.model.backbone.state_dict(), encoder)
-    shipped = Config.fromfile(
-        CONFIGS / 'qbheat/coco/mf-dec-211_mf-285m_frozen_8xb2-500e_coco.py')
-    tiny_config.model.backbone.init_cfg = dict(
-        shipped.model.backbone.init_cfg, checkpoint=encoder)
-    tiny_config.work_dir = str(tmp_path / 'frozen')
-    AutoScaleRunner.from_cfg(copy.deepcopy(tiny_config)).train()
-    saved = read(f'{tiny_config.work_dir}/epoch_1.pth')
-    os.remove(encoder)
-
-    tiny_config.model.backbone.init_cfg.checkpoint = None
-    tiny_config.train_cfg.max_epochs = 2
-    with pytest.raises(UserError, match='no encoder weights'):
-        AutoScaleRunner.from_cfg(copy.deepcopy(tiny_config)).train()
-    tiny_config.resume = True
-    AutoScaleRunner.from_cfg(copy.deepcopy(tiny_config)).train()
-    resumed = read(f'{tiny_config.work_dir}/epoch_2.pth')
-    for name, tensor in resumed['state_dict'].items():
-        if name.startswith('backbone.'):
-            assert torch.equal(tensor, saved['state_dict'][name]), name
-
-
-def test_a_detector_of_other_classes(tiny_config, coco_root):
-    cfg = tiny_config
-    cfg.val_cfg = cfg.val_dataloader = cfg.val_evaluator = None
-    AutoScaleRunner.from_cfg(copy.deepcopy(cfg)).train()
-    write_coco(coco_root, classes=CLASSES[:2])
-    cfg.train_dataloader.dataset.metainfo = dict(classes=CLASSES[:2])
-    cfg.model.bbox_head.num_classes = 2
-    cfg.load_from = f'{cfg.work_dir}/epoch_1.pth'
-    with pytest.raises(UserError, match='cls.*checkpoint_match.allow_missing'):
-        AutoScaleRunner.from_cfg(copy.deepcopy(cfg)).train()
-    cfg.default_hooks.checkpoint_match.allow_missing = ['bbox_head.']
-    AutoScaleRunner.from_cfg(cfg).train()
