@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from projects.drawn_world.jobs import PROGRESS, Job, run_jobs
+from projects.drawn_world.jobs import Job, run_jobs
 from qbheat_mm.errors import UserError
 
 

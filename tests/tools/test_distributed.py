@@ -3,32 +3,8 @@
 import re
 
 import pytest
-import torch
 
 from qbheat_mm.engine.checkpoint import read
-
-
-def test_two_processes_train_a_detector_and_leave_its_encoder(
-        tmp_path, script, detector_config, trained_classifier):
-    encoder = trained_classifier / 'epoch_4.pth'
-    output = script(
-        'dist_train.sh', detector_config, 2, '--work-dir', tmp_path,
-        '--cfg-options', 'model.backbone.init_cfg.type=PretrainedEncoder',
-        f'model.backbone.init_cfg.checkpoint={encoder}')
-    assert f'loaded 120 tensors of ResNet from {encoder}' in output
-    # Four images in batches of two in each process: one step in an epoch.
-    assert re.search(r'Epoch\(train\) +\[1\]\[1/1\]', output), output
-    assert 'coco/bbox_mAP' in output
-
-    before, after = (
-        read(str(file))['state_dict']
-        for file in (encoder, tmp_path / 'epoch_1.pth'))
-    names = [name for name in before if name.startswith('backbone.')]
-    assert len(names) == 120
-    for name in names:
-        assert torch.equal(before[name], after[name]), name
-    assert not torch.equal(after['bbox_head.retina_cls.bias'],
-                           torch.zeros(2)), 'nothing was trained'
 
 
 def test_two_processes_pre_train(tmp_path, script, pretraining_config):
