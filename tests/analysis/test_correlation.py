@@ -30,14 +30,6 @@ def test_independent_positions_correlate_by_chance():
     assert chance_correlation(3) == pytest.approx(2 / torch.pi)
 
 
-def test_orthogonal_positions_do_not_correlate():
-    # Rows of a Hadamard matrix without the constant one are centered.
-    h2 = torch.tensor([[1., 1.], [1., -1.]])
-    rows = torch.kron(h2, h2)[1:]
-    feats = rows.T.reshape(1, 4, 1, 3)
-    assert float(spatial_correlation(feats)) == pytest.approx(0, abs=1e-6)
-
-
 def test_images_are_separate_and_dead_positions_count_as_zero():
     torch.manual_seed(0)
     feats = torch.randn(1, 8, 2, 2)

@@ -7,7 +7,6 @@ import torch
 from qbheat_mm.analysis.heat_flow import (
     Flow,
     error_by_distance,
-    principal_colors,
     projected_features,
     roll_out,
 )
@@ -105,16 +104,6 @@ def test_error_of_the_mean_and_of_unrelated_features_is_as_documented():
     gone = Flow(-torch.eye(32))
     errors = error_by_distance(fields, gone, gone, (STEP, STEP))['right']
     assert errors['flow'][1:].mean() == pytest.approx(1, rel=0.05)
-
-
-def test_colors_belong_to_the_real_features():
-    torch.manual_seed(0)
-    real = torch.randn(6, 7, 10)
-    same, shifted = principal_colors(real, real, real + 100)[1:]
-    colors = principal_colors(real)[0]
-    assert torch.equal(colors, same) and not torch.equal(colors, shifted)
-    assert colors.shape == (6, 7, 3)
-    assert colors.min() == 0 and colors.max() == 1
 
 
 def test_features_by_quarter_are_those_of_pretraining(build, images):

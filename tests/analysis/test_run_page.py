@@ -7,11 +7,7 @@ import mmcv
 import numpy as np
 import pytest
 
-from qbheat_mm.analysis.run_log import (
-    panels,
-    read_curves,
-    report_run,
-)
+from qbheat_mm.analysis.run_log import read_curves, report_run
 
 
 def write_log(folder, *lines, end=''):
@@ -29,25 +25,6 @@ def test_a_resumed_run_continues_where_it_started_again(tmp_path):
     assert read_curves(str(tmp_path)) == dict(
         loss=[(1, 9.), (2, 8.), (3, 1.), (5, 1.)],
         lr=[(1, .1), (2, .1), (3, .1), (4, .1)])
-
-
-def test_what_goes_into_one_panel():
-    names = ['grad_norm', 'accuracy/top1', 'loss', 'loss_cls', 'd0.loss_bbox',
-             'decode.loss_ce', 'lr', 'analysis/loss', 'analysis/loss_copied',
-             'analysis/loss_half_up', 'analysis/loss_quarter_up',
-             'analysis/token_similarity', 'analysis/token_similarity_x',
-             'coco/bbox_mAP', 'coco/segm_mAP']
-    found = panels({name: [(1, 1.)] for name in names})
-    assert {title: list(names) for title, names in found.items()} == {
-        'training loss': ['loss', 'loss_cls', 'd0.loss_bbox',
-                          'decode.loss_ce'],
-        'learning rate': ['lr'],
-        'loss, learned and copied': ['loss', 'loss_copied'],
-        'loss by direction, W/2': ['loss_half_up'],
-        'loss by direction, W/4': ['loss_quarter_up'],
-        'mean similarities': ['token_similarity', 'token_similarity_x'],
-        'accuracy (%)': ['top1'], 'COCO, boxes': ['bbox_mAP'],
-        'COCO, masks': ['segm_mAP'], 'grad_norm': ['grad_norm']}
 
 
 @pytest.fixture

@@ -230,7 +230,6 @@ def test_story_takes_reports_of_others_and_no_other_file(call, tmp_path):
 
 @pytest.mark.parametrize('change, named', [
     (dict(title=1), 'report.json.*title'),
-    (dict(pictures='ab'), 'report.json.*pictures'),
     (dict(tables=[dict(title='a', columns='b')]), 'report.json.*columns'),
     (dict(pictures=['report.json']), 'report.json'),
     (dict(pictures=['gone.png']), 'gone.png')])
