@@ -118,13 +118,3 @@ def test_each_snippet(installed, folder):
                for line in lines)
     if 'mmdet' in parts:
         assert list((folder / 'found' / 'vis').iterdir())
-
-
-def test_names_on_the_page_exist():
-    for name in re.findall(r"'((?:qbheat_)?(?:mf|retinanet)-\S+?)'", TEXT):
-        if '*' not in name and '_' in name:
-            assert find_config(name), name
-    for tool in set(re.findall(r'(?<!tests/)tools/[\w/]+\.py', TEXT)):
-        assert (ROOT / tool).is_file(), tool
-    for page in set(re.findall(r'\]\((\w+\.md)\)', TEXT)):
-        assert (ROOT / 'docs' / page).is_file(), page

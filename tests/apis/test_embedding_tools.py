@@ -78,21 +78,6 @@ def test_a_missing_package_is_named_before_the_work(call, monkeypatch):
         call('embed', 'nowhere.pth', 'nowhere', '--out', 'x.parquet')
 
 
-def test_bare_weights_need_a_config(call, checkpoint, folders, tmp_path,
-                                    capsys):
-    encoder = load_encoder(checkpoint)
-    torch.save(encoder.backbone.state_dict(), tmp_path / 'bare.pth')
-    cfg = tmp_path / 'config.py'
-    Config(settings_of()).dump(cfg)
-    call('embed', tmp_path / 'bare.pth', folders / 'train', '--config', cfg,
-         '--out', tmp_path / 'x.npz')
-    np.testing.assert_allclose(
-        read(tmp_path / 'x.npz')[1],
-        embed(encoder, folders / 'train').embeddings, atol=1e-6)
-    call('knn', tmp_path / 'bare.pth', folders / 'train', '--config', cfg)
-    assert 'bare.pth' in capsys.readouterr().out
-
-
 def test_knn_of_two_folders(call, checkpoint, folders, tmp_path, capsys):
     train, val = (labeled_folder(str(folders / name))
                   for name in ('train', 'val'))
