@@ -62,6 +62,8 @@ def read(path: str | os.PathLike, map_location: Any = 'cpu') -> dict:
             content = _read_safetensors(path)
         else:
             _verify_checksums(path)
+            # The maintained fork removes them whenever it loads a file.
+            torch.serialization.add_safe_globals(_SAFE_GLOBALS)
             content = torch.load(
                 path, map_location=map_location, weights_only=True)
     except (torch.cuda.OutOfMemoryError, ImportError):
@@ -375,6 +377,7 @@ def _numpy_globals() -> list:
     return found
 
 
-torch.serialization.add_safe_globals([
+_SAFE_GLOBALS = [
     HistoryBuffer, (_history_buffer_method, 'builtins.getattr'),
-    *_numpy_globals()])
+    *_numpy_globals()]
+torch.serialization.add_safe_globals(_SAFE_GLOBALS)
