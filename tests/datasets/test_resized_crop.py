@@ -84,6 +84,15 @@ def both(**settings):
                      RandomResizedCrop(backend='pillow', **theirs)]))
 
 
+def test_defaults_and_the_settings_of_the_file():
+    """The defaults that the results of recipes rely on."""
+    backend = dict(backend='local')
+    transform = TRANSFORMS.build(dict(
+        type='LoadRandomResizedCrop', scale=32, backend_args=backend))
+    assert (transform.oversampling, transform.interpolation) == (2, 'bicubic')
+    assert transform.load.backend_args == backend
+
+
 def save(folder, image, name='a.jpg', **options):
     Image.fromarray(image).save(folder / name, **options)
     return str(folder / name)
