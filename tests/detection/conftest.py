@@ -78,43 +78,30 @@ def coco_root(tmp_path):
 
 
 @pytest.fixture
-def load_tiny(coco_root, tmp_path):
-    """A function that loads a config, cut to the tiny set and encoder."""
-
-    def load(name):
-        cfg = Config.fromfile(CONFIGS / 'qbheat/coco' / f'{name}.py')
-        cfg.work_dir = str(tmp_path / 'work')
-        cfg.train_cfg.update(max_epochs=1, val_interval=1)
-        cfg.param_scheduler = []
-        cfg.default_hooks.logger.interval = 1
-        cfg.model.backbone.update(arch=TINY_ARCH, init_cfg=None)
-        cfg.model.bbox_head.num_classes = 3
-        for split in ('train', 'val', 'test'):
-            loader = cfg[f'{split}_dataloader']
-            loader.update(num_workers=0, persistent_workers=False)
-            loader.dataset.update(
-                data_root=str(coco_root), ann_file='ann.json',
-                data_prefix=dict(img=''), metainfo=dict(classes=CLASSES),
-                filter_cfg=None)
-            resize = dict(type='Resize', scale=(96, 96), keep_ratio=True)
-            loader.dataset.pipeline = [
-                resize if 'Resize' in step.type
-                or step.type == 'RandomChoice' else step
-                for step in loader.dataset.pipeline
-            ]
-        for split in ('val', 'test'):
-            cfg[f'{split}_evaluator'].ann_file = str(coco_root / 'ann.json')
-        return cfg
-
-    return load
-
-
-@pytest.fixture
-def tiny_config(load_tiny):
-    """MF-Dec-211, cut down in width, too."""
-    cfg = load_tiny('mf-dec-211_mf-285m_frozen_8xb2-500e_coco')
+def tiny_config(coco_root, tmp_path):
+    """MF-Dec-211, cut down in width, on the tiny set and encoder."""
+    cfg = Config.fromfile(
+        CONFIGS / 'qbheat/coco/mf-dec-211_mf-285m_frozen_8xb2-500e_coco.py')
+    cfg.work_dir = str(tmp_path / 'work')
+    cfg.train_cfg.update(max_epochs=1, val_interval=1)
+    cfg.param_scheduler = []
+    cfg.default_hooks.logger.interval = 1
+    cfg.model.backbone.update(arch=TINY_ARCH, init_cfg=None)
     cfg.model.update(TINY_DECODER)
-    cfg.model.bbox_head.embed_dims = 32
+    cfg.model.bbox_head.update(num_classes=3, embed_dims=32)
+    for split in ('train', 'val', 'test'):
+        loader = cfg[f'{split}_dataloader']
+        loader.update(num_workers=0, persistent_workers=False)
+        loader.dataset.update(
+            data_root=str(coco_root), ann_file='ann.json',
+            data_prefix=dict(img=''), metainfo=dict(classes=CLASSES),
+            filter_cfg=None)
+        resize = dict(type='Resize', scale=(96, 96), keep_ratio=True)
+        loader.dataset.pipeline = [
+            resize if step.type in ('Resize', 'RandomChoice') else step
+            for step in loader.dataset.pipeline]
+    for split in ('val', 'test'):
+        cfg[f'{split}_evaluator'].ann_file = str(coco_root / 'ann.json')
     return cfg
 
 

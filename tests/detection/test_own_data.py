@@ -10,6 +10,7 @@ import pytest
 import torch
 import torch.distributed as dist
 import torch.multiprocessing as mp
+from mmdet.registry import MODELS
 from mmengine.config import Config
 from mmengine.runner import Runner
 
@@ -83,6 +84,10 @@ def own_config(request, data_root, tmp_path):
     (tmp_path / 'my_data.py').write_text(text)
     cfg = Config.fromfile(tmp_path / 'my_data.py')
     cfg.model.backbone.update(arch=TINY_ARCH, init_cfg=None)
+    torch.save(MODELS.build(cfg.model.backbone).state_dict(),
+               tmp_path / 'encoder.pth')
+    cfg.model.backbone.init_cfg = dict(
+        type='PretrainedEncoder', checkpoint=str(tmp_path / 'encoder.pth'))
     if request.param == 'retinanet':
         cfg.model.neck.update(in_channels=[16, 32], out_channels=16)
         cfg.model.bbox_head.update(in_channels=16, feat_channels=16)
@@ -102,12 +107,20 @@ def own_config(request, data_root, tmp_path):
     return cfg
 
 
-def test_one_image_a_batch(own_config):
+def require_trained(model, encoder):
+    """All values are finite, and the frozen encoder is as it was."""
+    for name, tensor in model.state_dict().items():
+        assert torch.isfinite(tensor).all(), name
+        if name.startswith('backbone.'):
+            assert torch.equal(
+                tensor, encoder[name.removeprefix('backbone.')]), name
+
+
+def test_one_image_a_batch(own_config, tmp_path):
     runner = Runner.from_cfg(own_config)
     runner.train()
     assert len(runner.train_dataloader) == len(OBJECTS)  # none is left out
-    for name, tensor in runner.model.state_dict().items():
-        assert torch.isfinite(tensor).all(), name
+    require_trained(runner.model, torch.load(tmp_path / 'encoder.pth'))
     scalars = runner.message_hub.log_scalars
     for name in CLASSES:  # which the evaluator was not told
         assert f'val/coco/{name}_precision' in scalars
@@ -122,8 +135,9 @@ def train_as_rank(rank, cfg):
     runner = Runner.from_cfg(cfg)
     assert runner.world_size == 2
     runner.train()
-    for name, tensor in runner.model.state_dict().items():
-        assert torch.isfinite(tensor).all(), name
+    model = runner.model.module
+    require_trained(model, torch.load(cfg.model.backbone.init_cfg.checkpoint))
+    for name, tensor in model.state_dict().items():
         first = tensor.clone()
         dist.broadcast(first, 0)
         # BN counts on each process what it sees.

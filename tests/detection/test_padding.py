@@ -5,6 +5,7 @@ import pytest
 import torch
 from mmengine.model import convert_sync_batchnorm
 from torch.nn.modules.batchnorm import _BatchNorm
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from qbheat_mm.detection.layers.scale import make_scale, zero_padding
 
@@ -173,3 +174,25 @@ def test_sizes_may_be_a_tensor(build_head, sizes):
         model.forward_decoder(**model.pre_decoder(feats, given)[0])
         ['hidden_states'] for given in (sizes, torch.tensor(sizes))]
     torch.testing.assert_close(states[1], states[0])
+
+
+class Copies(TorchDispatchMode):
+    """Record whether copies between devices block."""
+
+    def __init__(self):
+        super().__init__()
+        self.blocking = []
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        kwargs = kwargs or {}
+        if func is torch.ops.aten._to_copy.default and kwargs.get(
+                'device') not in (None, args[0].device):
+            self.blocking.append(not kwargs.get('non_blocking', False))
+        return func(*args, **kwargs)
+
+
+def test_the_gpu_is_not_waited_for(build_head):
+    x = torch.empty(2, 32, 4, 6, device='meta')
+    with Copies() as copies:
+        make_scale(x, [(4, 6), (3, 5)], build_head().decoder.encoding)
+    assert copies.blocking and not any(copies.blocking)
