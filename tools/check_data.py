@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 import numpy as np
-from mmengine.config import Config
 from mmengine.dataset import BaseDataset
 from mmengine.registry import DATASETS, init_default_scope
 from mmengine.utils import track_iter_progress
@@ -29,17 +28,6 @@ class Split:
     errors: list[str] = field(default_factory=list)
 
 
-def parse_args() -> argparse.Namespace:
-    """Read the command line."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument('config', help='config file')
-    parser.add_argument(
-        '--deep', action='store_true',
-        help='decode every image instead of reading some of them')
-    add_cfg_options(parser)
-    return parser.parse_args()
-
-
 def unwrap(setting: str, dataset: dict) -> Iterator[tuple[str, dict]]:
     """Yield a data set, or those inside a wrapper, with their settings."""
     for i, part in enumerate(dataset.get('datasets') or ()):
@@ -50,7 +38,23 @@ def unwrap(setting: str, dataset: dict) -> Iterator[tuple[str, dict]]:
         yield setting, dataset
 
 
-def check_split(settings: dict, deep: bool) -> Split:
+def check_split(title: str, settings: dict, deep: bool) -> Split:
+    """Check a data set and print what it holds."""
+    try:
+        split = read_split(settings, deep)
+    except UserError as error:
+        split = Split('cannot be used', errors=[str(error)])
+    print(f'{title}: {split.summary}')
+    for name, number in split.classes.items():
+        print(f'    {name}: {number}')
+    for line in split.warnings:
+        print(f'  warning: {line}')
+    for line in split.errors:
+        print(f'  error: {line}')
+    return split
+
+
+def read_split(settings: dict, deep: bool) -> Split:
     """Build a data set, which checks it, and count what it holds."""
     if type_name(settings) == 'CocoDataset':
         settings = dict(settings, type='MatchedCocoDataset')
@@ -62,7 +66,7 @@ def check_split(settings: dict, deep: bool) -> Split:
     infos = [info for info in infos if 'img_path' in info]
     split.files = [info['img_path'] for info in infos]
     if deep:
-        split.errors += unreadable(dataset, infos)
+        split.errors = unreadable(dataset, infos)
     return split
 
 
@@ -97,16 +101,6 @@ def unreadable(dataset: BaseDataset, infos: list[dict]) -> list[str]:
     return errors
 
 
-def show(part: str, setting: str, split: Split) -> None:
-    """Print what a data set holds."""
-    print(f'{part} ({setting}): {split.summary}')
-    for name, number in split.classes.items():
-        print(f'    {name}: {number}')
-    for kind in ('warning', 'error'):
-        for line in getattr(split, f'{kind}s'):
-            print(f'  {kind}: {line}')
-
-
 def shared(found: dict[str, list[Split]]) -> Iterator[str]:
     """Describe images of validation and test that are also trained on."""
     trained = {osp.realpath(file) for split in found.get('train', ())
@@ -120,31 +114,27 @@ def shared(found: dict[str, list[Split]]) -> Iterator[str]:
                        f"are also in train, e.g. '{both[0]}'")
 
 
-def check_part(cfg: Config, part: str, deep: bool) -> list[Split]:
-    """Check and show the data sets of one part."""
-    found = []
-    for setting, dataset in unwrap(f'{part}_dataloader.dataset',
-                                   cfg[f'{part}_dataloader'].dataset):
-        try:
-            split = check_split(dataset, deep)
-        except UserError as error:
-            split = Split('cannot be used', errors=[str(error)])
-        show(part, setting, split)
-        found.append(split)
-    return found
-
-
 def main() -> None:
     """Check."""
-    args = parse_args()
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument('config', help='config file')
+    parser.add_argument(
+        '--deep', action='store_true',
+        help='decode every image instead of reading some of them')
+    add_cfg_options(parser)
+    args = parser.parse_args()
     cfg = read_config(args.config, args.cfg_options)
     init_default_scope(cfg.get('default_scope', 'mmpretrain'))
     found = {}
     for part in ('train', 'val', 'test'):
-        loader = cfg.get(f'{part}_dataloader')
+        name = f'{part}_dataloader'
+        loader = cfg.get(name)
         if loader is not None and not (
                 part == 'test' and loader == cfg.get('val_dataloader')):
-            found[part] = check_part(cfg, part, args.deep)
+            found[part] = [
+                check_split(f'{part} ({setting})', dataset, args.deep)
+                for setting, dataset in unwrap(f'{name}.dataset',
+                                               loader.dataset)]
     if not found:
         raise UserError(f"'{args.config}' has no train_dataloader, "
                         'val_dataloader or test_dataloader')

@@ -4,6 +4,7 @@
 Reads what `tools/test.py CONFIG CHECKPOINT --out FILE.pkl` has written.
 """
 import argparse
+import itertools
 import math
 
 import mmengine
@@ -30,15 +31,14 @@ from qbheat_mm.datasets import load_images
 from qbheat_mm.errors import UserError
 
 CAPTION = (
-    'Each found box of at least the score takes one object that it overlaps '
-    'by at least the IoU, of its own class where there is one. Confusions: '
-    'rows are objects, columns what they were found as; the last column was '
-    'missed, the last row is where nothing is; boxes on a crowd (iscrowd) of '
-    'their class and on no object do not count. Sizes are COCO\'s, by the '
-    'area of the annotation: small below 32 x 32 pixels, large from 96 x 96 '
-    'on; AP is COCO\'s over all scores, recall is at the score. Pictures, '
-    'those with most errors first: dashed are objects that were missed or '
-    'confused, solid are wrong boxes.')
+    'A box of at least the score takes one object that it overlaps by at '
+    'least the IoU, if possible of its own class. Confusions: rows are '
+    'objects, columns what they were found as; the last column was missed, '
+    'the last row is where nothing is. Boxes on a crowd (iscrowd) of their '
+    "class and on no object do not count. Sizes are COCO's, by the area of "
+    "the annotation; AP is COCO's over all scores, recall is at the score. "
+    'Pictures: dashed are objects that were missed or confused, solid are '
+    'wrong boxes.')
 
 
 def parse_args() -> argparse.Namespace:
@@ -72,11 +72,9 @@ def read_predictions(file: str) -> dict[int, dict]:
     """
     try:
         return {sample['img_id']: sample for sample in mmengine.load(file)}
-    # A file of another kind may hold anything.
-    except Exception as error:
+    except Exception as error:  # a file of another kind may hold anything
         raise UserError(
-            f"'{file}' holds no predictions of a detector "
-            f'({type(error).__name__}: {error}): give the file of '
+            f"'{file}' holds no predictions ({error}): give the file of "
             'tools/test.py CONFIG CHECKPOINT --out FILE.pkl') from error
 
 
@@ -96,9 +94,8 @@ def match_all(dataset, coco: COCO, found: dict[int, dict],
                 f"of '{args.config}': run tools/test.py again")
         objects, crowded = to_instances(coco.imgToAnns[info['img_id']],
                                         dataset.cat2label)
-        boxes = found[info['img_id']]['pred_instances']
-        boxes = InstanceData(bboxes=boxes['bboxes'].double(),
-                             labels=boxes['labels'], scores=boxes['scores'])
+        boxes = InstanceData(**found[info['img_id']]['pred_instances'])
+        boxes.bboxes = boxes.bboxes.double()
         boxes = boxes[boxes.scores.argsort(descending=True, stable=True)]
         matches[info['img_path']] = match_boxes(
             objects[~crowded], boxes[boxes.scores >= args.score],
@@ -146,19 +143,19 @@ def make_tables(table: np.ndarray, sizes: dict, metrics: dict,
         for size, (hit, total) in sizes.items()])
     by_class = Table('By class', ['class', 'objects', 'found', 'as others',
                                   'missed', 'on nothing', 'AP'])
+    counts = table.tolist()
     for i, name in enumerate(names):
-        total, hit, missed = map(int, (table[i].sum(), table[i, i],
-                                       table[i, -1]))
+        total, hit, missed = sum(counts[i]), counts[i][i], counts[i][-1]
         by_class.rows.append([
-            name, total, hit, total - hit - missed, missed,
-            int(table[-1, i]), metrics.get(f'{name}_precision', math.nan)])
-    wrong = table[:-1, :-1] * (1 - np.eye(len(names), dtype=int))
-    order = np.argsort(-wrong, axis=None, kind='stable')[:10]
-    pairs = Table('Most frequent confusions', ['object', 'found as', 'times'],
-                  [[names[row], names[column], int(wrong[row, column])]
-                   for row, column in zip(*np.unravel_index(
-                       order, wrong.shape)) if wrong[row, column]])
-    return [part for part in (by_size, by_class, pairs) if part.rows]
+            name, total, hit, total - hit - missed, missed, counts[-1][i],
+            metrics.get(f'{name}_precision', math.nan)])
+    pairs = [[names[i], names[j], counts[i][j]]
+             for i, j in itertools.permutations(range(len(names)), 2)
+             if counts[i][j]]
+    pairs.sort(key=lambda pair: -pair[2])
+    confused = Table('Most frequent confusions',
+                     ['object', 'found as', 'times'], pairs[:10])
+    return [part for part in (by_size, by_class, confused) if part.rows]
 
 
 def main() -> None:

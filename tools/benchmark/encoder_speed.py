@@ -24,9 +24,8 @@ class Classifier(nn.Module):
         self.backbone = MODELS.build(
             dict(type='MobileFormer', arch=arch, out_indices=(-2, -1)))
         self.pool = MODELS.build(dict(type='PoolWithToken'))
-        channels = (self.backbone.arch['conv'] +
-                    self.backbone.arch['tokens'][1])
-        self.fc = nn.Linear(channels, 1000)
+        arch = self.backbone.arch
+        self.fc = nn.Linear(arch['conv'] + arch['tokens'][1], 1000)
 
     def forward(self, images: Tensor) -> Tensor:
         """Map (B, 3, H, W) to (B, 1000)."""

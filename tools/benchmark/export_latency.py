@@ -2,16 +2,11 @@
 """Latency of exported detectors beside PyTorch, and beside DETR-R50.
 
 The networks of detector_latency.py, without what follows them (the choice of
-the best queries, NMS), in several ways: eager PyTorch, torch.compile and
-ONNX Runtime, if it is installed. All are exported for one
-image of one size. They take turns in one process, so that whatever else the
-machine does hits all of them: the ratios of the medians are what to look at.
+the best queries, NMS), for one image of one size: in eager PyTorch,
+torch.compile and, if it is installed, ONNX Runtime. Compare the ratios.
 """
-import argparse
 import importlib.util
-import tempfile
 from collections.abc import Callable
-from pathlib import Path
 
 import torch
 from common import describe, make_parser, medians, parse
@@ -28,100 +23,59 @@ WAYS = ('eager', 'compiled', 'onnxruntime')
 BESIDE = 'DETR-R50'
 
 
-class DETRNetwork(nn.Module):
-    """mmdet's DETR for one image of one size, without padding."""
+class OneImage(nn.Module):
+    """The network of a detector, for one image without padding."""
 
-    def __init__(self, model: nn.Module, size: tuple[int, int]) -> None:
+    def __init__(self, name: str) -> None:
         super().__init__()
-        self.model = model
-        self.samples = [make_sample(size)]
+        model = folded(build(name))
+        self.is_detr = name == BESIDE
+        self.network = model if self.is_detr else detector_network(model)
+        self.eval()
 
-    def forward(self, images: Tensor) -> dict[str, Tensor]:
-        """(1, 3, H, W) to logits and boxes, (1, queries, ...)."""
-        states = self.model.forward_transformer(
-            self.model.extract_feat(images), self.samples)['hidden_states']
-        logits, boxes = self.model.bbox_head(states[-1])
+    def forward(self, image: Tensor) -> dict[str, Tensor]:
+        """(1, 3, H, W) to the outputs of the network."""
+        size = tuple(image.shape[2:])
+        if not self.is_detr:
+            return self.network(image, torch.tensor([size]))
+        states = self.network.forward_transformer(
+            self.network.extract_feat(image), [make_sample(size)])
+        logits, boxes = self.network.bbox_head(states['hidden_states'][-1])
         return dict(logits=logits, boxes=boxes)
 
 
-class WholeImages(nn.Module):
-    """A network of images and their sizes, for images without padding."""
-
-    def __init__(self, network: nn.Module) -> None:
-        super().__init__()
-        self.network = network
-
-    def forward(self, images: Tensor) -> dict[str, Tensor]:
-        """(B, 3, H, W) to the outputs of the network."""
-        size = torch.tensor([images.shape[2:]]).expand(images.shape[0], -1)
-        return self.network(images, size)
-
-
-def parse_args() -> argparse.Namespace:
-    parser = make_parser(__doc__, repeats=10)
-    parser.add_argument(
-        '--size', type=count, nargs=2, default=(800, 1333), metavar=('H', 'W'))
-    parser.add_argument(
-        '--names', nargs='+', choices=[*OURS, *THEIRS],
-        default=[name for name in OURS if '285M' in name] + list(THEIRS))
-    parser.add_argument(
-        '--ways', nargs='+', choices=WAYS,
-        help='by default all that are installed')
-    parser.set_defaults(device='cpu')
-    return parse(parser)
-
-
-def make_network(name: str, size: tuple[int, int]) -> nn.Module:
-    """A detector with random weights as a function of images alone."""
-    model = folded(build(name))
-    if name == 'DETR-R50':
-        return DETRNetwork(model, size)
-    return WholeImages(detector_network(model)).eval()
-
-
-def write(network: nn.Module, image: Tensor, path: Path) -> list[str]:
-    """Write ONNX for images of this very shape.
-
-    Returns:
-        list[str]: Names of the outputs.
-    """
-    program = torch.export.export(network, (image, ))
-    names = list(network(image))
-    torch.onnx.export(
-        program, f=str(path), input_names=['images'], output_names=names,
-        opset_version=OPSET, dynamo=True, external_data=False, verbose=False)
-    return names
-
-
-def in_onnxruntime(path: Path, names: list[str], image: Tensor,
+def in_onnxruntime(network: nn.Module, image: Tensor,
                    threads: int) -> Callable[[], dict]:
-    """A step of ONNX Runtime."""
+    """Export for images of this very shape; return a step of ONNX Runtime."""
     import onnxruntime
+    names = list(network(image))
+    exported = torch.onnx.export(
+        torch.export.export(network, (image, )), input_names=['image'],
+        output_names=names, opset_version=OPSET, dynamo=True, verbose=False)
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = threads
     options.inter_op_num_threads = 1
     session = onnxruntime.InferenceSession(
-        str(path), options, providers=['CPUExecutionProvider'])
-    inputs = dict(images=image.numpy())
+        exported.model_proto.SerializeToString(), options,
+        providers=['CPUExecutionProvider'])
+    inputs = dict(image=image.numpy())
     return lambda: dict(zip(names, session.run(names, inputs)))
 
 
-def make_steps(name: str, ways: list[str], image: Tensor, threads: int,
-               folder: Path) -> dict[str, Callable[[], dict]]:
-    """A step for each way, after a look at what it computes.
+def make_steps(name: str, ways: list[str], image: Tensor, threads: int
+               ) -> dict[str, Callable[[], dict]]:
+    """Make a step for each way, and compare what they compute.
 
     Raises:
         RuntimeError: If one computes something else.
     """
-    network = make_network(name, tuple(image.shape[2:]))
+    network = OneImage(name)
     steps = dict(eager=lambda: network(image))
     if 'compiled' in ways:
         compiled = torch.compile(network)
         steps['compiled'] = lambda: compiled(image)
     if 'onnxruntime' in ways:
-        path = folder / f'{name.replace(" ", "_")}.onnx'
-        names = write(network, image, path)
-        steps['onnxruntime'] = in_onnxruntime(path, names, image, threads)
+        steps['onnxruntime'] = in_onnxruntime(network, image, threads)
     wanted = steps['eager']()
     for way, step in steps.items():
         found = {key: torch.as_tensor(value) for key, value in step().items()}
@@ -134,20 +88,28 @@ def make_steps(name: str, ways: list[str], image: Tensor, threads: int,
 
 @torch.no_grad()
 def main() -> None:
-    args = parse_args()
+    parser = make_parser(__doc__, repeats=10)
+    parser.add_argument(
+        '--size', type=count, nargs=2, default=(800, 1333), metavar=('H', 'W'))
+    parser.add_argument(
+        '--names', nargs='+', choices=[*OURS, *THEIRS],
+        default=[name for name in OURS if '285M' in name] + list(THEIRS))
+    parser.add_argument(
+        '--ways', nargs='+', choices=WAYS,
+        help='by default all that are installed')
+    parser.set_defaults(device='cpu')
+    args = parse(parser)
     register_all_modules()
     torch.backends.mha.set_fastpath_enabled(False)  # which no exporter knows
     ways = args.ways or [way for way in WAYS if way != 'onnxruntime'
                          or importlib.util.find_spec(way)]
-    size = tuple(args.size)
-    image = torch.randn(1, 3, *size)
-    with tempfile.TemporaryDirectory() as folder:
-        steps = {
-            (name, way): step for name in args.names
-            for way, step in make_steps(name, ways, image, args.threads,
-                                        Path(folder)).items()}
-        times = medians(steps, args, warmups=2)
-    print(describe(args, f'one image of {size[0]}x{size[1]}', 'float32',
+    image = torch.randn(1, 3, *args.size)
+    steps = {
+        (name, way): step for name in args.names
+        for way, step in make_steps(
+            name, ways, image, args.threads).items()}
+    times = medians(steps, args, warmups=2)
+    print(describe(args, 'one image of {}x{}'.format(*args.size), 'float32',
                    'random weights', 'without post-processing'),
           f', ms (over {BESIDE})', sep='')
     print(f'{"":<22}' + ''.join(f'{way:>20}' for way in ways))

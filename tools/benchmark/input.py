@@ -9,7 +9,8 @@ JPEG files on the CPU can beat. All in turn in one process.
 import argparse
 import os
 import tempfile
-from collections.abc import Callable, Sequence
+from collections import deque
+from collections.abc import Callable
 from pathlib import Path
 
 import cv2
@@ -52,10 +53,6 @@ def draw(folder: str, args: argparse.Namespace) -> list[str]:
     return paths
 
 
-def build(steps: Sequence[dict]) -> Compose:
-    return Compose([TRANSFORMS.build(step) for step in steps])
-
-
 def of_mmpretrain(step: dict) -> list[dict]:
     """The steps of their recipes that stand where one of ours does."""
     settings = {key: value for key, value in step.items() if key not in OURS}
@@ -71,32 +68,29 @@ def of_mmpretrain(step: dict) -> list[dict]:
     return [dict(settings, type=step['type'])]
 
 
-def over(paths: list[str], run: Callable[[str], object]) -> Callable:
-    def all_files() -> None:
-        for path in paths:
-            run(path)
-
-    return all_files
+def over(items: list, run: Callable) -> Callable:
+    return lambda: deque(map(run, items), maxlen=0)  # keeps no result
 
 
 def main() -> None:
     args = parse_args()
     cv2.setNumThreads(args.threads)
     steps = read_config(args.config).train_dataloader.dataset.pipeline
-    ours, theirs = build(steps), build([
-        theirs for step in steps for theirs in of_mmpretrain(step)])
+    replaced = [new for step in steps for new in of_mmpretrain(step)]
+    ours, theirs = (Compose([TRANSFORMS.build(step) for step in each])
+                    for each in (steps, replaced))
     with tempfile.TemporaryDirectory() as folder:
         paths = (find_images([args.folder])[:args.images] if args.folder
                  else draw(folder, args))
-        contents = {path: np.fromfile(path, np.uint8) for path in paths}
+        contents = [np.fromfile(path, np.uint8) for path in paths]
         times = medians({
             'ours': over(paths, lambda path: ours(dict(img_path=path))),
             'mmpretrain': over(
                 paths, lambda path: theirs(dict(img_path=path))),
-            'decoding alone': over(paths, lambda path: cv2.imdecode(
-                contents[path], cv2.IMREAD_COLOR)),
+            'decoding alone': over(contents, lambda content: cv2.imdecode(
+                content, cv2.IMREAD_COLOR)),
         }, args, warmups=1)
-        shape = cv2.imdecode(contents[paths[0]], cv2.IMREAD_COLOR).shape
+        shape = cv2.imdecode(contents[0], cv2.IMREAD_COLOR).shape
     print(f'{Path(args.config).stem}\n{len(paths)} JPEG files, the first '
           f'{shape[1]}x{shape[0]}, {args.threads} threads, median of '
           f'{args.repeats}')

@@ -7,7 +7,6 @@ is the rate of a step's floating-point operations (three times those of matrix
 products and convolutions forward) over that of the best matrix product.
 """
 import argparse
-import contextlib
 from collections.abc import Callable
 from pathlib import Path
 
@@ -50,8 +49,7 @@ def make_step(model: nn.Module, images: Tensor,
     kind = torch.device(args.device).type
 
     def step() -> None:
-        with torch.autocast(kind, dtype) if dtype else (
-                contextlib.nullcontext()):
+        with torch.autocast(kind, dtype, enabled=dtype is not None):
             loss = run(images, None, mode='loss')['loss']
         optimizer.zero_grad()
         scaler.scale(loss).backward()

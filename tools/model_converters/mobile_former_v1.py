@@ -12,7 +12,7 @@ import torch
 from mmengine.config import Config
 from mmengine.registry import init_default_scope
 from mmpretrain.registry import MODELS
-from torch import Tensor
+from torch import Tensor, nn
 
 from qbheat_mm.cli import report_user_errors
 from qbheat_mm.cli.command_line import target
@@ -62,7 +62,7 @@ AROUND = {
 }
 
 
-def published_names(model: torch.nn.Module) -> dict[str, tuple[str, ...]]:
+def published_names(model: nn.Module) -> dict[str, tuple[str, ...]]:
     """Map our tensors to the published ones that each is made of."""
     modules = dict(AROUND)
 
@@ -99,24 +99,19 @@ def published_names(model: torch.nn.Module) -> dict[str, tuple[str, ...]]:
     return names
 
 
-def published_tensors(model: torch.nn.Module) -> dict[str, Tensor]:
+def published_tensors(model: nn.Module) -> dict[str, Tensor]:
     """Tensors with the names and shapes of the published weights."""
     state, tensors = model.state_dict(), {}
     for ours, sources in published_names(model).items():
         # A counter has no dimension to divide.
-        parts = state[ours].chunk(len(sources)) if len(sources) > 1 else [
-            state[ours]]
-        tensors.update(zip(sources, parts))
+        tensors.update(zip(sources, state[ours].chunk(len(sources))
+                           if len(sources) > 1 else [state[ours]]))
     return tensors
 
 
-def find_variant(
-        path: str,
-        tensors: dict[str, Tensor]) -> tuple[str, Config, torch.nn.Module]:
-    """Find the variant with exactly the tensors of a checkpoint.
-
-    Returns:
-        tuple: Its name, config and model.
+def find_variant(path: str, tensors: dict[str, Tensor]
+                 ) -> tuple[str, Config, nn.Module]:
+    """Find the variant that has exactly the tensors of a checkpoint.
 
     Raises:
         UserError: If there is none; names what differs from the nearest.
@@ -133,14 +128,12 @@ def find_variant(
             return name, cfg, model
         problems.append((len({*expected} ^ {*tensors}), name, problem))
     _, name, problem = min(problems)
-    raise UserError(
-        f"checkpoint '{path}' is none of the published variants of "
-        f'Mobile-Former V1 ({", ".join(VARIANTS)}); the nearest is {name}: '
-        f'{problem}')
+    raise UserError(f"checkpoint '{path}' is no published variant of "
+                    f'Mobile-Former V1; the nearest is {name}: {problem}')
 
 
-def convert(model: torch.nn.Module,
-            tensors: dict[str, Tensor]) -> dict[str, Tensor]:
+def convert(model: nn.Module, tensors: dict[str, Tensor]
+            ) -> dict[str, Tensor]:
     """Rename the published tensors of a variant and join them."""
     state = {}
     for ours, sources in published_names(model).items():
@@ -162,9 +155,7 @@ def main() -> None:
     init_default_scope('mmpretrain')
     # timm stores its arguments beside the weights, which is harmless.
     with torch.serialization.safe_globals([argparse.Namespace]):
-        tensors = {name: tensor
-                   for name, tensor in weights(read(args.src)).items()
-                   if isinstance(tensor, Tensor)}
+        tensors = weights(read(args.src))
     name, cfg, model = find_variant(args.src, tensors)
     state = convert(model, tensors)
     # Later loads read the network and its input normalization from it.
