@@ -2,6 +2,7 @@
 """Networks as programs of torch.export and as ONNX."""
 import copy
 import importlib.util
+import math
 import re
 import subprocess
 import sys
@@ -15,6 +16,7 @@ from qbheat_mm.apis import load_encoder
 from qbheat_mm.errors import UserError
 from qbheat_mm.export import Exported, export_network, load_model
 from qbheat_mm.export.network import make_network
+from qbheat_mm.export.programs import relative_difference
 
 from .conftest import CLASSIFIER, RETINANET, any_size, write_run
 
@@ -260,28 +262,25 @@ def test_a_fixed_size(pretrained, tmp_path):
     assert run(image)['features'].shape == (2, 32, 3, 3)
     with pytest.raises(UserError, match='takes 48x33'):
         run(torch.randn(1, 3, 64, 64))
-    with pytest.raises(UserError, match='--size 16 33.*more than 16 pixels'):
-        export_network(encoder, out, size=(16, 33))
 
 
-@pytest.mark.parametrize('factor, difference', [
-    (1.01, '1.0e-02'), (torch.nan, 'inf')])
 def test_a_file_that_computes_something_else_is_refused(
-        pretrained, tmp_path, monkeypatch, factor, difference):
+        pretrained, tmp_path, monkeypatch):
     def wrong(network):
         network = copy.deepcopy(network)
         right = network.decode
         network.decode = lambda *args: {
-            name: value * factor if name == 'tokens' else value
+            name: value * 1.01 if name == 'tokens' else value
             for name, value in right(*args).items()}
         return network
 
     monkeypatch.setattr('qbheat_mm.export.programs.folded', wrong)
-    with pytest.raises(UserError, match='differs from PyTorch by '
-                                        f'{difference} .* tokens'):
+    with pytest.raises(UserError, match='1.0e-02 .* tokens'):
         export_network(load_encoder(pretrained[2]), tmp_path / 'a.pt2',
                        size=(33, 48))
     assert not list(tmp_path.iterdir())
+    for found in (torch.full((2, ), torch.nan), torch.ones(1)):
+        assert relative_difference(found, torch.ones(2)) == math.inf
 
 
 def test_a_damaged_file_is_named(tmp_path):
@@ -310,19 +309,9 @@ def test_lin_and_the_classifier_of_v1(tmp_path):
 def test_networks_that_cannot_be_exported_name_the_part_that_can(tmp_path):
     head = dict(type='MultiTaskHead', in_channels=16, task_heads=dict(
         one=dict(type='LinearClsHead', num_classes=2)))
-    runs = [write_run(tmp_path, dict(CLASSIFIER, head=head))]
-    if HAS_MMDET:
-        model = copy.deepcopy(RETINANET)
-        model['bbox_head'].update(
-            type='ATSSHead', norm_cfg=dict(type='BN'), anchor_generator=dict(
-                type='AnchorGenerator', octave_base_scale=8,
-                scales_per_octave=1, ratios=[1.], strides=[16, 32]))
-        (tmp_path / 'atss').mkdir()
-        runs.append(write_run(tmp_path / 'atss', dict(model, type='ATSS'),
-                              'mmdet'))
-    for cfg, _, checkpoint, _ in runs:
-        with pytest.raises(UserError, match='Head.*--part encoder'):
-            export_network(load_model(cfg, checkpoint), tmp_path / 'a.pt2')
+    cfg, _, checkpoint, _ = write_run(tmp_path, dict(CLASSIFIER, head=head))
+    with pytest.raises(UserError, match='Head.*--part encoder'):
+        export_network(load_model(cfg, checkpoint), tmp_path / 'a.pt2')
 
 
 @needs_mmdet

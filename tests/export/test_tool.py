@@ -83,12 +83,6 @@ def test_an_encoder_in_all_formats(tool, tmp_path):
     tool(config, checkpoint, '--format', 'safetensors', '--out',
          'encoder.safetensors')
     assert (tmp_path / 'encoder.safetensors').stat().st_size > 10000
-    model = dict(type='ResNet', depth=18)
-    _, config, checkpoint, _ = write_run(
-        tmp_path, pretraining(model, 512, patch=32))
-    printed = tool(config, checkpoint, '--format', 'torchvision', '--out',
-                   'a.pth')
-    assert 'loaded strictly by torchvision' in printed
 
 
 def test_the_encoder_of_a_model_with_test_time_augmentation(
@@ -103,7 +97,6 @@ def test_the_encoder_of_a_model_with_test_time_augmentation(
 
 
 @pytest.mark.parametrize('args, words', [
-    (['--format', 'onnx', '--out', 'a.pt2'], "'a.pt2' must end in .onnx"),
     (['--format', 'safetensors', '--out', 'a.safetensors', '--size', '64',
       '64'], '--size is for --format pt2 and onnx'),
     (['--format', 'torchvision', '--out', 'a.pth'],
@@ -114,12 +107,6 @@ def test_the_encoder_of_a_model_with_test_time_augmentation(
      'out_indices=(9,)')])
 def test_options_that_exclude_each_other(error_of, pretrained, args, words):
     assert words in error_of(*pretrained[1:3], *args)
-
-
-def test_a_checkpoint_of_another_network(error_of, pretrained, classifier):
-    line = error_of(classifier[1], pretrained[2], '--format', 'pt2', '--out',
-                    'a.pt2')
-    assert 'epoch_1.pth' in line
 
 
 def test_a_missing_package(error_of, pretrained, monkeypatch):

@@ -150,11 +150,11 @@ def test_timm_loads_a_resnet_as_the_docs_say(tmp_path):
         torch.testing.assert_close(model.eval().forward_features(image),
                                    backbone(image)[0])
 
+
 @pytest.mark.parametrize('settings, libraries', [
     (dict(type='ResNeXt', depth=50), ('torchvision', 'timm')),
     (CONVNEXT, ('timm', )), (V2, ('timm', )),
     (dict(CONVNEXT, linear_pw_conv=False), ('torchvision', 'timm')),
-    (dict(type='ResNetV1c', depth=50), ('timm', )),
     (dict(type='ResNetV1d', depth=50), ('timm', ))])
 def test_libraries_compute_the_same_features(settings, libraries):
     for library in libraries:
@@ -164,14 +164,9 @@ def test_libraries_compute_the_same_features(settings, libraries):
 
 @pytest.mark.parametrize('settings', [
     MOBILE_FORMER,
-    dict(type='ResNetV1c', depth=50),
     dict(RESNET, depth=50, style='caffe'),
-    dict(RESNET, base_channels=32, stem_channels=32),
     dict(RESNET, strides=(1, 2, 2, 1)),
-    dict(RESNET, norm_cfg=dict(type='GN', num_groups=2)),
     V2,
-    dict(CONVNEXT, stem_patch_size=2),
-    dict(CONVNEXT, out_indices=(0, )),
     dict(CONVNEXT, act_cfg=dict(type='ReLU'))],
     ids=lambda settings: str(settings)[:60])
 def test_networks_that_torchvision_lacks_are_refused(settings):
