@@ -106,11 +106,14 @@ def test_memory_is_limited(encoder, images):
     ids=lambda norm: type(norm).__name__)
 def test_random_and_batch_dependent_features_are_not_cached(
         encoder, images, norm):
-    encoder.norm = norm.train()
+    encoder.norm = norm.eval()
     FeatureCache(encoder, MIB)
     for _ in range(2):
         encoder(images)
-    assert encoder.computed == 12
+    norm.train()
+    for _ in range(2):
+        assert len(encoder(images[:2])[0]) == 2
+    assert encoder.computed == 7 + 4
 
 
 def test_caching_stops_if_no_image_repeats(encoder, monkeypatch):
@@ -138,6 +141,7 @@ def test_only_frozen_encoders_are_cached(encoder, images, learns):
         logger=SimpleNamespace(info=lambda message: None))
     hook = FrozenFeaturesHook()
     hook.before_train(runner)
+    assert learns or hook.cache.max_bytes == 4 * 1024**3
     for _ in range(2):
         encoder(images)
     assert encoder.computed == (12 if learns else 7)

@@ -88,6 +88,25 @@ def test_a_warm_up_in_steps_gets_a_tenth(steps):
     assert fitted[-1] is STEPS  # which fits
 
 
+def test_a_warm_up_in_steps_keeps_them_in_a_shorter_run():
+    (warm_up, steps), _ = fit(DETECTION, 20, 50)
+    assert warm_up is WARM_UP_IN_STEPS and steps['end'] == 1000
+
+
+@pytest.mark.parametrize('factor, end', [({}, 3), (dict(factor=1), 20)])
+def test_a_constant_rate_is_a_warm_up_if_it_is_lower(factor, end):
+    start = dict(type='ConstantLR', begin=0, end=20, **factor)
+    fitted, _ = fit([start, dict(COSINE, begin=20)], 30, 1)
+    assert fitted[0]['end'] == fitted[1]['begin'] == end
+
+
+def test_what_ends_with_the_recipe_ends_with_the_run():
+    """Whatever the rounding of floats: 49 * (47 / 49) is less than 47."""
+    for epochs in range(2, 49):
+        fitted, _ = fit([dict(COSINE, begin=0, end=49, T_max=49)], epochs, 1)
+        assert fitted[0]['end'] == fitted[0]['T_max'] == epochs
+
+
 def test_a_recipe_for_more_epochs_is_scaled():
     schedulers = [dict(WARM_UP, end=5),
                   dict(COSINE, begin=5, end=100, T_max=95)]

@@ -29,12 +29,14 @@ def test_the_length_does_not_matter():
 def test_votes_are_weighted_by_the_exponential_similarity():
     # One neighbor at 0 degrees against two at 60, cos 1 and 0.5: these win
     # where exp(1 / T) < 2 exp(0.5 / T), that is for T > 0.5 / ln 2.
-    train, labels, query = at(0, 60, -60), [0, 1, 1], at(0)
+    train, labels, query = at(0, 60, -60), [1, 0, 0], at(0)
     border = 0.5 / math.log(2)
-    for temperature, winner in ((border - 0.01, 0), (border + 0.01, 1),
-                                (1e-4, 0)):
+    for temperature, winner in ((border - 0.01, 1), (border + 0.01, 0),
+                                (1e-4, 1)):
         assert knn_classify(train, labels, query, k=3,
                             temperature=temperature).tolist() == [winner]
+        assert knn_accuracy(train, labels, query, [winner],
+                            temperature=temperature) == 100
 
 
 def test_the_defaults_are_those_of_the_papers():
@@ -53,6 +55,7 @@ def test_only_k_of_them_vote():
     train, labels = at(0, 20, 21, 22), [0, 1, 1, 1]
     for k, winner in ((1, 0), (3, 1), (20, 1)):
         assert knn_classify(train, labels, at(1), k, 10.).tolist() == [winner]
+        assert knn_accuracy(train, labels, at(1), [winner], k, 10.) == 100
 
 
 def test_no_image_is_its_own_neighbor(monkeypatch):
