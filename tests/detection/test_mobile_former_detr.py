@@ -135,6 +135,7 @@ def test_linear_layers_begin_as_in_detr(build_head):
     (None, dict(max_per_img=3), 3),
     (None, dict(max_per_img=50), 7),
     (None, None, 7),
+    ('FocalLoss', None, 7),
     ('FocalLoss', dict(max_per_img=15), 15),
     ('FocalLoss', dict(max_per_img=100), 21),
 ])

@@ -65,6 +65,7 @@ def test_positions_stay_exact_under_mixed_precision():
 def test_decoder_adds_positions_before_its_blocks(height, width):
     decoder = build(type='QBHeatDecoder', embed_dims=8, depth=2, num_heads=2,
                     patch_size=4)
+    decoder(torch.randn(1, width, height, 8))  # of as many positions
     z = torch.randn(2, height, width, 8)
     rows = [z[:, y, x] for y in range(height) for x in range(width)]
     placed = torch.stack(rows, 1) + sincos_position_embedding(

@@ -207,6 +207,7 @@ def test_mixed_halves_the_batch_and_spreads_corners():
     seen = {sample_positions(2, 'mixed')[0][0] for _ in range(64)}
     assert seen == set(CORNERS)
     assert sum(n for _, n in sample_positions(7, 'corner')) == 7
+    assert dict(sample_positions(3, 'mixed'))['center'] == 2
 
 
 @pytest.mark.parametrize('backbone, channels, stride', [
