@@ -92,6 +92,21 @@ def test_another_normalization_is_refused_unless_allowed(tmp_path, saved):
     loaded(tmp_path, file, other, allow_other_normalization=True)
 
 
+@pytest.mark.parametrize('mean, allow', [(1, False), (5, True), (5, False)])
+def test_so_is_that_of_another_encoder(tmp_path, saved, mean, allow):
+    file = saved(cfg='model = dict(data_preprocessor=dict(mean=[1], std=[2]))')
+    runner = build(tmp_path / 'a', init_cfg=dict(
+        type='PretrainedEncoder', checkpoint=file,
+        allow_other_normalization=allow))
+    runner.model.init_weights()
+    runner.model.data_preprocessor = ImgDataPreprocessor([mean], [2])
+    if mean == 1 or allow:
+        StrictLoadHook().before_train(runner)
+    else:
+        with pytest.raises(UserError, match='was trained with BGR, mean 1'):
+            StrictLoadHook().before_train(runner)
+
+
 def test_load_from_replaces_the_encoder(tmp_path, saved):
     wanted = dict(type='PretrainedEncoder', checkpoint='nowhere.pth')
     train(tmp_path / 'a', epochs=1, load_from=saved(), init_cfg=dict(wanted))
