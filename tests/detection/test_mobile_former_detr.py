@@ -162,6 +162,8 @@ def test_maps_of_other_than_twice_the_size_are_replicated(hw):
     padded = torch.nn.functional.pad(double, (0, 1, 0, 1), mode='replicate')
     torch.testing.assert_close(upsample(x, scale, hw),
                                padded[..., :hw[0], :hw[1]])
+    assert make_scale(x.half(), None, SinePositionalEncoding(2)
+                      ).pos.dtype == torch.float16
 
 
 @pytest.mark.parametrize('cells, fits', [(22, True), (18, True), (23, False),

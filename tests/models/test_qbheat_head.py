@@ -12,9 +12,11 @@ LOSS = dict(type='PixelReconstructionLoss', criterion='L2')
 @pytest.fixture
 def images():
     torch.manual_seed(0)
-    # Patches of different contrast, one without any.
+    # Patches of different contrast, one without any, and one of so little
+    # that the epsilon counts.
     images = torch.randn(2, 3, 32, 32) * torch.rand(2, 3, 1, 1) * 9 + 1
     images[0, :, :8, :8] = 0.5
+    images[0, :, 8:16, :8] = 1e-3 * torch.randn(3, 8, 8)
     return images
 
 
