@@ -246,14 +246,16 @@ def test_labels_mean_the_same_in_every_part(trained, tmp_path):
 
 def test_a_resumed_run_keeps_its_classes(trained, tmp_path):
     cfg, checkpoint = trained
-    use(cfg, tmp_path, 'train', 'val')
+    use(cfg, tmp_path, 'train', 'val', 'test')
     cfg.load_from, cfg.resume = checkpoint, True
     cfg.train_cfg.max_epochs = 2
     with pytest.raises(UserError, match='those of the checkpoint'):
         Runner.from_cfg(cfg).train()
     # A new run may start from the weights.
     cfg.resume = False
-    Runner.from_cfg(cfg).train()
+    runner = Runner.from_cfg(cfg)
+    runner.train()
+    runner.test()
 
 
 def test_a_prefix_as_text_is_refused(coco_root):
