@@ -12,6 +12,7 @@ import re
 import zipfile
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
+from math import inf
 from pickle import UnpicklingError
 from typing import Any
 
@@ -296,7 +297,7 @@ def _config_of_export(meta: Mapping) -> dict:
         json.loads(meta.get(name, 'null'))
         for name in ('mean', 'std', 'backbone', 'training_size'))
     model = dict(backbone=backbone)
-    if 'channel_order' in meta:
+    if meta.get('channel_order') in ('RGB', 'BGR'):
         model['data_preprocessor'] = dict(
             mean=mean, std=std, to_rgb=meta['channel_order'] == 'RGB')
     pipeline = [dict(type='RandomResizedCrop', scale=size)] if size else []
@@ -327,7 +328,7 @@ def backbone_of(settings: Any) -> str:
 
 
 def normalization_in(settings: Any) -> Normalization | None:
-    """The input normalization of a config, None if it has none."""
+    """The input normalization of a config, None without a valid one."""
     given = next(find_settings(settings, 'data_preprocessor'), None)
     if given is None:
         return None
@@ -335,6 +336,8 @@ def normalization_in(settings: Any) -> Normalization | None:
         mean, std = (tuple(map(float, given.get(name) or ()))
                      for name in ('mean', 'std'))
     except (TypeError, ValueError):
+        return None
+    if len(mean) != len(std) or not all(0 < value < inf for value in std):
         return None
     return Normalization(mean, std, any(
         given.get(key) is True for key in ('bgr_to_rgb', 'to_rgb')))

@@ -116,6 +116,15 @@ def test_a_stored_config_is_parsed_and_not_run(tmp_path, monkeypatch):
         assert input_normalization(dict(meta=dict(cfg=text))) is None
 
 
+@pytest.mark.parametrize('change', [
+    dict(std='[0, 1, 1]'), dict(mean='[]'), dict(channel_order='GBR')])
+def test_an_impossible_normalization_is_none(change):
+    meta = dict(mean='[1, 2, 3]', std='[4, 5, 6]', channel_order='RGB',
+                backbone='{}')
+    assert input_normalization(dict(meta=meta)) is not None
+    assert input_normalization(dict(meta=dict(meta, **change))) is None
+
+
 @pytest.mark.parametrize('kind', ['os.mkdir', 'mmengine.fileio.load'])
 def test_a_stored_type_is_no_function(tmp_path, kind):
     text = ('model = dict(data_preprocessor=dict(mean=[0], std=[1]), '
