@@ -34,8 +34,8 @@ SILENT = {
 #: Valid numbers where others would spoil a run: (setting, condition, words).
 RANGES: tuple[tuple[str, Callable[[Any], bool], str], ...] = (
     (r'.*\.(max_epochs|max_iters|batch_size|accumulative_counts|val_interval|'
-     r'base_batch_size|num_classes|num_outs|in_channels|out_channels|'
-     r'max_norm|clip_value|std)', lambda x: x > 0, 'above 0'),
+     r'base_batch_size|num_classes|num_outs|num_queries|in_channels|'
+     r'out_channels|max_norm|clip_value|std)', lambda x: x > 0, 'above 0'),
     (r'default_hooks\.(checkpoint|logger)\.(interval|max_keep_ckpts)|'
      r'.*\.(max_per_img|nms_pre)', lambda x: x > 0 or x == -1,
      'above 0, or -1'),
@@ -44,7 +44,7 @@ RANGES: tuple[tuple[str, Callable[[Any], bool], str], ...] = (
     (r'.*\.(layer_decay_rate|score_thr|iou_threshold|(min_)?pos_iou_thr|'
      r'neg_iou_thr|prob|momentum)', lambda x: 0 <= x <= 1, 'from 0 to 1'))
 _REFUSED = dict(
-    number=('text', 'switch', 'dict'), switch=('number', 'dict'),
+    number=('text', 'switch', 'dict'), switch=('text', 'number', 'dict'),
     dict=('text', 'number', 'switch'), list=('dict', ))
 #: Settings of a class that are not among its arguments.
 _BESIDE = {'type', '_scope_', 'priority', 'optimizer', 'paramwise_cfg',
@@ -151,6 +151,8 @@ def _accepted(cfg: Config, settings: Mapping) -> set[str]:
 
 def _check_kind(option: str, old: Any, new: Any) -> None:
     """Refuse e.g. text for a number, or a number for a switch."""
+    if option.endswith('.ignore_empty'):  # also takes 'damage'
+        return
     kind = _kind(old)
     if _kind(new) in _REFUSED.get(kind, ()):
         raise UserError(f'--cfg-options {option}={new}: the config has '

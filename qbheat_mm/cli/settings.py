@@ -23,8 +23,11 @@ def read_config(path: str, options: Mapping | None = None) -> Config:
         options (Mapping, optional): ``{'train_dataloader.batch_size': 4}``.
 
     Raises:
-        UserError: If a setting would be ignored or misread silently.
+        UserError: If it is not a file, or a setting would be ignored or
+            misread silently.
     """
+    if osp.exists(path) and not osp.isfile(path):  # a pipe would block
+        raise UserError(f"config '{path}' is not a file")
     cfg = Config.fromfile(path)
     if toolbox(cfg) == 'mmpretrain':
         _set_loader_defaults(cfg)

@@ -1,6 +1,7 @@
 # Copyright (c) QB-Heat MM authors. All rights reserved.
 """Settings that would silently be ignored or misread are refused."""
 import math
+import os
 from argparse import ArgumentParser
 from pathlib import Path
 
@@ -13,6 +14,7 @@ from qbheat_mm.errors import UserError
 
 CONFIGS = Path(__file__).parents[2] / 'configs'
 PRETRAIN = 'qbheat/qbheat_mf-285m_8xb128-amp-coslr-100e_in1k.py'
+OWN = 'qbheat/qbheat_mf-285m_1xb256-amp-coslr-400e_own-images.py'
 TUNE = 'qbheat/benchmarks/mf-1.0g_8xb64-ft-tran1-coslr-150e_in1k.py'
 RETINA = 'qbheat/coco/retinanet_mf-285m_fpn_frozen_8xb2-1x_coco.py'
 DETR = 'qbheat/coco/mf-dec-522_mf-285m_ft_8xb2-200e_coco.py'
@@ -127,6 +129,8 @@ def test_no_workers_is_one_setting(config):
     (PRETRAIN, 'default_hooks.checkpoint.interval', 0, 'interval=0 must'),
     (PRETRAIN, 'model.data_preprocessor.std', [1, -1, 1], 'std='),
     (PRETRAIN, 'auto_scale_lr.enable', 'no', 'enable=no'),
+    (PRETRAIN, 'model.head.norm_pix', 'flase', 'norm_pix=flase'),
+    (DETR, 'model.num_queries', 0, 'num_queries=0 must'),
     (TUNE, 'optim_wrapper.paramwise_cfg.layer_decay_rate', 1.1, 'rate=1.1'),
     (RETINA, 'model.test_cfg.score_thr', 2., 'score_thr=2.0 must be')])
 def test_options_that_do_not_fit(name, option, value, words):
@@ -138,6 +142,7 @@ def test_options_that_do_not_fit(name, option, value, words):
 @pytest.mark.parametrize('name, option, value', [
     (PRETRAIN, 'model.backbone.drop_path_rate', 0.1),
     (PRETRAIN, 'auto_scale_lr.enable', True),
+    (OWN, 'train_dataloader.dataset.pipeline.0.ignore_empty', 'damage'),
     (PRETRAIN, 'model.backbone.init_cfg.checkpoint', 'a.pth'),
     (PRETRAIN, 'default_hooks.analysis.type', 'AnalysisHook'),
     (PRETRAIN, 'default_hooks.checkpoint.save_best', 'auto'),
@@ -167,6 +172,12 @@ def test_values_of_the_config_are_checked(tmp_path):
     file.write_text('auto_scale_lr = dict(base_batch=1)\n')
     with pytest.raises(UserError, match='base_batch_size'):
         read_config(str(file))
+
+
+def test_a_pipe_is_no_config(tmp_path):
+    os.mkfifo(tmp_path / 'a.py')
+    with pytest.raises(UserError, match=r'a\.py'):
+        read_config(str(tmp_path / 'a.py'))
 
 
 def test_files_are_required(tmp_path):
