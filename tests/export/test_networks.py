@@ -334,7 +334,11 @@ def test_a_run_counts_the_classes_of_its_folders(classifier):
     given = copy.deepcopy(cfg)
     given.count_classes = True
     given.model.head.num_classes = 2  # in the file
-    weights = load_model(given, checkpoint).state_dict()
+    model = load_model(given, checkpoint)
+    weights = model.state_dict()
+    assert not any(module.training for module in model.modules())
+    traced = make_network(copy.deepcopy(model).train())
+    assert not any(module.training for module in traced.modules())
     assert all(torch.equal(tensor, weights[name])
                for name, tensor in network.state_dict().items())
     given.count_classes = False

@@ -2,6 +2,7 @@
 """Encoders as safetensors, and as torchvision and timm know them."""
 import hashlib
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -71,6 +72,9 @@ def test_it_is_loaded_as_a_checkpoint(file, pretrained, tmp_path):
     kept = {name: text for name, text in facts_of(file).items()
             if not name.startswith('source')}
     assert kept.items() <= facts_of(again).items()
+    encoder.normalization = replace(encoder.normalization, rgb=False)
+    bgr = load_encoder(export_encoder(encoder, tmp_path / 'bgr.safetensors'))
+    assert bgr.normalization == encoder.normalization
 
 
 def test_it_contains_the_size_of_the_training(pretrained, tmp_path):
