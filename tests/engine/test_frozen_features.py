@@ -47,16 +47,16 @@ def test_each_image_is_computed_once(encoder, images):
     expected = encoder(images)
     encoder.computed = 0
     cache = FeatureCache(encoder, MIB)
-    for batch in ([0, 1, 2], [2, 3, 1], [3, 2, 1, 0], [4, 5, 4]):
+    for batch in ([0, 1, 2], [2, 3, 1], [3, 2, 1, 0], [4, 5, 4], [5]):
         found = encoder(images[batch])
         assert isinstance(found, tuple)
         for part, whole in zip(found, expected):
             torch.testing.assert_close(part, whole[batch])
     # A cached batch costs one image, a repeated image in a batch two.
-    assert encoder.computed == 3 + 1 + 1 + 3
+    assert encoder.computed == 3 + 1 + 1 + 3 + 1
     cache.remove()
     encoder(images)
-    assert encoder.computed == 8 + 6
+    assert encoder.computed == 9 + 6
 
 
 def test_a_changed_pixel_is_another_image(encoder, images):
