@@ -55,7 +55,6 @@ class LookupEqualize(_ByTable, mmpretrain.Equalize):
             return np.arange(256)
         below = np.cumsum(counts) - counts
         table = np.minimum((below + step // 2) // step, 255)
-        table[0] = 0
         return table
 
 
