@@ -91,7 +91,7 @@ def spectral_slope(images):
 
 
 def flat_share(images):
-    """Share of 16 x 16 patches with a deviation below 4 grey levels."""
+    """Share of 16 x 16 patches with a deviation below 4 gray levels."""
     patches = images.reshape(len(images), SIZE // 16, 16, SIZE // 16, 16)
     return (patches.std(axis=(2, 4)) < 4).mean()
 
