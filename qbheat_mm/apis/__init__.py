@@ -14,9 +14,11 @@ from ..evaluation.encoder import Encoder
 from ..model_index import find_config
 from .embedding import embed
 from .encoder import build_encoder, load_encoder
+from .heads import Heads, load_heads
 from .pretraining import pretrain
 
 __all__ = [
-    'Embeddings', 'Encoder', 'build_encoder', 'embed', 'embed_batches',
-    'find_config', 'list_images', 'load_encoder', 'pretrain'
+    'Embeddings', 'Encoder', 'Heads', 'build_encoder', 'embed',
+    'embed_batches', 'find_config', 'list_images', 'load_encoder',
+    'load_heads', 'pretrain'
 ]

@@ -67,7 +67,7 @@ def load_encoder(checkpoint: str,
         settings, source = stored, f"checkpoint '{checkpoint}'"
         _require_classes(next(find_settings(stored, 'backbone'), {}), source)
     else:
-        settings = _read_config(config)
+        settings = open_config(config).to_dict()
         source = f"config '{getattr(config, 'filename', config)}'"
     encoder = _build(settings, source, out_indices)
     backbone = encoder.backbone
@@ -97,7 +97,7 @@ def build_encoder(config: str | Config,
     Raises:
         UserError: If the config has no encoder, or its weights do not fit.
     """
-    settings = _read_config(config)
+    settings = open_config(config).to_dict()
     given = next(find_settings(settings, 'backbone'), {})
     encoder = _build(settings, source, out_indices,
                      init_cfg=given.get('init_cfg'))
@@ -109,11 +109,12 @@ def build_encoder(config: str | Config,
     return encoder
 
 
-def _read_config(config: str | os.PathLike | Config) -> dict:
-    if not isinstance(config, Config):
-        config = os.fspath(config)
-        config = Config.fromfile(find_config(config) or config)
-    return config.to_dict()
+def open_config(config: str | os.PathLike | Config) -> Config:
+    """Read a config file, or one of ours by its name."""
+    if isinstance(config, Config):
+        return config
+    config = os.fspath(config)
+    return Config.fromfile(find_config(config) or config)
 
 
 def _require_classes(settings: Any, source: str) -> None:
