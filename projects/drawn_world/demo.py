@@ -5,7 +5,6 @@ Every step is a command of this project, printed so that it can be repeated.
 """
 import argparse
 import json
-import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -16,7 +15,7 @@ from projects.drawn_world.data import ensure_demo_data
 from projects.drawn_world.jobs import Job, run_jobs
 from projects.drawn_world.pictures import draw_detections, draw_loss_curves
 from projects.drawn_world.results import markdown_table, read_metric
-from qbheat_mm.analysis.report import Report, Table
+from qbheat_mm.analysis.report import Report, Table, command_line
 from qbheat_mm.cli import count, report_user_errors
 from qbheat_mm.cli.command_line import quoted
 
@@ -44,12 +43,14 @@ ROWS = (
 )
 TITLE = 'Results on frozen encoders'
 CAPTION = (
-    'Probes and a detector, trained in the same way on frozen encoders. '
-    'random: as initialized. calibrated (with --calibrated): random, but '
-    'batch norm has the statistics of the images. pretrained: by QB-Heat, '
-    'without labels. AP is COCO AP in percent. Below: detections with a score '
-    'of 0.3 or more on the pre-trained encoder, under the ground truth, and '
-    'training losses.')
+    'Two probes (lin: a linear classifier; tran-1: one transformer block) and '
+    'a detector, trained the same way on frozen encoders. random: as '
+    'initialized. calibrated (with --calibrated): random, but batch norm has '
+    'the statistics of the images. pretrained: by QB-Heat, without labels. AP '
+    'is COCO average precision in percent. Expect pretrained to win clearly; '
+    'this is one seed on drawn images, so do not compare methods by it. '
+    'Pictures: detections with a score of 0.3 or more on the pre-trained '
+    'encoder, under the ground truth, and training losses.')
 
 #: A few images and steps, for tests.
 FAST_TRAIN = ['train_cfg.max_epochs=2', 'train_dataloader.batch_size=8',
@@ -180,7 +181,7 @@ def write_results(args: argparse.Namespace) -> str:
     report = Report('demo', TITLE, CAPTION,
                     [Table('Frozen encoders', head, lines)], numbers,
                     ['detections.png', 'loss_curves.png'],
-                    dict(command=shlex.join(sys.orig_argv)))
+                    dict(command=command_line()))
     table = markdown_table([head, *lines])
     for file, text in (
             ('results.md', table),

@@ -8,7 +8,12 @@ import cv2
 import numpy as np
 from matplotlib.patches import Rectangle
 
-from qbheat_mm.analysis.style import grid, in_style, new_figure
+from qbheat_mm.analysis.style import (
+    grid,
+    in_style,
+    new_figure,
+    show_picture,
+)
 
 from . import CLASSES
 from .results import read_log
@@ -22,9 +27,9 @@ def draw_loss_curves(runs: Mapping[str, Mapping[str, Path]],
                      file: Path) -> None:
     """Plot training losses, one panel per title, one line per work folder."""
     with in_style():
-        figure = new_figure(3.2 * len(runs), 2.8)
+        figure = new_figure(9, 5.2)
         for axis, (title, folders) in zip(
-                grid(figure, 1, len(runs))[0], runs.items()):
+                grid(figure, 2, -(-len(runs) // 2)).flat, runs.items()):
             for label, folder in folders.items():
                 log = [line for line in read_log(folder) if 'loss' in line]
                 axis.plot([line['step'] for line in log],
@@ -36,17 +41,17 @@ def draw_loss_curves(runs: Mapping[str, Mapping[str, Path]],
         figure.savefig(file, dpi=120)
 
 
-def draw_detections(predictions: Path, file: Path, images: int = 6) -> None:
+def draw_detections(predictions: Path, file: Path, images: int = 4) -> None:
     """Show the first images with their objects, and with detections.
 
     Args:
         predictions (Path): Written by ``tools/test.py --out``.
         file (Path): The picture.
-        images (int): Defaults to 6.
+        images (int): Defaults to 4.
     """
     samples = pickle.loads(predictions.read_bytes())[:images]
     with in_style():
-        figure = new_figure(2 * len(samples), 4.2)
+        figure = new_figure(2.2 * len(samples), 4.6)
         axes = grid(figure, 2, len(samples))
         for column, sample in zip(zip(*axes), samples):
             image = cv2.imread(sample['img_path'])[..., ::-1]
@@ -69,12 +74,11 @@ def surest(sample: Mapping) -> list[tuple]:
 
 
 def _draw_boxes(axis, image: np.ndarray, boxes: Sequence[tuple]) -> None:
-    axis.imshow(image)
-    axis.set(xticks=[], yticks=[])
+    show_picture(axis, image)
     for (left, top, right, bottom), label, score in boxes:
         axis.add_patch(Rectangle((left, top), right - left, bottom - top,
                                  fill=False, edgecolor='white'))
         axis.text(left, top, CLASSES[label] + (f' {score:.2f}' if score
                                                else ''),
-                  fontsize=6, va='bottom',
+                  fontsize=8, va='bottom', color='black',
                   bbox=dict(facecolor='white', pad=0.5, linewidth=0))

@@ -136,7 +136,7 @@ def draw_attention(bridge: str, picture: np.ndarray, models: dict):
                                     interpolation='nearest')
                 axis.set_title('' if i else f'token {token}', fontsize=8)
                 bare(axis)
-            axes[i, 0].set_ylabel(label, fontsize=7)
+            axes[i, 0].set_ylabel(label, fontsize=8)
     # The color bar is below the image to give all maps the same size.
     image, scale, rest = parts[0].subplots(
         3, 1, height_ratios=[1.4, 0.1, max(0.88 * num_rows - 1.5, 0.1)])

@@ -137,7 +137,7 @@ def draw_confusions(table: np.ndarray, names: Sequence[str]):
     if len(table) <= 25:
         for (row, column), value in np.ndenumerate(table):
             axes.text(column, row, value, ha='center', va='center',
-                      fontsize=7, color='black' if share[row, column] > 0.6
+                      fontsize=8, color='black' if share[row, column] > 0.6
                       else 'white')
     axes.set_xticks(range(len(table)), [*names, 'missed'], rotation=90)
     axes.set_yticks(range(len(table)), [*names, 'nothing'])
@@ -181,6 +181,6 @@ def _draw_box(axes, box: Tensor, text: str, color: str, line: str) -> None:
     axes.plot([left, right, right, left, left],
               [top, top, bottom, bottom, top], line, color=color)
     below = line == '--'
-    axes.text(left, bottom if below else top, text, fontsize=6,
+    axes.text(left, bottom if below else top, text, fontsize=8,
               color='white', va='top' if below else 'bottom',
               clip_on=True, bbox=dict(facecolor=color, pad=0.5, linewidth=0))

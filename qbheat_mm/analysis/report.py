@@ -2,6 +2,7 @@
 """The result of an analysis: JSON, pictures and arrays."""
 import os
 import os.path as osp
+import re
 import shlex
 import sys
 from collections.abc import Mapping
@@ -81,10 +82,7 @@ class Report:
         """
         os.makedirs(folder, exist_ok=True)
         self.pictures = [f'{name}.png' for name in figures]
-        command = shlex.join(['python', *sys.argv])
-        # File names may contain bytes that are no text.
-        self.source.setdefault(
-            'command', command.encode('utf-8', 'replace').decode())
+        self.source.setdefault('command', command_line())
         for name, figure in figures.items():
             with in_style():
                 figure.savefig(osp.join(folder, f'{name}.png'), dpi=DPI)
@@ -97,6 +95,16 @@ class Report:
         print('\n\n'.join(map(str, (
             f'{self.title}: {self.analysis}.json in {folder}',
             *self.tables))))
+
+
+def command_line() -> str:
+    """The running command, with paths relative to here or to the home."""
+    command = shlex.join(['python', *sys.argv])
+    for folder, short in ((os.getcwd(), ''), (osp.expanduser('~'), '~/')):
+        command = re.sub(rf'(?<![^\s="\']){re.escape(folder)}/', short,
+                         command)
+    # File names may contain bytes that are no text.
+    return command.encode('utf-8', 'replace').decode()
 
 
 def read_report(file: str) -> Report | None:

@@ -2,15 +2,13 @@
 """What has a run logged so far? Curves, last values and reconstructions."""
 import json
 import re
-import shlex
-import sys
 from collections.abc import Iterable, Mapping
 from io import BytesIO
 from pathlib import Path
 from typing import Any
 
 from ..datasets import spread
-from .report import Report, Table
+from .report import Report, Table, command_line
 from .style import grid, in_style, new_figure
 
 #: Steps and values, ascending.
@@ -54,12 +52,12 @@ def report_run(work_dir: str) -> list[tuple[Report, list[bytes]]]:
         return []
     report = Report(
         'curves', 'Training curves',
-        'Over the steps of the run; validation over its epochs.',
+        'Training over steps, validation over epochs.',
         tables=[Table('Last values', ['name', 'step', 'value', 'from'], [
             [name, points[-1][0], float(points[-1][1]), float(points[0][1])]
             for name, points in curves.items()])],
         pictures=['curves.png'],
-        source=dict(command=shlex.join(['python', *sys.argv])))
+        source=dict(command=command_line()))
     with in_style(), BytesIO() as file:
         draw_curves(panels(curves)).savefig(file, dpi=_DPI)
         return [(report, [file.getvalue()]), *_report_pictures(work_dir)]
@@ -129,7 +127,7 @@ def draw_curves(groups: Mapping[str, Mapping[str, Points]]):
         axis.set(title=title)
         axis.grid(alpha=0.3)
         if len(curves) > 1:
-            axis.legend(fontsize=6)
+            axis.legend()
     for axis in axes[len(groups):]:
         axis.set_axis_off()
     return figure
@@ -148,7 +146,9 @@ def _report_pictures(work_dir: str) -> list[tuple[Report, list[bytes]]]:
     report = Report(
         'looks', 'Reconstructions during training',
         'Original, visible quarter, reconstruction; file names end in the '
-        'step. Nothing is taken from the masked pixels.',
+        'step. Look for outlines that grow out of the visible quarter. The '
+        'rest stays pale: the squared error favors the mean of all that is '
+        'possible.',
         pictures=[str(file.relative_to(work_dir)) for file in shown])
     return [(report, [file.read_bytes() for file in shown])]
 

@@ -1,14 +1,15 @@
 # Copyright (c) QB-Heat MM authors. All rights reserved.
-"""One style for all figures, in colors that the color-blind can tell apart.
+"""One style for all figures, readable on light and dark pages.
 
 Matplotlib is optional and imported on first use.
 """
 from contextlib import contextmanager
 
-#: The palette of Okabe and Ito, in the order of use.
+#: The palette of Okabe and Ito, which the color-blind can tell apart.
 COLORS = BLUE, VERMILION, GREEN, ORANGE, PURPLE, SKY = (
     '#0072B2', '#D55E00', '#009E73', '#E69F00', '#CC79A7', '#56B4E9')
-GREY = '#7F7F7F'
+#: Of text and axes; has contrast on white and on black.
+GREY = '#787878'
 
 _SETTINGS = {
     'font.family': 'DejaVu Sans',
@@ -22,6 +23,9 @@ _SETTINGS = {
     'axes.spines.right': False,
     'lines.linewidth': 1.5,
     'legend.frameon': False,
+    'savefig.transparent': True,
+    **dict.fromkeys(('text.color', 'axes.labelcolor', 'axes.edgecolor',
+                     'xtick.color', 'ytick.color'), GREY),
     'axes.prop_cycle': "cycler('linestyle', ['-', '--', ':', '-.'])"
                        f"*cycler('color', {COLORS})",
     'text.parse_math': False,  # file and class names may contain "$"
@@ -71,7 +75,7 @@ def picture_rows(rows):
 def show_picture(axes, picture, title: str = '') -> None:
     """Show an image without ticks."""
     axes.imshow(picture, interpolation='nearest')
-    axes.set_title(title, fontsize=8)
+    axes.set_title(title, fontsize=9)
     bare(axes)
 
 

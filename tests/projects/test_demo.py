@@ -45,6 +45,7 @@ def test_the_demo_runs_from_end_to_end(tmp_path, monkeypatch, capsys,
     page = (out / 'index.html').read_text()
     titles = re.findall('<h2 id=.*?>(.*?)</h2>', page)
     assert titles[0] == demo.TITLE and len(titles) == 6
+    assert str(tmp_path) not in page
     # Every command that was run is one that a user can type.
     commands = [line for line in printed.splitlines() if line.startswith('$ ')]
     assert sum('tools/train.py' in line for line in commands) == 7

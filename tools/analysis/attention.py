@@ -25,11 +25,13 @@ from qbheat_mm.cli.analysis_tool import (
 )
 
 CAPTION = (
-    'Mobile → Former attention sums to 1 over the pixels and shows where a '
-    'token looks (each map scaled to its own maximum). Former → Mobile '
-    'attention sums to 1 over the tokens and shows what each pixel reads. '
-    'Blocks are counted from 1, the lite bottlenecks included. Low similarity '
-    'of the tokens\' maps is what the paper calls diverse.')
+    'Mobile → Former: where a token looks (sums to 1 over the pixels; each '
+    'map is scaled to its own maximum). Former → Mobile: which token a pixel '
+    'reads (sums to 1 over the tokens). Look for tokens whose maps differ, '
+    'which the paper calls diverse; equal maps mean that they have collapsed '
+    'into one. A map that follows an outline is not a segmentation, and says '
+    'nothing about why a probe predicts a class. Blocks count from 1, the '
+    'lite bottlenecks included.')
 
 
 def parse_args() -> argparse.Namespace:

@@ -25,8 +25,9 @@ from qbheat_mm.evaluation.encoder import Encoder
 CAPTION = (
     'For each image, the mean absolute correlation over channels of two '
     'different positions of the last feature map: 1 if all positions are the '
-    'same. The dotted lines are the values of unrelated positions, which are '
-    'not 0 since finitely many channels correlate by chance.')
+    'same. Dotted: unrelated positions, which correlate by chance as channels '
+    'are finitely many. Compare encoders with each other; neither a high nor '
+    'a low value is better in itself.')
 
 
 @torch.no_grad()

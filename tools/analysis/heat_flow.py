@@ -26,14 +26,15 @@ from qbheat_mm.datasets import spread
 from qbheat_mm.errors import UserError
 
 CAPTION = (
-    'Colors are the first three principal components of the real features of '
-    'each image; the framed position is the start z(0, 0), from which the '
-    'learned A and B compute all others. "exact" is the flow whose step is '
-    'the trained prediction I + M; "euler" has A = M / Δ. Errors are averages '
-    'over all starts and images, relative to the spread of the features: 1 is '
-    'as bad as the mean feature everywhere. Copying the start often has the '
-    'lower error: training compares pixels, never features, and nothing '
-    'forces these errors to be small.')
+    'From the features at the framed position alone, the learned A and B '
+    'compute all others. Colors are the first three principal components of '
+    'the real features. "exact" is the flow whose step is the trained '
+    'prediction I + M; "euler" has A = M / Δ. Compare the flow with the '
+    'constant: copying the start usually scores better. Training compares '
+    'pixels, never features, so do not conclude from a large error that '
+    'pre-training failed, nor from smooth colors that features obey the heat '
+    'equation. Errors are means over all starts and images, relative to the '
+    'spread of the features; 1 is as bad as predicting their mean.')
 
 
 def parse_args() -> argparse.Namespace:

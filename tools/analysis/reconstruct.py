@@ -21,16 +21,20 @@ from qbheat_mm.datasets import short_names
 
 CAPTION = (
     'Each image is reconstructed from the one quarter shown beside it; the '
-    'error is the pre-training loss over the three masked quarters. ')
+    'error is the pre-training loss over the three masked quarters. Look for '
+    'outlines and shading that continue out of the visible quarter. The rest '
+    'is pale and blurred by design: the squared error is lowest for the mean '
+    'of everything that could be there. Sharper pictures do not mean better '
+    'features. ')
 CAPTIONS = dict(
     pixels='The network predicts pixels.',
     contrast='The network predicts patches of zero mean and unit variance '
-    '(flat gray has the error 1.0), shown as contrast around mid-gray: '
+    '(flat gray has an error of 1), drawn as contrast around mid-gray: '
     'nothing is taken from the masked pixels. ',
-    visible='A further column extrapolates brightness and contrast of each '
+    visible='The next column extrapolates the brightness and contrast of each '
     'patch from the visible quarter. ',
-    true='The column with the dashed frame takes brightness and contrast of '
-    'each patch FROM THE MASKED PIXELS (--use-true-patch-statistics): it '
+    true='The column with the dashed frame takes the brightness and contrast '
+    'of each patch FROM THE MASKED PIXELS (--use-true-patch-statistics): it '
     'shows more than the network predicted.')
 ROWS = 5  # of one picture
 

@@ -22,11 +22,11 @@ from qbheat_mm.datasets import short_names
 CAPTION = (
     'Left: sorted magnitudes of the eigenvalues of the learned matrices, '
     'which include the step (Δ·A to the right, Δ·B downwards, Δ = W/2 or '
-    'W/4). Dotted: the expectation for a random matrix of the same Frobenius '
-    'norm (the circular law). Right: magnitudes divided by their sum, one '
-    'scale against the other. Random matrices also have full rank, complex '
-    'eigenvalues and spectra that align across scales; only what differs from '
-    'the dotted curves was learned.')
+    'W/4). Dotted: a random matrix of the same Frobenius norm (the circular '
+    'law). Right: magnitudes divided by their sum, one scale against the '
+    'other. Look for departures from the dotted curves; only they were '
+    'learned. Full rank, complex eigenvalues and spectra that align across '
+    'scales are no evidence: random matrices have all three.')
 
 
 def make_tables(names: list[str], metas: list[dict],
