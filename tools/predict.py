@@ -1,0 +1,110 @@
+# Copyright (c) QB-Heat MM authors. All rights reserved.
+"""Run several heads on one frozen encoder over images.
+
+    python tools/predict.py --head classes=lin.py:lin.pth \\
+        --head boxes=retinanet.py:retinanet.pth IMAGES --out FOLDER
+
+Writes an annotated copy of each image, and what all heads found to
+FOLDER/predictions.json. Images are prepared once, as in the tests of the
+first detector, or else of the first head.
+"""
+import argparse
+import json
+import os.path as osp
+
+import numpy as np
+from mmengine.utils import track_iter_progress
+
+from qbheat_mm.apis import Heads
+from qbheat_mm.cli import add_device, count, folder, report_user_errors
+from qbheat_mm.cli.heads import add_heads, heads_of
+from qbheat_mm.cli.predictions import describe, draw, image_pipeline
+from qbheat_mm.datasets import ImageError, find_images, read_image, short_names
+from qbheat_mm.errors import UserError
+from qbheat_mm.utils.atomic_write import atomic_write
+from qbheat_mm.utils.settings import toolbox
+
+#: What pictures are written as; others become PNG.
+EXTENSIONS = ('.jpg', '.jpeg', '.png')
+
+
+def parse_args() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter)
+    add_heads(parser, required=True)
+    parser.add_argument(
+        'images', nargs='+', help='image files or folders of images')
+    parser.add_argument(
+        '--out', required=True, type=folder, help='folder to write to')
+    parser.add_argument(
+        '--size', type=count, nargs=2, metavar=('SHORT', 'LONG'),
+        help='scale images so that their sides are at most these, as 800 '
+        '1333; defaults to what the config does in tests')
+    parser.add_argument(
+        '--score', type=float, default=0.3,
+        help='lowest score of objects; defaults to 0.3')
+    add_device(parser)
+    return parser.parse_args()
+
+
+def name_pictures(files: list[str], out: str) -> dict[str, str]:
+    """Name the annotated copy of each image.
+
+    Raises:
+        UserError: If an image would be overwritten.
+    """
+    names = short_names([osp.abspath(file) for file in files])
+    pictures = {
+        file: name if name.lower().endswith(EXTENSIONS) else f'{name}.png'
+        for file, name in zip(files, names)}
+    sources = set(map(osp.realpath, files))
+    for picture in pictures.values():
+        if osp.realpath(osp.join(out, picture)) in sources:
+            raise UserError(f"--out '{out}' would overwrite the image "
+                            f"'{picture}': give another folder")
+    return pictures
+
+
+def predict(heads: Heads, prepare, file: str, image: np.ndarray,
+            least: float) -> dict[str, list[dict]]:
+    """Find what all heads see in an image, (H, W, 3), BGR."""
+    data = prepare(dict(img=image, img_path=file))
+    found = heads.test_step({key: [value] for key, value in data.items()})
+    return {name: describe(samples[0], heads.heads[name].classes, least)
+            for name, samples in found.items()}
+
+
+def main() -> None:
+    args = parse_args()
+    files = list(dict.fromkeys(find_images(args.images)))
+    pictures = name_pictures(files, args.out)
+    heads = heads_of(args.heads, args.device)
+    configs = [cfg for cfg, _ in heads.runs.values()]
+    # A detector's transforms tell where the original pixels are.
+    configs.sort(key=lambda cfg: toolbox(cfg) != 'mmdet')
+    prepare = image_pipeline(configs[0], args.size)
+    rows, problems = [], []
+    for file in track_iter_progress(files):
+        try:
+            image = read_image(file)
+        except ImageError as error:
+            problems.append(str(error))
+            continue
+        found = predict(heads, prepare, file, image, args.score)
+        with atomic_write(osp.join(args.out, pictures[file])) as part:
+            draw(image[..., ::-1], found).save(part)
+        rows.append(dict(file=file, picture=pictures[file],
+                         height=image.shape[0], width=image.shape[1],
+                         found=found))
+    target = osp.join(args.out, 'predictions.json')
+    with atomic_write(target) as part, open(part, 'w', encoding='utf-8') as f:
+        json.dump(dict(images=rows, problems=problems), f)
+    print(f'\n{len(rows)} images in {target}')
+    if problems:
+        print('\n'.join(problems[:-1]))
+        raise UserError(problems[-1])
+
+
+if __name__ == '__main__':
+    report_user_errors(main)
