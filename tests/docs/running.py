@@ -58,8 +58,10 @@ class Page:
 
     def _run_line(self, line: str) -> None:
         text = string.Template(line).safe_substitute(self.variables)
+        text = re.sub(r'\$\(cat (\S+)\)',
+                      lambda match: Path(match[1]).read_text(), text)
         words = shlex.split(text, comments=True)
-        if assignment := _ASSIGNMENT.fullmatch(line):
+        if assignment := _ASSIGNMENT.fullmatch(text):
             self.variables[assignment[1]] = words[-1].partition('=')[2]
         elif words:
             assert words[0] == 'python', f'cannot run {line}'

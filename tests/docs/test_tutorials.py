@@ -119,7 +119,7 @@ def home(tmp_path_factory, drawn, forget):
                 shutil.copytree(source, home / root / split / name)
     with pytest.MonkeyPatch.context() as patch:
         page = Page(home, patch, forget, shorter={
-            'epoch_400': 'epoch_2', '--images my_images':
+            '--images my_images':
             '--images my_images --num-statistics 4 --num-pictures 2',
             # No fork of a process that has loaded torch.
             'shrink_images.py my_images': 'shrink_images.py --threads 1 '
@@ -140,6 +140,7 @@ def test_from_images_to_an_encoder(home):
     table = re.findall(r'^\| `(\S+)`', text, re.M)
     assert len(table) == 6 and names.issuperset(table)
     assert (home / 'looks/index.html').is_file()
+    assert (home / 'encoder.onnx').is_file()
 
 
 def test_from_an_encoder_to_a_detector(home, monkeypatch, forget):
