@@ -2,11 +2,14 @@
 """Export a trained network for other programs.
 
     python tools/export.py CONFIG CHECKPOINT --format FORMAT --out FILE
+    python tools/export.py --head NAME=CONFIG:CHECKPOINT --head ... \
+        --format FORMAT --out FILE
 
 safetensors   the encoder's weights, architecture and normalization
 torchvision   the weights of a ResNet or ConvNeXt under torchvision's names
 timm          the same under timm's names
-pt2           encoder, classifier or detector for torch.export.load
+pt2           encoder, classifier or detector for torch.export.load, or
+              several heads on one frozen encoder, which runs once
 onnx          the same for ONNX Runtime and others
 
 The written file is run and compared with PyTorch. See docs/export.md for the
@@ -19,6 +22,7 @@ from torch import nn
 from qbheat_mm.apis import load_encoder
 from qbheat_mm.cli import count, read_config, report_user_errors
 from qbheat_mm.cli.command_line import add_cfg_options, target
+from qbheat_mm.cli.heads import add_heads, heads_of
 from qbheat_mm.errors import UserError
 from qbheat_mm.export import (
     export_encoder,
@@ -39,11 +43,17 @@ def parse_args() -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         description=__doc__,
         formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument('config', help='config file')
-    parser.add_argument('checkpoint', help='its checkpoint, file or URL')
+    parser.add_argument('config', nargs='?', help='config file')
+    parser.add_argument(
+        'checkpoint', nargs='?', help='its checkpoint, file or URL')
+    add_heads(parser)
     parser.add_argument('--format', required=True, choices=EXTENSIONS)
     parser.add_argument(
         '--out', required=True, type=target, help='file to write')
+    parser.add_argument(
+        '--embedding', action='store_true',
+        help='--head: also write the mean of the last features, as '
+        'tools/embed.py')
     parser.add_argument(
         '--part', choices=('model', 'encoder'), default='model',
         help='pt2, onnx: the whole model, or only its encoder; of '
@@ -63,7 +73,15 @@ def parse_args() -> argparse.Namespace:
 
 
 def check_arguments(args: argparse.Namespace) -> None:
-    """Raise UserError for options that don't apply to the format."""
+    """Raise UserError for options that exclude each other."""
+    if args.heads:
+        _check_heads(args)
+    elif args.checkpoint is None:
+        raise UserError('give CONFIG and CHECKPOINT, or heads on one encoder '
+                        'by --head NAME=CONFIG:CHECKPOINT')
+    elif args.embedding:
+        raise UserError('--embedding is for --head; alone it is an output '
+                        'of --part encoder')
     extensions = EXTENSIONS[args.format]
     if not args.out.endswith(extensions):
         raise UserError(f"--out '{args.out}' must end in "
@@ -77,12 +95,27 @@ def check_arguments(args: argparse.Namespace) -> None:
                         f'{args.format} contains only weights')
 
 
+def _check_heads(args: argparse.Namespace) -> None:
+    given = [name for name, value in (
+        ('CONFIG', args.config), ('--part encoder', args.part == 'encoder'),
+        ('--out-indices', args.out_indices),
+        ('--cfg-options', args.cfg_options)) if value]
+    if given:
+        raise UserError(f'{given[0]} does not go with --head, which names '
+                        'config and checkpoint of each head')
+    if args.format not in NETWORKS:
+        raise UserError('--head is for --format pt2 and onnx; '
+                        f'{args.format} contains only the encoder')
+
+
 def load(args: argparse.Namespace) -> nn.Module:
-    """Load the encoder, or the whole classifier or detector.
+    """Load the encoder, the whole classifier or detector, or the heads.
 
     Raises:
         UserError: If the options don't apply to it.
     """
+    if args.heads:
+        return heads_of(args.heads)
     cfg = read_config(args.config, args.cfg_options)
     if 'module' in cfg.model:  # a config with test-time augmentation
         cfg.model = cfg.model['module']
@@ -109,7 +142,7 @@ def main() -> None:
               f'its features {difference:.1e}')
     else:
         facts = export_network(model, args.out, args.size,
-                               args.with_preprocessing)
+                               args.with_preprocessing, args.embedding)
         print(f'{facts["kind"]} written to {args.out}: '
               f'{", ".join(facts["inputs"])} -> '
               f'{", ".join(facts["outputs"])}\n'

@@ -103,10 +103,12 @@ def detector_network(model: nn.Module) -> Network:
             head).__name__ in ANCHOR_HEADS and isinstance(
             head.bbox_coder, DeltaXYWHBBoxCoder):
         return AnchorNetwork(model)
+    kind = type(model).__name__ + (
+        f' with {type(head).__name__}' if head is not None else '')
     raise UserError(
-        f'{type(model).__name__} with {type(head).__name__} cannot be '
-        'exported, only MF-Dec and one-stage detectors with one of '
-        f'{", ".join(ANCHOR_HEADS)}; its encoder can (--part encoder)')
+        f'{kind} cannot be exported, only MF-Dec and one-stage detectors '
+        f'with one of {", ".join(ANCHOR_HEADS)}; its encoder can '
+        '(--part encoder)')
 
 
 def _all_anchors(levels: list[Tensor], width: int) -> Tensor:

@@ -1,6 +1,7 @@
 # Copyright (c) QB-Heat MM authors. All rights reserved.
 """Trained models as functions of tensors that torch.export can trace."""
 import copy
+from collections.abc import Callable
 
 import torch
 from mmcv.cnn import fuse_conv_bn
@@ -9,6 +10,7 @@ from torch import Tensor, nn
 
 from ..errors import UserError
 from ..evaluation.encoder import Encoder
+from ..evaluation.heads import Heads
 from ..models.backbones import MobileFormer
 from ..models.layers.normalize import Normalize
 
@@ -53,11 +55,18 @@ class Network(nn.Module):
                 int64, within a padded batch. Normalized images must be zero
                 in the padding.
         """
-        if self.normalize is not None:
-            images = self.normalize(images.permute(0, 3, 1, 2))
-            if image_sizes is not None:
-                images = torch.where(inside(images, image_sizes), images, 0.)
+        images = self.normalized(images, image_sizes)
         return self.decode(self.encode(images), image_sizes)
+
+    def normalized(self, images: Tensor,
+                   image_sizes: Tensor | None) -> Tensor:
+        """The input as normalized images, (B, 3, H, W)."""
+        if self.normalize is None:
+            return images
+        images = self.normalize(images.permute(0, 3, 1, 2))
+        if image_sizes is None:
+            return images
+        return torch.where(inside(images, image_sizes), images, 0.)
 
     def encode(self, images: Tensor) -> tuple[Tensor, ...]:
         """Normalized images (B, 3, H, W) to features."""
@@ -67,6 +76,10 @@ class Network(nn.Module):
                image_sizes: Tensor | None) -> dict[str, Tensor]:
         """Features to the outputs by name."""
         raise NotImplementedError
+
+    def reference(self) -> Callable[..., dict[str, Tensor]]:
+        """The function that an exported file must compute."""
+        return self
 
 
 class EncoderNetwork(Network):
@@ -132,21 +145,31 @@ class ClassifierNetwork(Network):
         return dict(logits=self.model.head(feats))
 
 
-def make_network(model: nn.Module, preprocessing: bool = False) -> Network:
+def make_network(model: nn.Module, preprocessing: bool = False,
+                 embedding: bool = False) -> Network:
     """Turn a trained model into a function of tensors.
 
     Args:
-        model (nn.Module): An :class:`Encoder`, or a classifier or detector
-            of :func:`load_model`.
+        model (nn.Module): An :class:`Encoder`, :class:`Heads`, or a
+            classifier or detector of :func:`load_model`.
         preprocessing (bool): Whether it normalizes its images itself.
             Defaults to False.
+        embedding (bool): Whether :class:`Heads` return the encoder's
+            embedding as well. Defaults to False.
 
     Raises:
         UserError: If this kind of model cannot be exported, or its
             normalization is unknown.
     """
+    if embedding and not isinstance(model, Heads):
+        raise UserError(f'an embedding is for heads: {type(model).__name__} '
+                        'has none')
     if isinstance(model, Encoder):
         network = EncoderNetwork(model)
+    elif isinstance(model, Heads):
+        from .heads import HeadsNetwork  # which calls this function
+        network = HeadsNetwork(model, embedding)
+        model = model.encoder
     elif isinstance(model, ImageClassifier):
         network = ClassifierNetwork(model)
     else:

@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from torch.export import Dim, ExportedProgram
 
 from ..errors import UserError
+from ..evaluation.heads import Heads
 from ..utils.atomic_write import atomic_write
 from .exported import FACTS, Exported
 from .model import describe, require_other
@@ -30,17 +31,22 @@ OPSET = 18
 
 def export_network(model: nn.Module, out: str | os.PathLike,
                    size: tuple[int, int] | None = None,
-                   preprocessing: bool = False) -> dict:
+                   preprocessing: bool = False,
+                   embedding: bool = False) -> dict:
     """Export a model, run the file, and compare it with PyTorch.
 
     Args:
         model (nn.Module): An encoder of :func:`qbheat_mm.apis.load_encoder`,
-            or a classifier or detector such as :func:`load_model` returns.
+            several heads of :func:`qbheat_mm.apis.load_heads`, which become
+            one network that runs their encoder once, or a classifier or
+            detector of :func:`load_model`.
         out (str | PathLike): The file to write, ``.pt2`` or ``.onnx``.
         size (tuple[int, int], optional): Height and width of all images.
             Defaults to None: any.
         preprocessing (bool): Whether images are (B, H, W, 3), RGB, uint8,
             and normalized by the network. Defaults to False.
+        embedding (bool): Of heads: whether to return the embedding of
+            :func:`qbheat_mm.apis.embed` as well. Defaults to False.
 
     Returns:
         dict: What the file says about itself (``kind``, ``inputs``,
@@ -53,14 +59,14 @@ def export_network(model: nn.Module, out: str | os.PathLike,
     """
     out = os.fspath(out)
     _require_format(out)  # before time is spent
-    require_other(model, out)
-    network = make_network(model, preprocessing)
+    for each in model.heads.values() if isinstance(model, Heads) else [model]:
+        require_other(each, out)
+    network = make_network(model, preprocessing, embedding)
     program = _trace(network, size)
     facts = dict(
         kind=network.kind, inputs=network.inputs, outputs=network.outputs,
         pictures=network.normalize is not None, size=size,
-        least_side=network.stride + 1, classes=getattr(model, 'classes', ()),
-        **describe(model))
+        least_side=network.stride + 1, **_origin(model))
     with atomic_write(out) as part:
         if out.endswith('.onnx'):
             _write_onnx(network, program, part, facts, size)
@@ -69,6 +75,14 @@ def export_network(model: nn.Module, out: str | os.PathLike,
                 program, part, extra_files={FACTS: json.dumps(facts)})
         difference = _verify(Exported(part), network, size)
     return dict(facts, difference=difference)
+
+
+def _origin(model: nn.Module) -> dict:
+    """Describe the sources and classes of a model, or of several heads."""
+    if isinstance(model, Heads):
+        return dict(describe(model.encoder), heads={
+            name: _origin(head) for name, head in model.heads.items()})
+    return dict(describe(model), classes=getattr(model, 'classes', ()))
 
 
 def _require_format(out: str) -> None:
@@ -143,19 +157,20 @@ def _refusal(network: Network, error: Exception) -> UserError:
 
 def _verify(exported: Exported, network: Network,
             size: tuple[int, int] | None) -> float:
-    """Return the largest relative difference from the original network.
+    """Return the largest relative difference from the original model.
 
     Raises:
         UserError: If it exceeds :data:`TOLERANCE`.
     """
     stride, worst = network.stride, 0.
+    reference = network.reference()
     sizes = [size] if size else [
         (stride + 1, stride + 14), (2 * stride + 33, 2 * stride + 62),
         (stride + 57, 3 * stride + 5)]
     for number, (height, width) in itertools.product(BATCHES, sizes):
         inputs = _example_inputs(network, number, (height, width))
         with torch.no_grad():
-            expected = network(*inputs.values())
+            expected = reference(*inputs.values())
         difference, name = largest_difference(exported(**inputs), expected)
         if difference > TOLERANCE:
             raise UserError(

@@ -1,0 +1,103 @@
+# Copyright (c) QB-Heat MM authors. All rights reserved.
+"""Several heads on one encoder as a function of tensors."""
+from collections.abc import Callable
+
+from torch import Tensor, nn
+
+from ..errors import UserError
+from ..evaluation.heads import Heads
+from ..models.backbones import MobileFormer
+from .model import load_model
+from .network import IMAGES, SIZES, Network, make_network
+
+#: The output that holds the pooled features.
+EMBEDDING = 'embedding'
+
+
+class HeadsNetwork(Network):
+    """Run an encoder once, and all heads on its features.
+
+    Outputs are named ``HEAD.OUTPUT``, e.g. ``classes.logits`` and
+    ``boxes.scores``.
+
+    Args:
+        heads (Heads): The encoder and its heads.
+        embedding (bool): Whether to return the mean of the encoder's last
+            features, (B, C), as ``embedding``. Defaults to False.
+
+    Raises:
+        UserError: If a head cannot be exported, or no head takes the last
+            features.
+    """
+    kind = 'multi-head network'
+
+    def __init__(self, heads: Heads, embedding: bool = False) -> None:
+        super().__init__(heads.encoder)
+        self.runs, self.embedding = heads.runs, embedding
+        self.names = tuple(heads.heads)
+        self.levels = tuple(heads.outputs[name] for name in self.names)
+        self.networks = nn.ModuleList(
+            _network(name, head) for name, head in heads.heads.items())
+        self.stride = max(network.stride for network in self.networks)
+        if any(SIZES in network.inputs for network in self.networks):
+            self.inputs = (IMAGES, SIZES)
+        self.outputs = tuple(
+            f'{name}.{output}'
+            for name, network in zip(self.names, self.networks)
+            for output in network.outputs)
+        if embedding:
+            _require_last_features(heads.encoder.backbone)
+            self.outputs += (EMBEDDING, )
+        self.eval()
+
+    def encode(self, images: Tensor) -> tuple[Tensor, ...]:
+        """Normalized images (B, 3, H, W) to the features of all heads."""
+        return self.model(images)
+
+    def decode(self, feats: tuple[Tensor, ...],
+               image_sizes: Tensor | None = None) -> dict[str, Tensor]:
+        """Run the heads."""
+        found = {}
+        for name, levels, network in zip(
+                self.names, self.levels, self.networks):
+            outputs = network.decode(
+                tuple(feats[i] for i in levels), image_sizes)
+            found |= {f'{name}.{key}': value
+                      for key, value in outputs.items()}
+        if self.embedding:
+            found[EMBEDDING] = self.model.pool(feats)
+        return found
+
+    def reference(self) -> Callable[..., dict[str, Tensor]]:
+        """The heads as separate models, each with its own encoder."""
+        alone = {name: make_network(load_model(*run))
+                 for name, run in self.runs.items()}
+
+        def run(images: Tensor, image_sizes: Tensor | None = None
+                ) -> dict[str, Tensor]:
+            images = self.normalized(images, image_sizes)
+            found = {f'{name}.{key}': value
+                     for name, network in alone.items()
+                     for key, value in network(images, image_sizes).items()}
+            if self.embedding:
+                found[EMBEDDING] = self.model.pool(self.model(images))
+            return found
+
+        return run
+
+
+def _network(name: str, head: nn.Module) -> Network:
+    try:
+        return make_network(head)
+    except UserError as error:
+        raise UserError(f"head '{name}': {error}") from error
+
+
+def _require_last_features(backbone: nn.Module) -> None:
+    """Raise UserError if a ``MobileFormer`` leaves its last features out."""
+    if isinstance(backbone, MobileFormer) and (
+            backbone.num_stages not in backbone.out_indices):
+        raise UserError(
+            'there is no embedding, since no head takes the last features: '
+            f'out_indices of the heads are {backbone.out_indices}, without '
+            f'{backbone.num_stages}')
