@@ -22,7 +22,12 @@ from ..errors import UserError
 from ..evaluation.encoder import Encoder
 from ..model_index import find_config
 from ..models.backbones import MobileFormer
-from ..utils.settings import backbone_settings, training_size, type_name
+from ..utils.settings import (
+    backbone_settings,
+    open_file,
+    training_size,
+    type_name,
+)
 
 # A registry imports names that it does not know: only classes of the
 # toolboxes are built from the config stored in a checkpoint.
@@ -114,7 +119,7 @@ def open_config(config: str | os.PathLike | Config) -> Config:
     if isinstance(config, Config):
         return config
     config = os.fspath(config)
-    return Config.fromfile(find_config(config) or config)
+    return open_file(find_config(config) or config)
 
 
 def _require_classes(settings: Any, source: str) -> None:

@@ -102,6 +102,8 @@ def check_values(cfg: Config) -> None:
                 for name in {*value} - names:
                     raise UserError(f'{path}.{name} is not a setting'
                                     f'{_did_you_mean(name, names)}')
+        if path == 'auto_scale_lr.enable' and _kind(value) != 'switch':
+            raise UserError(f'{path}={value!r} must be True or False')
         numbers = value if isinstance(value, list | tuple) else [value]
         for pattern, holds, words in RANGES:
             if re.fullmatch(pattern, path) and not all(

@@ -9,7 +9,7 @@ import torch
 from mmengine.config import Config, ConfigDict
 
 from ..errors import UserError
-from ..utils.settings import loader_settings, toolbox
+from ..utils.settings import loader_settings, open_file, toolbox
 from .option_check import check_names, check_values
 
 LOADERS = ('train_dataloader', 'val_dataloader', 'test_dataloader')
@@ -26,9 +26,7 @@ def read_config(path: str, options: Mapping | None = None) -> Config:
         UserError: If it is not a file, or a setting would be ignored or
             misread silently.
     """
-    if osp.exists(path) and not osp.isfile(path):  # a pipe would block
-        raise UserError(f"config '{path}' is not a file")
-    cfg = Config.fromfile(path)
+    cfg = open_file(path)
     if toolbox(cfg) == 'mmpretrain':
         _set_loader_defaults(cfg)
     if options:

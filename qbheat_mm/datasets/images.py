@@ -211,9 +211,10 @@ def to_rgb(path: str, image: Image.Image) -> np.ndarray:
         raise ImageError(path, f'has mode {image.mode!r}: convert it to '
                          '8 bits')
     if gray.max() < _DARK:  # as of 12-bit microscopes and detectors
-        warnings.warn('16-bit images below 8192 are nearly black, since the '
-                      'upper 8 bits are used: scale them to all 16 bits',
-                      stacklevel=2)
+        # Python shows it once for each folder.
+        warnings.warn(f"16-bit images in '{osp.dirname(path)}' are nearly "
+                      'black: below 8192, and the upper 8 bits are used; '
+                      'scale them to all 16 bits', stacklevel=2)
     return np.repeat((gray >> 8).astype(np.uint8)[..., None], 3, axis=2)
 
 

@@ -1,9 +1,24 @@
 # Copyright (c) QB-Heat MM authors. All rights reserved.
 """Read settings of mmengine configs."""
+import os.path as osp
 from collections.abc import Iterable, Iterator, Mapping
 
+from mmengine.config import Config
 from mmengine.config.utils import MODULE2PACKAGE
 from mmengine.registry import MODELS
+
+from ..errors import UserError
+
+
+def open_file(path: str) -> Config:
+    """Read a config file.
+
+    Raises:
+        UserError: If it is a folder, or a pipe, which would block.
+    """
+    if osp.exists(path) and not osp.isfile(path):
+        raise UserError(f"config '{path}' is not a file")
+    return Config.fromfile(path)
 
 
 def type_name(settings: Mapping) -> str:

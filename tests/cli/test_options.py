@@ -169,9 +169,11 @@ def test_options_that_fit(name, option, value):
 
 def test_values_of_the_config_are_checked(tmp_path):
     file = tmp_path / 'a.py'
-    file.write_text('auto_scale_lr = dict(base_batch=1)\n')
-    with pytest.raises(UserError, match='base_batch_size'):
-        read_config(str(file))
+    for setting, words in (('base_batch=1', 'base_batch_size'),
+                           ("enable='flase'", "'flase' must be True")):
+        file.write_text(f'auto_scale_lr = dict({setting})\n')
+        with pytest.raises(UserError, match=words):
+            read_config(str(file))
 
 
 def test_a_pipe_is_no_config(tmp_path):

@@ -98,7 +98,7 @@ def test_the_upper_8_of_16_bits(tmp_path, extension, channels):
 def test_12_of_16_bits_are_nearly_black_with_a_warning(tmp_path):
     image = np.full((48, 64), 4095, np.uint16)
     path = store(tmp_path, encode(image, 'PNG'))
-    with pytest.warns(UserWarning, match='nearly black'):
+    with pytest.warns(UserWarning, match=f"'{tmp_path}' are nearly black"):
         assert read_image(path).max() == 15
 
 

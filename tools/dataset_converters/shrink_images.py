@@ -98,6 +98,8 @@ def main() -> None:
             outcomes[outcome] += 1
     done = ', '.join(f'{n} {what}' for what, n in outcomes.items())
     print(f'\n{done}: {args.target}')
+    if outcomes['left out'] == len(pairs):
+        raise UserError(f"no image of '{args.source}' could be shrunk")
 
 
 if __name__ == '__main__':

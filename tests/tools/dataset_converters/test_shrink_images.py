@@ -82,6 +82,10 @@ def test_what_is_left_out_is_named(folder, run):
     assert str(path) in told.err and 'wide.png' in told.err
     assert '2 left out' in told.out
     assert sorted(sizes(folder)) == sorted(SHRUNK)[1:]
+    for path in folder.rglob('*.*'):
+        path.write_bytes(b'damaged')
+    with pytest.raises(UserError, match="no image of '.*in' could be shrunk"):
+        run(folder.parent / 'other')
 
 
 @pytest.mark.parametrize('target', ['.', 'smaller', '..'])
