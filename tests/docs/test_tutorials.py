@@ -146,7 +146,6 @@ def test_from_images_to_an_encoder(home):
 def test_from_an_encoder_to_a_detector(home, monkeypatch, forget):
     pytest.importorskip('mmcv.ops')
     Page(home, monkeypatch, forget, shorter={
-        'epoch_400': 'epoch_2', 'epoch_24': 'epoch_2',
         '--out errors': '--out errors --score 0'}).run(code_of('boxes'))
     page = (home / 'errors/index.html').read_text()
     for name in ('confusions.png', 'errors.png', 'second'):
@@ -158,8 +157,7 @@ def test_from_an_encoder_to_a_detector(home, monkeypatch, forget):
 def test_own_network(home, monkeypatch, forget):
     pytest.importorskip('mmcv.ops')
     monkeypatch.delitem(sys.modules, 'my_net', raising=False)
-    Page(home, monkeypatch, forget, shorter={'epoch_400': 'epoch_2'}).run(
-        code_of('own_encoder'))
+    Page(home, monkeypatch, forget, shorter={}).run(code_of('own_encoder'))
     for name in ('my_net_boxes', 'my_net_linear'):
         assert (home / f'work_dirs/{name}/epoch_2.pth').is_file()
     assert (home / 'vectors.npz').is_file()
@@ -167,8 +165,7 @@ def test_own_network(home, monkeypatch, forget):
 
 def test_reading_the_matrices(home, monkeypatch, forget, capsys):
     Page(home, monkeypatch, forget, shorter={
-        'epoch_400': 'epoch_2', '--max-images 16': '--max-images 4',
-    }).run(code_of('heat_equation'))
+        '--max-images 16': '--max-images 4'}).run(code_of('heat_equation'))
     out = capsys.readouterr().out
     found = dict(re.findall(r'^(\S.*?) +learned +(\S+)', out, re.M))
     assert float(found['rank of A']) == 16
