@@ -16,7 +16,8 @@ from mmengine.config import Config
 from mmengine.registry import MODELS, DefaultScope
 from PIL import Image
 
-from qbheat_mm.apis import find_config
+from qbheat_mm.apis import find_config, load_encoder
+from qbheat_mm.export import export_encoder
 
 ROOT = Path(__file__).resolve().parents[2]
 TEXT = (ROOT / 'docs/elsewhere.md').read_text(encoding='utf-8')
@@ -85,6 +86,8 @@ def folder(tmp_path):
         Image.fromarray(pixels).save(tmp_path / 'my_images' / f'{i}.png')
     save('qbheat_mf-285m_8xb128-amp-coslr-100e_in1k',
          tmp_path / 'epoch_100.pth', 'backbone.')
+    export_encoder(load_encoder(str(tmp_path / 'epoch_100.pth')),
+                   tmp_path / 'encoder.safetensors')
     save('mf-285m_8xb512-linear-coslr-90e_in1k', tmp_path / 'probe.pth')
     return tmp_path
 
