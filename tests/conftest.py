@@ -17,6 +17,8 @@ import mmengine.config.utils
 import pytest
 import torch
 from hypothesis import settings
+from mmengine.config import Config
+from mmengine.registry import MODELS, DefaultScope
 from mmengine.runner import loops
 from mmengine.utils import ManagerMixin
 
@@ -24,6 +26,12 @@ WITHOUT_MMDET = importlib.util.find_spec('mmdet') is None
 MISSING = re.compile(r"No module named '?(mmdet|mmcv\._ext|mim)\b"
                      r'|mmdet is not installed')  # a base config
 IMPORTS_MMDET = re.compile(r'^(from|import) mmdet\b', re.M)
+
+DRAWN_WORLD = Path(__file__).parents[1] / 'projects/drawn_world/configs'
+#: Heads of the drawn world's encoder, by a name.
+HEADS = dict(lin='mf-demo_linear', tran='mf-demo_tran1',
+             boxes='retinanet_mf-demo_fpn_frozen', dec='mf-dec_mf-demo_frozen',
+             masks='mask-rcnn_mf-demo_fpn_frozen')
 
 # The same examples every time, however slow the machine.
 settings.register_profile('steady', deadline=None, derandomize=True)
@@ -117,3 +125,28 @@ def amp_without_gpu(monkeypatch):
     monkeypatch.setattr(module, 'is_cuda_available', lambda: True)
     monkeypatch.setattr(module, 'GradScaler', functools.partial(
         torch.amp.GradScaler, 'cpu'))
+
+
+@pytest.fixture(scope='session')
+def head_runs(tmp_path_factory):
+    """Config and checkpoint of five heads on one encoder, by name."""
+    folder, shared, runs = tmp_path_factory.mktemp('heads'), None, {}
+    for name, config in HEADS.items():
+        torch.manual_seed(0)
+        cfg = Config.fromfile(DRAWN_WORLD / f'{config}.py')
+        with DefaultScope.overwrite_default_scope(cfg.default_scope):
+            model = MODELS.build(cfg.model)
+        if shared is None:
+            for value in model.backbone.state_dict().values():
+                if value.is_floating_point():
+                    value.copy_(torch.rand_like(value) / 2 + 0.5 if (
+                        value.ndim == 1) else torch.randn_like(value)
+                        * value[0].numel()**-0.5)
+            shared = model.backbone.state_dict()
+        model.backbone.load_state_dict(shared)
+        runs[name] = cfg, str(folder / f'{name}.pth')
+        torch.save(dict(
+            meta=dict(cfg=cfg.pretty_text, dataset_meta=dict(
+                classes=[f'class_{i}' for i in range(8)])),
+            state_dict=model.state_dict()), runs[name][1])
+    return runs

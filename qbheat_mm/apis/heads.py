@@ -1,6 +1,7 @@
 # Copyright (c) QB-Heat MM authors. All rights reserved.
 """Load several heads that were trained on one frozen encoder."""
 import copy
+import re
 from collections.abc import Mapping, Sequence
 
 import torch
@@ -48,6 +49,10 @@ def load_heads(heads: Mapping[str, tuple[str | Config, str]],
     if not heads:
         raise UserError('no heads: give one or more, as '
                         '{name: (config, checkpoint)}')
+    for name in heads:
+        if not re.fullmatch(r'[\w-]+', name) or hasattr(nn.ModuleDict, name):
+            raise UserError(f'head {name!r}: a name has letters, digits, _ '
+                            "and -, and is no method of torch's ModuleDict")
     runs = [_Run(name, *files) for name, files in heads.items()]
     base = max(runs, key=lambda run: len(run.state))
     for run in runs:

@@ -40,7 +40,8 @@ def load_model(cfg: Config, checkpoint: str) -> nn.Module:
     settings = cfg.model.to_dict()
     if cfg.get('data_preprocessor'):  # as mmengine's runner does
         settings.setdefault('data_preprocessor', cfg.data_preprocessor)
-    settings.pop('train_cfg', None)
+    if 'train_cfg' in settings:  # required by two-stage detectors
+        settings['train_cfg'] = None
     with DefaultScope.overwrite_default_scope(toolbox(cfg) or 'mmpretrain'):
         model = MODELS.build(ConfigDict(settings))
     load_strict(model, content, checkpoint)
