@@ -115,7 +115,7 @@ def home(tmp_path_factory, drawn, forget):
     for split in ('train', 'val'):
         for name in ('ring', 'star'):
             source = drawn / 'classification' / split / name
-            for root in ('labelled', 'data/own'):
+            for root in ('labeled', 'data/own'):
                 shutil.copytree(source, home / root / split / name)
     with pytest.MonkeyPatch.context() as patch:
         page = Page(home, patch, forget, shorter={
