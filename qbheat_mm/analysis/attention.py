@@ -10,7 +10,6 @@ from torch import Tensor, nn
 
 from ..errors import UserError
 from ..models.layers import FormerToMobile, MobileFormerBlock, MobileToFormer
-from ..models.layers.mobile_former_block import pixels_as_sequence
 from ..utils.modules import evaluating
 from .style import bare, grid, in_style, new_figure, show_picture
 
@@ -64,16 +63,15 @@ def attention_maps(backbone: nn.Module,
 def _attention(bridge: MobileToFormer | FormerToMobile, x: Tensor,
                tokens: Tensor) -> Tensor:
     """Compute the maps (B, heads, T, H, W) of a bridge from its input."""
-    pixels, heads = pixels_as_sequence(x), bridge.num_heads
     if isinstance(bridge, FormerToMobile):
-        key, _ = bridge.key_value(tokens).chunk(2, dim=-1)
-        maps = bridge.attention(bridge.per_head(key), pixels)
+        key, _ = bridge.per_head(bridge.key_value(tokens)).chunk(2, dim=-1)
+        maps = bridge.attention(key, x.flatten(2))
     else:
         query, _ = bridge.query_gate(tokens).chunk(2, dim=-1)
-        maps = torch.stack([
-            bridge.attention(*pair) for pair in zip(
-                (query * bridge.scale).chunk(heads, -1),
-                pixels.chunk(heads, -1))], dim=1)
+        query = query.unflatten(-1, (bridge.num_heads, -1)).transpose(1, 2)
+        pixels = x.unflatten(1, (bridge.num_heads, -1)).flatten(3)
+        scores = query.shape[-1]**-0.5 * query @ pixels
+        maps = scores.softmax(dim=-1)
     return maps.unflatten(-1, x.shape[2:])
 
 

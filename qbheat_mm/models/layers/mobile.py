@@ -36,15 +36,21 @@ class DynamicReLU(nn.Module):
 
     Args of forward:
         x (Tensor): Features, (B, C, H, W).
-        slopes (Tensor): (B, 2C); the first C entries are a1, the others a2.
+        slopes (Tensor): (B, 2C); the first C entries are a1, at least 0, the
+            others a2.
     """
 
     def forward(self, x: Tensor, slopes: Tensor) -> Tensor:
         first, second = slopes.to(x.dtype)[..., None, None].chunk(2, dim=1)
-        # max(a1 x, a2 x) = low x + (high - low) relu(x)
-        low = torch.minimum(first, second)
-        gap = torch.maximum(first, second) - low
-        return _TwoPiece.apply(x, low, gap)
+        if torch.compiler.is_compiling() and not torch.is_grad_enabled():
+            return torch.maximum(first * x, second * x)  # compilers fuse it
+        low, high = torch.minimum(first, second), torch.maximum(first, second)
+        if torch.is_grad_enabled():
+            # max(a1 x, a2 x) = low x + (high - low) relu(x)
+            return _TwoPiece.apply(x, low, high - low)
+        # Two passes over the map. The division needs a positive slope.
+        high = high.clamp(min=torch.finfo(x.dtype).eps)
+        return torch._prelu_kernel(x, low / high).mul_(high)
 
 
 class DynamicReLUCoefficients(nn.Module):
@@ -62,6 +68,9 @@ class DynamicReLUCoefficients(nn.Module):
         self.squeeze = nn.Linear(token_dims, len(channels) * (token_dims // 4))
         self.expand = nn.ModuleList(
             nn.Linear(token_dims // 4, 2 * width) for width in channels)
+        for i, width in enumerate(channels):
+            least = torch.tensor([0., -1.]).repeat_interleave(width)
+            self.register_buffer(f'least{i}', least, persistent=False)
 
     def forward(self, tokens: Tensor) -> list[Tensor]:
         """Compute the slopes.
@@ -74,12 +83,11 @@ class DynamicReLUCoefficients(nn.Module):
             [-1, 1]; a linear layer of zeros makes them 1 and 0 (ReLU).
         """
         hidden = F.relu(self.squeeze(tokens[:, 0]))
-        slopes = []
-        for expand, part in zip(self.expand,
-                                hidden.chunk(len(self.expand), dim=1)):
-            first, second = F.hardsigmoid(expand(part)).chunk(2, dim=1)
-            slopes.append(torch.cat([2 * first, 2 * second - 1], dim=1))
-        return slopes
+        parts = hidden.chunk(len(self.expand), dim=1)
+        return [
+            torch.add(getattr(self, f'least{i}'),
+                      F.hardsigmoid(expand(part)), alpha=2)
+            for i, (expand, part) in enumerate(zip(self.expand, parts))]
 
 
 class ConvBN(nn.Sequential):
@@ -111,9 +119,9 @@ class ConvBN(nn.Sequential):
     @staticmethod
     def _fold(conv: nn.Conv2d, bn: _BatchNorm) -> tuple[Tensor, Tensor]:
         # fuse_conv_bn_weights of PyTorch cannot be compiled
-        inverse = torch.rsqrt(bn.running_var + bn.eps)
-        weight = conv.weight * (bn.weight * inverse)[:, None, None, None]
-        return weight, bn.bias - bn.running_mean * inverse * bn.weight
+        scale = bn.weight * torch.rsqrt(bn.running_var + bn.eps)
+        bias = torch.addcmul(bn.bias, bn.running_mean, scale, value=-1)
+        return conv.weight * scale.view(-1, 1, 1, 1), bias
 
 
 def conv_bn(in_channels: int,

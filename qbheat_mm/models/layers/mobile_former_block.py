@@ -12,15 +12,22 @@ from ...errors import UserError
 from .mobile import DownsampleMobile, DynamicReLUCoefficients, Mobile
 
 
-def pixels_as_sequence(x: Tensor) -> Tensor:
-    """View a map (B, C, H, W) as (B, H * W, C); no copy in channels_last."""
-    return x.permute(0, 2, 3, 1).flatten(1, 2)
+def attend(query: Tensor, memory: Tensor, num_heads: int) -> Tensor:
+    """Attend with queries (B, T, C) to keys that are their own values.
 
+    Args:
+        query (Tensor): (B, T, C).
+        memory (Tensor): Keys and values, (B, N, C).
+        num_heads (int): Heads, each with its share of the channels.
 
-def sequence_as_pixels(pixels: Tensor, like: Tensor) -> Tensor:
-    """Invert :func:`pixels_as_sequence`, for a map shaped like ``like``."""
-    height, width = like.shape[2:]
-    return pixels.unflatten(1, (height, width)).permute(0, 3, 1, 2)
+    Returns:
+        Tensor: (B, T, C).
+    """
+    query, memory = (
+        t.unflatten(-1, (num_heads, -1)).transpose(1, 2)
+        for t in (query, memory.to(query.dtype)))
+    out = F.scaled_dot_product_attention(query, memory, memory)
+    return out.transpose(1, 2).flatten(2)
 
 
 class MobileToFormer(nn.Module):
@@ -46,7 +53,6 @@ class MobileToFormer(nn.Module):
             raise UserError(f'MobileToFormer: channels={channels} is not a '
                             f'multiple of num_heads={num_heads}')
         self.num_heads = num_heads
-        self.scale = (channels // num_heads)**-0.5
         # Query and gate read the same tokens: one product.
         self.query_gate = nn.Linear(token_dims, 2 * channels)
         self.proj = nn.Linear(channels, token_dims)
@@ -64,22 +70,10 @@ class MobileToFormer(nn.Module):
             Tensor: (B, T, d).
         """
         query, gate = self.query_gate(tokens).chunk(2, dim=-1)
-        attended = self.attend(query, pixels_as_sequence(x))
+        pixels = x.flatten(2).transpose(1, 2)
+        attended = attend(query, pixels, self.num_heads)
         attended = attended * (2 * F.hardsigmoid(gate))
         return self.norm(tokens + self.drop_path(self.proj(attended)))
-
-    def attend(self, query: Tensor, pixels: Tensor) -> Tensor:
-        """Attend with queries (B, T, C) to pixels (B, N, C)."""
-        outs = []
-        for query_h, pixels_h in zip((query * self.scale).chunk(
-                self.num_heads, -1), pixels.chunk(self.num_heads, -1)):
-            attention = self.attention(query_h, pixels_h)
-            outs.append(torch.bmm(attention, pixels_h))
-        return torch.cat(outs, dim=-1)
-
-    def attention(self, query: Tensor, pixels: Tensor) -> Tensor:
-        """One head's attention (B, T, N), summing to 1 over N pixels."""
-        return torch.bmm(query, pixels.transpose(1, 2)).softmax(dim=-1)
 
 
 class FormerToMobile(nn.Module):
@@ -97,9 +91,14 @@ class FormerToMobile(nn.Module):
                  num_heads: int = 2) -> None:
         super().__init__()
         self.num_heads = num_heads
-        self.scale = (channels // num_heads)**-0.5
         # Keys and values read the same tokens: one product.
         self.key_value = nn.Linear(token_dims, 2 * channels)
+        width = channels // num_heads
+        own = torch.eye(num_heads).repeat_interleave(width, dim=1)
+        # (heads, 1, 2C): what a head takes of scaled keys and of values.
+        self.register_buffer(
+            'heads', torch.cat([width**-0.5 * own, own], 1)[:, None],
+            persistent=False)
 
     def forward(self, x: Tensor, tokens: Tensor) -> Tensor:
         """Update the features.
@@ -111,32 +110,29 @@ class FormerToMobile(nn.Module):
         Returns:
             Tensor: (B, C, H, W).
         """
-        key, value = self.key_value(tokens).chunk(2, dim=-1)
-        pixels = pixels_as_sequence(x)
-        attention = self.attention(self.per_head(key), pixels)
-        # CUDA's autocast computes softmax in float32. Casting the attention
-        # is cheaper than casting the map.
-        attention = attention.to(pixels.dtype).flatten(1, 2).transpose(1, 2)
-        pixels = torch.baddbmm(pixels, attention, self.per_head(value))
-        return sequence_as_pixels(pixels, x)
+        key, value = self.per_head(self.key_value(tokens)).chunk(2, dim=-1)
+        attention = self.attention(key, x.flatten(2)).flatten(1, 2)
+        # In the layout of a channels_last map.
+        update = torch.bmm(attention.transpose(1, 2), value).transpose(1, 2)
+        return x + update.unflatten(2, x.shape[2:])
 
     def attention(self, key: Tensor, pixels: Tensor) -> Tensor:
-        """Attention (B, heads, T, N), summing to 1 over the T tokens."""
-        scores = torch.bmm(key * self.scale, pixels.transpose(1, 2))
+        """Attention (B, heads, T, N), summing to 1 over the T tokens.
+
+        Args:
+            key (Tensor): Of :meth:`per_head`, (B, heads * T, C).
+            pixels (Tensor): (B, C, N).
+        """
+        scores = torch.bmm(key, pixels)
         return scores.unflatten(1, (self.num_heads, -1)).softmax(dim=2)
 
-    def per_head(self, x: Tensor) -> Tensor:
-        """Repeat tokens (B, T, C) per head, zeroing other heads' channels.
+    def per_head(self, key_value: Tensor) -> Tensor:
+        """Repeat (B, T, 2C) per head, zeroing other heads' channels.
 
-        One product with the result, (B, heads * T, C), serves all heads;
+        One product with the result, (B, heads * T, 2C), serves all heads;
         splitting the pixels into heads would cost more than the zeros.
         """
-        width = x.shape[-1] // self.num_heads
-        heads = [
-            F.pad(part, (i * width, (self.num_heads - 1 - i) * width))
-            for i, part in enumerate(x.chunk(self.num_heads, dim=-1))
-        ]
-        return torch.cat(heads, dim=1)
+        return (key_value[:, None] * self.heads).flatten(1, 2)
 
     def madds_with_zeros(self, x: Tensor, tokens: Tensor) -> int:
         """Multiply-adds spent on the zeros of :meth:`per_head`."""
@@ -174,18 +170,9 @@ class Former(nn.Module):
 
     def forward(self, tokens: Tensor) -> Tensor:
         """Update tokens (B, T, d)."""
-        attended = self.proj(self.attend(self.query(tokens), tokens))
-        tokens = self.norm1(tokens + self.drop_path(attended))
+        attended = attend(self.query(tokens), tokens, self.num_heads)
+        tokens = self.norm1(tokens + self.drop_path(self.proj(attended)))
         return self.norm2(tokens + self.drop_path(self.mlp(tokens)))
-
-    def attend(self, query: Tensor, tokens: Tensor) -> Tensor:
-        """Attend with queries (B, T, d) to tokens (B, T, d)."""
-        query, tokens = (
-            t.unflatten(-1, (self.num_heads, -1)).transpose(1, 2)
-            for t in (query, tokens))
-        out = F.scaled_dot_product_attention(query, tokens.to(query.dtype),
-                                             tokens.to(query.dtype))
-        return out.transpose(1, 2).flatten(2)
 
 
 class MobileFormerBlock(nn.Module):

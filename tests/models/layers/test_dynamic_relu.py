@@ -1,15 +1,21 @@
 """DY-ReLU: the activation, its gradients and its coefficients."""
+import pytest
 import torch
 
 from qbheat_mm.models.layers import DynamicReLU, DynamicReLUCoefficients
 
 
-def test_is_the_larger_of_two_lines():
+@pytest.mark.parametrize('with_gradients', [True, False])
+def test_is_the_larger_of_two_lines(with_gradients):
     torch.manual_seed(0)
-    x, slopes = torch.randn(2, 3, 4, 5), torch.randn(2, 6)
+    x, slopes = torch.randn(2, 3, 4, 5), torch.rand(2, 6)
+    slopes[:, 3:] -= 0.5
+    slopes[0] = torch.tensor([0., 0., 2., -1., 0., -1.])  # the ends
     first, second = slopes[:, :3, None, None], slopes[:, 3:, None, None]
-    torch.testing.assert_close(DynamicReLU()(x, slopes),
-                               torch.maximum(first * x, second * x))
+    expected = torch.maximum(first * x, second * x)
+    with torch.set_grad_enabled(with_gradients):
+        found = DynamicReLU()(x, slopes)
+    torch.testing.assert_close(found, expected)
 
 
 def test_gradients_are_those_of_the_function():
