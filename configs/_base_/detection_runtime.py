@@ -9,6 +9,7 @@ runner_type = 'AutoScaleRunner'
 default_hooks = dict(
     checkpoint=dict(
         type='SafeCheckpointHook',
+        interval=0.1,  # every tenth of the run
         max_keep_ckpts=2,
         save_best='coco/bbox_mAP'),
     # A checkpoint to load, resume or test fills the whole model.
@@ -20,7 +21,11 @@ default_hooks = dict(
     # A resumed run goes on as if it had not been interrupted.
     random_state=dict(type='RandomStateHook'),
     resume=dict(type='ResumeHook'),
+    # Files of another run, and how long the run will take.
+    advice=dict(type='RunAdviceHook'),
     stop_on_non_finite_loss=dict(type='StopOnNonFiniteLossHook'))
+
+log_processor = dict(type='ThroughputLogProcessor')
 
 # Exact resuming needs the order of the data, which hangs on the seed.
 randomness = dict(seed=0, deterministic=False)

@@ -8,7 +8,8 @@ runner_type = 'AutoScaleRunner'
 
 default_hooks = dict(
     logger=dict(interval=50),
-    checkpoint=dict(type='SafeCheckpointHook', max_keep_ckpts=2),
+    # Every tenth of the run.
+    checkpoint=dict(type='SafeCheckpointHook', interval=0.1, max_keep_ckpts=2),
     # A checkpoint to load, resume or test fills the whole model.
     checkpoint_match=dict(type='StrictLoadHook'),
     # Several processes validate the network whose checkpoint is written.
@@ -16,10 +17,12 @@ default_hooks = dict(
     # A resumed run goes on as if it had not been interrupted.
     random_state=dict(type='RandomStateHook'),
     resume=dict(type='ResumeHook'),
-    # A trained encoder is also written for other programs.
+    # With each checkpoint, a trained encoder: encoder.safetensors.
     export_encoder=dict(type='ExportEncoderHook'),
+    # Few images, files of another run, and how long the run will take.
+    advice=dict(type='RunAdviceHook'),
     stop_on_non_finite_loss=dict(type='StopOnNonFiniteLossHook'))
 
-log_processor = dict(window_size=50)
+log_processor = dict(type='ThroughputLogProcessor', window_size=50)
 
 randomness = dict(seed=0, deterministic=False)

@@ -1,10 +1,12 @@
 # Copyright (c) QB-Heat MM authors. All rights reserved.
 from .auto_scale_runner import AutoScaleRunner
 from .check_folders import CheckFoldersHook
+from .console import ThroughputLogProcessor
 from .frozen_features import FrozenFeaturesHook
 from .pretrained_encoder import PretrainedEncoder
 from .random_state import RandomStateHook
 from .resume import ResumeHook
+from .run_advice import RunAdviceHook
 from .safe_checkpoint import (
     BroadcastBuffersHook,
     SafeCheckpointHook,
@@ -15,6 +17,7 @@ from .strict_load import RequireCheckpointHook, StrictLoadHook
 __all__ = [
     'AutoScaleRunner', 'BroadcastBuffersHook', 'CheckFoldersHook',
     'FrozenFeaturesHook', 'PretrainedEncoder', 'RandomStateHook',
-    'RequireCheckpointHook', 'ResumeHook', 'SafeCheckpointHook',
-    'StopOnNonFiniteLossHook', 'StrictLoadHook'
+    'RequireCheckpointHook', 'ResumeHook', 'RunAdviceHook',
+    'SafeCheckpointHook', 'StopOnNonFiniteLossHook', 'StrictLoadHook',
+    'ThroughputLogProcessor'
 ]

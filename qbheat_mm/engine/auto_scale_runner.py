@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from mmengine.config import Config
 from mmengine.dataset import InfiniteSampler
 from mmengine.device import get_device
+from mmengine.logging import MMLogger
 from mmengine.optim import OptimWrapper
 from mmengine.registry import RUNNERS
 from mmengine.runner import BaseLoop, EpochBasedTrainLoop, Runner
@@ -18,6 +19,7 @@ from ..utils.modules import unwrap
 from ..utils.settings import loader_settings, type_name
 from .check_folders import count_classes
 from .checkpoint import read, weights
+from .console import shorten_console
 from .random_state import seeded
 from .resume import newest_readable
 from .schedules import fit_schedulers
@@ -51,6 +53,13 @@ class AutoScaleRunner(Runner):
             cfg = copy.deepcopy(cfg)
             count_classes(cfg)
         return super().from_cfg(cfg)
+
+    def build_logger(self, *args, **kwargs) -> MMLogger:
+        """Build a logger whose long reports go to the log file only."""
+        logger = super().build_logger(*args, **kwargs)
+        shorten_console(logger)
+        logger.info(f'settings and full log: {self.log_dir}')
+        return logger
 
     def train(self) -> nn.Module:
         """Train, or resume from the newest readable checkpoint.
@@ -155,8 +164,8 @@ class AutoScaleRunner(Runner):
                 optim_wrapper) == 'AmpOptimWrapper' and (
                     get_device() in ('cpu', 'mps')):
             use_float32(optim_wrapper)
-            self.logger.warning('no GPU for mixed precision: training in '
-                                'float32')
+            self.logger.info('no GPU for mixed precision: training in '
+                             'float32')
         return super().build_optim_wrapper(optim_wrapper)
 
     def scale_lr(self, optim_wrapper: OptimWrapper,
@@ -190,7 +199,7 @@ class AutoScaleRunner(Runner):
             scheduler = fit_schedulers(
                 given, self.max_iters, len(self.train_dataloader))
             if scheduler != given:
-                self.logger.warning(
+                self.logger.info(
                     f'schedule shortened to the {self.max_iters} steps of '
                     f'the run: {scheduler}')
         return super().build_param_scheduler(scheduler)

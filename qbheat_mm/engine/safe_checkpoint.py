@@ -8,7 +8,7 @@ from mmengine.dist import broadcast
 from mmengine.fileio import LocalBackend, register_backend
 from mmengine.hooks import CheckpointHook, Hook
 from mmengine.registry import HOOKS
-from mmengine.runner import Runner
+from mmengine.runner import IterBasedTrainLoop, Runner
 from torch import Tensor
 
 from ..errors import UserError
@@ -47,27 +47,40 @@ class SafeCheckpointHook(CheckpointHook):
     """mmengine's ``CheckpointHook`` with atomic writes.
 
     Weights that are NaN or infinite are not written. In a copied work folder
-    the best checkpoint of the original is left alone.
+    the best checkpoint of the original is left alone. After each checkpoint
+    hooks with a method ``after_save_checkpoint`` are called.
 
     Args:
-        args, kwargs: See ``CheckpointHook``. A given ``backend_args`` is
-            kept.
+        interval (float): Epochs or iterations between two checkpoints, or
+            the share of the run if below 1. Defaults to 0.1.
+        kwargs: See ``CheckpointHook``. A given ``backend_args`` is kept.
     """
 
-    def __init__(self, *args, **kwargs) -> None:
-        super().__init__(*args, **kwargs)
+    def __init__(self, interval: float = 0.1, **kwargs) -> None:
+        super().__init__(interval, **kwargs)
         if (self.backend_args is None and self.file_client_args is None
                 and '://' not in str(self.out_dir)):
             self.backend_args = dict(backend=AtomicLocalBackend.__name__)
 
     def before_train(self, runner: Runner) -> None:
-        """Look for the best checkpoints in this run's folder."""
+        """Set the interval, and look for the best checkpoints here."""
+        if 0 < self.interval < 1:
+            self._set_interval(runner)
         super().before_train(runner)
         if getattr(self, 'best_ckpt_path', None):
             self.best_ckpt_path = self._here(self.best_ckpt_path)
         paths = getattr(self, 'best_ckpt_path_dict', {})
         paths.update({key: self._here(path)
                       for key, path in paths.items() if path})
+
+    def _set_interval(self, runner: Runner) -> None:
+        """Count a share of the run in the unit of its loop."""
+        self.by_epoch = not isinstance(runner.train_loop, IterBasedTrainLoop)
+        end = runner.max_epochs if self.by_epoch else runner.max_iters
+        # 0.1 * 30 is a little more than 3.
+        self.interval = math.ceil(round(end * self.interval, 6))
+        if self.filename_tmpl == 'epoch_{}.pth' and not self.by_epoch:
+            self.filename_tmpl = 'iter_{}.pth'
 
     def _here(self, path: str) -> str:
         return self.file_backend.join_path(self.out_dir,
@@ -83,6 +96,7 @@ class SafeCheckpointHook(CheckpointHook):
                 f'after iteration {meta["iter"]} ({few(broken)}) and are not '
                 f'written: {how_to_continue(self.out_dir)}')
         super()._save_checkpoint_with_step(runner, step, meta)
+        runner.call_hook('after_save_checkpoint')
 
 
 @HOOKS.register_module()

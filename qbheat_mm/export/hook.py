@@ -21,11 +21,11 @@ from ..utils.settings import backbone_settings, training_size
 
 @HOOKS.register_module()
 class ExportEncoderHook(Hook):
-    """Write ``model.backbone`` as safetensors after training.
+    """Write ``model.backbone`` as safetensors with each checkpoint.
 
     The file lies beside the last checkpoint and holds its encoder, with
     averaged weights if there are any. Runs that don't train the encoder, e.g.
-    probes, write none. A failure is a warning: the training is over.
+    probes, write none. A failure is a warning: the training goes on.
 
     Args:
         filename (str): Defaults to ``'encoder.safetensors'``.
@@ -36,10 +36,16 @@ class ExportEncoderHook(Hook):
 
     def __init__(self, filename: str = 'encoder.safetensors') -> None:
         self.filename = filename
+        self._exported: str | None = None
+
+    def after_train(self, runner: Runner) -> None:
+        """Write the file if the last checkpoint is not by our hook."""
+        if latest(runner.work_dir) != self._exported:
+            self.after_save_checkpoint(runner)
 
     @master_only
-    def after_train(self, runner: Runner) -> None:
-        """Write the file."""
+    def after_save_checkpoint(self, runner: Runner) -> None:
+        """Write the file, called by ``SafeCheckpointHook``."""
         backbone = getattr(unwrap(runner.model), 'backbone', None)
         if backbone is None or not any(
                 weight.requires_grad for weight in backbone.parameters()):
@@ -47,6 +53,7 @@ class ExportEncoderHook(Hook):
         checkpoint = latest(runner.work_dir)
         if checkpoint is None:
             return  # none was written, or not to this machine
+        self._exported = checkpoint
         out = osp.join(osp.dirname(checkpoint), self.filename)
         try:
             self._write(runner, backbone, checkpoint, out)

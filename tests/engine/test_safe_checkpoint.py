@@ -28,6 +28,30 @@ def test_only_the_newest_and_the_best_are_kept(tmp_path):
         'best_acc_epoch_2.pth', 'epoch_2.pth', 'epoch_3.pth']
 
 
+class Saved(Hook):
+    """Note when checkpoints are written."""
+
+    def __init__(self):
+        self.steps = []
+
+    def after_save_checkpoint(self, runner):
+        self.steps.append(runner.message_hub.get_info('last_ckpt'))
+
+
+@pytest.mark.parametrize('unit, length', [
+    ('epoch', dict(epochs=25)), ('iter', dict(iterations=30))])
+def test_a_checkpoint_every_tenth_of_the_run(tmp_path, unit, length):
+    saved = Saved()
+    train(tmp_path, hooks=[saved], scores=range(99), **length,
+          checkpoint=dict(interval=0.1, by_epoch=True, save_best=None))
+    end, = length.values()
+    assert saved.steps == [
+        str(tmp_path / f'{unit}_{step}.pth')
+        for step in sorted({*range(3, end + 1, 3), end})]
+    assert names(tmp_path) == sorted(
+        os.path.basename(step) for step in saved.steps[-2:])
+
+
 def test_a_kill_before_a_write_costs_no_checkpoint(tmp_path):
     train(tmp_path, stop=StopHook('before_save_checkpoint', 4))
     assert any(name.startswith('epoch_') for name in names(tmp_path))

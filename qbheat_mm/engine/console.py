@@ -1,0 +1,60 @@
+# Copyright (c) QB-Heat MM authors. All rights reserved.
+"""A short console; the log file keeps every message."""
+import logging
+import re
+
+from mmengine.logging import MMLogger
+from mmengine.registry import LOG_PROCESSORS
+from mmengine.runner import LogProcessor, Runner
+
+#: Beginnings of the toolboxes' messages that fill screens, or that nobody
+#: can act on.
+_FILE_ONLY = re.compile(
+    r'\n-+\nSystem environment:|Config:\n|Hooks will be executed|Exp name: |'
+    r'Distributed training is not used|paramwise_options|'
+    r'\S+ is (skipped since its requires_grad|duplicate|not a meta file)|'
+    r'init_weights of \w+ has been called|'
+    r'"(FileClient|HardDiskBackend)" (is|will)|Since `metrics` is an empty')
+
+
+def shorten_console(logger: MMLogger) -> None:
+    """Keep long reports off the console, unless the level is DEBUG."""
+    for handler in logger.handlers:
+        if not isinstance(handler, logging.FileHandler) and (
+                handler.level > logging.DEBUG):
+            handler.addFilter(_is_for_console)
+
+
+def _is_for_console(record: logging.LogRecord) -> bool:
+    return not _FILE_ONLY.match(record.getMessage())
+
+
+@LOG_PROCESSORS.register_module()
+class ThroughputLogProcessor(LogProcessor):
+    """Log images per second of all processes instead of seconds per step.
+
+    Seconds and the losses of single decoder layers are in the JSON log.
+    """
+
+    def get_log_after_iter(self, runner: Runner, batch_idx: int,
+                           mode: str) -> tuple[dict, str]:
+        """See ``LogProcessor``."""
+        tag, line = super().get_log_after_iter(runner, batch_idx, mode)
+        if mode != 'train':
+            return tag, line
+        parts = [part for part in line.split('  ')
+                 if not re.match(r'data_time: |d\d+\.', part)]
+        for i, part in enumerate(parts):
+            if part.startswith('time: '):
+                parts[i] = self._speed(runner, tag)
+        return tag, '  '.join(parts)
+
+    def _speed(self, runner: Runner, tag: dict) -> str:
+        prefix = 'train/' if self.log_with_hierarchy else ''
+        step, waiting = (tag[f'{prefix}{name}']
+                         for name in ('time', 'data_time'))
+        # The loader itself has no batch size if it has a batch sampler.
+        images = runner.train_dataloader.batch_sampler.batch_size
+        waits = (f' (waits {waiting / step:.0%} of the time for images)'
+                 if waiting > step / 4 else '')
+        return f'images/s: {images * runner.world_size / step:.4g}{waits}'
