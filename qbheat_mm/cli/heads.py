@@ -30,17 +30,25 @@ def heads_of(given: Sequence[str], device: str = 'cpu') -> Heads:
             an encoder.
     """
     files = {}
-    for text in given:
-        match = _HEAD.fullmatch(text)
-        if not match:
-            raise UserError(
-                f"--head '{text}' is not NAME=CONFIG:CHECKPOINT, as "
-                'boxes=retinanet.py:epoch_12.pth; a name has letters, '
-                'digits, _ and -')
-        name, config, checkpoint = match.groups()
+    for name, config, checkpoint in map(split_head, given):
         if name in files:
             raise UserError(f"--head '{name}' is given twice: give each head "
                             'a name of its own')
         require_file(checkpoint, f'--head {name}')
         files[name] = read_config(config), checkpoint
     return load_heads(files, device)
+
+
+def split_head(text: str) -> tuple[str, str, str]:
+    """Name, config and checkpoint of a head, as given for ``--head``.
+
+    Raises:
+        UserError: If the text is something else.
+    """
+    match = _HEAD.fullmatch(text)
+    if not match:
+        raise UserError(
+            f"--head '{text}' is not NAME=CONFIG:CHECKPOINT, as "
+            'boxes=retinanet.py:epoch_12.pth; a name has letters, digits, _ '
+            'and -')
+    return match.groups()

@@ -1,0 +1,131 @@
+# Copyright (c) QB-Heat MM authors. All rights reserved.
+"""Several heads predict from the command line."""
+import json
+import runpy
+import sys
+
+import mmcv
+import numpy as np
+import pytest
+from pycocotools import mask as coco
+
+from qbheat_mm.cli.heads import split_head
+from qbheat_mm.errors import UserError
+
+from .conftest import ROOT
+
+pytest.importorskip('mmdet')
+from mmdet.apis import inference_detector, init_detector  # noqa: E402
+
+
+@pytest.fixture
+def predict(monkeypatch, head_runs, forget):
+    """A function that runs the tool with the heads of these names."""
+
+    def run(names, *arguments):
+        forget()
+        given = [f'--head={name}={cfg.filename}:{checkpoint}' for
+                 name, (cfg, checkpoint) in head_runs.items() if name in names]
+        monkeypatch.setattr(sys, 'argv', [
+            'predict.py', *given, *map(str, arguments)])
+        runpy.run_path(str(ROOT / 'tools/predict.py'), run_name='__main__')
+
+    return run
+
+
+@pytest.fixture
+def photos(tmp_path):
+    """A folder with an image below it and a damaged one, and a file."""
+    random = np.random.default_rng(0)
+    folder = tmp_path / 'photos'
+    for name, shape in (('photos/a.jpg', (90, 60, 3)),
+                        ('photos/below/a.jpg', (64, 128, 3)),
+                        ('other.bmp', (50, 50, 3))):
+        mmcv.imwrite(random.integers(0, 255, shape, np.uint8),
+                     str(tmp_path / name))
+    whole = (folder / 'a.jpg').read_bytes()
+    (folder / 'damaged.jpg').write_bytes(whole[:len(whole) // 2])
+    return folder
+
+
+def found_by_mmdet(run, file, size=None):
+    """What mmdet's own inference finds in a file."""
+    cfg = run[0].copy()
+    if size:
+        cfg.test_dataloader.dataset.pipeline[1].scale = size
+    # Without a palette it would build, here draw, the data set.
+    model = init_detector(cfg, run[1], palette='random', device='cpu')
+    found = inference_detector(model, str(file)).pred_instances
+    return found[found.scores.argsort(descending=True)]
+
+
+@pytest.mark.parametrize('size', [None, (96, 64)])
+def test_all_heads_of_all_images(predict, head_runs, photos, tmp_path, size):
+    out = tmp_path / 'out'
+    with pytest.raises(SystemExit, match=r'damaged\.jpg'):
+        predict(('lin', 'masks'), photos, tmp_path / 'other.bmp', '--out',
+                out, '--score', 0.12, *(('--size', *size) if size else ()))
+    content = json.loads((out / 'predictions.json').read_text())
+    assert len(content['problems']) == 1
+    rows = content['images']
+    assert [row['picture'] for row in rows] == [
+        'photos/a.jpg', 'below/a.jpg', f'{tmp_path.name}/other.bmp.png']
+    assert (rows[0]['height'], rows[0]['width']) == (90, 60)
+    for row in rows:
+        picture, image = mmcv.imread(
+            str(out / row['picture'])), mmcv.imread(row['file'])
+        assert picture.shape == image.shape and (picture != image).any()
+        assert list(row['found']) == ['lin', 'masks']
+        scores = [item['score'] for item in row['found']['lin']]
+        assert len(scores) == 5 and scores == sorted(scores, reverse=True)
+    items = rows[0]['found']['masks']
+    found = found_by_mmdet(head_runs['masks'], rows[0]['file'], size)
+    found = found[found.scores >= 0.12]
+    assert len(items) == len(found) > 0
+    for item, label, score, box, mask in zip(
+            items, found.labels, found.scores, found.bboxes, found.masks):
+        assert item['class'] == f'class_{label}'
+        assert item['score'] == pytest.approx(score.item())
+        assert item['box'] == pytest.approx(box.tolist(), abs=1e-4)
+        assert (coco.decode(item['mask']) == mask.numpy()).all()
+    assert mask.shape == (90, 60)
+
+
+def test_a_classifier_alone_prepares_as_in_its_tests(
+        predict, photos, tmp_path):
+    predict(('lin', ), photos / 'a.jpg', '--out', tmp_path / 'out')
+    row, = json.loads(
+        (tmp_path / 'out/predictions.json').read_text())['images']
+    assert row['found']['lin'][0]['class'].startswith('class_')
+
+
+@pytest.mark.parametrize(('heads', 'message'), [
+    (['a=b.py:c.pth'] * 2, 'c.pth'),
+    (['a=b.py'], 'NAME=CONFIG:CHECKPOINT'),
+    (['b.py:c.pth'], 'NAME=CONFIG:CHECKPOINT')])
+def test_impossible_heads(predict, photos, tmp_path, heads, message):
+    with pytest.raises(SystemExit, match=message):
+        predict((), *(f'--head={head}' for head in heads), photos, '--out',
+                tmp_path / 'out')
+
+
+def test_a_name_that_is_given_twice(predict, head_runs, photos, tmp_path):
+    cfg, checkpoint = head_runs['lin']
+    with pytest.raises(SystemExit, match="'lin' is given twice"):
+        predict(('lin', ), f'--head=lin={cfg.filename}:{checkpoint}', photos,
+                '--out', tmp_path / 'out')
+
+
+def test_images_are_not_overwritten(predict, photos):
+    with pytest.raises(SystemExit, match='overwrite'):
+        predict(('lin', ), photos / 'a.jpg', '--out', photos)
+
+
+@pytest.mark.parametrize(('config', 'checkpoint'), [
+    ('lin.py', 'lin.pth'), (r'C:\a b\lin.py', r'D:\runs\lin.pth'),
+    ('/x/lin.yaml', 'https://host:80/lin.pth'), ('a.py', 'b.py:c.pth')])
+def test_colons_in_paths(config, checkpoint):
+    assert split_head(f'tran-1={config}:{checkpoint}') == (
+        'tran-1', config, checkpoint)
+    with pytest.raises(UserError):
+        split_head(f'a name={config}:{checkpoint}')
