@@ -1,6 +1,9 @@
 # Copyright (c) QB-Heat MM authors. All rights reserved.
 """Small networks with weights, and the checkpoints of their runs."""
 import copy
+import runpy
+import sys
+from pathlib import Path
 
 import pytest
 import torch
@@ -10,6 +13,7 @@ from torch import nn
 
 import qbheat_mm  # noqa: F401
 
+ROOT = Path(__file__).parents[2]
 #: A Mobile-Former of four stages that costs nothing.
 ARCH = dict(
     stem=8, tokens=(3, 16), conv=32,
@@ -62,8 +66,11 @@ def weighted(model):
     return model
 
 
-def write_run(folder, model, scope='mmpretrain', **meta):
+def write_run(folder, model, scope='mmpretrain', encoder=None, **meta):
     """Configuration and checkpoint of a run, as mmengine writes them.
+
+    Args:
+        encoder (nn.Module, optional): Whose weights the backbone gets.
 
     Returns:
         tuple: The configuration, its file, the checkpoint's and the model.
@@ -72,6 +79,8 @@ def write_run(folder, model, scope='mmpretrain', **meta):
     cfg.dump(folder / 'config.py')
     with DefaultScope.overwrite_default_scope(scope):
         network = weighted(MODELS.build(copy.deepcopy(cfg.model)))
+    if encoder:
+        network.backbone.load_state_dict(encoder.state_dict())
     file = folder / 'epoch_1.pth'
     torch.save(dict(meta=dict(cfg=cfg.pretty_text, **meta),
                     state_dict=network.state_dict()), file)
@@ -128,6 +137,34 @@ RETINANET = dict(
         bbox_coder=dict(type='DeltaXYWHBBoxCoder')),
     test_cfg=dict(nms_pre=20, min_bbox_size=0, score_thr=0.05,
                   nms=dict(type='nms', iou_threshold=0.5), max_per_img=10))
+
+
+@pytest.fixture
+def tool(monkeypatch, capsys, tmp_path):
+    """A function that runs the tool and returns what it prints."""
+
+    def call(*args):
+        monkeypatch.chdir(tmp_path)
+        monkeypatch.setattr(sys, 'argv', ['export.py', *map(str, args)])
+        capsys.readouterr()
+        runpy.run_path(str(ROOT / 'tools/export.py'), run_name='__main__')
+        return capsys.readouterr().out
+
+    return call
+
+
+@pytest.fixture
+def error_of(tool):
+    """A function that returns the line that the tool ends with."""
+
+    def call(*args):
+        with pytest.raises(SystemExit) as end:
+            tool(*args)
+        line = str(end.value)
+        assert line.startswith('error: ') and '\n' not in line
+        return line
+
+    return call
 
 
 @pytest.fixture(scope='session')

@@ -2,9 +2,6 @@
 """tools/export.py: what it writes, prints and refuses."""
 import copy
 import importlib.util
-import runpy
-import sys
-from pathlib import Path
 
 import pytest
 import torch
@@ -12,8 +9,6 @@ from mmengine.config import Config
 from mmengine.registry import MODELS
 
 from .conftest import TINY_RESNET, any_size, pretraining, write_run
-
-ROOT = Path(__file__).parents[2]
 
 
 @MODELS.register_module()
@@ -39,34 +34,6 @@ class ExportBessel(torch.nn.Module):
 
     def forward(self, x):
         return (torch.special.bessel_j0(self.conv(x)), )
-
-
-@pytest.fixture
-def tool(monkeypatch, capsys, tmp_path):
-    """A function that runs the tool and returns what it prints."""
-
-    def call(*args):
-        monkeypatch.chdir(tmp_path)
-        monkeypatch.setattr(sys, 'argv', ['export.py', *map(str, args)])
-        capsys.readouterr()
-        runpy.run_path(str(ROOT / 'tools/export.py'), run_name='__main__')
-        return capsys.readouterr().out
-
-    return call
-
-
-@pytest.fixture
-def error_of(tool):
-    """A function that returns the line that the tool ends with."""
-
-    def call(*args):
-        with pytest.raises(SystemExit) as end:
-            tool(*args)
-        line = str(end.value)
-        assert line.startswith('error: ') and '\n' not in line
-        return line
-
-    return call
 
 
 @any_size

@@ -1,0 +1,219 @@
+# Copyright (c) QB-Heat MM authors. All rights reserved.
+"""Heads in one file: what each computes alone, with one encoder."""
+import copy
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from qbheat_mm.apis import load_encoder, load_heads
+from qbheat_mm.errors import UserError
+from qbheat_mm.export import Exported, export_network, load_model
+from qbheat_mm.export.network import make_network
+from qbheat_mm.export.programs import relative_difference
+
+from .conftest import (
+    CLASSIFIER,
+    DETECTOR,
+    MF_DEC,
+    MOBILE_FORMER,
+    RETINANET,
+    any_size,
+    write_run,
+)
+from .test_networks import SIZES, check, pictures
+
+pytest.importorskip('mmdet')
+import qbheat_mm.detection  # noqa: E402, F401
+
+DETECTS = dict(
+    backbone=dict(MOBILE_FORMER, out_indices=(2, 4), frozen_stages=5),
+    data_preprocessor=dict(DETECTOR['data_preprocessor'], bgr_to_rgb=True))
+MODELS = dict(
+    classes=CLASSIFIER,
+    boxes=dict(RETINANET, **DETECTS,
+               neck=dict(RETINANET['neck'], in_channels=[16, 32])),
+    queries=dict(MF_DEC, **DETECTS, in_channels=(16, 32)))
+#: The shape of the weights of the encoder's first convolution.
+STEM = [8, 3, 3, 3]
+
+
+@pytest.fixture(scope='session')
+def runs(tmp_path_factory):
+    """Runs of a classifier and two detectors on one encoder."""
+    found, encoder = {}, None
+    for name, model in MODELS.items():
+        folder = tmp_path_factory.mktemp(name)
+        found[name] = write_run(
+            folder, copy.deepcopy(model),
+            'mmpretrain' if name == 'classes' else 'mmdet', encoder,
+            dataset_meta=dict(classes=[*'abcde'][:5 if name == 'classes'
+                                                 else 3]))
+        encoder = found[name][3].backbone
+    return found
+
+
+def options(runs, *names):
+    """``--head`` of these runs."""
+    return [word for name in names
+            for word in ('--head', '{}={}:{}'.format(name, *runs[name][1:3]))]
+
+
+def load(runs, *names):
+    return load_heads({name: runs[name][1:3] for name in names})
+
+
+def alone(runs, names, images, sizes):
+    """The outputs of separate models, and the embedding."""
+    networks = {name: make_network(load_model(*runs[name][::2]), True)
+                for name in names}
+    images = networks[names[-1]].normalized(images, sizes)
+    expected = {}
+    for name, network in networks.items():
+        network.normalize = None
+        expected |= {f'{name}.{key}': value
+                     for key, value in network(images, sizes).items()}
+    encoder = load_encoder(runs['classes'][2])
+    return dict(expected, embedding=encoder.pool(encoder(images)))
+
+
+def count_stems(path):
+    """How often an ONNX network applies the encoder's first convolution."""
+    import onnx
+    graph = onnx.load(path).graph
+    shapes = {tensor.name: [*tensor.dims] for tensor in graph.initializer}
+    return sum(node.op_type == 'Conv' and shapes[node.input[1]] == STEM
+               for node in graph.node)
+
+
+@torch.no_grad()
+@any_size
+@pytest.mark.parametrize('extension, name, kind', [
+    ('onnx', 'boxes', 'retinanet'), ('pt2', 'queries', 'mf_dec')])
+def test_one_file_computes_what_each_head_computes_alone(
+        tool, tmp_path, runs, extension, name, kind):
+    if extension == 'onnx':
+        for package in ('onnx', 'onnxruntime', 'onnxscript'):
+            pytest.importorskip(package)
+    names = 'classes', name
+    printed = tool(*options(runs, *names), '--format', extension, '--out',
+                   f'a.{extension}', '--with-preprocessing', '--embedding')
+    assert 'images, image_sizes -> classes.logits, ' in printed
+    path = str(tmp_path / f'a.{extension}')
+    exported = Exported(path)
+    for sizes in ([[64, 96]], [[97, 65]] * 2, [[130, 40], [33, 70], [95, 61]]):
+        batch = pictures(sizes)
+        found = exported(batch, sizes)
+        expected = alone(runs, names, torch.from_numpy(batch),
+                         torch.tensor(sizes))
+        assert list(found) == [*exported.facts['outputs']] == [*expected]
+        for key, value in expected.items():
+            assert relative_difference(
+                torch.as_tensor(found[key]), value) < 1e-5, key
+    found = exported(pictures(), SIZES)  # mmdet's own boxes
+    check(kind, runs[name][3], {
+        key.removeprefix(f'{name}.'): value for key, value in found.items()
+        if key.startswith(name)})
+    assert extension == 'pt2' or count_stems(path) == 1
+    facts = exported.facts['heads']
+    assert facts['classes']['classes'] == [*'abcde']
+    assert facts[name]['source_sha256'] != facts['classes']['source_sha256']
+
+
+@torch.no_grad()
+def test_the_file_is_compared_with_the_separate_models(
+        runs, tmp_path, monkeypatch):
+    """An encoder that is not that of the heads is found."""
+    heads = load(runs, 'classes')
+    heads.encoder.backbone.conv[1].weight.mul_(1.01)
+    with pytest.raises(UserError, match=r'differs .* in classes\.logits'):
+        export_network(heads, tmp_path / 'a.pt2', size=(48, 33))
+    assert not list(tmp_path.iterdir())
+
+
+def test_inputs_are_those_that_some_head_needs(runs):
+    assert make_network(load(runs, 'classes')).inputs == ('images', )
+    network = make_network(load(runs, 'classes', 'queries', 'boxes'))
+    assert network.inputs == ('images', 'image_sizes')
+    assert network.outputs == (
+        'classes.logits', 'queries.logits', 'queries.boxes', 'boxes.scores',
+        'boxes.boxes', 'boxes.levels')
+    assert network.stride == 32
+
+
+@torch.no_grad()
+def test_the_embedding_is_that_of_the_encoder_for_unpadded_images(runs):
+    network = make_network(load(runs, 'classes', 'boxes'), True, True)
+    encoder = load_encoder(runs['boxes'][2])
+    batch = torch.from_numpy(pictures([[64, 96]] * 2))
+    features, _ = encoder(encoder.normalize(batch.permute(0, 3, 1, 2)))
+    found = network(batch, torch.tensor([[64, 96]] * 2))['embedding']
+    torch.testing.assert_close(found, features.mean((2, 3)))
+
+
+def test_an_embedding_needs_the_last_features(runs, tmp_path):
+    backbone = dict(DETECTS['backbone'], out_indices=(1, 2))
+    model = dict(MODELS['boxes'], backbone=backbone,
+                 neck=dict(RETINANET['neck'], in_channels=[16, 16]))
+    run = write_run(tmp_path, model, 'mmdet')
+    heads = load_heads(dict(boxes=run[1:3]))
+    assert make_network(heads).outputs[0] == 'boxes.scores'
+    with pytest.raises(UserError, match='no head takes the last features'):
+        make_network(heads, embedding=True)
+    with pytest.raises(UserError, match='ImageClassifier has none'):
+        make_network(load_model(*runs['classes'][::2]), embedding=True)
+
+
+def test_a_checkpoint_of_a_head_is_not_overwritten(runs, tmp_path):
+    checkpoint = tmp_path / 'a.pt2'
+    checkpoint.write_bytes(Path(runs['boxes'][2]).read_bytes())
+    heads = load_heads(dict(
+        classes=runs['classes'][1:3],
+        boxes=(runs['boxes'][1], str(checkpoint))))
+    with pytest.raises(UserError, match='the checkpoint itself'):
+        export_network(heads, checkpoint)
+
+
+@pytest.mark.parametrize('words, more', [
+    ('give CONFIG and CHECKPOINT, or heads', []),
+    ('--embedding is for --head', ['a.py', 'a.pth', '--embedding']),
+    ('CONFIG does not go with --head', ['a.py', '--head', 'a=a.py:a.pth']),
+    ('--part encoder does not go', ['--part', 'encoder', '--head',
+                                    'a=a.py:a.pth']),
+    ("'a' is not NAME=CONFIG:CHECKPOINT", ['--head', 'a'])])
+def test_options_that_do_not_go_together(error_of, words, more):
+    assert words in error_of('--format', 'pt2', '--out', 'a.pt2', *more)
+
+
+def test_weights_alone_have_no_heads(error_of, runs):
+    assert '--head is for --format pt2 and onnx' in error_of(
+        *options(runs, 'classes'), '--format', 'safetensors', '--out',
+        'a.safetensors')
+
+
+def test_heads_that_do_not_share_an_encoder(error_of, runs, tmp_path):
+    to = '--format', 'pt2', '--out', 'a.pt2'
+    twice = options(runs, 'boxes') * 2
+    assert "'boxes' is given twice" in error_of(*twice, *to)
+    other = dict(tuned=write_run(tmp_path, MODELS['boxes'], 'mmdet'))
+    line = error_of(*options(runs, 'classes'), *options(other, 'tuned'), *to)
+    assert "'tuned'" in line and 'first in tokens' in line
+
+
+def test_heads_that_cannot_be_exported(head_runs):
+    heads = load_heads({name: head_runs[name] for name in ('lin', 'masks')})
+    with pytest.raises(UserError, match="'masks': MaskRCNN cannot be"):
+        make_network(heads)
+
+
+def test_padding_of_an_image_changes_nothing(runs):
+    """Noise in the padding is ignored by all heads."""
+    network = make_network(load(runs, 'classes', 'queries'), True)
+    batch, sizes = torch.from_numpy(pictures()), torch.tensor(SIZES)
+    other = batch.clone()
+    other[1, SIZES[1][0]:] = 255
+    with torch.no_grad():
+        found, again = network(batch, sizes), network(other, sizes)
+    for name, value in found.items():
+        np.testing.assert_array_equal(value, again[name])
