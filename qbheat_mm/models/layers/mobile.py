@@ -32,15 +32,16 @@ class _TwoPiece(torch.autograd.Function):
 
 
 class DynamicReLU(nn.Module):
-    """DY-ReLU: ``max(a1 * x, a2 * x)`` with slopes per image and channel.
-
-    Args of forward:
-        x (Tensor): Features, (B, C, H, W).
-        slopes (Tensor): (B, 2C); the first C entries are a1, at least 0, the
-            others a2.
-    """
+    """DY-ReLU: ``max(a1 * x, a2 * x)`` with slopes per image and channel."""
 
     def forward(self, x: Tensor, slopes: Tensor) -> Tensor:
+        """Apply the slopes.
+
+        Args:
+            x (Tensor): Features, (B, C, H, W).
+            slopes (Tensor): (B, 2C); the first C entries are a1, at least 0,
+                the others a2.
+        """
         first, second = slopes.to(x.dtype)[..., None, None].chunk(2, dim=1)
         if torch.compiler.is_compiling() and not torch.is_grad_enabled():
             return torch.maximum(first * x, second * x)  # compilers fuse it
