@@ -73,7 +73,7 @@ class ImageFile:
         if math.prod(self.shape) > 2 * (Image.MAX_IMAGE_PIXELS or math.inf):
             height, width = self.shape
             raise ImageError(path, f'is too large, {width} x {height} pixels')
-        if use_exif and b'Exif' in self._content[:1 << 17]:
+        if use_exif and _may_have_exif(self._content):
             with _open(path, self._content) as image:
                 self.orientation = _orientation(image)
         self.reducible = self.orientation == 1
@@ -181,6 +181,20 @@ def _open(path: str, content: bytes) -> Image.Image:
             raise ImageError(path, 'is not an image') from error
         except Exception as error:  # each format has its own errors
             raise ImageError(path, f'is damaged ({error})') from error
+
+
+def _may_have_exif(content: bytes) -> bool:
+    """Whether a segment before the scan is EXIF data, or is irregular."""
+    place = 2
+    while content[place:place + 1] == b'\xff':
+        marker = content[place + 1:place + 2]
+        if marker == b'\xda':
+            return False
+        if content[place + 4:place + 8] == b'Exif':
+            return True
+        place += 1 if marker == b'\xff' else 2 + int.from_bytes(
+            content[place + 2:place + 4], 'big')
+    return True
 
 
 def _orientation(image: Image.Image) -> int:

@@ -2,6 +2,7 @@
 """What training does with files that cannot be loaded, or are turned."""
 import numpy as np
 import pytest
+import torch
 from mmengine.registry import TRANSFORMS
 
 from qbheat_mm.datasets import ImageError
@@ -111,3 +112,51 @@ def test_boxes_must_belong_to_the_image(load):
             (1, UPRIGHT, {}), (1, (24, 32), {}), (1, (48, 65), {})):
         with pytest.raises(ImageError, match='a.jpg'):
             load(orientation, declared, **settings)
+
+
+@pytest.mark.parametrize('settings', [
+    dict(prob=0.5), dict(prob=0.5, direction='vertical'),
+    dict(prob=[0.3, 0.3], direction=['horizontal', 'diagonal'])])
+def test_flipping_and_packing_are_mmpretrains(settings):
+    flips = set()
+    for seed in range(12):
+        results = []
+        for scope in ('qbheat_mm', 'mmpretrain'):
+            flip, pack = (TRANSFORMS.build(dict(step, _scope_=scope))
+                          for step in (dict(settings, type='RandomFlip'),
+                                       dict(type='PackInputs')))
+            np.random.seed(seed)
+            packed = pack(flip(dict(img=draw(16, 24), gt_label=3)))
+            results.append((packed, np.random.rand()))
+        (ours, after), (theirs, other) = results
+        assert ours['inputs'].equal(theirs['inputs']) and after == other
+        assert ours['inputs'].is_contiguous()
+        assert dict(ours['data_samples'].all_items()) == dict(
+            theirs['data_samples'].all_items())
+        flips.add(ours['data_samples'].flip_direction)
+    assert len(flips) == 1 + len(np.atleast_1d(settings['prob']))
+
+
+@pytest.mark.parametrize('image', [
+    draw()[..., 0], draw().astype(np.float32), [draw(), draw()]])
+def test_other_images_are_packed_as_by_mmpretrain(image):
+    ours, theirs = (TRANSFORMS.build(dict(type='PackInputs', _scope_=scope))(
+        dict(img=image))['inputs'] for scope in ('qbheat_mm', 'mmpretrain'))
+    torch.testing.assert_close(ours, theirs, rtol=0, atol=0)
+
+
+def test_erasing_draws_the_same_boxes_and_normal_noise():
+    settings = dict(type='RandomErasing', mode='rand', erase_prob=1.,
+                    fill_color=(100., 120., 140.), fill_std=(10., 20., 30.))
+    erased = []
+    for scope in ('qbheat_mm', 'qbheat_mm', 'mmpretrain'):
+        np.random.seed(4)
+        erased.append(TRANSFORMS.build(dict(settings, _scope_=scope))(
+            dict(img=np.zeros((200, 300, 3), np.uint8)))['img'])
+    ours, again, theirs = erased
+    np.testing.assert_array_equal(ours, again)
+    mask = theirs.any(-1)
+    np.testing.assert_array_equal(ours.any(-1), mask)
+    for moment in (np.mean, np.std):
+        np.testing.assert_allclose(moment(ours[mask], 0),
+                                   moment(theirs[mask], 0), atol=2)

@@ -8,7 +8,6 @@ from hypothesis import strategies as st
 from mmengine.config import Config
 from mmengine.registry import TRANSFORMS
 from mmpretrain.datasets.transforms import RandAugment
-from mmpretrain.datasets.transforms.auto_augment import AutoContrast, Equalize
 
 from qbheat_mm.datasets.rand_augment import LookupAutoContrast, LookupEqualize
 
@@ -21,19 +20,35 @@ def image(seed, height=40, width=30, values=256, low=0):
     return np.clip(drawn + low, 0, 255).astype(np.uint8)
 
 
-@pytest.mark.parametrize('ours, theirs', [
-    (LookupAutoContrast, AutoContrast), (LookupEqualize, Equalize)])
+COLORS = dict(magnitude_range=(-0.9, 0.9))
+
+
+@pytest.mark.parametrize('kind, settings', [
+    ('AutoContrast', {}), ('Equalize', {}), ('Invert', {}),
+    ('Brightness', COLORS), ('Contrast', COLORS),
+    ('Contrast', dict(magnitude=0.3)),
+    ('SolarizeAdd', dict(magnitude_range=(0, 110)))])
 @given(seed=st.integers(0, 9999), height=st.integers(1, 60),
        width=st.integers(1, 60), values=st.integers(0, 300),
        low=st.integers(0, 255))
-def test_tables_give_the_same(ours, theirs, seed, height, width, values, low):
+def test_tables_give_the_same(kind, settings, seed, height, width, values,
+                              low):
+    settings = dict(settings, type=kind, prob=0.9)
+    if 'magnitude_range' in settings:
+        settings.update(magnitude_level=9, magnitude_std=0.5)
     given = image(seed, height, width, values, low)
-    before = given.copy()
-    found, expected = (kind(prob=1.)(dict(img=given.copy()))['img']
-                       for kind in (ours, theirs))
+    before, results = given.copy(), []
+    for scope in ('qbheat_mm', 'mmpretrain'):
+        np.random.seed(seed)
+        transform = TRANSFORMS.build(dict(settings, _scope_=scope))
+        assert type(transform).__module__.startswith(scope)
+        results.append(transform(dict(img=given.copy()))['img'])
+        results.append(np.random.rand())
+    found, after, expected, theirs = results
     assert found.dtype == np.uint8
     np.testing.assert_array_equal(found, expected)
-    ours(prob=1.)(dict(img=given))
+    assert after == theirs, 'as many random numbers'
+    transform(dict(img=given))
     np.testing.assert_array_equal(given, before)
 
 

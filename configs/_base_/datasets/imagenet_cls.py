@@ -13,8 +13,8 @@ train_pipeline = [
         scale=224,
         interpolation='bicubic',
         ignore_empty='damage'),
-    dict(type='RandomFlip', prob=0.5),
-    dict(type='PackInputs')
+    dict(type='RandomFlip', _scope_='qbheat_mm', prob=0.5),
+    dict(type='PackInputs', _scope_='qbheat_mm')
 ]
 test_pipeline = [
     load_image,

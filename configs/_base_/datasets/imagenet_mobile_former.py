@@ -41,7 +41,7 @@ train_pipeline = [
         scale=224,
         interpolation='random',
         ignore_empty='damage'),
-    dict(type='RandomFlip', prob=0.5),
+    dict(type='RandomFlip', _scope_='qbheat_mm', prob=0.5),
     dict(
         type='RandAugment',
         _scope_='qbheat_mm',
@@ -53,13 +53,14 @@ train_pipeline = [
         hparams=dict(pad_val=[round(x) for x in bgr_mean])),
     dict(
         type='RandomErasing',
+        _scope_='qbheat_mm',
         erase_prob=0.2,
         mode='rand',
         min_area_ratio=0.02,
         max_area_ratio=1 / 3,
         fill_color=bgr_mean,
         fill_std=bgr_std),
-    dict(type='PackInputs')
+    dict(type='PackInputs', _scope_='qbheat_mm')
 ]
 test_pipeline = [
     _base_.load_image,

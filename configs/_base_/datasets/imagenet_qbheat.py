@@ -9,8 +9,8 @@ train_pipeline = [
         crop_ratio_range=(0.2, 1.0),  # as in MAE
         interpolation='bicubic',
         ignore_empty='damage'),  # ImageNet has corrupt JPEG files
-    dict(type='RandomFlip', prob=0.5),
-    dict(type='PackInputs')
+    dict(type='RandomFlip', _scope_='qbheat_mm', prob=0.5),
+    dict(type='PackInputs', _scope_='qbheat_mm')
 ]
 
 train_dataloader = dict(
