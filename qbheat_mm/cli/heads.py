@@ -3,23 +3,26 @@
 import re
 from argparse import ArgumentParser
 from collections.abc import Sequence
+from pathlib import Path
 
 from ..apis import Heads, load_heads
+from ..engine.resume import latest
 from ..errors import UserError
 from .settings import read_config, require_file
 
+_HEAD = re.compile(r'([\w-]+)=(.+)')
 # Paths and addresses contain colons as well: a config ends at its extension.
-_HEAD = re.compile(
-    r'(?P<name>[\w-]+)=(?P<config>.+?\.(?:py|json|ya?ml)):(?P<checkpoint>.+)')
+_FILES = re.compile(r'(.+?\.(?:py|json|ya?ml)):(.+)')
 
 
 def add_heads(parser: ArgumentParser, **kwargs) -> None:
     """Add ``--head``, which may be given several times."""
     parser.add_argument(
         '--head', action='append', dest='heads',
-        metavar='NAME=CONFIG:CHECKPOINT',
+        metavar='NAME=RUN',
         help='a classifier or detector on the frozen encoder that all heads '
-        'share, by a name of your choice; repeat it for each', **kwargs)
+        'share, by a name of your choice: its work folder, or '
+        'CONFIG:CHECKPOINT; repeat it for each', **kwargs)
 
 
 def heads_of(given: Sequence[str], device: str = 'cpu') -> Heads:
@@ -49,6 +52,18 @@ def split_head(text: str) -> tuple[str, str, str]:
     if not match:
         raise UserError(
             f"--head '{text}' is not NAME=CONFIG:CHECKPOINT, as "
-            'boxes=retinanet.py:epoch_12.pth; a name has letters, digits, _ '
-            'and -')
-    return match.groups()
+            'boxes=retinanet.py:epoch_12.pth, or NAME=WORK_FOLDER; a name has '
+            'letters, digits, _ and -')
+    name, run = match.groups()
+    files = _FILES.fullmatch(run)
+    return (name, *(files.groups() if files else _last_of(name, run)))
+
+
+def _last_of(name: str, folder: str) -> tuple[str, str]:
+    """Config and last checkpoint in the work folder of a run."""
+    configs, checkpoint = [*Path(folder).glob('*.py')], latest(folder)
+    if len(configs) != 1 or checkpoint is None:
+        raise UserError(
+            f"--head '{name}={folder}' is not NAME=CONFIG:CHECKPOINT, nor the "
+            'work folder of a run, with one config and a checkpoint')
+    return str(configs[0]), checkpoint

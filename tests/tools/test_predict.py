@@ -2,6 +2,7 @@
 """Several heads predict from the command line."""
 import json
 import runpy
+import shutil
 import sys
 
 import mmcv
@@ -129,3 +130,15 @@ def test_colons_in_paths(config, checkpoint):
         'tran-1', config, checkpoint)
     with pytest.raises(UserError):
         split_head(f'a name={config}:{checkpoint}')
+
+
+def test_the_work_folder_of_a_run(head_runs, tmp_path):
+    cfg, checkpoint = head_runs['lin']
+    shutil.copy(checkpoint, tmp_path / 'epoch_9.pth')
+    shutil.copy(checkpoint, tmp_path / 'epoch_10.pth')
+    shutil.copy(cfg.filename, tmp_path / 'lin.py')
+    assert split_head(f'classes={tmp_path}') == (
+        'classes', str(tmp_path / 'lin.py'), str(tmp_path / 'epoch_10.pth'))
+    (tmp_path / 'other.py').touch()
+    with pytest.raises(UserError, match='one config'):
+        split_head(f'classes={tmp_path}')
