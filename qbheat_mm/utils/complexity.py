@@ -1,5 +1,6 @@
 """Size of a network: parameters and multiply-adds (MAdds)."""
 import copy
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -59,6 +60,27 @@ def count_madds(module: nn.Module, *inputs: Any) -> int:
     with counter, torch.no_grad():
         module(*inputs)
     return counter.get_total_flops() // 2 - sum(zeros)
+
+
+def kept_bytes(module: nn.Module, step: Callable[[], Any]) -> int:
+    """Bytes that autograd keeps for the backward pass, parameters apart.
+
+    Args:
+        module (nn.Module): The network.
+        step (Callable): Runs it forward.
+    """
+    storages = {}
+
+    def pack(tensor: Tensor) -> Tensor:
+        storage = tensor.untyped_storage()
+        storages[storage.data_ptr()] = storage.nbytes()
+        return tensor
+
+    with torch.autograd.graph.saved_tensors_hooks(pack, lambda x: x):
+        step()
+    for parameter in module.parameters():
+        storages.pop(parameter.untyped_storage().data_ptr(), None)
+    return sum(storages.values())
 
 
 def _attention_flops(query: torch.Size, key: torch.Size, value: torch.Size,

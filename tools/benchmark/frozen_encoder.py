@@ -18,6 +18,7 @@ from torch import Tensor, nn
 
 import qbheat_mm.detection  # noqa: F401
 from qbheat_mm.cli import count, read_config, report_user_errors
+from qbheat_mm.utils.complexity import kept_bytes
 
 CONFIG = CONFIGS / 'coco/mf-dec-211_mf-285m_frozen_8xb2-500e_coco.py'
 FROZEN = dict(frozen={}, trained=dict(frozen_stages=-1, norm_eval=True))
@@ -50,22 +51,6 @@ def make_step(model: nn.Module, batch: dict) -> Callable[[], None]:
 
     return training(loss, torch.optim.AdamW(
         [p for p in model.parameters() if p.requires_grad], lr=1e-6))
-
-
-def kept_bytes(model: nn.Module, step: Callable[[], None]) -> int:
-    """Bytes of the storages, parameters apart, that autograd keeps."""
-    storages = {}
-
-    def pack(tensor: Tensor) -> Tensor:
-        storage = tensor.untyped_storage()
-        storages[storage.data_ptr()] = storage.nbytes()
-        return tensor
-
-    with torch.autograd.graph.saved_tensors_hooks(pack, lambda x: x):
-        step()
-    for parameter in model.parameters():
-        storages.pop(parameter.untyped_storage().data_ptr(), None)
-    return sum(storages.values())
 
 
 def main() -> None:

@@ -1,0 +1,93 @@
+# Copyright (c) QB-Heat MM authors. All rights reserved.
+"""What a run will cost, from real steps of tiny models."""
+import re
+import runpy
+import sys
+
+import pytest
+
+from qbheat_mm.analysis.run_cost import Work, count_steps
+
+from .conftest import ROOT
+
+LINEAR = 'mf-285m_8xb512-linear-coslr-90e_in1k'
+
+
+@pytest.fixture
+def estimate(monkeypatch, capsys):
+    """Run the tool in this process; return what it prints."""
+    def estimate(*arguments):
+        monkeypatch.setattr(sys, 'argv', ['estimate.py', *map(str, arguments)])
+        runpy.run_path(str(ROOT / 'tools/estimate.py'), run_name='__main__')
+        return capsys.readouterr().out
+
+    return estimate
+
+
+def number(pattern, text):
+    return float(re.search(pattern, text)[1].replace(',', ''))
+
+
+def test_a_pretraining(estimate, pretraining_config):
+    text = estimate(pretraining_config, '--accelerator', 'a100', '--gpus', 2)
+    assert '2 steps of 2 x 2 images: 1 epochs of 8 images (counted)' in text
+    forward = number(r'([\d.e-]+) G multiply-adds an image forward', text)
+    step = number(r'([\d.e-]+) with the backward pass', text)
+    assert ', 0 of them frozen' in text
+    assert step == pytest.approx(3 * forward, rel=0.02)
+    assert number(r'here +([\d.e+]+) images/s', text) > 0
+    assert number(r'input +([\d,]+) images/s', text) > 0
+    assert number(r'MiB: parameters ([\d,]+)', text) >= 0
+    assert re.search(r'^a100 +[\d.]+ +[\d,]+ +[\d.]+%', text, re.M)
+
+
+@pytest.mark.parametrize('config, classes', [
+    ('detector_config', '117,266'), ('classifier_config', '')])
+def test_runs_without_their_data(estimate, request, config, classes):
+    """A detector's encoder is frozen, and its images are drawn."""
+    if config == 'detector_config':
+        pytest.importorskip('mmdet')
+    path = request.getfixturevalue(config)
+    options = ['--cfg-options', 'train_dataloader.dataset.data_root=nowhere']
+    with pytest.raises(SystemExit, match="data_root='nowhere'.*--images N"):
+        estimate(path, *options)
+    text = estimate(path, '--images', 1000, *options)
+    assert '1,000 images (as given)' in text and 'drawn JPEG files' in text
+    frozen = number(r'forward, ([\d.e-]+) of them frozen', text)
+    assert (frozen > 0) == (config == 'detector_config')
+    if classes:
+        text = estimate(path, '--table', *options[:2], (
+            'train_dataloader.dataset.ann_file=annotations/'
+            'instances_train2017.json'), 'train_dataloader.dataset.data_root='
+            'nowhere', "train_dataloader.dataset.filter_cfg="
+            "{'filter_empty_gt': True}")
+        assert f'| {117266 // 2:,} |' in text
+
+
+def test_the_page_has_the_computed_hours(estimate):
+    name = f'{LINEAR}.py'
+    table = estimate('--table', ROOT / 'configs/qbheat/benchmarks' / name)
+    page = (ROOT / 'docs/estimate.md').read_text()
+    head, rule, row = table.splitlines()[-3:]
+    assert all(line in page for line in (head, rule, row))
+
+
+def test_steps_are_those_of_the_loader():
+    loader = dict(batch_size=128, drop_last=True)
+    cfg = dict(train_dataloader=loader, train_cfg=dict(max_epochs=100))
+    assert count_steps(cfg, 1281167, 8) == (1251, 125100)
+    loader['drop_last'] = False
+    assert count_steps(cfg, 1281167, 8) == (1252, 125200)
+    cfg['train_cfg'] = dict(max_iters=90000)
+    assert count_steps(cfg, 1281167, 8) == (0, 90000)
+
+
+def test_computed_rates_are_near_published_ones():
+    """timm on an RTX 3090, mixed precision."""
+    deit = Work(4.6e9, 0, 0, 3 * 4.6e9, 0)
+    assert 1 / deit.seconds('rtx3090', True, 384) == pytest.approx(1054, .03)
+    efficientnet = Work(.4e9, 0, 3 * .4e9, 0, 0)
+    assert 1 / efficientnet.seconds('rtx3090', True, 384) == pytest.approx(
+        1459, .05)
+    waiting = Work(4.6e9, 0, 0, 3 * 4.6e9, launches=10_000)
+    assert waiting.seconds('h100', True, 2) == pytest.approx(.035)
