@@ -27,13 +27,13 @@ BOXES, = [block.text for block in BLOCKS if block.language == 'python']
 ANYWHERE = ['train_cfg.max_epochs=2', 'train_dataloader.num_workers=0']
 VALIDATED = [*ANYWHERE, 'val_dataloader.num_workers=0']
 ADDED = {
-    'own-images.py': [*ANYWHERE,
-                      'train_dataloader.dataset.pipeline.0.scale=64'],
-    'own-folders.py': [*VALIDATED,
-                       'train_dataloader.dataset.pipeline.0.scale=64',
-                       'val_dataloader.dataset.pipeline.1.scale=64',
-                       'val_dataloader.dataset.pipeline.2.crop_size=64'],
-    'my_boxes.py': [
+    'train_dataloader.dataset.data_root=my_images': [
+        *ANYWHERE, 'train_dataloader.dataset.pipeline.0.scale=64'],
+    '--work-dir runs/classes --cfg-options': [
+        *VALIDATED, 'train_dataloader.dataset.pipeline.0.scale=64',
+        'val_dataloader.dataset.pipeline.1.scale=64',
+        'val_dataloader.dataset.pipeline.2.crop_size=64'],
+    '--work-dir runs/boxes --cfg-options': [
         *VALIDATED, 'train_dataloader.dataset.pipeline.2.scale=(64,64)',
         'val_dataloader.dataset.pipeline.1.scale=(64,64)']}
 
@@ -75,11 +75,8 @@ def home(tmp_path):
 def test_from_images_to_a_detector(home, monkeypatch, capfd, forget):
     pytest.importorskip('mmcv.ops')
     monkeypatch.setattr(Runner, '_log_env', lambda self, env_cfg: None)
-    options = ' \\\n    --cfg-options '
-    shorter = {f'{config}{options}': f'{config}{options}{" ".join(added)} '
-               for config, added in ADDED.items()}
     page = Page(home, monkeypatch, forget, {
-        'epoch_400': 'epoch_2', 'epoch_24': 'epoch_2', **shorter})
+        text: f'{text} {" ".join(added)}' for text, added in ADDED.items()})
     page.run(SHELL)
     printed = ''.join(capfd.readouterr())
     for line in ('training in float32', 'train_dataloader.batch_size=20',
@@ -87,12 +84,17 @@ def test_from_images_to_a_detector(home, monkeypatch, capfd, forget):
                  'train_dataloader.batch_size=10', 'Evaluating bbox'):
         assert line in printed
     assert re.search(r'accuracy/top1: \d', printed)
-    encoder = load(next(home.glob('work_dirs/*own-images/epoch_2.pth')))
-    for run in ('*own-folders', 'my_boxes'):
-        trained = load(next(home.glob(f'work_dirs/{run}/epoch_2.pth')))
+    encoder = load(home / 'runs/mine/epoch_2.pth')
+    for run in ('classes', 'boxes'):
+        trained = load(home / f'runs/{run}/epoch_2.pth')
         for key, tensor in encoder.items():
             if key.startswith('backbone.'):
                 assert torch.equal(trained[key], tensor), key
+    assert (home / 'runs/mine/encoder.onnx').stat().st_size > 1e6
+    image, = json.loads(
+        (home / 'found/predictions.json').read_text())['images']
+    assert image['found']['classes'][0]['class'] in ('cat', 'dog')
+    assert 'boxes' in image['found']
 
 
 def load(file):
