@@ -23,7 +23,9 @@ from qbheat_mm.cli.embeddings import (
 
 def parse_args() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument('checkpoint', help='checkpoint file or URL')
+    parser.add_argument(
+        'checkpoint',
+        help='encoder.safetensors or a checkpoint, file or URL')
     parser.add_argument(
         'images', nargs='+', help='image files or folders of images')
     parser.add_argument(

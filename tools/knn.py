@@ -27,8 +27,8 @@ from qbheat_mm.utils.atomic_write import atomic_write
 def parse_args() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument(
-        'encoder', help='checkpoint, or a config (.py), whose encoder is '
-        'initialized by its model.backbone.init_cfg')
+        'encoder', help='encoder.safetensors, a checkpoint, or a config (.py) '
+        'whose encoder is initialized by its model.backbone.init_cfg')
     parser.add_argument('train', help='folder of classes: the neighbors')
     parser.add_argument(
         'val', nargs='?', help='folder of classes to classify; defaults to '

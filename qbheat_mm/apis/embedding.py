@@ -40,7 +40,7 @@ def embed(encoder: Encoder | str,
         UserError: If there is no image, or an argument is impossible.
 
     Examples:
-        >>> found = embed('epoch_100.pth', 'my_images', pool='avg+token')
+        >>> found = embed('encoder.safetensors', 'my_images', pool='avg+token')
         >>> np.savez('x.npz', embeddings=found.embeddings, files=found.files)
     """
     if not isinstance(encoder, Encoder):

@@ -49,8 +49,14 @@ def load_pretraining(model: QBHeat, checkpoint: str) -> dict:
         dict: The checkpoint's ``meta``, such as ``epoch`` and ``iter``.
 
     Raises:
-        UserError: If the checkpoint is damaged or of another model.
+        UserError: If the checkpoint is damaged, of another model or of the
+            encoder alone.
     """
+    if checkpoint.endswith('.safetensors'):
+        raise UserError(
+            f"'{checkpoint}' holds an encoder alone, and this needs A, B and "
+            'the decoder as well: give the checkpoint of pre-training, such '
+            'as epoch_N.pth beside it')
     content = read(checkpoint)
     load_strict(model, content, checkpoint)
     meta = content.get('meta')

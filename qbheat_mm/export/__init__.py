@@ -4,7 +4,7 @@
     from qbheat_mm.apis import load_encoder
     from qbheat_mm.export import export_encoder, export_network
 
-    encoder = load_encoder('epoch_100.pth')
+    encoder = load_encoder('encoder.safetensors')
     export_encoder(encoder, 'encoder.safetensors')
     export_network(encoder, 'encoder.onnx', preprocessing=True)
 """

@@ -211,6 +211,12 @@ def test_run_all_leaves_out_what_a_model_lacks(
              tmp_path, '--cfg-options', 'model.predictor.prediction=copy')
 
 
+def test_an_encoder_alone_is_refused(call, run, tmp_path):
+    with pytest.raises(UserError, match=r'encoder alone.* epoch_N\.pth'):
+        call('spectrum', run[0], tmp_path / 'encoder.safetensors', '--out',
+             tmp_path)
+
+
 def test_story_takes_reports_of_others_and_no_other_file(call, tmp_path):
     (tmp_path / 'inside').mkdir()
     (tmp_path / 'scalars.json').write_text('{"a": 1}\n{"a": 2}\n')
