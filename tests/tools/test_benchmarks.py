@@ -40,6 +40,24 @@ def test_a_step_stands_beside_maes_and_the_limit(report):
     assert flops == pytest.approx(6 * blocks / 1e9, rel=0.1)
 
 
+def test_one_command_measures_a_gpu(report, script):
+    """Its commands run, on the CPU and with a tiny model."""
+    commands = script('benchmark/gpu.sh', PYTHON='echo').splitlines()
+    options = [re.search(r'pretraining.py (.*)', line)[1]
+               for line in commands if 'pretraining.py' in line]
+    assert len(options) == 8 and len(commands) == 13
+    assert '--precision fp16' in options[1]
+    lines = report('pretraining.py', f'{options[1]} --config {DEMO} '
+                   f'--size 64 --batch-size 2 {COMMON}')
+    assert all(float(re.search(r'([\d.]+) MiB', line)[1]) > 0
+               for line in lines[-2:])
+    for line in commands:
+        tool, arguments = re.search(r'(\w+\.py) (.*)', line).groups()
+        with pytest.raises(SystemExit) as end:
+            report(tool, f'{arguments} --help')
+        assert end.value.code == 0
+
+
 def test_a_pipeline_stands_beside_mmpretrains(report):
     lines = report('input.py', '--images 2 --size 96 64 --repeats 1')[-3:]
     ratios = [float(re.search(r'([\d.]+) of', line)[1]) for line in lines]
@@ -67,6 +85,7 @@ def test_reading_annotations_stands_beside_mmdets(report):
     lines = report('annotation_checks.py',
                    '--images 20 --boxes 100 --classes 3 --repeats 1')
     assert [line.split(':')[0] for line in lines[-2:]] == ['mmdet', 'ours']
+    assert all(re.search(r'\d+ MB at most', line) for line in lines[-2:])
 
 
 def test_a_frozen_encoder_keeps_nothing_for_the_backward_pass(report):

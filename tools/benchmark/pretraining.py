@@ -5,6 +5,8 @@ Forward, backward and optimizer of a QB-Heat config and of mmpretrain's
 MAE with ViT-S/16 are timed in turn on random images. The share of the limit
 is the rate of a step's floating-point operations (three times those of matrix
 products and convolutions forward) over that of the best matrix product.
+Memory is what a step allocates at most on a GPU, and what autograd keeps of it
+on the CPU.
 """
 import argparse
 from collections.abc import Callable
@@ -17,7 +19,7 @@ from torch import Tensor, nn
 
 import qbheat_mm.models  # noqa: F401
 from qbheat_mm.cli import count, read_config, report_user_errors
-from qbheat_mm.utils.complexity import flop_counter
+from qbheat_mm.utils.complexity import flop_counter, kept_bytes
 
 # (M, K, N) of the matrix products of transformer blocks of width 512.
 PRODUCTS = ((4096, 512, 2048), (4096, 2048, 512), (2048, 2048, 2048),
@@ -44,9 +46,9 @@ def make_step(model: nn.Module, images: Tensor,
     """One step of training, as mmengine takes it."""
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-6, fused=True)
     dtype = PRECISIONS[args.precision]
-    scaler = torch.amp.GradScaler(enabled=args.precision == 'fp16')
-    run = torch.compile(model) if args.compile else model
     kind = torch.device(args.device).type
+    scaler = torch.amp.GradScaler(kind, enabled=args.precision == 'fp16')
+    run = torch.compile(model) if args.compile else model
 
     def step() -> None:
         with torch.autocast(kind, dtype, enabled=dtype is not None):
@@ -68,6 +70,17 @@ def operations(model: nn.Module, images: Tensor) -> int:
     with flop_counter() as counter:
         model(images, None, mode='loss')
     return 3 * counter.get_total_flops()
+
+
+def step_bytes(model: nn.Module, step: Callable[[], None],
+               args: argparse.Namespace) -> int:
+    """Memory of a step, weights and optimizer apart."""
+    if torch.device(args.device).type != 'cuda':
+        return kept_bytes(model, step)
+    start = torch.cuda.memory_allocated(args.device)
+    torch.cuda.reset_peak_memory_stats(args.device)
+    step()
+    return torch.cuda.max_memory_allocated(args.device) - start
 
 
 def best_product(args: argparse.Namespace) -> tuple[str, float]:
@@ -107,6 +120,8 @@ def main() -> None:
              for name, model in models.items()}
     rates = {name: args.batch_size / seconds
              for name, seconds in medians(steps, args).items()}
+    memory = {name: step_bytes(model, steps[name], args)
+              for name, model in models.items()}
     shape, limit = best_product(args)
     print(describe(args, f'batch {args.batch_size}',
                    f'{args.size}x{args.size}', args.precision +
@@ -115,8 +130,9 @@ def main() -> None:
     first = next(iter(rates.values()))
     for name, rate in rates.items():
         print(f'{name:<18}{rate:9.2f} images/s, {work[name] / 1e9:6.1f} GFLOP '
-              f'an image, {work[name] * rate / limit:5.0%} of the limit, ours '
-              f'is {first / rate:.2f} times as fast')
+              f'an image, {work[name] * rate / limit:5.0%} of the limit, '
+              f'{memory[name] / 2**20:.0f} MiB, ours is {first / rate:.2f} '
+              'times as fast')
 
 
 if __name__ == '__main__':
