@@ -50,7 +50,7 @@ def test_positions_stay_exact_under_mixed_precision():
     decoder = build(type='QBHeatDecoder', embed_dims=8, depth=1, num_heads=2,
                     patch_size=4)
     seen = []
-    decoder.blocks.register_forward_pre_hook(
+    decoder.blocks[0].ln1.register_forward_pre_hook(
         lambda module, inputs: seen.append(inputs[0]))
     z = torch.zeros(1, 3, 3, 8, dtype=torch.bfloat16)
     with torch.autocast('cpu', torch.bfloat16):
