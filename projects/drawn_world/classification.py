@@ -3,28 +3,28 @@
 from mmpretrain.datasets import CustomDataset
 from mmpretrain.registry import DATASETS
 
-from . import CLASSES
-from .data import ensure_demo_data
+from .data import SIZES, ensure_demo_data
 
 
 @DATASETS.register_module()
 class DemoClassification(CustomDataset):
-    """One large object per image; the images are drawn if necessary.
+    """One object per image; the images are drawn if necessary.
 
     Args:
         split (str): ``'train'``, for pre-training; ``'labelled'``, the part of
-            it that probes learn from; or ``'val'``.
+            it that probes learn from; ``'val'``; ``'unlabeled'``, ``'train'``
+            with the classes in turn; or ``'plain'``, photographs without
+            objects.
         sizes (str): A key of :data:`projects.drawn_world.data.SIZES`.
             Defaults to 'full'.
         **kwargs: See ``CustomDataset``.
     """
 
-    METAINFO = dict(classes=CLASSES)
-
     def __init__(self, split: str, sizes: str = 'full', **kwargs) -> None:
-        labelled = split == 'labelled'
+        listed = split in ('labelled', 'unlabeled')
         super().__init__(
             data_root=str(ensure_demo_data(sizes) / 'classification'),
-            data_prefix='train' if labelled else split,
-            ann_file='meta/labelled.txt' if labelled else '',
+            data_prefix='train' if listed else split,
+            ann_file=f'meta/{split}.txt' if listed else '',
+            metainfo=dict(classes=SIZES[sizes].classes),
             **kwargs)

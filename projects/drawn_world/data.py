@@ -5,7 +5,9 @@
 
 - ``classification/{train,val}/CLASS/*.jpg``, one large object in each image.
   Pre-training reads ``train`` without labels; probes learn from the images
-  in ``classification/meta/labelled.txt``.
+  in ``classification/meta/labelled.txt``; ``meta/unlabeled.txt`` lists all.
+  Both have the classes in turn.
+- ``classification/plain/*.jpg``, photographs without objects.
 - ``detection/{train,val}/*.jpg`` and
   ``detection/annotations/instances_{train,val}.json``, a COCO data set with a
   few objects in each image, their boxes and masks.
@@ -18,7 +20,7 @@ import json
 import os
 import tempfile
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 import cv2
@@ -28,14 +30,11 @@ from filelock import FileLock  # comes with torch
 from qbheat_mm.errors import UserError
 
 from . import (
-    CLASSES,
     TextureBank,
     classification_scene,
     detection_scene,
-    objects,
-    scenes,
-    textures,
 )
+from .materials import MaterialBank
 
 
 @dataclass(frozen=True)
@@ -51,6 +50,9 @@ class DemoSizes:
         val: Images that probes are evaluated on.
         detection_train: Images that detectors learn from.
         detection_val: Images that detectors are evaluated on.
+        kind: ``'demo'``, ``'materials'`` (:mod:`.materials`) or ``'digits'``
+            on photographs (:mod:`.digits`).
+        plain: Photographs without objects.
     """
     image_size: int = 128
     seed: int = 0
@@ -60,16 +62,39 @@ class DemoSizes:
     val: int = 1200
     detection_train: int = 3000
     detection_val: int = 300
+    kind: str = 'demo'
+    plain: int = 0
+
+    def bank(self, split: str) -> TextureBank:
+        """What the images of a split are made of."""
+        if self.kind == 'digits':
+            from .digits import PhotographBank  # needs scikit-image
+            return PhotographBank(self.seed, held_out=split == 'val')
+        bank = dict(demo=TextureBank, materials=MaterialBank)[self.kind]
+        return bank(self.seed, self.tiles)
+
+    @property
+    def classes(self) -> tuple[str, ...]:
+        """Names of the classes."""
+        if self.kind == 'digits':
+            return tuple('0123456789')
+        return (MaterialBank if self.kind == 'materials'
+                else TextureBank).classes
 
 
-#: By the names that configs use: the demo's, four times as many unlabeled
-#: images, and a few for tests.
+#: By the names that configs use: the demo's, and a few images for tests.
 SIZES = dict(
     full=DemoSizes(),
-    more=DemoSizes(train=4 * DemoSizes.train),
     tiny=DemoSizes(
         tiles=16, train=64, labelled=32, val=16, detection_train=16,
         detection_val=8))
+#: The study's, by seed; 99 is for tuning.
+for _seed in (*range(6), 99):
+    _study = DemoSizes(seed=_seed, kind='materials', train=10000, val=800,
+                       detection_train=2000, detection_val=400)
+    SIZES[f'study-{_seed}'] = _study
+    SIZES[f'digits-{_seed}'] = replace(
+        _study, kind='digits', train=2400, plain=10000)
 
 
 def demo_root(sizes: str = 'full') -> Path:
@@ -81,9 +106,9 @@ def demo_root(sizes: str = 'full') -> Path:
     cache = os.environ.get('QBHEAT_CACHE') or '~/.cache/qbheat_mm'
     digest = hashlib.sha256(
         json.dumps(asdict(SIZES[sizes]), sort_keys=True).encode())
-    for file in (__file__, objects.__file__, scenes.__file__,
-                 textures.__file__):
-        digest.update(Path(file).read_bytes())
+    for module in ('data', 'objects', 'scenes', 'textures', 'materials',
+                   'digits'):
+        digest.update((Path(__file__).parent / f'{module}.py').read_bytes())
     return (Path(cache).expanduser().resolve() / 'demo' /
             f'{sizes}-{digest.hexdigest()[:10]}')
 
@@ -117,17 +142,17 @@ def ensure_demo_data(sizes: str = 'full') -> Path:
 
 def draw(root: Path, sizes: DemoSizes) -> None:
     """Draw a data set into a new folder."""
-    bank = TextureBank(sizes.seed, sizes.tiles)
-    for number, (split, count) in enumerate(
-            dict(train=sizes.train, val=sizes.val).items()):
+    counts = dict(train=(sizes.train, sizes.detection_train),
+                  val=(sizes.val, sizes.detection_val))
+    for number, (split, (single, several)) in enumerate(counts.items()):
+        bank = sizes.bank(split)
         draw_classification(root / 'classification' / split, bank, sizes,
-                            number, count)
-    _list_labelled(root / 'classification', sizes.labelled)
-    for number, (split, count) in enumerate(
-            dict(train=sizes.detection_train,
-                 val=sizes.detection_val).items()):
+                            number, single)
         draw_detection(root / 'detection', split, bank, sizes, 2 + number,
-                       count)
+                       several)
+    _list_images(root / 'classification' / 'meta', sizes)
+    if sizes.plain:
+        draw_plain(root / 'classification' / 'plain', sizes)
 
 
 def _generators(sizes: DemoSizes, split: int,
@@ -148,21 +173,35 @@ def draw_classification(folder: Path, bank: TextureBank, sizes: DemoSizes,
         split (int): Images of different splits differ.
         count (int): Number of images.
     """
-    for name in CLASSES:
+    for name in bank.classes:
         (folder / name).mkdir(parents=True)
     for index, rng in enumerate(_generators(sizes, split, count)):
-        label = index % len(CLASSES)
+        label = index % len(bank.classes)
         scene = classification_scene(rng, bank, label, sizes.image_size)
-        _write(folder / CLASSES[label] / f'{index:05d}.jpg', scene.image)
+        _write(folder / bank.classes[label] / f'{index:05d}.jpg', scene.image)
 
 
-def _list_labelled(folder: Path, count: int) -> None:
-    """List the first images of each class, as ``CLASS/FILE LABEL``."""
-    labels = [index % len(CLASSES) for index in range(count)]
-    (folder / 'meta').mkdir()
-    (folder / 'meta' / 'labelled.txt').write_text(''.join(
-        f'{CLASSES[label]}/{index:05d}.jpg {label}\n'
-        for index, label in enumerate(labels)), encoding='utf-8')
+def draw_plain(folder: Path, sizes: DemoSizes) -> None:
+    """Crop the photographs of ``train`` into a new folder."""
+    folder.mkdir(parents=True)
+    bank = sizes.bank('train')
+    for index, rng in enumerate(_generators(sizes, 4, sizes.plain)):
+        image = bank.surface(rng, sizes.image_size, sizes.image_size)
+        _write(folder / f'{index:05d}.jpg',
+               np.clip(np.rint(image), 0, 255).astype(np.uint8))
+
+
+def _list_images(folder: Path, sizes: DemoSizes) -> None:
+    """List all as ``CLASS/FILE``, and the first as ``CLASS/FILE LABEL``."""
+    labels = [index % len(sizes.classes) for index in range(sizes.train)]
+    names = [f'{sizes.classes[label]}/{index:05d}.jpg'
+             for index, label in enumerate(labels)]
+    labelled = [f'{name} {label}' for name, label in zip(names, labels)]
+    folder.mkdir()
+    for name, lines in (('unlabeled', names),
+                        ('labelled', labelled[:sizes.labelled])):
+        (folder / f'{name}.txt').write_text(
+            '\n'.join(lines) + '\n', encoding='utf-8')
 
 
 def draw_detection(folder: Path, name: str, bank: TextureBank,
@@ -188,7 +227,8 @@ def draw_detection(folder: Path, name: str, bank: TextureBank,
                 bbox=[left, top, right - left, bottom - top],
                 area=int(mask.sum()), segmentation=_run_lengths(mask),
                 iscrowd=0))
-    categories = [dict(id=i, name=one) for i, one in enumerate(CLASSES, 1)]
+    categories = [dict(id=i, name=one)
+                  for i, one in enumerate(bank.classes, 1)]
     (folder / 'annotations').mkdir(exist_ok=True)
     (folder / 'annotations' / f'instances_{name}.json').write_text(
         json.dumps(dict(images=images, annotations=annotations,
@@ -220,7 +260,7 @@ def main() -> None:
     parser.add_argument('--out', type=Path, help='draw into a new folder '
                         'instead, with the sizes of the options below')
     for name, size in asdict(SIZES['full']).items():
-        parser.add_argument(f'--{name.replace("_", "-")}', type=int,
+        parser.add_argument(f'--{name.replace("_", "-")}', type=type(size),
                             default=size, metavar='N', dest=name,
                             help=f'defaults to {size}')
     args = vars(parser.parse_args())

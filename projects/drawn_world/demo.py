@@ -139,6 +139,21 @@ def analysis_job(data: Path, args: argparse.Namespace) -> Job:
         ['pretrained'])
 
 
+def one_pass_job(data: Path, args: argparse.Namespace) -> Job:
+    """Predict classes and boxes with the encoder running once."""
+    heads = []
+    for name, probe in dict(classes='linear', boxes='retinanet').items():
+        config = PROBES[probe]
+        heads.append(f'--head={name}={CONFIGS / config}:{args.out}/pretrained/'
+                     f'{probe}/epoch_{last_epoch(config, args)}.pth')
+    return Job('one-pass', [
+        sys.executable, str(CONFIGS.parent / 'one_pass.py'), *heads,
+        *(str(data / kind / 'val') for kind in ('classification',
+                                                'detection')),
+        '--out', str(args.out / 'pictures')],
+        ['pretrained-linear', 'pretrained-retinanet'])
+
+
 def all_jobs(data: Path, args: argparse.Namespace) -> list[Job]:
     """All jobs, the pre-trained encoder's first where several could start."""
     encoders = args.encoders[::-1]
@@ -146,7 +161,7 @@ def all_jobs(data: Path, args: argparse.Namespace) -> list[Job]:
             if ENCODERS[encoder]]
     jobs += [probe_job(encoder, probe, args) for probe in PROBES
              for encoder in encoders]
-    jobs.append(detection_job(args))
+    jobs += [detection_job(args), one_pass_job(data, args)]
     if not args.no_analysis:
         jobs.append(analysis_job(data, args))
     return jobs

@@ -4,8 +4,7 @@ from mmdet.registry import DATASETS
 
 from qbheat_mm.detection import MatchedCocoDataset
 
-from . import CLASSES
-from .data import ensure_demo_data
+from .data import SIZES, ensure_demo_data
 
 
 @DATASETS.register_module()
@@ -20,7 +19,6 @@ class DemoDetection(MatchedCocoDataset):
     """
 
     METAINFO = dict(
-        classes=CLASSES,
         palette=[(230, 25, 75), (60, 180, 75), (255, 225, 25), (0, 130, 200),
                  (245, 130, 48), (145, 30, 180), (70, 240, 240),
                  (240, 50, 230)])
@@ -30,4 +28,5 @@ class DemoDetection(MatchedCocoDataset):
             data_root=str(ensure_demo_data(sizes) / 'detection'),
             data_prefix=dict(img=f'{split}/'),
             ann_file=f'annotations/instances_{split}.json',
+            metainfo=dict(classes=SIZES[sizes].classes),
             **kwargs)

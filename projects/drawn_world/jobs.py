@@ -44,7 +44,7 @@ def run_jobs(jobs: Sequence[Job], log_dir: Path, slots: int = 2, *,
         slots (int): Jobs that run at the same time. Defaults to 2.
         until (float): No job starts after this ``time.monotonic()``.
         finished (Callable): Called with each job that succeeded and its
-            seconds; if it raises, the job has failed.
+            CPU seconds; if it raises, the job has failed.
         keep_going (bool): After a failure, run what does not depend on it.
             Defaults to False: stop everything.
 
@@ -67,8 +67,8 @@ def run_jobs(jobs: Sequence[Job], log_dir: Path, slots: int = 2, *,
                 for future in wait(running, None, FIRST_COMPLETED).done:
                     job, _ = running.pop(future)
                     try:
-                        seconds = future.result()
-                        finished(job, seconds)
+                        seconds, of_cpu = future.result()
+                        finished(job, of_cpu)
                         done.add(job.name)
                         _say(job, f'done in {seconds:.0f} s')
                     except Exception as error:
@@ -94,8 +94,9 @@ def _start(job: Job, slots: int) -> subprocess.Popen:
             **KEEP_MEMORY, **os.environ, 'PYTHONUNBUFFERED': '1'})
 
 
-def _follow(job: Job, process: subprocess.Popen, log_dir: Path) -> float:
-    """Write the log of a process; return how many seconds it took."""
+def _follow(job: Job, process: subprocess.Popen,
+            log_dir: Path) -> tuple[float, float]:
+    """Write the log of a process; return its seconds and its CPU seconds."""
     start = said = time.monotonic()
     path = log_dir / f'{job.name}.log'
     with process:
@@ -108,11 +109,13 @@ def _follow(job: Job, process: subprocess.Popen, log_dir: Path) -> float:
                 if shown:
                     said = time.monotonic()
                     _say(job, ' '.join(shown.groups()))
+        _, status, usage = os.wait4(process.pid, 0)
+        process.returncode = os.waitstatus_to_exitcode(status)
     if process.returncode:
         print(*path.read_text(encoding='utf-8').splitlines()[-25:], sep='\n')
         raise UserError(f"{job.name} failed with status {process.returncode}, "
                         f"see '{path}': {shlex.join(job.command)}")
-    return time.monotonic() - start
+    return time.monotonic() - start, usage.ru_utime + usage.ru_stime
 
 
 def _say(job: Job, text: str) -> None:

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import cv2
 import numpy as np
+from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
 from qbheat_mm.analysis.style import (
@@ -57,16 +58,31 @@ def draw_detections(predictions: Path, file: Path, images: int = 4) -> None:
             image = cv2.imread(sample['img_path'])[..., ::-1]
             truth = [(box['bbox'], box['bbox_label'], None)
                      for box in sample['instances']]
-            for axis, boxes in zip(column, (truth, surest(sample))):
+            detected = surest(sample['pred_instances'])
+            for axis, boxes in zip(column, (truth, detected)):
                 _draw_boxes(axis, image, boxes)
         for row, title in zip(axes, ('ground truth', 'RetinaNet')):
             row[0].set_ylabel(title)
         figure.savefig(file, dpi=130)
 
 
-def surest(sample: Mapping) -> list[tuple]:
+def draw_one_pass(images: Sequence[np.ndarray],
+                  found: Mapping[str, Sequence]) -> Figure:
+    """Show images, (H, W, 3), BGR, with what two heads found in each."""
+    with in_style():
+        figure = new_figure(2 * len(images), 2.4)
+        for axis, image, classes, boxes in zip(
+                grid(figure, 1, len(images))[0], images, found['classes'],
+                found['boxes']):
+            _draw_boxes(axis, image[..., ::-1], surest(boxes.pred_instances))
+            label = int(classes.pred_label)
+            axis.set_title(
+                f'{CLASSES[label]} {classes.pred_score[label]:.2f}')
+    return figure
+
+
+def surest(found: Mapping) -> list[tuple]:
     """Box, label and score of the detections with the highest scores."""
-    found = sample['pred_instances']
     order = found['scores'].argsort(descending=True)[:MAX_OBJECTS]
     return [(found['bboxes'][i].tolist(), int(found['labels'][i]),
              float(found['scores'][i])) for i in order

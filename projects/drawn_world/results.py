@@ -3,7 +3,6 @@
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from statistics import median
 from typing import NamedTuple
 
 import msgspec
@@ -36,32 +35,23 @@ def read_log(work_dir: Path) -> list[dict]:
 
 
 def read_metric(work_dir: Path, name: str) -> float:
-    """The last value of a metric, in percent.
+    """A metric in percent, of the last evaluation or, for ``NAME@N``, of
+    the N-th from 0.
 
     mmdet logs no AP for a detector that found nothing: it is 0.
 
     Raises:
         UserError: If the run was not evaluated.
     """
-    log = read_log(work_dir)
-    values = [line[name] for line in log if name in line]
+    name, _, number = name.partition('@')
     of_coco = name.startswith('coco/')
-    if not values and of_coco and any('loss' not in line for line in log):
-        return 0.
+    values = [line.get(name, 0.) for line in read_log(work_dir)
+              if name in line or (of_coco and 'loss' not in line)]
     if not values:
         raise UserError(f"the log of '{work_dir}' has no '{name}': was the "
                         'run evaluated?')
-    return values[-1] * 100 if of_coco else values[-1]
-
-
-def steady_seconds(work_dir: Path) -> float:
-    """Training time if every step took as long as the median step.
-
-    It leaves out start-up and whatever else kept the machine busy for a while.
-    """
-    steps = [line for line in read_log(work_dir)
-             if 'time' in line and 'loss' in line]
-    return round(median(line['time'] for line in steps) * steps[-1]['step'], 1)
+    value = values[int(number or -1)]
+    return value * 100 if of_coco else value
 
 
 class Row(msgspec.Struct):
@@ -69,13 +59,12 @@ class Row(msgspec.Struct):
     arm: str
     seed: int
     stage: str
-    machine: str
     metrics: dict[str, float]
-    seconds: float
+    cpu_seconds: float
     command: str
     commit: str
     date: str
-    environment: str
+    machine: str
 
     @property
     def run(self) -> Run:

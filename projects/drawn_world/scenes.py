@@ -16,21 +16,17 @@ import numpy as np
 
 from qbheat_mm.errors import UserError
 
-from .objects import CLASSES, Part, draw_clutter, draw_parts
+from .objects import Part, draw_clutter
 from .textures import TILE, TextureBank
 
 #: Smallest height and width of an image in pixels.
 MIN_SIZE = 16
 
-#: Radius of objects as a share of the image's side.
-SINGLE_RADIUS = (0.3, 0.45)
-MULTIPLE_RADIUS = (0.16, 0.3)
 MAX_OBJECTS = 3
 
 #: Radius of clutter as a share of the image's side.
 _FAR_RADIUS = (0.04, 0.8)
 _NEAR_RADIUS = (0.04, 0.16)
-_FAR, _NEAR, _IN_FRONT = (4, 12), (0, 3), (0, 2)
 #: Smaller things, radius in pixels, cast no shadow.
 _MIN_SHADOW = 8
 #: How often each part of an object has its own surface.
@@ -63,8 +59,9 @@ class Scene(NamedTuple):
 def classification_scene(rng: np.random.Generator, bank: TextureBank,
                          label: int, size: int) -> Scene:
     """Draw one object of class ``label`` among clutter."""
-    radius = rng.uniform(*SINGLE_RADIUS) * size
-    x, y = rng.uniform(radius, size - radius, 2)
+    radius = rng.uniform(*bank.single_radius) * size
+    reach = bank.inside * radius
+    x, y = rng.uniform(reach, size - reach, 2)
     return _draw_scene(rng, bank, size, [(label, x, y, radius)])
 
 
@@ -73,12 +70,14 @@ def detection_scene(rng: np.random.Generator, bank: TextureBank,
     """Draw one to ``MAX_OBJECTS`` objects that do not overlap."""
     placed: list[tuple] = []
     for _ in range(rng.integers(1, MAX_OBJECTS + 1)):
-        radius = rng.uniform(*MULTIPLE_RADIUS) * size
+        radius = rng.uniform(*bank.multiple_radius) * size
+        reach = bank.inside * radius
         for _ in range(20):
-            x, y = rng.uniform(radius, size - radius, 2)
+            x, y = rng.uniform(reach, size - reach, 2)
             if all(np.hypot(x - x2, y - y2) > radius + radius2
                    for _, x2, y2, radius2 in placed):
-                placed.append((int(rng.integers(len(CLASSES))), x, y, radius))
+                label = int(rng.integers(len(bank.classes)))
+                placed.append((label, x, y, radius))
                 break
     return _draw_scene(rng, bank, size, placed)
 
@@ -91,21 +90,23 @@ def _draw_scene(rng: np.random.Generator, bank: TextureBank, size: int,
                         f'{MIN_SIZE} to {TILE}')
     image = bank.surface(rng, size, size)
     shadow = rng.uniform(-0.06, 0.06, 2) * size
-    for _ in range(rng.integers(*_FAR)):
+    for _ in range(rng.integers(*bank.far)):
         _scatter(rng, bank, image, _FAR_RADIUS, shadow)
     depth_blur = rng.uniform(0, _MAX_BLUR)
     if depth_blur > 0.3:  # less is invisible
         image = cv2.GaussianBlur(image, (0, 0), depth_blur)
-    for _ in range(rng.integers(*_NEAR)):
+    for _ in range(rng.integers(*bank.near)):
         _scatter(rng, bank, image, _NEAR_RADIUS, shadow)
     masks = []
     for label, x, y, radius in placed:
-        thing = Thing(draw_parts(rng, label), np.array([x, y]), radius)
-        _draw(rng, bank, image, thing, shadow)
+        parts, surfaces = bank.draw_object(rng, label)
+        thing = Thing(parts, np.array([x, y]), radius)
+        _draw(rng, surfaces, image, thing, shadow if bank.lit else None)
         masks.append(thing.mask((0, 0, size, size)) > 127)
-    for _ in range(rng.integers(*_IN_FRONT)):
+    for _ in range(rng.integers(*bank.in_front)):
         _cover(rng, bank, image, masks, shadow)
-    _light(rng, image)
+    if bank.lit:
+        _light(rng, image)
     return Scene(
         np.clip(np.rint(image), 0, 255).astype(np.uint8),
         [label for label, *_ in placed], [_box(mask) for mask in masks],
@@ -170,7 +171,7 @@ def _cover(rng: np.random.Generator, bank: TextureBank, image: np.ndarray,
 
 
 def _draw(rng: np.random.Generator, bank: TextureBank, image: np.ndarray,
-          thing: Thing, shadow: np.ndarray) -> None:
+          thing: Thing, shadow: np.ndarray | None) -> None:
     """Draw a thing and its shadow.
 
     Args:
@@ -179,11 +180,12 @@ def _draw(rng: np.random.Generator, bank: TextureBank, image: np.ndarray,
         image (np.ndarray): (S, S, 3), changed in place.
         thing (Thing): What to draw.
         shadow (np.ndarray): Offset of shadows, x and y in pixels, for things
-            of half the image's size.
+            of half the image's size; None: no shadow.
     """
-    share = 2 * thing.radius / len(image)
-    _darken(rng, image, thing._replace(
-        center=thing.center + shadow * (0.3 + share)))
+    if shadow is not None:
+        share = 2 * thing.radius / len(image)
+        _darken(rng, image, thing._replace(
+            center=thing.center + shadow * (0.3 + share)))
     left, top, right, bottom = window = thing.window(len(image))
     apart = len(thing.parts) > 1 and rng.uniform() < _APART
     for parts in [[p] for p in thing.parts] if apart else [thing.parts]:

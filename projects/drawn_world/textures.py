@@ -9,6 +9,8 @@ surface is a random crop of a random tile, with its own colors and contrast.
 import cv2
 import numpy as np
 
+from .objects import CLASSES, Part, draw_parts
+
 #: Height and width of tiles in pixels, the limit for surfaces.
 TILE = 256
 #: Standard deviation of a tile's values.
@@ -18,25 +20,40 @@ APART = 95
 #: Standard deviation of surfaces, log-uniform between these.
 _CONTRAST = (8, 22)
 
-#: Shares of the kinds of tiles.
-_KINDS = dict(noise=0.3, brushed=0.2, stripes=0.15, checks=0.1, spots=0.1,
-              photograph=0.15)
-
 
 class TextureBank:
-    """A fixed set of tiles.
+    """A fixed set of tiles, and what scenes made of them look like.
 
     Args:
         seed (int): Defaults to 0.
         tiles (int): Number of tiles. Defaults to 160.
     """
+    classes = CLASSES
+    #: Shares of the kinds of tiles.
+    shares = dict(noise=0.3, brushed=0.2, stripes=0.15, checks=0.1,
+                  spots=0.1, photograph=0.15)
+    #: Radius of single and of several objects as a share of the image's side.
+    single_radius = (0.3, 0.45)
+    multiple_radius = (0.16, 0.3)
+    #: Distance of an object's center from the border, in radii.
+    inside = 1.
+    #: Ranges of the number of clutter pieces, exclusive above.
+    far, near, in_front = (4, 12), (0, 3), (0, 2)
+    #: Whether scenes have shadows, uneven light and noise.
+    lit = True
 
     def __init__(self, seed: int = 0, tiles: int = 160) -> None:
         rng = np.random.default_rng([seed, 0x7E47])
         photographs = load_photographs()
-        kinds = rng.choice(list(_KINDS), tiles, p=list(_KINDS.values()))
+        self.kinds = rng.choice(list(self.shares), tiles,
+                                p=list(self.shares.values()))
         self.tiles = np.stack(
-            [_draw_tile(rng, kind, photographs) for kind in kinds])
+            [_draw_tile(rng, kind, photographs) for kind in self.kinds])
+
+    def draw_object(self, rng: np.random.Generator,
+                    label: int) -> tuple[list[Part], 'TextureBank']:
+        """Draw an object's parts, and give what its surfaces are cut from."""
+        return draw_parts(rng, label), self
 
     def surface(self, rng: np.random.Generator, height: int, width: int,
                 beside: np.ndarray | None = None) -> np.ndarray:
@@ -54,23 +71,29 @@ class TextureBank:
             not clipped.
         """
         tile = self.tiles[rng.integers(len(self.tiles))]
-        top = rng.integers(TILE - height + 1)
-        left = rng.integers(TILE - width + 1)
-        piece = tile[top:top + height, left:left + width]
-        flip = rng.integers(-1, 3)  # both axes, y, x, none
-        if flip < 2:
-            piece = cv2.flip(piece, int(flip))
-        return cv2.transform(piece, _colors(rng, beside))
+        piece = crop(rng, tile, height, width)
+        return cv2.transform(piece, draw_colors(rng, beside))
 
 
-def _colors(rng: np.random.Generator,
-             beside: np.ndarray | None) -> np.ndarray:
+def crop(rng: np.random.Generator, tile: np.ndarray, height: int,
+         width: int) -> np.ndarray:
+    """Crop a tile at random, perhaps mirrored."""
+    top = rng.integers(TILE - height + 1)
+    left = rng.integers(TILE - width + 1)
+    piece = tile[top:top + height, left:left + width]
+    flip = rng.integers(-1, 3)  # both axes, y, x, none
+    return cv2.flip(piece, int(flip)) if flip < 2 else piece
+
+
+def draw_colors(rng: np.random.Generator, beside: np.ndarray | None,
+                tint: np.ndarray | float = 0., apart: float = APART,
+                contrast: tuple[float, float] = _CONTRAST) -> np.ndarray:
     """A color transform (3, 4); its last column is the mean color."""
-    contrast = np.exp(rng.uniform(*np.log(_CONTRAST))) / DEVIATION
-    mix = contrast * (np.eye(3) + 0.2 * rng.standard_normal((3, 3)))
-    mean = _mean_color(rng)
-    while beside is not None and np.linalg.norm(mean - beside) < APART:
-        mean = _mean_color(rng)
+    scale = np.exp(rng.uniform(*np.log(contrast))) / DEVIATION
+    mix = scale * (np.eye(3) + 0.2 * rng.standard_normal((3, 3)))
+    mean = _mean_color(rng) + tint
+    while beside is not None and np.linalg.norm(mean - beside) < apart:
+        mean = _mean_color(rng) + tint
     return np.concatenate([mix, mean[:, None]], axis=1).astype(np.float32)
 
 

@@ -45,6 +45,7 @@ def test_relative_links_lead_to_files(page):
     ('[a](docs/export.md#onnx)', '[a](export.md#onnx)'),
     ('![a](docs/figures/demo.png)', '![a](figures/demo.png)'),
     ('[a](configs/)', 'a'),  # nothing to show or download
+    ('[a](projects/drawn_world/PLAN.md)', 'a'),
     ('[a](https://x.org) [b](#c)', '[a](https://x.org) [b](#c)'),
     ('`[a](configs/)`', '`[a](configs/)`'),
     ('```\n[a](configs/)\n```', '```\n[a](configs/)\n```')])
@@ -55,27 +56,3 @@ def test_links_of_the_readme_work_on_the_site(text, expected, monkeypatch):
     page = '[a](../configs.md) [b](../../README.md#use-it)'
     assert rewrite(page, DOCS / 'api', DOCS / 'api') == (
         '[a](../configs.md) [b](../readme.md#use-it)')
-
-
-def tables(path):
-    """Yield head and rows of every Markdown table of a page."""
-    text = (ROOT / path).read_text('utf-8')
-    for table in re.findall(r'(?:^\|.*\n)+', text, re.M):
-        head, _, *rows = [[cell.strip() for cell in line.strip('|').split('|')]
-                          for line in table.splitlines()]
-        yield head, rows
-
-
-def test_the_readme_has_the_numbers_of_the_study():
-    (head, rows), = (table for table in tables('README.md')
-                     if 'tran-1-64, top-1' in table[0])
-    measured = {}
-    for columns, lines in tables('docs/evidence.md'):
-        if columns[:2] == ['encoder', 'seeds']:
-            for encoder, *figures in lines:
-                measured.setdefault(encoder, {}).update(
-                    zip(columns[2:], figures[1:]))
-    assert len(rows) > 5
-    for encoder, *figures in rows:
-        assert figures == [measured[encoder][column]
-                           for column in head[1:]], encoder

@@ -58,7 +58,7 @@ def test_an_interrupted_run_leaves_nothing(cache, monkeypatch):
     def interrupt(*args):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(data, '_list_labelled', interrupt)
+    monkeypatch.setattr(data, '_list_images', interrupt)
     with pytest.raises(KeyboardInterrupt):
         data.ensure_demo_data('tiny')
     assert not data.demo_root('tiny').exists()
@@ -88,6 +88,9 @@ def test_the_image_folder(drawn):
         name, label = line.split()
         assert (root / 'train' / name).is_file()
         assert name.split('/')[0] == CLASSES[int(label)]
+    unlabeled = (root / 'meta/unlabeled.txt').read_text().splitlines()
+    assert len(unlabeled) == sizes.train
+    assert [line.split()[0] for line in lines] == unlabeled[:sizes.labelled]
 
 
 def test_masks_lie_in_their_boxes(drawn):
@@ -141,3 +144,22 @@ def test_files_and_annotations_are_the_scenes(drawn, split, number):
             CLASSES[label] for label in scene.labels]
         assert [(x, y, x + w, y + h) for x, y, w, h in (
             a['bbox'] for a in own)] == scene.boxes
+
+
+@pytest.mark.parametrize('kind, classes', [('materials', 8), ('digits', 10)])
+def test_the_data_of_the_study(tmp_path, kind, classes):
+    sizes = replace(data.SIZES['tiny'], kind=kind, plain=3)
+    data.draw(tmp_path / 'out', sizes)
+    folder = tmp_path / 'out/classification'
+    assert len(list((folder / 'train').iterdir())) == classes
+    coco = json.loads((tmp_path / 'out/detection/annotations'
+                       '/instances_val.json').read_text())
+    assert [each['name'] for each in coco['categories']] == list(
+        sizes.classes)
+    assert len(list((folder / 'plain').glob('*.jpg'))) == 3
+
+
+def test_seeds_of_the_study_share_nothing():
+    seeds = [sizes.seed for name, sizes in data.SIZES.items()
+             if name.startswith('study-')]
+    assert len(set(seeds)) == 7

@@ -1,5 +1,7 @@
 # Copyright (c) QB-Heat MM authors. All rights reserved.
 """The drawn world: repeatable, true to its labels, close to photographs."""
+import hashlib
+
 import numpy as np
 import pytest
 from sklearn.linear_model import LogisticRegression
@@ -13,6 +15,8 @@ from projects.drawn_world import (
     classification_scene,
     detection_scene,
 )
+from projects.drawn_world.digits import PhotographBank
+from projects.drawn_world.materials import MaterialBank
 from projects.drawn_world.objects import draw_parts
 from projects.drawn_world.scenes import MIN_SIZE, Thing, _cover
 from projects.drawn_world.textures import TILE
@@ -161,3 +165,53 @@ def test_what_clutter_covers_is_no_longer_of_the_mask():
                               (before & (image[..., 0] < 128))[sure])
         changed += not np.array_equal(masks[0], before)
     assert changed > 5
+
+
+def test_pictures_of_the_demo_stay_as_they_are():
+    """Its table is in the README."""
+    bank = TextureBank()
+    digest = hashlib.sha256()
+    for i in range(4):
+        for scene in (
+                classification_scene(np.random.default_rng([0, 0, i]), bank,
+                                     i, SIZE),
+                detection_scene(np.random.default_rng([0, 2, i]), bank, SIZE)):
+            digest.update(scene.image.tobytes())
+    assert digest.hexdigest()[:16] == 'd9f18f8495cde89a'
+
+
+def test_materials_tell_the_class():
+    """Classes of one shape differ in texture or color, and in nothing else.
+    """
+    bank = MaterialBank(tiles=60)
+    for label, name in enumerate(bank.classes):
+        _, material = bank.draw_object(np.random.default_rng(0), label)
+        surfaces = np.stack([material.surface(
+            np.random.default_rng(i), 64, 64) for i in range(60)])
+        warmth = (surfaces[..., 0] - surfaces[..., 2]).mean((1, 2))
+        expected = dict(warm=90, cool=-90).get(name.split('-')[1], 0)
+        assert abs(warmth.mean() - expected) < 20
+        assert material.texture == (None if expected else name.split('-')[1])
+
+
+def test_held_out_digits_and_photographs_are_never_trained_on():
+    for seed in range(3):
+        train, test = (PhotographBank(seed, held_out)
+                       for held_out in (False, True))
+        assert not {each.tobytes() for each in train.photographs} & {
+            each.tobytes() for each in test.photographs}
+        assert sum(map(len, (*train.digits, *test.digits))) == 1797
+        for known, new in zip(train.digits, test.digits):
+            both = [each.tobytes() for each in np.concatenate([known, new])]
+            # A few digits were written twice alike.
+            assert len(both) - len(set(both)) < 3
+    other = PhotographBank(1, True)
+    assert {each.tobytes() for each in other.photographs} != {
+        each.tobytes() for each in PhotographBank(0, True).photographs}
+
+
+def test_digits_keep_their_holes():
+    bank = PhotographBank()
+    parts, _ = bank.draw_object(np.random.default_rng(0), 0)
+    mask = Thing(parts, np.array([32., 32.]), 30.).mask((0, 0, 64, 64)) > 127
+    assert mask.any() and not mask[32, 32]

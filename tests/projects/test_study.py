@@ -3,8 +3,11 @@ import json
 import math
 import re
 import runpy
+import subprocess
 from pathlib import Path
+from types import SimpleNamespace
 
+import numpy as np
 import pytest
 from mmengine.config import Config
 from mmengine.optim import build_optim_wrapper
@@ -17,18 +20,20 @@ from projects.drawn_world.results import (
     add_row,
     read_metric,
     read_rows,
-    steady_seconds,
     values,
 )
 from projects.drawn_world.study import (
     ENCODER,
     Arm,
+    Pair,
     Probe,
+    Question,
     Study,
     report,
     run,
 )
-from projects.drawn_world.study.comparison import compare, correct
+from projects.drawn_world.study.classify import choose
+from projects.drawn_world.study.comparison import compare
 from projects.drawn_world.study.run import command, measured, pending
 from qbheat_mm.cli.command_line import quoted
 from qbheat_mm.errors import UserError
@@ -38,7 +43,7 @@ STUDY = ROOT / 'projects/drawn_world/study'
 
 
 def row(of, **metrics):
-    return Row(*of, 'cpu', metrics, 10., 'command', 'commit', 'date', '')
+    return Row(*of, metrics, 10., 'command', 'commit', 'date', 'cpu')
 
 
 def write_log(work_dir, *lines, time='20260101_000000'):
@@ -51,12 +56,22 @@ def write_log(work_dir, *lines, time='20260101_000000'):
 @pytest.fixture
 def study():
     return Study(
-        (Arm('base', 'base', 'demo/base.py', seeds=2),
-         Arm('random', 'random', None, seeds=1),
-         Arm('whole', 'whole', None, start='base', seeds=2,
+        (Arm('base', 'base', 'demo/base.py', data='drawn-{seed}'),
+         Arm('random', 'random', None),
+         Arm('whole', 'whole', None, start='base',
              encoder=('model.backbone.frozen_stages=-1', )),
-         Arm('tuned', 'tuned', 'tuned.py', start='base', probes=(), seeds=1)),
-        (Probe('lin', 'lin.py', {'top-1': 'accuracy/top1'}, ('a=1', )), ))
+         Arm('tuned', 'tuned', 'tuned.py', start='base',
+             metrics={'top-1': 'accuracy/top1'}),
+         Arm('hog', 'HOG', None, features='hog')),
+        (Probe('lin', 'study/lin.py', {'top-1': 'accuracy/top1'}, ('a=1', )),
+         Probe('classes', 'lin.py', {'top-1': 'top-1'}, data='real-{seed}',
+               classified=True)),
+        (Question('first', 'First?', 'top-1',
+                  [Pair(('base', 'lin'), ('random', 'lin'))], range(2)),
+         Question('second', 'Second?', 'top-1', seeds=range(1),
+                  table=('hog', 'base'), columns=[('classes', 'top-1')]),
+         Question('third', 'Third?', 'top-1', [
+             Pair(('tuned', ENCODER), ('whole', 'lin'))], range(1))))
 
 
 def test_the_last_value_of_the_newest_run_counts(tmp_path):
@@ -75,15 +90,10 @@ def test_what_was_not_evaluated_is_an_error(tmp_path):
         with pytest.raises(UserError, match=f"no '{name}'"):
             read_metric(tmp_path, name)
     # A detector that finds nothing has no AP in its log.
-    write_log(tmp_path, {'step': 1}, time='20260101_000001')
-    assert read_metric(tmp_path, 'coco/bbox_mAP') == 0
-
-
-def test_a_few_slow_steps_do_not_count(tmp_path):
-    write_log(tmp_path, *(dict(loss=1., time=t, step=10 * i)
-                          for i, t in enumerate((5., .2, .2, .3, .1), 1)),
-              {'accuracy/top1': 50., 'time': 9., 'step': 50})
-    assert steady_seconds(tmp_path) == 10.
+    write_log(tmp_path, {'loss': 1.}, {'step': 1}, {'coco/bbox_mAP': .3},
+              time='20260101_000001')
+    assert read_metric(tmp_path, 'coco/bbox_mAP@0') == 0
+    assert read_metric(tmp_path, 'coco/bbox_mAP@1') == 30
 
 
 def test_rows_are_read_back_and_never_changed(tmp_path):
@@ -115,46 +125,57 @@ def test_wrong_rows_are_errors(tmp_path, old, new, named):
         read_rows(path)
 
 
-def test_runs_come_after_the_encoder_they_start_from(study, tmp_path):
-    order = pending(study, {}, tmp_path)
-    assert sorted(order) == sorted(study.runs()) and len(order) == 8
-    for each in order:
-        start = study.start(each)
-        assert not start or order.index(start) < order.index(each)
+def test_questions_are_run_in_order_and_encoders_before_their_probes(
+        study, tmp_path):
+    assert list(map(str, pending(study, {}, tmp_path))) == [
+        'base/0/encoder', 'base/0/lin', 'random/0/lin',
+        'base/1/encoder', 'base/1/lin', 'random/1/lin',
+        'hog/0/classes', 'base/0/classes',
+        'tuned/0/encoder', 'whole/0/lin']
+    study.ready = 1
+    assert {each.arm for each in pending(study, {}, tmp_path)} == {
+        'base', 'random'}
 
 
 def test_finished_runs_are_not_repeated(study, tmp_path):
     encoder, probe = Run('base', 0, ENCODER), Run('base', 0, 'lin')
 
     def left(*done):
-        return pending(study, done, tmp_path, lambda each: (
-            each.arm in ('base', 'whole') and each.seed == 0))
+        return pending(study, done, tmp_path, lambda each: each == probe)
 
-    whole = Run('whole', 0, 'lin')
     # A probe needs weights, and from a training that has ended.
-    assert left(encoder) == [encoder, probe, whole]
+    assert left(encoder) == [encoder, probe]
     weights = tmp_path / 'base/0/encoder/encoder.safetensors'
     weights.parent.mkdir(parents=True)
     weights.touch()
-    assert left() == [encoder, probe, whole]
-    assert left(encoder) == [probe, whole]
-    assert left(encoder, probe, whole) == []
+    assert left() == [encoder, probe]
+    assert left(encoder) == [probe]
+    assert left(encoder, probe) == []
 
 
 def test_commands(study, tmp_path):
-    def options(*names):
-        words = command(study, tmp_path, Run(*names))
-        return words[words.index('--cfg-options') + 1:]
+    def words(*names):
+        return command(study, tmp_path, Run(*names))
 
-    weights = 'model.backbone.init_cfg.checkpoint=' + quoted(
-        str(tmp_path / 'base/1/encoder/encoder.safetensors'))
-    assert options('base', 1, ENCODER) == ['randomness.seed=1']
-    assert options('base', 1, 'lin') == ['randomness.seed=1', 'a=1', weights]
+    def options(*names):
+        return words(*names)[words(*names).index('--cfg-options') + 1:]
+
+    file = str(tmp_path / 'base/1/encoder/encoder.safetensors')
+    weights = 'model.backbone.init_cfg.checkpoint=' + quoted(file)
+    train, val = (f'{loader}_dataloader.dataset.sizes=drawn-1'
+                  for loader in ('train', 'val'))
+    assert options('base', 1, ENCODER) == ['randomness.seed=1', train]
+    assert options('base', 1, 'lin') == [
+        'randomness.seed=1', train, val, 'a=1', weights]
     assert options('random', 0, 'lin') == [
         'randomness.seed=0', 'a=1', 'model.backbone.init_cfg=None']
     assert options('whole', 1, 'lin') == [
         'randomness.seed=1', 'model.backbone.frozen_stages=-1', 'a=1',
         weights]
+    assert words('base', 1, 'classes')[1:4] == [
+        str(STUDY / 'classify.py'), str(ROOT / 'configs/lin.py'), file]
+    assert words('hog', 1, 'classes')[3] == 'hog'
+    assert train.replace('drawn', 'real') in options('base', 1, 'classes')
 
 
 def test_metrics_must_be_finite(study, tmp_path):
@@ -178,38 +199,91 @@ def test_statistics_of_pairs():
     assert list(found.differences) == pytest.approx(
         [1, 1.1, 1.2, 1.3, 1.4, 1.5])
     assert found.mean == pytest.approx(1.25)
-    assert 1 < found.low < 1.25 < found.high < 1.5
-    assert found.p == 2 / 2**6  # the least of six seeds
+    # 2.5706 is the t quantile of five degrees of freedom.
+    half = 2.5706 * .18708 / 6**.5
+    assert (found.low, found.high) == pytest.approx(
+        (1.25 - half, 1.25 + half), abs=1e-4)
     few = compare({0: 1., 1: 3.}, baseline)
-    assert few.mean == .5
-    assert math.isnan(few.low) and math.isnan(few.p)
+    assert few.mean == .5 and math.isnan(few.low) and few.verdict == ''
     assert compare({9: 1.}, baseline) is None
-    # A sign-flip test by hand: 2 of 64 flips are as extreme on each side.
-    mixed = compare({0: 0.9, 1: 4., 2: 5., 3: 6., 4: 7., 5: 8.}, baseline)
-    assert mixed.p == 4 / 64
 
 
-def test_corrected_p_values():
-    p_values = correct([.01, math.nan, .04, .03])
-    assert p_values[[0, 2, 3]] == pytest.approx([.03, .04, .04])
-    assert math.isnan(p_values[1])
+@pytest.mark.parametrize('differences, verdict', [
+    ((3., 4., 5.), 'yes'), ((-3., -4., -5.), 'no, worse'),
+    ((-.1, .1, .2), 'no'), ((-5., 0., 9.), 'undecided'),
+    ((1., 1., 1.), 'yes')])
+def test_verdicts(differences, verdict):
+    found = compare(dict(enumerate(differences)), dict.fromkeys(range(3), 0.))
+    assert found.verdict == verdict
 
 
-def test_every_row_of_the_evidence_belongs_to_the_study():
-    """Figures of renamed arms, probes and metrics would silently go missing.
-    """
-    study = runpy.run_path(str(STUDY / 'arms.py'))['STUDY']
+def test_cross_validation_chooses_the_features():
+    rng = np.random.default_rng(0)
+    labels = np.arange(90) % 3
+    good = np.eye(3)[labels] + 0.1 * rng.standard_normal((90, 3))
+    noise = rng.standard_normal((90, 3))
+    found = choose(dict(good=good[:60], noise=noise[:60]), labels[:60],
+                   dict(good=good[60:], noise=noise[60:]), labels[60:])
+    assert found == {'ridge': 100., 'RBF': 100., 'top-1': 100.}
+
+
+@pytest.fixture(scope='module')
+def arms():
+    return SimpleNamespace(**runpy.run_path(str(STUDY / 'arms.py')))
+
+
+def test_the_best_trial_gives_the_rate(arms):
+    trials = {rate: Run(f'tune-{rate}', 99, 'RetinaNet')
+              for rate in (.4, .1, .2)}
+    rows = {run: row(run, AP=ap)
+            for run, ap in zip(trials.values(), (2., 3., 3.))}
+    assert arms.best(rows, trials) == .1
+    del rows[trials[.2]]
+    assert arms.best(rows, trials) is None
+
+
+def test_all_methods_have_as_many_trials(arms):
+    assert len({len(rates) for rates in arms.RATES.values()}) == 1
+
+
+def test_every_row_belongs_to_the_study_and_to_the_history(arms):
     rows = read_rows(ROOT / 'docs/evidence/results.jsonl')
-    for arm, seed, stage in rows:
-        assert stage in (ENCODER, 'matrices', *study.probes)
-        assert seed < study.arms[arm].seeds
-    for question in study.questions:
-        for arm in (question.baseline, *question.arms):
-            assert any(values(rows, arm, *column)
-                       for column in question.columns), (question, arm)
-        for column in question.columns:
-            assert values(rows, question.baseline, *column), column
-    assert pending(study, rows, Path('none')) == []
+    study = arms.STUDY
+    study.ready = None
+    assert set(rows) <= set(study.runs())
+    planned = git('log', '--diff-filter=A', '--format=%H', '--',
+                  'projects/drawn_world/PLAN.md')
+    for commit in {each.commit for each in rows.values()}:
+        git('merge-base', '--is-ancestor', planned, commit)
+        git('merge-base', '--is-ancestor', commit, 'HEAD')
+
+
+def git(*words):
+    if not (ROOT / '.git').exists():
+        pytest.skip('not a clone')
+    return subprocess.run(['git', '-C', str(ROOT), *words], check=True,
+                          capture_output=True, text=True).stdout.strip()
+
+
+def test_the_page_is_that_of_the_rows(arms):
+    rows = read_rows(ROOT / 'docs/evidence/results.jsonl')
+    assert (ROOT / 'docs/evidence.md').read_text('utf-8') == report.page(
+        arms.STUDY, rows, 'evidence/results.jsonl')
+    readme = (ROOT / 'README.md').read_text('utf-8')
+    assert readme == report.fill_readme(readme, report.readme_table(
+        arms.STUDY, rows, arms.STUDY.headline))
+
+
+def test_a_half_finished_question_says_so(study):
+    rows = {Run(*run): row(Run(*run), **{'top-1': top}) for run, top in (
+        (('base', 0, 'lin'), 5.), (('random', 0, 'lin'), 3.),
+        (('base', 1, 'lin'), 9.))}
+    first, second, _ = study.questions
+    text = report.section(study, rows, first, 'rows.jsonl')
+    assert 'base against random: +2.0 (1 of 2 seeds).' in text
+    assert report.NO_ROWS in report.section(study, rows, second, '')
+    assert report.fill_readme('a<!-- results -->b<!-- /results -->c', 'x') == (
+        'a<!-- results -->\nx\n<!-- /results -->c')
 
 
 def test_own_images_train_random_weights_without_layer_decay(
@@ -242,14 +316,15 @@ from projects.drawn_world.study import *
 TINY = ('train_dataloader.dataset.sizes=tiny',
         'val_dataloader.dataset.sizes=tiny')
 FAST = (TINY[0], 'train_cfg.max_epochs=1', 'train_dataloader.batch_size=16')
-ARMS = [Arm('one', 'the arm', 'demo/qbheat_mf-demo_random.py', FAST, seeds=1)]
+ARMS = [Arm('one', 'the arm', 'demo/qbheat_mf-demo_random.py', FAST)]
 PROBES = [Probe('lin', 'demo/mf-demo_linear.py', ACCURACY,
                 (*FAST, TINY[1], 'train_cfg.val_interval=1')),
-          Probe('features', 'demo/mf-demo_linear.py', {'k-NN': 'k-NN'}, TINY,
-                measured=True)]
+          Probe('classes', 'demo/mf-demo_linear.py', CLASSES, TINY,
+                classified=True)]
+ARMS += [Arm('hog', 'HOG', None, features='hog')]
 STUDY = Study(ARMS, PROBES, [Question(
-    'same', 'Is it itself?', 'one', ['one'],
-    [('lin', 'top-1'), ('features', 'k-NN')])], 'About one arm.')
+    'same', 'Is it itself?', 'top-1', [Pair(('one', 'lin'), ('one', 'lin'))],
+    range(1), ['one', 'hog'], [('classes', 'RBF')])], 'About one arm.')
 """)
 
     def call(main, *arguments):
@@ -262,12 +337,13 @@ STUDY = Study(ARMS, PROBES, [Question(
     folder = Path('work_dirs/tiny')
     rows = read_rows(folder / 'rows.jsonl')
     assert [row.stage for row in rows.values()][0] == ENCODER
-    assert len(rows) == 3
+    assert len(rows) == 4
     assert rows[Run('one', 0, ENCODER)].command.startswith(
         'python tools/train.py projects/drawn_world/configs/qbheat')
     assert '0 to run' in call(run.main, '--plan')
     call(report.main)
     page = (folder / 'evidence.md').read_text()
-    assert 'About one arm.' in page and '3 runs on' in page
-    assert re.search(r'\| the arm +\| \+0.0 +\| \+0.0', page)
+    assert 'About one arm.' in page and 'from 4 runs' in page
+    assert 'the arm against the arm: +0.0 (1 of 1 seeds)' in page
+    assert re.search(r'\| HOG +\| \d', page)
     assert (folder / 'evidence/same.svg').stat().st_size > 1000

@@ -14,8 +14,11 @@ from pathlib import Path
 
 from projects.drawn_world.study import (
     ACCURACY,
+    CLASSES,
     DETECTION,
+    ENCODER,
     Arm,
+    Pair,
     Probe,
     Question,
     Study,
@@ -23,7 +26,7 @@ from projects.drawn_world.study import (
 from qbheat_mm.datasets.image_folder import scan_folder
 from qbheat_mm.errors import UserError
 
-IMAGES, CLASSES, BOXES = map(Path, ('data/images', 'data/own/train',
+IMAGES, FOLDERS, BOXES = map(Path, ('data/images', 'data/own/train',
                                     'my_boxes.py'))
 PRETRAIN = 'qbheat/qbheat_mf-285m_1xb256-amp-coslr-400e_own-images.py'
 MOCOV2 = 'mocov2/mocov2_mf-285m_1xb256-coslr-200e_own-images.py'
@@ -40,18 +43,15 @@ CALIBRATION = max(2, ceil(64 / max(1, COUNT // BATCH)))
 #: that an image does not meet itself.
 QUEUE = min(4096, max(BATCH if COUNT >= BATCH else 2,
                       2**int(log2(max(2, COUNT // 2)))))
-FEATURES = ('k-NN', 'token similarity', 'token similarity between images',
-            'spatial correlation', 'effective rank')
 
 PROBES = []
-if CLASSES.is_dir():
+if FOLDERS.is_dir():
     PROBES += [Probe('lin', LINEAR, ACCURACY), Probe('tran-1', TRAN, ACCURACY),
-               Probe('features', LINEAR, {name: name for name in FEATURES},
-                     measured=True)]
+               Probe('classes', LINEAR, CLASSES, classified=True)]
 if BOXES.is_file():
     PROBES += [Probe('RetinaNet', str(BOXES.resolve()), DETECTION)]
 if not PROBES:
-    raise UserError(f"found neither '{CLASSES}' nor '{BOXES}': add one as "
+    raise UserError(f"found neither '{FOLDERS}' nor '{BOXES}': add one as "
                     'docs/own_data.md says, or draw images as docs/study.md '
                     'says')
 
@@ -74,9 +74,10 @@ ARMS = [
     qbheat('copied', 'copy (A = B = 0)',
            'model.predictor.prediction=copy'),
 ]
-LABELLED = []
-if CLASSES.is_dir():
-    LABELLED = [
+LABELED = []
+if FOLDERS.is_dir():
+    ARMS += [Arm('hog', 'HOG (no learning)', None, features='hog')]
+    LABELED = [
         # Layer-wise decay spares pre-trained layers; it would nearly freeze
         # random ones.
         Arm('supervised', 'supervised', FINETUNE,
@@ -86,22 +87,29 @@ if CLASSES.is_dir():
         Arm('fine-tuned', 'QB-Heat, fine-tuned', FINETUNE, start='qbheat',
             metrics=ACCURACY)]
 
-SHOWN = [(probe.name, metric) for probe in PROBES for metric in probe.metrics
-         if metric not in FEATURES[1:]]
-OTHERS = ['mocov2', *(arm.name for arm in LABELLED)]
-QUESTIONS = [
-    Question('works', 'Which pre-training suits these images?', 'calibrated',
-             ['qbheat', *OTHERS], SHOWN),
-    Question('heat-equation', 'Is it the heat equation?', 'qbheat',
-             ['copied'], SHOWN)]
-if LABELLED:
-    QUESTIONS += [
-        Question('fine-tuning', 'Does fine-tuning gain from pre-training?',
-                 'supervised', ['fine-tuned'], [('encoder', 'top-1')]),
-        Question('inside', 'What do features and tokens look like?',
-                 'calibrated', ['qbheat', *OTHERS],
-                 [('features', name) for name in FEATURES[1:]])]
+SEEDS = range(3)
+OTHERS = ['mocov2', *(arm.name for arm in LABELED)]
 
-STUDY = Study([*ARMS, *LABELLED], PROBES, QUESTIONS, about=f"""\
-All figures are from MF-285M on the images in `{IMAGES}`, trained with the
-schedules of the configs that the rows name, which differ in length.""")
+
+def against(stage: str, second: str, *arms: str) -> list[Pair]:
+    """Pairs of some arms and one other."""
+    return [Pair((arm, stage), (second, stage)) for arm in arms]
+
+
+QUESTIONS = [
+    Question(f'works-{probe.name}', 'Which pre-training suits these images? '
+             f'({probe.name})', metric, [
+                 *against(probe.name, 'calibrated', 'qbheat', *OTHERS),
+                 *against(probe.name, 'copied', 'qbheat')], SEEDS,
+             *((['hog', 'calibrated', 'copied', 'qbheat', *OTHERS],
+                [(probe.name, name) for name in CLASSES])
+               if probe.classified else ()))
+    for probe in PROBES for metric in list(probe.metrics)[:1]]
+if LABELED:
+    QUESTIONS += [Question(
+        'fine-tuning', 'Does fine-tuning gain from pre-training?', 'top-1',
+        [Pair(('fine-tuned', ENCODER), ('supervised', ENCODER))], SEEDS)]
+
+STUDY = Study([*ARMS, *LABELED], PROBES, QUESTIONS, about=f"""\
+MF-285M on the images in `{IMAGES}`, trained with the schedules of the configs
+that the rows name, which differ in length.""")

@@ -1,10 +1,13 @@
 # Copyright (c) QB-Heat MM authors. All rights reserved.
-"""Write what a study has found: evidence.md and a figure per question."""
+"""Write what a study has found: evidence.md and a figure per question.
+
+Of the study of this project, also the README's chart and table.
+"""
 import math
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from statistics import stdev
+from statistics import mean, stdev
 
 import matplotlib
 
@@ -15,159 +18,213 @@ from projects.drawn_world.results import (
     read_rows,
     values,
 )
-from projects.drawn_world.study import ENCODER, Question, Study
-from projects.drawn_world.study.comparison import Comparison, compare, correct
+from projects.drawn_world.study import (
+    Cell,
+    Headline,
+    Pair,
+    Question,
+    Study,
+)
+from projects.drawn_world.study.comparison import Comparison, compare
 from projects.drawn_world.study.run import ROWS, load_study, study_parser
 from qbheat_mm.analysis.style import BLUE, GREY, grid, in_style, new_figure
 from qbheat_mm.cli import report_user_errors
 from qbheat_mm.errors import UserError
 
 Rows = Mapping[Run, Row]
-Lines = list[list[str]]
 
-#: Metrics in percent; all others are shares and ratios.
-PERCENT = {'top-1', 'k-NN', 'AP', 'AP50'}
-MISSING = '-'
+NO_ROWS = 'No rows yet.'
+#: The README's text between these is generated.
+MARKERS = '<!-- results -->', '<!-- /results -->'
+#: At least 11 pixels where figures have their natural width of 768.
+FONTS = {f'{part}size': 9 for part in (
+    'font.', 'axes.title', 'xtick.label', 'ytick.label', 'axes.label')}
+WIDTH = 8.
 HEAD = """# Evidence
-
-What the study has measured: {rows} runs on {machines}, from the rows of
-[{file}]({file}). `python projects/drawn_world/study/run.py` adds rows,
-`python projects/drawn_world/study/report.py` writes this page.
 
 {about}
 
-Tables give means and standard deviations over seeds, and mean differences,
-paired by seed, with 95 % BCa bootstrap intervals (too narrow for so few
-seeds). p-values, from exact sign-flip tests, are corrected over all
-comparisons of a question; fewer than six seeds get none.
+Computed from {rows} runs, the rows of [{file}]({file}), by
+`python projects/drawn_world/study/report.py`. Differences are means over
+pairs that share a seed, with 95 % t intervals.
 """
 
 
-def mean(found: Sequence[float]) -> float:
-    """Mean, rounded as floats are, which statistics.mean is not."""
-    return sum(found) / len(found)
+def pair_title(study: Study, pair: Pair) -> str:
+    """Name what differs, and what both share if it is not obvious."""
+    (arm, stage), (other, other_stage) = pair.first, pair.second
+    title = study.arms[arm].title
+    if stage == other_stage:
+        return f'{title} against {study.arms[other].title}'
+    return f'{stage} against {other_stage} on {title}'
 
 
-def number(value: float, metric: str, sign: str = '') -> str:
-    """Format a value: percent with one decimal, others with two."""
-    return f'{value:{sign}.{1 if metric in PERCENT else 2}f}'
+def compare_pair(rows: Rows, pair: Pair, metric: str) -> Comparison | None:
+    """Compare what has been run of a pair."""
+    return compare(values(rows, *pair.first, metric),
+                   values(rows, *pair.second, metric))
 
 
-def compare_all(rows: Rows, question: Question) -> dict[tuple, str]:
-    """All comparisons of a question as text, by arm and (stage, metric)."""
-    found = {(arm, column): compare(
-        values(rows, arm, *column), values(rows, question.baseline, *column))
-        for arm in question.arms for column in question.columns}
-    p_values = correct([c.p if c else math.nan for c in found.values()])
-    return {(arm, column): describe(comparison, p, column[1])
-            for ((arm, column), comparison), p in zip(found.items(), p_values)}
+def describe(found: Comparison | None, seeds: int) -> str:
+    """A comparison in words, as 'yes, +3.0 [+1.4, +4.6]'."""
+    if not found:
+        return 'not run yet'
+    count, text = len(found.differences), f'{found.mean:+.1f}'
+    if not math.isnan(found.low):
+        text += f' [{found.low:+.1f}, {found.high:+.1f}]'
+    if count < seeds or not found.verdict:
+        return f'{text} ({count} of {seeds} seeds)'
+    return f'**{found.verdict}**, {text}'
 
 
-def describe(comparison: Comparison | None, p: float, metric: str) -> str:
-    """Format a comparison, as '+3.0 [+1.4, +5.3], p 0.104'."""
-    if not comparison:
-        return MISSING
-    difference, low, high = (number(value, metric, '+')
-                             for value in comparison[1:4])
-    bounds = '' if math.isnan(comparison.low) else f' [{low}, {high}]'
-    return difference + bounds + ('' if math.isnan(p) else f', p {p:.3f}')
+def sentence(study: Study, rows: Rows, question: Question) -> str:
+    """The answer in one sentence; '' without pairs."""
+    parts = [f'{pair_title(study, pair)}: ' + describe(
+        compare_pair(rows, pair, question.metric), len(question.seeds))
+        for pair in question.pairs]
+    return f'{question.metric}, {"; ".join(parts)}.' if parts else ''
 
 
-def column_title(study: Study, stage: str, metric: str) -> str:
-    """Title of a column; what no training measured names itself."""
-    if stage == ENCODER:
-        return f'the training itself, {metric}'
-    trained = stage in study.probes and not study.probes[stage].measured
-    return f'{stage}, {metric}' if trained else metric
+def cell(found: Sequence[float], seeds: int) -> str:
+    """Mean and standard deviation, and how many seeds if some are missing."""
+    if not found:
+        return '-'
+    text = f'{mean(found):.1f}'
+    if len(found) > 1:
+        text += f' ± {stdev(found):.1f}'
+    return text + (len(found) < seeds) * f' ({len(found)} of {seeds} seeds)'
 
 
-def means(study: Study, rows: Rows, question: Question) -> Lines:
-    """Mean and standard deviation over seeds of every metric.
-
-    A mean over fewer seeds than others of its arm says over how many.
-    """
-    lines = [['encoder', 'seeds', *(column_title(study, *column)
-                                    for column in question.columns)]]
-    for name in (question.baseline, *question.arms):
-        found = [list(values(rows, name, *column).values())
-                 for column in question.columns]
-        seeds = max(map(len, found))
-        line = [study.arms[name].title, str(seeds)]
-        for measured, (_, metric) in zip(found, question.columns):
-            text = number(mean(measured), metric) if measured else MISSING
-            if len(measured) > 1:
-                text += f' ± {number(stdev(measured), metric)}'
-            if 0 < len(measured) < seeds:
-                text += f' ({len(measured)})'
-            line.append(text)
-        lines.append(line)
-    return lines
+def table(study: Study, rows: Rows, arms: Sequence[str],
+          columns: Sequence[Cell], seeds: int) -> str:
+    """Means of arms; columns are (stage, metric) pairs."""
+    lines = [['frozen encoder', *(', '.join(column) for column in columns)]]
+    for arm in arms:
+        lines.append([study.arms[arm].title, *(
+            cell(list(values(rows, arm, *column).values()), seeds)
+            for column in columns)])
+    return markdown_table(lines)
 
 
-def differences(study: Study, rows: Rows, question: Question) -> Lines:
-    """Differences from the baseline, with intervals and p-values."""
-    found = compare_all(rows, question)
-    return [[f'against {study.arms[question.baseline].title}', *(
-        column_title(study, *column) for column in question.columns)],
-            *([study.arms[arm].title, *(
-                found[arm, column] for column in question.columns)]
-              for arm in question.arms)]
+def has_rows(rows: Rows, question: Question) -> bool:
+    """Whether any of its results is there."""
+    return any((run.arm, run.stage) in question.cells for run in rows)
 
 
-def section(study: Study, rows: Rows, question: Question) -> str:
+def section(study: Study, rows: Rows, question: Question, link: str) -> str:
     """The section of a question."""
-    paper = f'*The paper:* {question.paper}\n\n' if question.paper else ''
-    return f"""## {question.title}
-
-{paper}{markdown_table(means(study, rows, question))}
-
-{markdown_table(differences(study, rows, question))}
-
-![{question.title}](evidence/{question.name}.svg)
-"""
+    if not has_rows(rows, question):
+        return f'## {question.title}\n\n{NO_ROWS}\n'
+    parts = [sentence(study, rows, question)]
+    if question.pairs:
+        parts.append(f'![Paired differences](evidence/{question.name}.svg)')
+    if question.table:
+        parts.append(table(study, rows, question.table, question.columns,
+                           len(question.seeds)))
+    parts.append(f'{question.note} Seeds: {len(question.seeds)} planned; '
+                 f'[rows]({link}).'.strip())
+    return f'## {question.title}\n\n' + '\n\n'.join(filter(None, parts)) + '\n'
 
 
 def draw(study: Study, rows: Rows, question: Question):
-    """Draw seeds as points and their means as bars, a panel per metric.
+    """Draw differences: seeds as points, means with their intervals.
 
     Returns:
         matplotlib.figure.Figure: The figure.
     """
-    names = (question.baseline, *question.arms)
-    columns = question.columns
-    figure = new_figure(2. * len(columns) + 1.5, 0.4 * len(names) + 0.8)
-    panels = grid(figure, 1, len(columns), sharey=True)[0]
-    for panel, column in zip(panels, columns):
-        for row, name in enumerate(names):
-            found = list(values(rows, name, *column).values())
-            color = GREY if name == question.baseline else BLUE
-            panel.plot(found, [row] * len(found), 'o', color=color,
-                       markersize=3, alpha=0.6)
-            if found:
-                panel.plot(mean(found), row, '|', color=color, markersize=14)
-        panel.set_title(column_title(study, *column))
-    panels[0].set_yticks(range(len(names)),
-                         [study.arms[name].title for name in names])
-    panels[0].invert_yaxis()
+    figure = new_figure(WIDTH, 0.45 * len(question.pairs) + 0.7)
+    axis = grid(figure, 1, 1)[0, 0]
+    axis.axvline(0, color=GREY, linewidth=0.8, linestyle='-')
+    for row, pair in enumerate(question.pairs):
+        found = compare_pair(rows, pair, question.metric)
+        if not found:
+            continue
+        axis.plot(found.differences, [row] * len(found.differences), 'o',
+                  color=GREY, markersize=4, alpha=0.7)
+        if not math.isnan(found.low):
+            axis.plot([found.low, found.high], [row, row], '-', color=BLUE)
+        axis.plot(found.mean, row, 'D', color=BLUE, markersize=6)
+    axis.set_yticks(range(len(question.pairs)),
+                    [pair_title(study, pair) for pair in question.pairs])
+    axis.set_ylim(len(question.pairs) - 0.5, -0.5)
+    axis.set_xlabel(f'difference in {question.metric}, points')
     return figure
+
+
+def draw_headline(study: Study, rows: Rows, headline: Headline):
+    """Draw the means of some arms as bars, and their seeds as points.
+
+    Returns:
+        matplotlib.figure.Figure: The figure.
+    """
+    figure = new_figure(WIDTH, 0.45 * len(headline.chart) + 0.7)
+    axis = grid(figure, 1, 1)[0, 0]
+    for row, arm in enumerate(headline.chart):
+        found = list(values(rows, arm, *headline.columns[0]).values())
+        if found:
+            axis.barh(row, mean(found), 0.6, color=BLUE)
+        axis.text(mean(found or [0]), row, f'  {cell(found, 6)}' if found
+                  else ' not measured yet', va='center')
+        axis.plot(found, [row] * len(found), 'o', color=GREY, markersize=3)
+    axis.set_yticks(range(len(headline.chart)),
+                    [study.arms[arm].title for arm in headline.chart])
+    axis.invert_yaxis()
+    axis.set_xlabel(', '.join(headline.columns[0]))
+    return figure
+
+
+def save(figure, file: Path) -> None:
+    """Write an SVG file; equal figures give equal files."""
+    file.parent.mkdir(parents=True, exist_ok=True)
+    figure.savefig(file, metadata=dict(Date=None))
+
+
+def readme_table(study: Study, rows: Rows, headline: Headline) -> str:
+    """The README's table."""
+    if not any(values(rows, arm, *headline.columns[0])
+               for arm in headline.table):
+        return NO_ROWS
+    return table(study, rows, headline.table, headline.columns, 6)
+
+
+def fill_readme(text: str, block: str) -> str:
+    """Replace what is between the markers; without them, nothing."""
+    before, start, rest = text.partition(MARKERS[0])
+    _, end, after = rest.partition(MARKERS[1])
+    return (f'{before}{start}\n{block}\n{end}{after}' if start and end
+            else text)
+
+
+def page(study: Study, rows: Rows, link: str) -> str:
+    """The text of evidence.md."""
+    parts = [HEAD.format(rows=len(rows), file=link, about=study.about)]
+    # Tuning, which compares nothing, comes last.
+    parts += [section(study, rows, question, link) for question in sorted(
+        study.questions, key=lambda question: not question.pairs)]
+    if study.limits:
+        parts.append(f'## What this cannot show\n\n{study.limits}\n')
+    return '\n'.join(parts)
 
 
 def write(study: Study, rows: Rows, results: Path, out: Path) -> None:
     """Write the page and its figures."""
-    (out / 'evidence').mkdir(parents=True, exist_ok=True)
-    text = [HEAD.format(
-        rows=len(rows), file=os.path.relpath(results, out),
-        machines=', '.join(sorted({row.machine for row in rows.values()})),
-        about=study.about)]
+    out.mkdir(parents=True, exist_ok=True)
+    (out / 'evidence.md').write_text(
+        page(study, rows, os.path.relpath(results, out)), encoding='utf-8')
     for question in study.questions:
-        text.append(section(study, rows, question))
-        # Equal figures give equal files.
-        with in_style(), matplotlib.rc_context(
-                {'svg.fonttype': 'none', 'svg.hashsalt': question.name}):
-            draw(study, rows, question).savefig(
-                out / 'evidence' / f'{question.name}.svg',
-                metadata=dict(Date=None))
-    (out / 'evidence.md').write_text('\n'.join(text), encoding='utf-8')
+        if question.pairs and has_rows(rows, question):
+            save(draw(study, rows, question),
+                 out / 'evidence' / f'{question.name}.svg')
+
+
+def write_readme(study: Study, rows: Rows, docs: Path) -> None:
+    """Write the README's chart, and its text between the markers."""
+    readme = docs.parent / 'README.md'
+    readme.write_text(fill_readme(
+        readme.read_text('utf-8'),
+        readme_table(study, rows, study.headline)), 'utf-8')
+    save(draw_headline(study, rows, study.headline),
+         docs / 'figures/results.svg')
 
 
 def main() -> None:
@@ -178,13 +235,17 @@ def main() -> None:
                         'docs, or the folder of the rows of another study')
     args = parser.parse_args()
     study = load_study(args)
+    own = args.results == ROWS
     rows = read_rows(args.results)
-    if not rows:
+    if not rows and not own:
         raise UserError(f"'{args.results}' has no rows: run "
                         'projects/drawn_world/study/run.py first')
-    out = args.out or (ROWS.parents[1] if args.results == ROWS
-                       else args.results.parent)
-    write(study, rows, args.results, out)
+    out = args.out or (ROWS.parents[1] if own else args.results.parent)
+    with in_style(), matplotlib.rc_context(
+            {'svg.fonttype': 'none', 'svg.hashsalt': 'study', **FONTS}):
+        write(study, rows, args.results, out)
+        if own and not args.out and study.headline:
+            write_readme(study, rows, out)
     print(f'{len(rows)} rows, {len(study.questions)} questions: '
           f'{out / "evidence.md"}')
 

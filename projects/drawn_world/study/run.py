@@ -29,7 +29,6 @@ from projects.drawn_world.results import (
     add_row,
     read_metric,
     read_rows,
-    steady_seconds,
 )
 from projects.drawn_world.study import ENCODER, Study
 from qbheat_mm.cli import count, report_user_errors
@@ -37,6 +36,7 @@ from qbheat_mm.cli.command_line import quoted
 from qbheat_mm.errors import UserError
 
 HERE = Path(__file__).resolve().parent
+CONFIGS = dict(study=HERE / 'configs', demo=HERE.parent / 'configs')
 ROOT = HERE.parents[2]
 ARMS = HERE / 'arms.py'
 ROWS = ROOT / 'docs' / 'evidence' / 'results.jsonl'
@@ -93,7 +93,7 @@ def parse_args() -> argparse.Namespace:
 
 def pending(study: Study, rows: Collection[Run], folder: Path,
             wanted: Callable[[Run], bool] = lambda run: True) -> list[Run]:
-    """The runs that are left, each after the encoder it starts from.
+    """The runs that can be run, each after the encoder it starts from.
 
     An encoder that has a row but no weights in ``folder`` is trained again.
     """
@@ -116,15 +116,19 @@ def command(study: Study, folder: Path, run: Run) -> list[str]:
     """The command line of a run."""
     arm, start = study.arms[run.arm], study.start(run)
     stage = study.probes.get(run.stage, arm)
-    config = ROOT / 'configs' / stage.config
-    if stage.config.startswith('demo/'):
-        config = HERE.parent / 'configs' / config.name
-    options = [f'randomness.seed={run.seed}', *arm.encoder, *stage.options]
+    place, _, name = stage.config.rpartition('/')
+    config = CONFIGS.get(place, ROOT / 'configs' / place) / name
+    data = study.data(run)
+    loaders = ('train', 'val') if stage.metrics else ('train', )
+    options = [f'randomness.seed={run.seed}',
+               *(f'{loader}_dataloader.dataset.sizes={data}'
+                 for loader in loaders if data),
+               *arm.encoder, *stage.options]
     encoder, tool = str(folder / str(start) / WEIGHTS), ROOT / 'tools/train.py'
     arguments = [config, '--work-dir', folder / str(run)]
-    if stage is not arm and stage.measured:
-        tool = HERE / 'measure.py'
-        arguments.insert(1, encoder)
+    if stage is not arm and stage.classified:
+        tool = HERE / 'classify.py'
+        arguments.insert(1, arm.features or encoder)
     elif start:
         options.append(
             f'model.backbone.init_cfg.checkpoint={quoted(encoder)}')
@@ -141,13 +145,11 @@ def measured(study: Study, folder: Path, run: Run) -> dict[str, float]:
         UserError: If one is missing or not finite.
     """
     stage, out = study.probes.get(run.stage), folder / str(run)
-    if stage and stage.measured:
+    if stage and stage.classified:
         metrics = json.loads((out / 'metrics.json').read_text())
     else:
         logged = (stage or study.arms[run.arm]).metrics
         metrics = {name: read_metric(out, key) for name, key in logged.items()}
-    if not stage:
-        metrics['steady seconds'] = steady_seconds(out)
     for name, value in metrics.items():
         if not math.isfinite(value):
             raise UserError(f"{name} of '{out}' is {value}")
@@ -162,30 +164,31 @@ def provenance() -> dict[str, str]:
 
     # The study itself changes files below docs.
     changed = git('status', '--porcelain', '-uno', '--', '.', ':!docs')
+    processor = (torch.cuda.get_device_name() if torch.cuda.is_available()
+                 else platform.machine())
     return dict(
         commit=git('rev-parse', '--short=12', 'HEAD') + (
             '-dirty' if changed else ''),
         date=datetime.date.today().isoformat(),
-        machine=(torch.cuda.get_device_name() if torch.cuda.is_available()
-                 else 'cpu'),
-        environment=f'{os.cpu_count()} cores {platform.machine()}, torch '
+        machine=f'{processor}, {os.cpu_count()} cores, torch '
         f'{torch.__version__}, Python {platform.python_version()}')
 
 
 def print_plan(study: Study, rows: dict[Run, Row], runs: list[Run],
                jobs: int) -> None:
-    """Print what is done and what is left, arm by arm."""
-    for arm in study.arms.values():
-        mine = [run for run in study.runs() if run.arm == arm.name]
-        print(f'{arm.name:20} {sum(run in rows for run in mine):3} of '
-              f'{len(mine):3} done, {sum(r.arm == arm.name for r in runs):3} '
-              f'to run   {arm.title}')
+    """Print what is done and what is left, question by question."""
+    for number, question in enumerate(study.questions):
+        mine = study.question_runs(question)
+        waits = study.ready is not None and number >= study.ready
+        print(f'{question.name:16} {sum(run in rows for run in mine):3} of '
+              f'{len(mine):3} done   {question.title}'
+              + waits * ' (waits for the first)')
     seconds = defaultdict(list)
     for run, row in rows.items():
-        seconds[run.stage].append(row.seconds)
+        seconds[run.stage].append(row.cpu_seconds)
     hours = sum(mean(seconds[run.stage] or [0]) for run in runs) / 3600 / jobs
-    print(f'{len(runs)} to run, about {hours:.1f} hours (from the mean times '
-          'of finished runs)')
+    print(f'{len(runs)} to run now, about {hours:.1f} hours of {jobs} cores '
+          '(from the mean CPU times of finished runs)')
 
 
 def main() -> None:
@@ -198,34 +201,53 @@ def main() -> None:
             if name not in known:
                 raise UserError(f'the study has no {name!r}, but '
                                 f'{", ".join(known)}')
-    rows = read_rows(args.results)
-    runs = pending(study, rows, folder, lambda run: (
-        run.arm in (args.only or [run.arm])
-        and run.seed in (args.seeds or [run.seed])
-        and run.stage in (args.probes or [run.stage])))
+    until = time.monotonic() + 3600 * args.hours
+
+    def left() -> list[Run]:
+        return pending(study, read_rows(args.results), folder, lambda run: (
+            run.arm in (args.only or [run.arm])
+            and run.seed in (args.seeds or [run.seed])
+            and run.stage in (args.probes or [run.stage])))
+
     if args.plan:
-        print_plan(study, rows, runs, args.jobs)
+        print_plan(study, read_rows(args.results), left(), args.jobs)
         return
-    by_name = {str(run): run for run in runs}
-    source = provenance()
+    while left() and time.monotonic() < until:
+        run_all(study, folder, left(), args.results, args.jobs, until)
+        study = load_study(args)  # what had to wait
+    print(f'{len(left())} left')
+
+
+def run_all(study: Study, folder: Path, runs: list[Run], results: Path,
+            jobs: int, until: float) -> None:
+    """Run what is left, and add a row for each run."""
+    rows, by_name = read_rows(results), {str(run): run for run in runs}
+    source, jobs_to_do = provenance(), {}
 
     def finished(job: Job, seconds: float) -> None:
-        run = by_name[job.name]
+        run = by_name.get(job.name)
+        if run is None:  # data were drawn
+            return
         metrics = measured(study, folder, run)
         if run not in rows:
             line = shlex.join(['python', *job.command[1:]])
-            add_row(args.results, Row(
-                *run, metrics=metrics, seconds=round(seconds, 1),
+            add_row(results, Row(
+                *run, metrics=metrics, cpu_seconds=round(seconds, 1),
                 command=line.replace(f'{ROOT}/', ''), **source))
 
     for run in runs:
         shutil.rmtree(folder / str(run), ignore_errors=True)
-    run_jobs([Job(str(run), command(study, folder, run),
-                  [str(study.start(run))] if study.start(run) in runs else [])
-              for run in runs], folder / 'logs', args.jobs,
-             until=time.monotonic() + 3600 * args.hours, finished=finished,
-             keep_going=True)
-    print(f'{len(pending(study, read_rows(args.results), folder))} left')
+        needs = [str(study.start(run))] if study.start(run) in runs else []
+        data = study.data(run)
+        if data:  # drawn beforehand, so that no run's time includes it
+            jobs_to_do.setdefault(data, Job(data, [
+                sys.executable, '-m', 'projects.drawn_world.data', '--sizes',
+                data]))
+            needs.append(data)
+        jobs_to_do[str(run)] = Job(
+            str(run), command(study, folder, run), needs)
+    run_jobs(list(jobs_to_do.values()), folder / 'logs', jobs, until=until,
+             finished=finished, keep_going=True)
 
 
 if __name__ == '__main__':

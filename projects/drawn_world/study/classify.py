@@ -1,0 +1,138 @@
+# Copyright (c) QB-Heat MM authors. All rights reserved.
+"""Classify images from frozen features, or from features without learning.
+
+The config is one of `lin`: it names the images to learn from and to test on.
+"""
+import argparse
+import json
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from mmengine.registry import init_default_scope
+from mmengine.runner import Runner
+from sklearn.linear_model import RidgeClassifier
+from sklearn.metrics.pairwise import rbf_kernel
+from sklearn.model_selection import GridSearchCV
+from sklearn.preprocessing import StandardScaler
+from sklearn.svm import SVC
+from torch import Tensor
+
+from qbheat_mm.apis import load_encoder
+from qbheat_mm.cli import add_cfg_options, read_config, report_user_errors
+from qbheat_mm.evaluation.encoder import Encoder
+
+#: Learn from at most so many images, since kernels grow quadratically.
+MOST = 5000
+RIDGE = dict(alpha=[1e1, 1e2, 1e3, 1e4, 1e5])
+SVM = dict(C=[1., 10., 100.])
+#: A batch of RGB images (B, 3, H, W), 0-255, to features (B, D) by name.
+Features = Callable[[Tensor], Mapping[str, Tensor]]
+
+
+def encoded(encoder: Encoder) -> Features:
+    """Pooled pixels of the last features, and the first token."""
+
+    def features(images: Tensor) -> dict[str, Tensor]:
+        pixels, *tokens = encoder(encoder.normalize(images))
+        tokens = [part[:, 0] for part in tokens]
+        return {f'{n} x {n}': torch.cat(
+            [F.adaptive_avg_pool2d(pixels, n).flatten(1), *tokens], dim=1)
+            for n in (1, 4)}
+
+    return features
+
+
+def hog(images: Tensor) -> dict[str, Tensor]:
+    """Histograms of gradients, nine directions."""
+    from skimage.feature import hog as describe
+    return {f'cells of {n}': torch.from_numpy(np.stack([
+        describe(image, 9, (n, n), (2, 2), channel_axis=0)
+        for image in images.numpy()])).float() for n in (8, 16)}
+
+
+def thumbnails(images: Tensor) -> dict[str, Tensor]:
+    """Images of 16 x 16 pixels."""
+    return {'16 x 16': F.adaptive_avg_pool2d(images, 16).flatten(1)}
+
+
+BASELINES: dict[str, Features] = dict(hog=hog, thumbnails=thumbnails)
+
+
+@torch.no_grad()
+def describe_images(features: Features, loader: dict
+                    ) -> tuple[dict[str, np.ndarray], np.ndarray]:
+    """Features (N, D) by name, and labels (N, )."""
+    parts, labels = [], []
+    for batch in Runner.build_dataloader(loader):
+        images = torch.stack(tuple(batch['inputs'])).flip(1)  # to RGB
+        parts.append(features(images.float()))
+        labels += [int(sample.gt_label) for sample in batch['data_samples']]
+    return ({name: torch.cat([part[name] for part in parts]).numpy()
+             for name in parts[0]}, np.array(labels))
+
+
+def judge(train: np.ndarray, labels: np.ndarray, test: np.ndarray,
+          test_labels: np.ndarray) -> dict[str, tuple[float, float]]:
+    """Accuracies in cross-validation and in the test, in percent."""
+    scale = StandardScaler().fit(train)
+    train, test = scale.transform(train), scale.transform(test)
+    gamma = 1 / train.shape[1]
+    searches = {
+        'ridge': (GridSearchCV(RidgeClassifier(), RIDGE, cv=3), train, test),
+        'RBF': (GridSearchCV(SVC(kernel='precomputed'), SVM, cv=3),
+                rbf_kernel(train, gamma=gamma),
+                rbf_kernel(test, train, gamma=gamma))}
+    found = {}
+    for name, (search, known, new) in searches.items():
+        search.fit(known, labels)
+        found[name] = (100 * search.best_score_,
+                       100 * search.score(new, test_labels))
+    return found
+
+
+def choose(train: Mapping[str, np.ndarray], labels: np.ndarray,
+           test: Mapping[str, np.ndarray], test_labels: np.ndarray
+           ) -> dict[str, float]:
+    """Test accuracies of what is best in cross-validation.
+
+    Returns:
+        dict[str, float]: ``ridge`` and ``RBF``, of the best features each,
+        and ``top-1``, of the better of both.
+    """
+    found = [judge(train[name], labels, test[name], test_labels)
+             for name in train]
+    best = {name: max((each[name] for each in found),
+                      key=lambda scores: scores[0]) for name in found[0]}
+    best['top-1'] = max(best.values(), key=lambda scores: scores[0])
+    return {name: accuracy for name, (_, accuracy) in best.items()}
+
+
+def main() -> None:
+    """Write ``metrics.json``."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument('config')
+    parser.add_argument('features', help="an encoder's checkpoint, or "
+                        f'{" or ".join(BASELINES)}')
+    parser.add_argument('--work-dir', type=Path, required=True,
+                        help='gets metrics.json')
+    add_cfg_options(parser)
+    args = parser.parse_args()
+    cfg = read_config(args.config, args.cfg_options)
+    features = BASELINES.get(args.features) or encoded(
+        load_encoder(args.features, cfg))
+    init_default_scope('mmpretrain')
+    tested = cfg.val_dataloader
+    known, labels = describe_images(features, dict(tested, dataset=dict(
+        cfg.train_dataloader.dataset, pipeline=tested.dataset.pipeline)))
+    few = np.random.default_rng(0).permutation(len(labels))[:MOST]
+    metrics = choose({name: part[few] for name, part in known.items()},
+                     labels[few], *describe_images(features, tested))
+    args.work_dir.mkdir(parents=True, exist_ok=True)
+    (args.work_dir / 'metrics.json').write_text(json.dumps(metrics, indent=1))
+
+
+if __name__ == '__main__':
+    report_user_errors(main)
