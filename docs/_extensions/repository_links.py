@@ -3,8 +3,9 @@
 
 Pages that show a file of the root (README.md) get its text with links that
 start here; links to such files lead to their pages. Links to other files are
-left to MyST, which offers them for download, and links to folders become
-text. What leads nowhere is also left to MyST, which warns.
+left to MyST, which offers them for download, and links to folders and to other
+Markdown files become text. What leads nowhere is also left to MyST, which
+warns.
 """
 import os
 import re
@@ -39,6 +40,8 @@ def rewrite(text: str, base: Path, folder: Path) -> str:
             return words
         if path.parent == ROOT and path.name in PAGES:
             path = ROOT / 'docs' / f'{PAGES[path.name]}.md'
+        if path.suffix == '.md' and ROOT / 'docs' not in path.parents:
+            return words if path.exists() else match[0]
         name = os.path.relpath(path, folder)
         return f'[{words}]({name}{f"#{anchor}" if anchor else ""})'
 
