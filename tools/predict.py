@@ -22,7 +22,6 @@ from qbheat_mm.cli.predictions import describe, draw, image_pipeline
 from qbheat_mm.datasets import ImageError, find_images, read_image, short_names
 from qbheat_mm.errors import UserError
 from qbheat_mm.utils.atomic_write import atomic_write
-from qbheat_mm.utils.settings import toolbox
 
 #: What pictures are written as; others become PNG.
 EXTENSIONS = ('.jpg', '.jpeg', '.png')
@@ -80,10 +79,7 @@ def main() -> None:
     files = list(dict.fromkeys(find_images(args.images)))
     pictures = name_pictures(files, args.out)
     heads = heads_of(args.heads, args.device)
-    configs = [cfg for cfg, _ in heads.runs.values()]
-    # A detector's transforms tell where the original pixels are.
-    configs.sort(key=lambda cfg: toolbox(cfg) != 'mmdet')
-    prepare = image_pipeline(configs[0], args.size)
+    prepare = image_pipeline(heads, args.size)
     rows, problems = [], []
     for file in track_iter_progress(files):
         try:

@@ -101,7 +101,7 @@ def command_line() -> str:
     """The running command, with paths relative to here or to the home."""
     command = shlex.join(['python', *sys.argv])
     for folder, short in ((os.getcwd(), ''), (osp.expanduser('~'), '~/')):
-        command = re.sub(rf'(?<![^\s="\']){re.escape(folder)}/', short,
+        command = re.sub(rf'(?<![^\s="\':]){re.escape(folder)}/', short,
                          command)
     # File names may contain bytes that are no text.
     return command.encode('utf-8', 'replace').decode()

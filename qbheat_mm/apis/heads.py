@@ -97,8 +97,8 @@ class _Run:
         with torch.no_grad():
             self.features = self.encoder(_example())
         indices = getattr(model.backbone, 'out_indices', None)
-        self.indices = range(len(self.features)) if indices is None else (
-            tuple(indices))
+        listed = isinstance(indices, list | tuple)
+        self.indices = tuple(indices if listed else range(len(self.features)))
 
     def __str__(self) -> str:
         return f"'{self.name}' ({self.checkpoint})"

@@ -3,13 +3,13 @@
 from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
-from mmengine.config import Config
 from mmengine.dataset import Compose
 from mmengine.registry import DefaultScope
 from mmengine.structures import BaseDataElement
 from PIL import Image, ImageDraw, ImageFont
 
 from ..analysis.style import COLORS
+from ..apis import Heads
 from ..errors import UserError
 from ..utils.settings import toolbox, type_name
 
@@ -19,18 +19,21 @@ TOP = 5
 _INSTANCES = 1000
 
 
-def image_pipeline(cfg: Config, size: Sequence[int] | None = None
+def image_pipeline(heads: Heads, size: Sequence[int] | None = None
                    ) -> Callable[[dict], dict]:
     """What a run does to images in tests, for images without annotations.
 
     Args:
-        cfg (Config): Of the run.
+        heads (Heads): The first detector decides, since its transforms tell
+            where the original pixels are, or else the first head.
         size (Sequence[int], optional): Shorter and longer side that images
             are scaled to fit, instead of the run's transforms.
 
     Raises:
         UserError: If the config does not say.
     """
+    configs = [cfg for cfg, _ in heads.runs.values()]
+    cfg = min(configs, key=lambda cfg: toolbox(cfg) != 'mmdet')
     dataset = (cfg.get('test_dataloader') or cfg.get('val_dataloader')
                or {}).get('dataset', {})
     while 'pipeline' not in dataset and 'dataset' in dataset:
@@ -38,13 +41,13 @@ def image_pipeline(cfg: Config, size: Sequence[int] | None = None
     if not dataset.get('pipeline'):
         raise UserError(f"config '{cfg.filename}' does not say how to prepare "
                         'images: set test_dataloader.dataset.pipeline')
-    first, *steps, last = dataset['pipeline']
+    _, *steps, last = dataset['pipeline']
     if size:
         steps = [dict(type='Resize', scale=tuple(size), keep_ratio=True)]
-    # Ours names unreadable files, and accepts images that were read.
-    first = dict(type='LoadImageFromFile', _scope_='qbheat_mm')
+    # Accepts images that were read.
+    load = dict(type='LoadImageFromFile', _scope_='qbheat_mm')
     with DefaultScope.overwrite_default_scope(toolbox(cfg)):
-        return Compose([first, *(
+        return Compose([load, *(
             step for step in steps
             if not type_name(step).endswith('Annotations')), last])
 

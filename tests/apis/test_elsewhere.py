@@ -69,6 +69,7 @@ def run(command, cwd, **environment):
 def save(name, path, parts=None):
     """A checkpoint of a configuration with random weights."""
     cfg = Config.fromfile(find_config(name))
+    torch.manual_seed(0)  # the same encoder in all
     with DefaultScope.overwrite_default_scope(cfg.default_scope):
         model = MODELS.build(cfg.model)
     weights = {key: value for key, value in model.state_dict().items()

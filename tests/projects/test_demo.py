@@ -5,7 +5,9 @@ import sys
 from argparse import ArgumentParser, Namespace
 from pathlib import Path
 
-from projects.drawn_world import demo
+import pytest
+
+from projects.drawn_world import demo, one_pass
 from qbheat_mm.cli.command_line import add_cfg_options
 
 ROOT = Path(__file__).parents[2]
@@ -59,8 +61,15 @@ def test_the_demo_runs_from_end_to_end(tmp_path, monkeypatch, capsys,
     # The whole story is on one page, which needs no other file.
     page = (out / 'index.html').read_text()
     titles = re.findall('<h2 id=.*?>(.*?)</h2>', page)
-    assert titles[0] == demo.TITLE and len(titles) == 6
+    assert titles[0] == demo.TITLE and len(titles) == 7
     assert str(tmp_path) not in page
+    assert 'one_pass.png' in page
+    # Classes and boxes come from a single pass, timed beside two passes.
+    times = json.loads((out / 'pictures/one_pass.json').read_text())[
+        'numbers']['milliseconds']
+    assert times['separately'] == pytest.approx(
+        times['classes alone'] + times['boxes alone'])
+    assert titles[1] == one_pass.TITLE and f'{times["together"]:.1f}' in page
     # Every command that was run is one that a user can type.
     commands = [line for line in printed.splitlines() if line.startswith('$ ')]
     assert sum('tools/train.py' in line for line in commands) == 7
