@@ -51,16 +51,17 @@ class Attention(nn.Module):
             query (Tensor): (B, N, C).
             key (Tensor): (B, M, C).
             value (Tensor): (B, M, C).
-            key_mask (Tensor, optional): (B, 1, 1, M), bool, True for
-                visible keys, at least one per image.
+            key_mask (Tensor, optional): (B, 1, 1, M), 0 for visible keys,
+                at least one per image, -inf for the others.
 
         Returns:
             Tensor: (B, N, C).
         """
-        # The kernel turns a boolean mask into -inf: nothing overflows in
-        # 16 bits.
+        query = self._split_heads(self.q_proj(query))
+        if key_mask is not None:
+            key_mask = key_mask.to(query.dtype)
         out = F.scaled_dot_product_attention(
-            self._split_heads(self.q_proj(query)),
+            query,
             self._split_heads(self.k_proj(key)),
             self._split_heads(self.v_proj(value)),
             attn_mask=key_mask,
@@ -110,7 +111,7 @@ class BottleneckMobile(LiteBottleneck):
     def forward(self, x: Tensor, scale: Scale) -> Tensor:
         """(B, C, H, W) to (B, C, H, W)."""
         x = zero_padding(x, scale)
-        return x + separable(self.depthwise, (self.act, self.pointwise), x,
+        return x + separable(self.depthwise, self.act, self.pointwise, x,
                              scale)
 
 

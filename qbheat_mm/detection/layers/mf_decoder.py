@@ -48,8 +48,7 @@ class SeparableConv(nn.Sequential):
 
     def forward(self, x: Tensor, scale: Scale) -> Tensor:
         """(B, C_in, H, W) to (B, C_out, *scale.hw)."""
-        spread, *pointwise = self
-        return separable(spread, pointwise, x, scale)
+        return separable(*self, x, scale)
 
 
 class MFDecoder(BaseModule):
