@@ -97,8 +97,10 @@ class _Run:
         with torch.no_grad():
             self.features = self.encoder(_example())
         indices = getattr(model.backbone, 'out_indices', None)
-        listed = isinstance(indices, list | tuple)
-        self.indices = tuple(indices if listed else range(len(self.features)))
+        if not isinstance(indices, list | tuple) or (
+                len(indices) != len(self.features)):
+            indices = range(len(self.features))
+        self.indices = tuple(indices)
 
     def __str__(self) -> str:
         return f"'{self.name}' ({self.checkpoint})"
