@@ -8,15 +8,19 @@ import sys
 import mmcv
 import numpy as np
 import pytest
+import torch
+from mmengine.structures import PixelData
 from pycocotools import mask as coco
 
 from qbheat_mm.cli.heads import split_head
+from qbheat_mm.cli.predictions import describe
 from qbheat_mm.errors import UserError
 
 from .conftest import ROOT
 
 pytest.importorskip('mmdet')
 from mmdet.apis import inference_detector, init_detector  # noqa: E402
+from mmdet.structures import DetDataSample  # noqa: E402
 
 
 @pytest.fixture
@@ -98,6 +102,14 @@ def test_a_classifier_alone_prepares_as_in_its_tests(
     row, = json.loads(
         (tmp_path / 'out/predictions.json').read_text())['images']
     assert row['found']['lin'][0]['class'].startswith('class_')
+
+
+def test_panoptic_segments_are_masks():
+    segments = torch.tensor([[0, 1001, 2001], [2, 1001, 2001]])  # 2: nothing
+    sample = DetDataSample(pred_panoptic_seg=PixelData(sem_seg=segments[None]))
+    items = describe(sample, ['sky', 'cat'], 0.3)
+    assert [item['class'] for item in items] == ['sky', 'cat', 'cat']
+    assert coco.decode(items[2]['mask']).tolist() == [[0, 0, 1], [0, 0, 1]]
 
 
 @pytest.mark.parametrize(('heads', 'message'), [
