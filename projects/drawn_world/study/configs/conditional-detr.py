@@ -1,7 +1,7 @@
 # mmdet's Conditional DETR, otherwise as detr.py.
 _base_ = ['./detr.py']
 
-attention = dict(_delete_=True, embed_dims=128, num_heads=4, attn_drop=0.)
+attention = dict(_delete_=True, embed_dims=256, num_heads=8, attn_drop=0.)
 model = dict(
     type='ConditionalDETR',
     decoder=dict(layer_cfg=dict(

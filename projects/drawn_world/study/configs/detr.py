@@ -2,9 +2,9 @@
 # queries: one encoder layer, three decoder layers.
 _base_ = ['./mf-dec.py']
 
-dims = 128
-attention = dict(embed_dims=dims, num_heads=4, dropout=0., batch_first=True)
-ffn = dict(embed_dims=dims, feedforward_channels=256, num_fcs=2, ffn_drop=0.,
+dims = 256
+attention = dict(embed_dims=dims, num_heads=8, dropout=0., batch_first=True)
+ffn = dict(embed_dims=dims, feedforward_channels=512, num_fcs=2, ffn_drop=0.,
            act_cfg=dict(type='ReLU', inplace=True))
 
 model = dict(
