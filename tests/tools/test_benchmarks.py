@@ -1,6 +1,7 @@
 # Copyright (c) QB-Heat MM authors. All rights reserved.
 """Every benchmark runs and prints a comparison."""
 import argparse
+import importlib.util
 import re
 import runpy
 import sys
@@ -65,9 +66,13 @@ def test_a_pipeline_stands_beside_mmpretrains(report):
 
 
 def test_an_encoder_stands_beside_mobilenet(report):
-    lines = report('encoder_speed.py', f'--size 64 --batch-size 2 {COMMON}')
-    assert [line.split()[0] for line in lines[-2:]] == [
-        'inference', 'training']
+    lines = report('encoder_speed.py',
+                   f'--arch mf-26m --size 64 --batch-size 2 {COMMON}')
+    kinds = [line.split('  ')[0] for line in lines[1:]]
+    assert [kinds[0], *kinds[-2:]] == [
+        'one image, one thread', 'inference', 'training']
+    if importlib.util.find_spec('onnxruntime'):
+        assert kinds[1] == 'the same in ONNX Runtime'
 
 
 def test_detectors_stand_beside_each_other(report):
@@ -78,6 +83,18 @@ def test_detectors_stand_beside_each_other(report):
     # 41M is the published size of DETR-R50 (41.3M with its 92 classes).
     assert float(rows['DETR-R50'][0]) == pytest.approx(41.5, rel=0.01)
     assert rows['DETR-R50'][3] == rows['RetinaNet-R50'][4] == '1.00'
+
+
+def test_heads_on_one_encoder_stand_beside_separate_models(report):
+    pytest.importorskip('mmdet')
+    lines = report('heads.py', '--heads lin tran-1 --sizes 64x64 '
+                   f'--batch-sizes 1 --ways torch {COMMON}')[-2:]
+    rows = [line.removeprefix('+ ').split() for line in lines]
+    assert [row[0] for row in rows] == ['lin', 'tran-1']
+    assert rows[0][4] == rows[0][7] == '1.00'  # the same as the model alone
+    ours, theirs, ratio = map(float, rows[1][5:8])
+    assert 0.5 < ratio < 0.6  # two encoders, or one
+    assert ours == pytest.approx(ratio * theirs, abs=0.1)
 
 
 def test_reading_annotations_stands_beside_mmdets(report):
