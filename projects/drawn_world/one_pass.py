@@ -12,7 +12,7 @@ from qbheat_mm.analysis.report import Report, Table
 from qbheat_mm.cli import folder, report_user_errors
 from qbheat_mm.cli.heads import add_heads, heads_of
 from qbheat_mm.cli.predictions import image_pipeline
-from qbheat_mm.datasets import find_images, read_image
+from qbheat_mm.datasets import find_images, read_image, spread
 
 TITLE = 'Classes and boxes from a single pass'
 CAPTION = (
@@ -54,7 +54,7 @@ def main() -> None:
     alone = {f'{head.split("=")[0]} alone': heads_of([head])
              for head in args.heads}
     files = [file for path in args.images
-             for file in find_images([path])[:IMAGES]]
+             for file in spread(find_images([path]), IMAGES)]
     images = [read_image(file) for file in files]
     prepare = image_pipeline(together)
     data = together.data_preprocessor(pseudo_collate([
