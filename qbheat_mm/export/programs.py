@@ -25,8 +25,6 @@ TOLERANCE = 1e-3
 BATCHES = (1, 3)
 #: Largest batch and side of an image: torch 2.6 requires a limit.
 MOST = 1 << 16
-#: The ONNX operator set that torch's exporter writes without conversion.
-OPSET = 18
 
 
 def export_network(model: nn.Module, out: str | os.PathLike,
@@ -118,14 +116,14 @@ def _trace(network: Network,
 def _write_onnx(network: Network, program: ExportedProgram, path: str,
                 facts: Mapping, size: tuple[int, int] | None) -> None:
     import onnx
+
+    from .onnx_graph import to_onnx  # needs onnxscript
     names = {name: {axis: dim.__name__ for axis, dim in dims.items()}
              for name, dims in _dynamic_shapes(network, size).items()}
     try:
-        written = torch.onnx.export(
+        written = to_onnx(
             program, input_names=list(network.inputs),
-            output_names=list(network.outputs), opset_version=OPSET,
-            dynamic_shapes=names, dynamo=True, external_data=False,
-            verbose=False)
+            output_names=list(network.outputs), dynamic_shapes=names)
     except Exception as error:
         while error.__cause__:  # wrapped in advice to torch's developers
             error = error.__cause__

@@ -6,6 +6,7 @@ import math
 import re
 import subprocess
 import sys
+from collections import Counter
 from pathlib import Path
 
 import numpy as np
@@ -201,6 +202,20 @@ def test_onnx_runs_with_onnxruntime_alone(export, request):
     for name, model in models.items():
         check(name, model,
               dict(np.load(export.folder / f'{name}.onnx.outputs.npz')))
+
+
+def test_onnx_has_few_nodes(export):
+    """Those of a block, three lite ones, a stem and a 1x1 convolution."""
+    onnx = pytest.importorskip('onnx')
+    graph = onnx.load(export('pretrained', 'onnx')[0]).graph
+    kinds = Counter(node.op_type for node in graph.node)
+    assert len(graph.node) <= 160, kinds
+    # Two attentions over the last axis; the third is over the tokens.
+    assert kinds['Softmax'] == 2 and kinds['Exp'] == 1
+    # Of heads and keys; ONNX Runtime merges them into the products.
+    assert kinds['Transpose'] <= 9
+    # A depthwise convolution with two outputs a channel became two.
+    assert kinds['Conv'] == 2 + 3 * 2 + 4 + 2
 
 
 @needs_mmdet

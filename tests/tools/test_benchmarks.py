@@ -1,7 +1,6 @@
 # Copyright (c) QB-Heat MM authors. All rights reserved.
 """Every benchmark runs and prints a comparison."""
 import argparse
-import importlib.util
 import re
 import runpy
 import sys
@@ -67,12 +66,9 @@ def test_a_pipeline_stands_beside_mmpretrains(report):
 
 def test_an_encoder_stands_beside_mobilenet(report):
     lines = report('encoder_speed.py',
-                   f'--arch mf-26m --size 64 --batch-size 2 {COMMON}')
-    kinds = [line.split('  ')[0] for line in lines[1:]]
-    assert [kinds[0], *kinds[-2:]] == [
+                   f'--size 64 --batch-size 2 --no-onnx {COMMON}')
+    assert [line.split('  ')[0] for line in lines[-3:]] == [
         'one image, one thread', 'inference', 'training']
-    if importlib.util.find_spec('onnxruntime'):
-        assert kinds[1] == 'the same in ONNX Runtime'
 
 
 def test_detectors_stand_beside_each_other(report):

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import torch
 from mmengine.utils.dl_utils import collect_env
-from torch import Tensor
+from torch import Tensor, nn
 
 from qbheat_mm.cli import count
 
@@ -50,6 +50,25 @@ def training(loss: Callable[[], Tensor], optimizer: torch.optim.Optimizer
         optimizer.step()
 
     return step
+
+
+@torch.no_grad()
+def in_onnxruntime(network: nn.Module, images: Tensor, names: list[str],
+                   threads: int) -> Callable[[], dict]:
+    """Export for images of this very shape; return a step of ONNX Runtime."""
+    import onnxruntime
+
+    from qbheat_mm.export.onnx_graph import to_onnx
+    exported = to_onnx(torch.export.export(network, (images, ), strict=False),
+                       input_names=['images'], output_names=names)
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = threads
+    options.inter_op_num_threads = 1
+    session = onnxruntime.InferenceSession(
+        exported.model_proto.SerializeToString(), options,
+        providers=['CPUExecutionProvider'])
+    inputs = dict(images=images.numpy())
+    return lambda: dict(zip(names, session.run(names, inputs)))
 
 
 def medians(steps: Mapping[str, Callable[[], object]],

@@ -1,19 +1,31 @@
 # Copyright (c) QB-Heat MM authors. All rights reserved.
 """Time an encoder beside torchvision's MobileNetV3-Large, in turn.
 
-Both are classifiers with 1000 classes; look at the ratio of the medians.
+Both are classifiers with 1000 classes; look at the ratio of the medians. The
+first rows are of one image and one thread, in eager PyTorch and, if it is
+installed, in ONNX Runtime, where both have BN folded.
 """
+import argparse
+import importlib.util
 from collections.abc import Callable
 
 import torch
 import torch.nn.functional as F
-from common import describe, make_parser, medians, parse, training
+from common import (
+    describe,
+    in_onnxruntime,
+    make_parser,
+    medians,
+    parse,
+    training,
+)
 from mmpretrain.registry import MODELS
 from torch import Tensor, nn
 from torchvision.models import mobilenet_v3_large
 
 import qbheat_mm  # noqa: F401
 from qbheat_mm.cli import count, report_user_errors
+from qbheat_mm.export.network import folded
 
 
 class Classifier(nn.Module):
@@ -45,30 +57,50 @@ def train(net: nn.Module, images: Tensor) -> Callable[[], None]:
         torch.optim.SGD(net.parameters(), lr=1e-3, momentum=0.9))
 
 
+def compare(kind: str, nets: dict[str, nn.Module], make_step: Callable,
+            images: Tensor, args: argparse.Namespace) -> None:
+    """Time a step of both networks in turn, and print their ratio."""
+    times = medians({name: make_step(net, images)
+                     for name, net in nets.items()}, args)
+    ours, theirs = (1e3 * seconds for seconds in times.values())
+    print(f'{kind:<28} {args.arch} {ours:8.1f} ms   '
+          f'mobilenet_v3_large {theirs:8.1f} ms   ratio {ours / theirs:.2f}')
+
+
+def run_onnx(net: nn.Module, images: Tensor) -> Callable[[], dict]:
+    """A step of ONNX Runtime."""
+    return in_onnxruntime(folded(net), images, ['logits'], threads=1)
+
+
 def main() -> None:
     """Measure and print."""
     parser = make_parser(__doc__, threads=2, repeats=20)
     parser.add_argument('--arch', default='mf-285m')
     parser.add_argument('--batch-size', type=count, default=16)
     parser.add_argument('--size', type=count, default=224)
-    parser.add_argument('--compile', action='store_true')
+    parser.add_argument('--compile', action='store_true',
+                        help='also compiled, at the given batch size')
+    parser.add_argument('--no-onnx', action='store_true',
+                        help='not in ONNX Runtime, since exporting is slow')
     args = parse(parser)
-    images = torch.randn(
-        args.batch_size, 3, args.size, args.size, device=args.device)
     nets = {args.arch: Classifier(args.arch),
             'mobilenet_v3_large': mobilenet_v3_large()}
     nets = {name: net.to(args.device) for name, net in nets.items()}
-    if args.compile:
-        nets = {name: torch.compile(net) for name, net in nets.items()}
+    images = torch.randn(
+        args.batch_size, 3, args.size, args.size, device=args.device)
     print(describe(args, f'batch {args.batch_size}',
                    f'{args.size}x{args.size}', 'float32'))
-    for kind, step in (('inference', predict), ('training', train)):
-        times = medians({name: step(net, images)
-                         for name, net in nets.items()}, args)
-        ours, theirs = (1e3 * seconds for seconds in times.values())
-        print(f'{kind:<10} {args.arch} {ours:8.1f} ms   '
-              f'mobilenet_v3_large {theirs:8.1f} ms   '
-              f'ratio {ours / theirs:.2f}')
+    torch.set_num_threads(1)
+    compare('one image, one thread', nets, predict, images[:1], args)
+    if args.device == 'cpu' and not args.no_onnx and (
+            importlib.util.find_spec('onnxruntime')):
+        compare('the same in ONNX Runtime', nets, run_onnx, images[:1], args)
+    torch.set_num_threads(args.threads)
+    compare('inference', nets, predict, images, args)
+    if args.compile:
+        compiled = {name: torch.compile(net) for name, net in nets.items()}
+        compare('inference, compiled', compiled, predict, images, args)
+    compare('training', nets, train, images, args)
 
 
 if __name__ == '__main__':

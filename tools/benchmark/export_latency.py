@@ -9,7 +9,7 @@ import importlib.util
 from collections.abc import Callable
 
 import torch
-from common import describe, make_parser, medians, parse
+from common import describe, in_onnxruntime, make_parser, medians, parse
 from detector_latency import OURS, THEIRS, build, make_sample
 from mmdet.utils import register_all_modules
 from torch import Tensor, nn
@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from qbheat_mm.cli import count, report_user_errors
 from qbheat_mm.export.detectors import detector_network
 from qbheat_mm.export.network import folded
-from qbheat_mm.export.programs import OPSET, largest_difference
+from qbheat_mm.export.programs import largest_difference
 
 WAYS = ('eager', 'compiled', 'onnxruntime')
 BESIDE = 'DETR-R50'
@@ -44,24 +44,6 @@ class OneImage(nn.Module):
         return dict(logits=logits, boxes=boxes)
 
 
-def in_onnxruntime(network: nn.Module, image: Tensor,
-                   threads: int) -> Callable[[], dict]:
-    """Export for images of this very shape; return a step of ONNX Runtime."""
-    import onnxruntime
-    names = list(network(image))
-    exported = torch.onnx.export(
-        torch.export.export(network, (image, )), input_names=['image'],
-        output_names=names, opset_version=OPSET, dynamo=True, verbose=False)
-    options = onnxruntime.SessionOptions()
-    options.intra_op_num_threads = threads
-    options.inter_op_num_threads = 1
-    session = onnxruntime.InferenceSession(
-        exported.model_proto.SerializeToString(), options,
-        providers=['CPUExecutionProvider'])
-    inputs = dict(image=image.numpy())
-    return lambda: dict(zip(names, session.run(names, inputs)))
-
-
 def make_steps(name: str, ways: list[str], image: Tensor, threads: int
                ) -> dict[str, Callable[[], dict]]:
     """Make a step for each way, and compare what they compute.
@@ -75,7 +57,8 @@ def make_steps(name: str, ways: list[str], image: Tensor, threads: int
         compiled = torch.compile(network)
         steps['compiled'] = lambda: compiled(image)
     if 'onnxruntime' in ways:
-        steps['onnxruntime'] = in_onnxruntime(network, image, threads)
+        steps['onnxruntime'] = in_onnxruntime(
+            network, image, list(network(image)), threads)
     wanted = steps['eager']()
     for way, step in steps.items():
         found = {key: torch.as_tensor(value) for key, value in step().items()}

@@ -12,20 +12,18 @@ from ...errors import UserError
 from .mobile import DownsampleMobile, DynamicReLUCoefficients, Mobile
 
 
-def attend(query: Tensor, memory: Tensor, num_heads: int) -> Tensor:
-    """Attend with queries (B, T, C) to keys that are their own values.
+def attend(query: Tensor, memory: Tensor) -> Tensor:
+    """Attend with queries to keys that are their own values.
 
     Args:
-        query (Tensor): (B, T, C).
-        memory (Tensor): Keys and values, (B, N, C).
-        num_heads (int): Heads, each with its share of the channels.
+        query (Tensor): (B, T, heads * C).
+        memory (Tensor): Keys and values, (B, heads, N, C).
 
     Returns:
-        Tensor: (B, T, C).
+        Tensor: (B, T, heads * C).
     """
-    query, memory = (
-        t.unflatten(-1, (num_heads, -1)).transpose(1, 2)
-        for t in (query, memory.to(query.dtype)))
+    query = query.unflatten(-1, (memory.shape[1], -1)).transpose(1, 2)
+    memory = memory.to(query.dtype)
     out = F.scaled_dot_product_attention(query, memory, memory)
     return out.transpose(1, 2).flatten(2)
 
@@ -70,8 +68,8 @@ class MobileToFormer(nn.Module):
             Tensor: (B, T, d).
         """
         query, gate = self.query_gate(tokens).chunk(2, dim=-1)
-        pixels = x.flatten(2).transpose(1, 2)
-        attended = attend(query, pixels, self.num_heads)
+        pixels = x.unflatten(1, (self.num_heads, -1)).flatten(3)
+        attended = attend(query, pixels.transpose(2, 3))
         attended = attended * (2 * F.hardsigmoid(gate))
         return self.norm(tokens + self.drop_path(self.proj(attended)))
 
@@ -170,7 +168,8 @@ class Former(nn.Module):
 
     def forward(self, tokens: Tensor) -> Tensor:
         """Update tokens (B, T, d)."""
-        attended = attend(self.query(tokens), tokens, self.num_heads)
+        memory = tokens.unflatten(-1, (self.num_heads, -1)).transpose(1, 2)
+        attended = attend(self.query(tokens), memory)
         tokens = self.norm1(tokens + self.drop_path(self.proj(attended)))
         return self.norm2(tokens + self.drop_path(self.mlp(tokens)))
 

@@ -1,0 +1,128 @@
+# Copyright (c) QB-Heat MM authors. All rights reserved.
+"""Write networks as ONNX with fewer and cheaper nodes than torch's exporter.
+
+Operations that it writes in a roundabout way have translations of ours; what
+spans several operations is rewritten afterwards.
+"""
+import math
+
+import numpy as np
+import torch
+from onnxscript import ir, opset18
+from onnxscript.rewriter import pattern, rewrite
+from torch.export import ExportedProgram
+
+#: The operator set that torch's exporter writes without conversion.
+OPSET = 18
+
+
+def to_onnx(program: ExportedProgram, **options) -> torch.onnx.ONNXProgram:
+    """Translate a program.
+
+    Args:
+        program (ExportedProgram): Of ``torch.export``.
+        **options: Of ``torch.onnx.export``: names and dynamic shapes.
+    """
+    aten = torch.ops.aten
+    written = torch.onnx.export(
+        program, opset_version=OPSET, dynamo=True, external_data=False,
+        verbose=False, custom_translation_table={
+            aten.scaled_dot_product_attention.default: _attention,
+            aten.softmax.int: _softmax,
+            aten.gelu.default: _gelu}, **options)
+    rules = [TransposedProduct.rule(), ChannelMultiplier.rule()]
+    rewrite(written.model, pattern_rewrite_rules=rules)
+    return written
+
+
+def _attention(query, key, value, attn_mask=None, dropout_p=0.,
+               is_causal=False, scale=None, enable_gqa=False):
+    """Attention that scales only the queries and copies no keys."""
+    if is_causal or enable_gqa:
+        raise NotImplementedError('attention with is_causal or enable_gqa')
+    op, last = opset18, len(key.shape) - 1
+    scale = query.shape[-1]**-0.5 if scale is None else scale
+    keys = op.Transpose(key, perm=[*range(last - 1), last, last - 1])
+    scores = op.MatMul(op.Mul(query, scale), keys)
+    if attn_mask is not None and attn_mask.dtype == ir.DataType.BOOL:
+        scores = op.Where(attn_mask, scores, -math.inf)
+    elif attn_mask is not None:
+        scores = op.Add(scores, attn_mask)
+    return op.MatMul(op.Softmax(scores, axis=-1), value)
+
+
+def _softmax(x, dim, dtype=None):
+    """Softmax that does not move its axis to the end and back."""
+    op = opset18
+    if dim % len(x.shape) == len(x.shape) - 1:
+        return op.Softmax(x, axis=dim)
+    exps = op.Exp(op.Sub(x, op.ReduceMax(x, [dim], keepdims=1)))
+    return op.Div(exps, op.ReduceSum(exps, [dim], keepdims=1))
+
+
+def _gelu(x, approximate='none'):
+    """GELU in the order of operations that ONNX Runtime recognizes."""
+    op = opset18
+    if approximate == 'tanh':
+        cubic = op.Mul(op.Mul(op.Mul(x, x), x), 0.044715)
+        bend = op.Tanh(op.Mul(op.Add(x, cubic), math.sqrt(2 / math.pi)))
+    else:
+        bend = op.Erf(op.Div(x, math.sqrt(2)))
+    return op.Mul(op.Mul(x, op.Add(bend, 1.)), 0.5)
+
+
+class TransposedProduct(pattern.RewriteRuleClassBase):
+    """``(A^T B)^T`` as ``B^T A``: transpose tokens instead of maps."""
+
+    def pattern(self, op, a, b):
+        product = op.MatMul(op.Transpose(a, perm=[0, 2, 1]), b)
+        return op.Transpose(product, perm=[0, 2, 1])
+
+    def rewrite(self, op, a, b):
+        return op.MatMul(op.Transpose(b, perm=[0, 2, 1]), a)
+
+
+class ChannelMultiplier(pattern.RewriteRuleClassBase):
+    """A depthwise convolution with m outputs a channel, before a 1x1 one.
+
+    Runtimes are quick at m plain depthwise convolutions. Their outputs are
+    concatenated, which orders channels differently, and so the weights of
+    the 1x1 convolution.
+    """
+
+    def pattern(self, op, x, weight, bias, low, high, weight_1x1, bias_1x1):
+        x = op.Conv(x, weight, bias, _allow_other_attributes=True,
+                    _outputs=['depthwise'])
+        return op.Conv(
+            op.Clip(x, low, high), weight_1x1, bias_1x1,
+            _allow_other_attributes=True, _outputs=['pointwise'])
+
+    def check(self, context, weight, bias, weight_1x1, depthwise, pointwise,
+              **_):
+        constants = (weight, bias, weight_1x1)
+        return (all(value.const_value is not None for value in constants)
+                and _groups(depthwise) < weight.shape[0]
+                and weight.shape[1] == _groups(pointwise) == 1
+                and weight_1x1.shape[2] == weight_1x1.shape[3] == 1)
+
+    def rewrite(self, op, x, weight, bias, low, high, weight_1x1, bias_1x1,
+                depthwise, pointwise):
+        def part_of(value, i, *index):
+            array = value.const_value.numpy()[index]
+            return op.initializer(ir.tensor(array), f'{value.name}_{i}')
+
+        channels = weight.shape[0]
+        multiplier = channels // _groups(depthwise)
+        order = np.arange(channels).reshape(-1, multiplier).T
+        parts = [op.Clip(op.Conv(
+            x, part_of(weight, i, part), part_of(bias, i, part),
+            **depthwise.producer().attributes), low, high)
+            for i, part in enumerate(order)]
+        return op.Conv(
+            op.Concat(*parts, axis=1),
+            part_of(weight_1x1, 'ordered', slice(None), order.ravel()),
+            bias_1x1, **pointwise.producer().attributes)
+
+
+def _groups(conv) -> int:
+    return conv.producer().attributes.get_int('group', 1)
