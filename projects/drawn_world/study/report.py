@@ -34,6 +34,8 @@ from qbheat_mm.errors import UserError
 Rows = Mapping[Run, Row]
 
 NO_ROWS = 'No rows yet.'
+#: The fewest seeds of a verdict.
+PRIMARY = 6
 #: The README's text between these is generated.
 MARKERS = '<!-- results -->', '<!-- /results -->'
 #: At least 11 pixels where figures have their natural width of 768.
@@ -72,7 +74,7 @@ def describe(found: Comparison | None, seeds: int) -> str:
     count, text = len(found.differences), f'{found.mean:+.1f}'
     if not math.isnan(found.low):
         text += f' [{found.low:+.1f}, {found.high:+.1f}]'
-    if count < seeds or not found.verdict:
+    if count < max(seeds, PRIMARY):
         return f'{text} ({count} of {seeds} seeds)'
     return f'**{found.verdict}**, {text}'
 
@@ -163,7 +165,7 @@ def draw_headline(study: Study, rows: Rows, headline: Headline):
         found = list(values(rows, arm, *headline.columns[0]).values())
         if found:
             axis.barh(row, mean(found), 0.6, color=BLUE)
-        axis.text(mean(found or [0]), row, f'  {cell(found, 6)}' if found
+        axis.text(max(found or [0]), row, f'  {cell(found, 6)}' if found
                   else ' not measured yet', va='center')
         axis.plot(found, [row] * len(found), 'o', color=GREY, markersize=3)
     axis.set_yticks(range(len(headline.chart)),
