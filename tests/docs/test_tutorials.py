@@ -18,7 +18,7 @@ from .running import Page
 pytestmark = pytest.mark.skipif(
     torch.cuda.is_available(), reason='needs no GPU')
 TUTORIALS = {f'docs/tutorials/{name}.md' for name in (
-    'images', 'boxes', 'own_encoder', 'heat_equation')}
+    'images', 'boxes', 'heads', 'own_encoder', 'heat_equation')}
 ENCODER = 'qbheat_mf-285m_1xb256-amp-coslr-400e_own-images'
 ARCH = dict(
     _delete_=True, stem=4, tokens=(2, 8), conv=24,
@@ -152,6 +152,17 @@ def test_from_an_encoder_to_a_detector(home, monkeypatch, forget):
         assert name in page
     assert len(list((home / 'found/vis').iterdir())) == 16
     assert list(home.glob('work_dirs/my_boxes/*/pictures/*.jpg'))
+
+
+def test_several_heads(home, monkeypatch, forget, capsys):
+    pytest.importorskip('mmcv.ops')
+    Page(home, monkeypatch, forget, shorter={
+        '--embedding': '--embedding --size 160 192', '320': '160',
+        '480': '192'}).run(code_of('heads'))
+    out = capsys.readouterr().out
+    assert re.search(r'^classes (ring|star)\nkinds (ring|star)$', out, re.M)
+    assert '(1, 5787, 4) (1, 24)' in out
+    assert len(list((home / 'predicted').glob('*.jpg'))) == 16
 
 
 def test_own_network(home, monkeypatch, forget):
