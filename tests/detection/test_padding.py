@@ -147,7 +147,7 @@ def test_evaluation_keeps_bn_folded(build_head):
         folded = hidden_states(model, SIZES, 0.)
     assert not calls
     torch.testing.assert_close(folded, hidden_states(model, SIZES, 0.))
-    assert len(calls) == 2  # of the laterals
+    assert len(calls) == 12
 
 
 def test_masking_keeps_the_layout(build_head):

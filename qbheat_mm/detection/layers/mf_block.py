@@ -111,7 +111,7 @@ class BottleneckMobile(LiteBottleneck):
     def forward(self, x: Tensor, scale: Scale) -> Tensor:
         """(B, C, H, W) to (B, C, H, W)."""
         x = zero_padding(x, scale)
-        return x + separable(self.depthwise, self.act, self.pointwise, x,
+        return x + separable(self.depthwise, (self.act, self.pointwise), x,
                              scale)
 
 

@@ -48,7 +48,8 @@ class SeparableConv(nn.Sequential):
 
     def forward(self, x: Tensor, scale: Scale) -> Tensor:
         """(B, C_in, H, W) to (B, C_out, *scale.hw)."""
-        return separable(*self, x, scale)
+        spread, *pointwise = self
+        return separable(spread, pointwise, x, scale)
 
 
 class MFDecoder(BaseModule):

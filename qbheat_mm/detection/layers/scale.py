@@ -6,8 +6,6 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from qbheat_mm.models.layers.mobile import ConvBN
-
 
 class Scale(NamedTuple):
     """Size, positions and padding of one scale of the pyramid.
@@ -182,14 +180,13 @@ def on_content(layers: Sequence[nn.Module], x: Tensor, scale: Scale) -> Tensor:
     return to_map(positions.unflatten(0, (num_images, -1)), scale.hw)
 
 
-def separable(depthwise: ConvBN, act: nn.Module, pointwise: ConvBN,
+def separable(depthwise: nn.Sequential, pointwise: Sequence[nn.Module],
               x: Tensor, scale: Scale) -> Tensor:
-    """A depthwise convolution, an activation, and a 1x1 convolution.
+    """A depthwise convolution with its BN, then pointwise layers.
 
     Args:
-        depthwise (ConvBN): The depthwise convolution and its BN.
-        act (nn.Module): The activation.
-        pointwise (ConvBN): The 1x1 convolution and its BN.
+        depthwise (nn.Sequential): The convolution and its BN.
+        pointwise (Sequence[nn.Module]): What follows.
         x (Tensor): A map, (B, C, H, W), zero in its padding.
         scale (Scale): Of the convolution's output.
 
@@ -197,31 +194,10 @@ def separable(depthwise: ConvBN, act: nn.Module, pointwise: ConvBN,
         Tensor: (B, C', H', W'), finite in the padding.
     """
     if not depthwise.training:
-        return _in_parts(depthwise, act, pointwise, x)
+        # BN is folded into its convolution.
+        return _in_turn((depthwise, *pointwise), x)
     convolution, norm = depthwise
-    return on_content((norm, act, pointwise), convolution(x), scale)
-
-
-def _in_parts(depthwise: ConvBN, act: nn.Module, pointwise: ConvBN,
-              x: Tensor) -> Tensor:
-    """Expand and reduce as many channels at a time as ``x`` has, BN folded.
-
-    No library has a fast kernel for a depthwise convolution with several
-    outputs per channel, and the parts stay in the processor's cache.
-    """
-    spread, (weight, bias) = depthwise[0], depthwise.folded()
-    mixing, offset = pointwise.folded()
-    parts = spread.out_channels // spread.in_channels
-    out = None
-    for i in range(parts):
-        part = act(F.conv2d(
-            x, weight[i::parts], bias[i::parts], spread.stride,
-            spread.padding, groups=spread.in_channels))
-        if out is None:
-            out = F.conv2d(part, mixing[:, ::parts], offset)
-        else:
-            out = out + F.conv2d(part, mixing[:, i::parts])
-    return out
+    return on_content((norm, *pointwise), convolution(x), scale)
 
 
 def _in_turn(layers: Sequence[nn.Module], x: Tensor) -> Tensor:

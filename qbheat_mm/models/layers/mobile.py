@@ -110,13 +110,6 @@ class ConvBN(nn.Sequential):
                 x = layer(x)
         return x
 
-    def folded(self) -> tuple[Tensor, Tensor]:
-        """Weight and bias of the convolution, with BN's in evaluation."""
-        conv, norm = self
-        if isinstance(norm, _BatchNorm):
-            return self._fold(conv, norm)
-        return conv.weight, conv.bias  # folded before an export
-
     @staticmethod
     def _may_fold(layer: nn.Module, following: nn.Module) -> bool:
         return (isinstance(layer, nn.Conv2d) and layer.bias is None
