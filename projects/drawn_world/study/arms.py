@@ -5,7 +5,6 @@ Learning rates are the best of the tuning rows; until all of these exist, the
 other questions have to wait.
 """
 from collections.abc import Collection, Mapping
-from pathlib import Path
 
 from projects.drawn_world.results import Row, Run, read_rows
 from projects.drawn_world.study import (
@@ -19,8 +18,8 @@ from projects.drawn_world.study import (
     Question,
     Study,
 )
+from projects.drawn_world.study.run import ROWS
 
-ROWS = Path(__file__).resolve().parents[3] / 'docs/evidence/results.jsonl'
 DRAWN, DIGITS = 'study-{seed}', 'digits-{seed}'
 #: The seed of the data for tuning.
 TUNING = 99
