@@ -17,7 +17,6 @@ from projects.drawn_world.pictures import draw_detections, draw_loss_curves
 from projects.drawn_world.results import markdown_table, read_metric
 from qbheat_mm.analysis.report import Report, Table, command_line
 from qbheat_mm.cli import count, report_user_errors
-from qbheat_mm.cli.command_line import quoted
 
 ROOT = Path(__file__).resolve().parents[2]
 CONFIGS = Path(__file__).resolve().parent / 'configs'
@@ -105,7 +104,7 @@ def probe_job(encoder: str, probe: str, args: argparse.Namespace) -> Job:
     """Train and evaluate a probe on a frozen encoder."""
     weights = 'model.backbone.init_cfg=None'
     if ENCODERS[encoder]:
-        weights = 'model.backbone.init_cfg.checkpoint=' + quoted(
+        weights = 'model.backbone.init_cfg.checkpoint=' + repr(
             str(args.out / encoder / 'encoder' / 'encoder.safetensors'))
     options = [weights, f'randomness.seed={args.seed}']
     if args.fast:

@@ -55,11 +55,6 @@ class KeyValueAction(DictAction):
         return value
 
 
-def quoted(text: str) -> str:
-    """Quote text so that :class:`KeyValueAction` reads it as one string."""
-    return repr(text)
-
-
 def count(text: str) -> int:
     """Parse a positive integer."""
     return _integer(text, 1, 'a positive integer')

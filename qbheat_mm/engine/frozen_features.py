@@ -11,9 +11,6 @@ from torch import Tensor, nn
 
 from ..utils.modules import unwrap
 
-#: Stop caching if fewer than this share of the first images repeat.
-PATIENCE = 10000
-WORTHWHILE = 0.1
 _RANDOM = (nn.modules.batchnorm._BatchNorm, nn.modules.dropout._DropoutNd,
            DropPath)
 
@@ -23,8 +20,8 @@ class FrozenFeaturesHook(Hook):
     """Cache the features of a frozen encoder, keyed by the input pixels.
 
     A probe without random crops sees the same pixels in every epoch. Nothing
-    is cached if the encoder learns or images rarely repeat. Features may
-    differ in the last bits, since kernels depend on the batch size.
+    is cached if the encoder learns. Features may differ in the last bits,
+    since kernels depend on the batch size.
 
     Args:
         max_gib (float): Memory for features in GiB, on the encoder's device.
@@ -65,7 +62,7 @@ class FeatureCache:
     def __init__(self, backbone: nn.Module, max_bytes: int) -> None:
         self.max_bytes = max_bytes
         self.kept: dict[tuple, tuple[Tensor, ...]] = {}
-        self.bytes = self.seen = self.hits = 0
+        self.bytes = 0
         self.batch: tuple[list, list] | None = None
         self.handles = [backbone.register_forward_pre_hook(self._select),
                         backbone.register_forward_hook(self._complete)]
@@ -85,8 +82,6 @@ class FeatureCache:
             return None
         keys = _keys(args[0])
         rows = [i for i, key in enumerate(keys) if key not in self.kept]
-        self.seen += len(keys)
-        self.hits += len(keys) - len(rows)
         self.batch = keys, rows
         return None if len(rows) == len(keys) else (args[0][rows or [0]], )
 
@@ -104,15 +99,12 @@ class FeatureCache:
                for i, row in enumerate(rows)}
         for row, features in new.items():
             self._keep(keys[row], features)
-        result = None
-        if len(rows) < len(keys):
-            stacked = tuple(map(torch.stack, zip(*(
-                new[i] if i in new else self.kept[key]
-                for i, key in enumerate(keys)))))
-            result = stacked[0] if isinstance(outputs, Tensor) else stacked
-        if self.seen >= PATIENCE and self.hits < WORTHWHILE * self.seen:
-            self.remove()
-        return result
+        if len(rows) == len(keys):
+            return None
+        stacked = tuple(map(torch.stack, zip(*(
+            new[i] if i in new else self.kept[key]
+            for i, key in enumerate(keys)))))
+        return stacked[0] if isinstance(outputs, Tensor) else stacked
 
     def _keep(self, key: tuple, features: tuple[Tensor, ...]) -> None:
         size = sum(part.nbytes for part in features)

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from qbheat_mm.cli import count, device, folder, read_config, require_file
-from qbheat_mm.cli.command_line import add_cfg_options, positive, quoted
+from qbheat_mm.cli.command_line import add_cfg_options, positive
 from qbheat_mm.errors import UserError
 
 CONFIGS = Path(__file__).parents[2] / 'configs'
@@ -28,7 +28,7 @@ def parse(*options):
 
 @pytest.mark.parametrize('text, value', [
     ('my images/x y.pth', 'my images/x y.pth'), ("'a, b'", 'a, b'),
-    (quoted('/a,b/c d.pth'), '/a,b/c d.pth'), ('(old) images', '(old) images'),
+    (repr('/a,b/c d.pth'), '/a,b/c d.pth'), ('(old) images', '(old) images'),
     ("('red','green thing')", ('red', 'green thing')),
     ('1,2', [1, 2]), ('a,b', ['a', 'b']), ('[(1, 2), [a, b]]',
                                           [(1, 2), ['a', 'b']]),

@@ -7,7 +7,6 @@ import torch
 from mmcv.cnn.bricks import DropPath
 from torch import nn
 
-from qbheat_mm.engine import frozen_features as module
 from qbheat_mm.engine.frozen_features import (
     FeatureCache,
     FrozenFeaturesHook,
@@ -114,14 +113,6 @@ def test_random_and_batch_dependent_features_are_not_cached(
     for _ in range(2):
         assert len(encoder(images[:2])[0]) == 2
     assert encoder.computed == 7 + 4
-
-
-def test_caching_stops_if_no_image_repeats(encoder, monkeypatch):
-    monkeypatch.setattr(module, 'PATIENCE', 12)
-    cache = FeatureCache(encoder, MIB)
-    for _ in range(4):
-        encoder(torch.randn(6, 3, 8, 8))
-    assert not cache.kept and cache.seen == 12
 
 
 def test_a_single_output(encoder, images):

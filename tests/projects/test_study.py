@@ -35,7 +35,6 @@ from projects.drawn_world.study import (
 from projects.drawn_world.study.classify import choose
 from projects.drawn_world.study.comparison import compare
 from projects.drawn_world.study.run import command, measured, pending
-from qbheat_mm.cli.command_line import quoted
 from qbheat_mm.errors import UserError
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -161,7 +160,7 @@ def test_commands(study, tmp_path):
         return words(*names)[words(*names).index('--cfg-options') + 1:]
 
     file = str(tmp_path / 'base/1/encoder/encoder.safetensors')
-    weights = 'model.backbone.init_cfg.checkpoint=' + quoted(file)
+    weights = 'model.backbone.init_cfg.checkpoint=' + repr(file)
     train, val = (f'{loader}_dataloader.dataset.sizes=drawn-1'
                   for loader in ('train', 'val'))
     assert options('base', 1, ENCODER) == ['randomness.seed=1', train]

@@ -32,7 +32,6 @@ from projects.drawn_world.results import (
 )
 from projects.drawn_world.study import ENCODER, Study
 from qbheat_mm.cli import count, report_user_errors
-from qbheat_mm.cli.command_line import quoted
 from qbheat_mm.errors import UserError
 
 HERE = Path(__file__).resolve().parent
@@ -131,7 +130,7 @@ def command(study: Study, folder: Path, run: Run) -> list[str]:
         arguments.insert(1, arm.features or encoder)
     elif start:
         options.append(
-            f'model.backbone.init_cfg.checkpoint={quoted(encoder)}')
+            f'model.backbone.init_cfg.checkpoint={encoder!r}')
     elif stage is not arm:
         options.append('model.backbone.init_cfg=None')
     return [sys.executable, str(tool), *map(str, arguments), '--cfg-options',
