@@ -44,8 +44,8 @@ class PhotographBank:
             Defaults to False.
     """
     classes = tuple('0123456789')
-    single_radius = (0.2, 0.4)
-    multiple_radius = (0.14, 0.25)
+    single_radius = (0.34, 0.46)
+    multiple_radius = (0.18, 0.3)
     inside = 1.
     far = near = in_front = (0, 1)
     lit = False

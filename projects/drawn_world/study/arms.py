@@ -147,6 +147,8 @@ ARMS = (
     calibrated('calibrated-photographs',
                'random weights (calibrated on photographs)', PLAIN,
                data=DIGITS),
+    trained('supervised', 'labels-digits', 'supervised on digits', 1e-3,
+            'model.head.num_classes=10', data=DIGITS),
     qbheat('corner', 'corner crops only', 'model.position=corner'),
     qbheat('center', 'center crops only', 'model.position=center'),
     *(Arm(name, title, None, data=DRAWN, features=name) for name, title in (
@@ -178,6 +180,9 @@ QUESTIONS = (
              seeds=(TUNING, ), table=(REFERENCE, ), columns=[
                  (decoder_trial(name, value), 'AP') for name in DECODERS
                  for value in DECODER_RATES]),
+    Question('solvable', 'Can labels solve the digits?', 'top-1',
+             seeds=(TUNING, ), table=('labels-digits', *NO_LEARNING),
+             columns=judged('classes-digits')),
     Question('works', 'Does pre-training help a frozen detector?', 'AP',
              against('qbheat', ['calibrated'])),
     Question('rivals', 'QB-Heat or a rival, at equal time?', 'AP',
@@ -219,7 +224,7 @@ QUESTIONS = (
 
 STUDY = Study(
     ARMS, PROBES, QUESTIONS,
-    ready=2 if None in BEST.values() else None, about="""\
+    ready=3 if None in BEST.values() else None, about="""\
 Drawn images and an encoder of half a million parameters, 96,000 images seen
 in nine minutes on one core: **nothing here says anything about ImageNet or
 COCO.** [PLAN.md](../projects/drawn_world/PLAN.md) was written before the
