@@ -33,7 +33,7 @@ from qbheat_mm.errors import UserError
 
 Rows = Mapping[Run, Row]
 
-NO_ROWS = 'No rows yet.'
+NO_ROWS = 'Not computed yet.'
 #: The fewest seeds of a verdict.
 PRIMARY = 6
 #: The README's text between these is generated.
