@@ -10,6 +10,10 @@ from PIL import Image
 
 from .report import Report, read_report
 
+#: Analyses in the order of the page, after all others.
+ORDER = ('reconstruction', 'heat_flow', 'spectrum', 'correlation',
+         'attention')
+
 # Pixels per inch of a figure, chosen for its text to be as large as the
 # page's.
 _PIXELS_PER_INCH = 110
@@ -49,12 +53,14 @@ def tell(title: str, introduction: str,
     Returns:
         str: HTML that needs no other file.
     """
+    rank = {name: i for i, name in enumerate(ORDER)}
     sections = [
         (report, [
             dict(name=name, width=_page_width(content),
                  data=base64.b64encode(content).decode())
             for name, content in zip(report.pictures, pictures)])
-        for report, pictures in reports]
+        for report, pictures in sorted(
+            reports, key=lambda pair: rank.get(pair[0].analysis, -1))]
     pages = Environment(loader=PackageLoader(__package__), autoescape=True,
                         undefined=StrictUndefined)
     return pages.get_template('story.html').render(
