@@ -122,7 +122,7 @@ def shrink(cfg, data, work_dir, size=SIZE):
             continue
         loader.update(batch_size=2, num_workers=0, persistent_workers=False)
         loader.dataset.data_root = f'{data}/'
-        _shrink_pipeline(loader.dataset.pipeline, size)
+        shrink_pipeline(loader.dataset.pipeline, size)
         loader.dataset.pop('filter_cfg', None)
         evaluator = cfg.get(f'{name}_evaluator')
         if evaluator and evaluator.get('ann_file'):
@@ -147,7 +147,8 @@ def shrink(cfg, data, work_dir, size=SIZE):
     return cfg
 
 
-def _shrink_pipeline(pipeline, size):
+def shrink_pipeline(pipeline, size):
+    """Load images of some pixels, by the same steps."""
     settings = dict(
         RandomResizedCrop=dict(scale=size),
         LoadRandomResizedCrop=dict(scale=size),
@@ -157,7 +158,7 @@ def _shrink_pipeline(pipeline, size):
         RandomCrop=dict(crop_size=(size // 2, size)))
     for transform in pipeline:
         if isinstance(transform, list):  # one of several ways
-            _shrink_pipeline(transform, size)
+            shrink_pipeline(transform, size)
         else:
-            _shrink_pipeline(transform.get('transforms') or [], size)
+            shrink_pipeline(transform.get('transforms') or [], size)
             transform.update(settings.get(transform['type'], {}))

@@ -16,6 +16,7 @@ from mmengine.runner import Runner
 
 from qbheat_mm.cli import init_processes
 
+from ..configs.shipped import shrink_pipeline
 from .conftest import CONFIGS, TINY_ARCH, TINY_DECODER
 
 CLASSES = ('cup', 'pen', 'key')
@@ -57,21 +58,6 @@ def data_root(tmp_path):
     return root
 
 
-def shrink_sizes(pipeline):
-    """Images of some 64 pixels, by the same steps."""
-    for step in pipeline:
-        if isinstance(step, list):
-            shrink_sizes(step)
-            continue
-        shrink_sizes(step.get('transforms') or [])
-        if step.type == 'RandomChoiceResize':
-            step.scales = [(48, 96), (64, 96)]
-        elif step.type == 'Resize':
-            step.scale = (96, 64)
-        elif step.type == 'RandomCrop':
-            step.crop_size = (24, 40)
-
-
 @pytest.fixture(params=['mf-dec-211', 'retinanet'])
 def own_config(request, data_root, tmp_path):
     """A copy of the config with the two settings written, then made tiny."""
@@ -98,7 +84,7 @@ def own_config(request, data_root, tmp_path):
     for name in ('train', 'val', 'test'):
         loader = cfg[f'{name}_dataloader']
         loader.update(batch_size=1, num_workers=0, persistent_workers=False)
-        shrink_sizes(loader.dataset.pipeline)
+        shrink_pipeline(loader.dataset.pipeline, 64)
     cfg.train_dataloader.sampler.shuffle = False
     cfg.train_dataloader.pop('batch_sampler', None)  # would reorder
     cfg.train_cfg.update(max_epochs=2, val_interval=2)

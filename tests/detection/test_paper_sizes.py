@@ -3,12 +3,9 @@
 `python -m pytest tests/detection/test_paper_sizes.py -s` prints the table.
 """
 import pytest
-import torch
-from mmdet.registry import MODELS
 from mmengine.config import Config
-from torch import nn
 
-from qbheat_mm.utils.complexity import count_madds, count_parameters
+from qbheat_mm.analysis.model_size import build_without_memory, count
 
 from .conftest import CONFIGS
 
@@ -24,26 +21,13 @@ PAPER = {
 }
 
 
-class Head(nn.Module):
-    """All of a detector but its backbone."""
-
-    def __init__(self, detector):
-        super().__init__()
-        self.detector = detector
-
-    def forward(self, *feats):
-        return self.detector.bbox_head(
-            **self.detector.forward_transformer(feats))
-
-
 @pytest.mark.parametrize('decoder, encoder', PAPER)
 def test_size_of_the_head(decoder, encoder):
     name = f'mf-dec-{decoder}_mf-{encoder}_frozen_8xb2-500e_coco.py'
-    model = MODELS.build(Config.fromfile(CONFIGS / 'qbheat/coco' / name).model)
-    feats = model.to('meta').backbone(torch.zeros(
-        1, 3, 800, 1333, device='meta'))
-    params = count_parameters(model, exclude=('backbone.', )) / 1e6
-    madds = count_madds(Head(model), *feats) / 1e9
+    model = build_without_memory(
+        Config.fromfile(CONFIGS / 'qbheat/coco' / name))
+    params, madds = count('Detection heads', model, (800, 1333))
+    params, madds = params / 1e6, madds / 1e9
     paper_params, paper_madds = PAPER[decoder, encoder]
     print(f'\nMF-Dec-{decoder} on MF-{encoder}: {params:.2f}M parameters '
           f'(paper {paper_params}), {madds:.2f}G MAdds (paper {paper_madds})')
