@@ -68,6 +68,10 @@ def parse_args() -> argparse.Namespace:
     parser.add_argument(
         '--with-preprocessing', action='store_true',
         help='pt2, onnx: images are (B, H, W, 3), RGB, uint8')
+    parser.add_argument(
+        '--unpadded', action='store_true',
+        help='pt2, onnx: detectors take no image_sizes; images of a batch '
+        'have one size, which saves a fifth of the time of MF-Dec')
     add_cfg_options(parser)
     return parser.parse_args()
 
@@ -89,7 +93,8 @@ def check_arguments(args: argparse.Namespace) -> None:
                         f'{args.format}')
     given = [name for name, value in (
         ('--size', args.size), ('--out-indices', args.out_indices),
-        ('--with-preprocessing', args.with_preprocessing)) if value]
+        ('--with-preprocessing', args.with_preprocessing),
+        ('--unpadded', args.unpadded)) if value]
     if given and args.format not in NETWORKS:
         raise UserError(f'{given[0]} is for --format pt2 and onnx; '
                         f'{args.format} contains only weights')
@@ -142,7 +147,8 @@ def main() -> None:
               f'its features {difference:.1e}')
     else:
         facts = export_network(model, args.out, args.size,
-                               args.with_preprocessing, args.embedding)
+                               args.with_preprocessing, args.embedding,
+                               not args.unpadded)
         print(f'{facts["kind"]} written to {args.out}: '
               f'{", ".join(facts["inputs"])} -> '
               f'{", ".join(facts["outputs"])}\n'

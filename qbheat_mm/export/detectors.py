@@ -4,6 +4,8 @@
 What mmdet does per image with a varying number of boxes is left out: score
 thresholds, NMS, rescaling.
 """
+from collections.abc import Sequence
+
 import torch
 from mmdet.models.detectors import SingleStageDetector
 from mmdet.models.task_modules import DeltaXYWHBBoxCoder
@@ -32,8 +34,8 @@ class MFDecNetwork(Network):
     inputs = (IMAGES, SIZES)
     outputs = ('logits', 'boxes')
 
-    def decode(self, feats: tuple[Tensor, ...],
-               image_sizes: Tensor) -> dict[str, Tensor]:
+    def decode(self, feats: tuple[Tensor, ...], shape: Sequence[int],
+               image_sizes: Tensor | None = None) -> dict[str, Tensor]:
         """Detect."""
         model = self.model
         if model.with_neck:
@@ -41,7 +43,7 @@ class MFDecNetwork(Network):
         inputs, _ = model.pre_decoder(feats, image_sizes)
         states = model.forward_decoder(**inputs)['hidden_states']
         logits, boxes = model.bbox_head(states[-1])
-        sides = _sides(image_sizes, boxes)
+        sides = _sides(shape, image_sizes, boxes)
         boxes = _clip(bbox_cxcywh_to_xyxy(boxes) * sides, sides)
         return dict(logits=logits, boxes=boxes)
 
@@ -65,8 +67,8 @@ class AnchorNetwork(Network):
         super().__init__(model)
         self.stride = max(map(max, model.bbox_head.prior_generator.strides))
 
-    def decode(self, feats: tuple[Tensor, ...],
-               image_sizes: Tensor) -> dict[str, Tensor]:
+    def decode(self, feats: tuple[Tensor, ...], shape: Sequence[int],
+               image_sizes: Tensor | None = None) -> dict[str, Tensor]:
         """Detect."""
         head = self.model.bbox_head
         if self.model.with_neck:
@@ -86,7 +88,7 @@ class AnchorNetwork(Network):
             anchors.flatten(0, 1), deltas.flatten(0, 1)))
         boxes = boxes.unflatten(0, deltas.shape[:2])
         if head.bbox_coder.clip_border:
-            boxes = _clip(boxes, _sides(image_sizes, boxes))
+            boxes = _clip(boxes, _sides(shape, image_sizes, boxes))
         return dict(scores=scores, boxes=boxes, levels=levels)
 
 
@@ -118,8 +120,12 @@ def _all_anchors(levels: list[Tensor], width: int) -> Tensor:
         for level in levels], dim=1)
 
 
-def _sides(image_sizes: Tensor, boxes: Tensor) -> Tensor:
-    """Width, height, width, height of images, (B, 1, 4)."""
+def _sides(shape: Sequence[int], image_sizes: Tensor | None,
+           boxes: Tensor) -> Tensor:
+    """Width, height, width, height of images, (B or 1, 1, 4)."""
+    if image_sizes is None:  # sides may be symbols, which no tensor holds
+        height, width = (boxes.new_full((1, 1, 1), side) for side in shape)
+        return torch.cat([width, height, width, height], -1)
     return image_sizes.flip(1).repeat(1, 2)[:, None].to(boxes.dtype)
 
 

@@ -58,7 +58,8 @@ class Exported:
             dict[str, np.ndarray]: The outputs by name.
 
         Raises:
-            UserError: If the file was exported for other sizes.
+            UserError: If the file was exported for other sizes, or without
+                padding.
         """
         inputs = {IMAGES: np.ascontiguousarray(images)}
         number, *sides = inputs[IMAGES].shape
@@ -69,6 +70,9 @@ class Exported:
                        f'at least {least} on each side')
             raise UserError(f"images of {size[0]}x{size[1]} pixels: "
                             f"'{self.path}' takes {allowed}")
+        if SIZES not in self.facts['inputs'] and image_sizes is not None:
+            raise UserError(f"'{self.path}' does not take image_sizes: "
+                            'it knows no padding')
         if SIZES in self.facts['inputs']:
             inputs[SIZES] = np.asarray(
                 [size] * number if image_sizes is None else image_sizes,

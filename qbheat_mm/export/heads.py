@@ -1,6 +1,6 @@
 # Copyright (c) QB-Heat MM authors. All rights reserved.
 """Several heads on one encoder as a function of tensors."""
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from torch import Tensor, nn
 
@@ -54,14 +54,14 @@ class HeadsNetwork(Network):
         """Normalized images (B, 3, H, W) to the features of all heads."""
         return self.model(images)
 
-    def decode(self, feats: tuple[Tensor, ...],
+    def decode(self, feats: tuple[Tensor, ...], shape: Sequence[int],
                image_sizes: Tensor | None = None) -> dict[str, Tensor]:
         """Run the heads."""
         found = {}
         for name, levels, network in zip(
                 self.names, self.levels, self.networks):
             outputs = network.decode(
-                tuple(feats[i] for i in levels), image_sizes)
+                tuple(feats[i] for i in levels), shape, image_sizes)
             found |= {f'{name}.{key}': value
                       for key, value in outputs.items()}
         if self.embedding:

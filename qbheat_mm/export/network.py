@@ -1,7 +1,7 @@
 # Copyright (c) QB-Heat MM authors. All rights reserved.
 """Trained models as functions of tensors that torch.export can trace."""
 import copy
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import torch
 from mmcv.cnn import fuse_conv_bn
@@ -53,10 +53,10 @@ class Network(nn.Module):
             images (Tensor): See :attr:`normalize`.
             image_sizes (Tensor, optional): Heights and widths, (B, 2),
                 int64, within a padded batch. Normalized images must be zero
-                in the padding.
+                in the padding. Defaults to None: nothing is padded.
         """
         images = self.normalized(images, image_sizes)
-        return self.decode(self.encode(images), image_sizes)
+        return self.decode(self.encode(images), images.shape[2:], image_sizes)
 
     def normalized(self, images: Tensor,
                    image_sizes: Tensor | None) -> Tensor:
@@ -72,9 +72,9 @@ class Network(nn.Module):
         """Normalized images (B, 3, H, W) to features."""
         return self.model.backbone(images)
 
-    def decode(self, feats: tuple[Tensor, ...],
-               image_sizes: Tensor | None) -> dict[str, Tensor]:
-        """Features to the outputs by name."""
+    def decode(self, feats: tuple[Tensor, ...], shape: Sequence[int],
+               image_sizes: Tensor | None = None) -> dict[str, Tensor]:
+        """Features of images of shape (H, W) to the outputs by name."""
         raise NotImplementedError
 
     def reference(self) -> Callable[..., dict[str, Tensor]]:
@@ -110,7 +110,7 @@ class EncoderNetwork(Network):
         """Normalized images (B, 3, H, W) to features."""
         return self.model(images)
 
-    def decode(self, feats: tuple[Tensor, ...],
+    def decode(self, feats: tuple[Tensor, ...], shape: Sequence[int],
                image_sizes: Tensor | None = None) -> dict[str, Tensor]:
         """Name the features."""
         return dict(zip(self.outputs, feats))
@@ -137,7 +137,7 @@ class ClassifierNetwork(Network):
                 'logits and cannot be exported; its encoder can (--part '
                 'encoder)')
 
-    def decode(self, feats: tuple[Tensor, ...],
+    def decode(self, feats: tuple[Tensor, ...], shape: Sequence[int],
                image_sizes: Tensor | None = None) -> dict[str, Tensor]:
         """Classify."""
         if self.model.with_neck:
@@ -146,7 +146,7 @@ class ClassifierNetwork(Network):
 
 
 def make_network(model: nn.Module, preprocessing: bool = False,
-                 embedding: bool = False) -> Network:
+                 embedding: bool = False, padded: bool = True) -> Network:
     """Turn a trained model into a function of tensors.
 
     Args:
@@ -156,6 +156,8 @@ def make_network(model: nn.Module, preprocessing: bool = False,
             Defaults to False.
         embedding (bool): Whether :class:`Heads` return the encoder's
             embedding as well. Defaults to False.
+        padded (bool): Whether detectors take the sizes of images within a
+            padded batch. Defaults to True.
 
     Raises:
         UserError: If this kind of model cannot be exported, or its
@@ -175,6 +177,8 @@ def make_network(model: nn.Module, preprocessing: bool = False,
     else:
         from .detectors import detector_network  # needs mmdet
         network = detector_network(model)
+    if not padded:
+        network.inputs = (IMAGES, )
     if preprocessing:
         if model.normalization is None:
             raise UserError(

@@ -30,7 +30,7 @@ MOST = 1 << 16
 def export_network(model: nn.Module, out: str | os.PathLike,
                    size: tuple[int, int] | None = None,
                    preprocessing: bool = False,
-                   embedding: bool = False) -> dict:
+                   embedding: bool = False, padded: bool = True) -> dict:
     """Export a model, run the file, and compare it with PyTorch.
 
     Args:
@@ -45,6 +45,9 @@ def export_network(model: nn.Module, out: str | os.PathLike,
             and normalized by the network. Defaults to False.
         embedding (bool): Of heads: whether to return the embedding of
             :func:`qbheat_mm.apis.embed` as well. Defaults to False.
+        padded (bool): Of detectors: whether they take ``image_sizes``, the
+            sizes of images within a padded batch; what knows no padding is
+            faster. Defaults to True.
 
     Returns:
         dict: What the file says about itself (``kind``, ``inputs``,
@@ -59,7 +62,7 @@ def export_network(model: nn.Module, out: str | os.PathLike,
     _require_format(out)  # before time is spent
     for each in model.heads.values() if isinstance(model, Heads) else [model]:
         require_other(each, out)
-    network = make_network(model, preprocessing, embedding)
+    network = make_network(model, preprocessing, embedding, padded)
     program = _trace(network, size)
     facts = dict(
         kind=network.kind, inputs=network.inputs, outputs=network.outputs,

@@ -246,6 +246,28 @@ def test_preprocessing_is_that_of_the_toolbox(name, request):
 
 
 @torch.no_grad()
+@pytest.mark.parametrize('name', DETECTORS)
+def test_images_without_padding(name, request):
+    """As if they filled their batch."""
+    model, images = request.getfixturevalue(name)[3], torch.randn(
+        2, 3, 140, 133)
+    found = make_network(model, padded=False)(images)
+    expected = make_network(model)(images, torch.tensor([[140, 133]] * 2))
+    for key, value in expected.items():
+        close(found[key], value)
+
+
+@needs_mmdet
+@any_size
+def test_a_file_that_knows_no_padding(mf_dec, tmp_path):
+    out = str(tmp_path / 'a.pt2')
+    facts = export_network(load('mf_dec', mf_dec), out, padded=False)
+    assert facts['inputs'] == ('images', )
+    with pytest.raises(UserError, match='knows no padding'):
+        Exported(out)(torch.zeros(1, 3, 64, 64), [[64, 60]])
+
+
+@torch.no_grad()
 @any_size
 def test_a_classifier_as_the_page_shows(classifier, tmp_path, monkeypatch):
     out = tmp_path / 'model.pt2'

@@ -37,7 +37,7 @@ class OneImage(nn.Module):
         """(1, 3, H, W) to the outputs of the network."""
         size = tuple(image.shape[2:])
         if not self.is_detr:
-            return self.network(image, torch.tensor([size]))
+            return self.network(image)
         states = self.network.forward_transformer(
             self.network.extract_feat(image), [make_sample(size)])
         logits, boxes = self.network.bbox_head(states['hidden_states'][-1])
