@@ -10,6 +10,8 @@ import gc
 import importlib
 import importlib.util
 import re
+import runpy
+import sys
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -19,7 +21,7 @@ import torch
 from hypothesis import settings
 from mmengine.config import Config
 from mmengine.registry import MODELS, DefaultScope
-from mmengine.runner import loops
+from mmengine.runner import Runner, loops
 from mmengine.utils import ManagerMixin
 
 WITHOUT_MMDET = importlib.util.find_spec('mmdet') is None
@@ -27,7 +29,8 @@ MISSING = re.compile(r"No module named '?(mmdet|mmcv\._ext|mim)\b"
                      r'|mmdet is not installed')  # a base config
 IMPORTS_MMDET = re.compile(r'^(from|import) mmdet\b', re.M)
 
-DRAWN_WORLD = Path(__file__).parents[1] / 'projects/drawn_world/configs'
+ROOT = Path(__file__).parents[1]
+DRAWN_WORLD = ROOT / 'projects/drawn_world/configs'
 #: Heads of the drawn world's encoder, by a name.
 HEADS = dict(lin='mf-demo_linear', tran='mf-demo_tran1',
              boxes='retinanet_mf-demo_fpn_frozen', dec='mf-dec_mf-demo_frozen',
@@ -41,8 +44,21 @@ settings.load_profile('steady')
 mmengine.config.utils.load = functools.cache(mmengine.config.utils.load)
 # Runners format their config three times, most of the time of a short run.
 mmengine.config.config.FormatCode = lambda text, **kwargs: (text, True)
+# Runners query the machine's compilers, for seconds.
+Runner._log_env = lambda self, env_cfg: None
 # Iteration-based loops wait for two seconds between epochs.
 loops.time = SimpleNamespace(sleep=lambda seconds: None)
+# The models are tiny, and each worker has a core.
+torch.set_num_threads(1)
+
+
+def run_tool(name, *args):
+    """Do what ``python tools/NAME ARGS`` does, in this process."""
+    file = ROOT / 'tools' / name
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sys, 'argv', [str(file), *map(str, args)])
+        patch.syspath_prepend(str(file.parent))
+        runpy.run_path(str(file), run_name='__main__')
 
 
 def pytest_report_header():

@@ -1,9 +1,6 @@
 # Copyright (c) QB-Heat MM authors. All rights reserved.
 """Checkpoints of a tiny encoder, and folders of red and of blue images."""
 import copy
-import importlib
-import sys
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -14,7 +11,6 @@ from PIL import Image
 
 import qbheat_mm  # noqa: F401
 
-TOOLS = Path(__file__).parents[2] / 'tools'
 MEAN, STD = [120., 110., 100.], [60., 50., 40.]
 ARCH = dict(stem=8, tokens=(3, 16),
             stages=[[('lite', 8, 8)], [('mf-down', 16, 12), ('mf', 24, 12)]],
@@ -56,7 +52,6 @@ def write_checkpoint(path, model, settings):
 
 @pytest.fixture(scope='session')
 def checkpoint(tmp_path_factory):
-    torch.set_num_threads(1)
     path = tmp_path_factory.mktemp('checkpoint') / 'epoch_1.pth'
     write_checkpoint(path, MODEL, settings_of())
     return str(path)
@@ -76,22 +71,3 @@ def folders(tmp_path_factory):
                 Image.fromarray(pixels.astype(np.uint8)).save(
                     root / split / name / f'{i}.png')
     return root
-
-
-@pytest.fixture
-def call(monkeypatch):
-    """A function that runs a tool in this process."""
-    names = []
-
-    def call_tool(name, *arguments):
-        monkeypatch.syspath_prepend(str(TOOLS))
-        names.append(name)
-        sys.modules.pop(name, None)
-        module = importlib.import_module(name)
-        assert Path(module.__file__).parent == TOOLS
-        monkeypatch.setattr(sys, 'argv', [f'{name}.py', *map(str, arguments)])
-        module.main()
-
-    yield call_tool
-    for name in names:
-        sys.modules.pop(name, None)

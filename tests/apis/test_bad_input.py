@@ -1,8 +1,5 @@
 # Copyright (c) QB-Heat MM authors. All rights reserved.
 """Mistakes in calls of embed.py, knn.py and export.py."""
-import runpy
-import sys
-
 import cv2
 import numpy as np
 import pytest
@@ -11,7 +8,8 @@ from mmengine.config import Config
 
 from qbheat_mm.engine.checkpoint import read
 
-from .conftest import TOOLS, settings_of
+from ..conftest import run_tool
+from .conftest import settings_of
 
 
 @pytest.fixture
@@ -70,12 +68,10 @@ CALLS = [
 
 @pytest.mark.parametrize('command, words', CALLS)
 def test_the_last_line_names_the_mistake_and_nothing_is_left(
-        command, words, here, monkeypatch, capsys):
+        command, words, here, capsys):
     before = sorted(here.rglob('*'))
-    name, *arguments = command.split()
-    monkeypatch.setattr(sys, 'argv', [name, *arguments])
     with pytest.raises((Exception, SystemExit)) as end:
-        runpy.run_path(str(TOOLS / name), run_name='__main__')
+        run_tool(*command.split())
     line = str(end.value)
     if line == '2':  # argparse has printed it
         line = capsys.readouterr().err

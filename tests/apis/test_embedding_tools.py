@@ -14,6 +14,7 @@ from qbheat_mm.errors import UserError
 from qbheat_mm.evaluation import knn_accuracy
 from qbheat_mm.evaluation.labeled import knn_of_folders, labeled_folder
 
+from ..conftest import run_tool
 from .conftest import settings_of
 
 
@@ -33,13 +34,13 @@ def read(path):
 
 
 @pytest.mark.parametrize('name', ['x.npz', 'deep/er/x.csv', 'x.parquet'])
-def test_each_kind_of_file(name, call, checkpoint, folders, tmp_path, capsys):
+def test_each_kind_of_file(name, checkpoint, folders, tmp_path, capsys):
     if name.endswith('parquet'):
         pytest.importorskip('pyarrow')
     expected = embed(checkpoint, folders / 'train', pool='avg+token')
     out = tmp_path / name
-    call('embed', checkpoint, folders / 'train', '--out', out, '--pool',
-         'avg+token', '--batch-size', 5)
+    run_tool('embed.py', checkpoint, folders / 'train', '--out', out,
+             '--pool', 'avg+token', '--batch-size', 5)
     files, vectors = read(out)
     assert files == expected.files and vectors.dtype == np.float32
     np.testing.assert_allclose(vectors, expected.embeddings, atol=1e-6)
@@ -72,33 +73,27 @@ def test_an_interrupted_run_leaves_the_file_alone(name, tmp_path):
     assert (tmp_path / name).read_text() == 'previous'
 
 
-def test_a_missing_package_is_named_before_the_work(call, monkeypatch):
+def test_a_missing_package_is_named_before_the_work(monkeypatch):
     monkeypatch.setitem(__import__('sys').modules, 'pyarrow', None)
-    with pytest.raises(UserError, match='pip install pyarrow'):
-        call('embed', 'nowhere.pth', 'nowhere', '--out', 'x.parquet')
+    with pytest.raises(SystemExit, match='pip install pyarrow'):
+        run_tool('embed.py', 'nowhere.pth', 'nowhere', '--out', 'x.parquet')
 
 
-def test_knn_of_two_folders(call, checkpoint, folders, tmp_path, capsys):
-    train, val = (labeled_folder(str(folders / name))
-                  for name in ('train', 'val'))
-    bank, queries = (
-        embed(checkpoint, list(data.labels), 'avg+token').embeddings
-        for data in (train, val))
-    # k and temperature decide how 11 neighbors vote.
-    for k, temperature in ((3, 0.07), (11, 0.02)):
-        expected = knn_accuracy(bank, list(train.labels.values()), queries,
-                                list(val.labels.values()), k, temperature)
-        out = tmp_path / 'knn.json'
-        call('knn', checkpoint, folders / 'train', folders / 'val', '--pool',
-             'avg+token', '--k', k, '--temperature', temperature, '--out',
-             out)
-        printed = capsys.readouterr().out
-        assert f'{expected:.2f} % (k={k}, temperature={temperature}, ' \
-            in printed
-        assert 'of 6 images by 12 of 2 classes, 0 left out' in printed
-        found = json.loads(out.read_text())
-        assert found['top1'] == pytest.approx(expected)
-        assert found['weights'] == checkpoint and found['left_out'] == 0
+def test_knn_of_two_folders(checkpoint, folders, tmp_path, capsys):
+    images, out = [], tmp_path / 'knn.json'
+    for data in (labeled_folder(str(folders / name))
+                 for name in ('train', 'val')):
+        images += [embed(checkpoint, list(data.labels), 'avg+token'
+                         ).embeddings, list(data.labels.values())]
+    expected = knn_accuracy(*images, k=3)
+    run_tool('knn.py', checkpoint, folders / 'train', folders / 'val',
+             '--pool', 'avg+token', '--k', 3, '--out', out)
+    printed = capsys.readouterr().out
+    assert f'{expected:.2f} % (k=3, temperature=0.07, ' in printed
+    assert 'of 6 images by 12 of 2 classes, 0 left out' in printed
+    found = json.loads(out.read_text())
+    assert found['top1'] == pytest.approx(expected)
+    assert found['weights'] == checkpoint and found['left_out'] == 0
 
 
 def test_options_of_folders_are_passed_on(checkpoint, folders, monkeypatch):
@@ -114,49 +109,51 @@ def test_options_of_folders_are_passed_on(checkpoint, folders, monkeypatch):
     assert seen == [(2, (12, 36), 3, 0.5), (4, (12, 20), 20, 0.07)]
 
 
-def test_the_seed_draws_random_weights(call, folders, tmp_path, capsys,
-                                       monkeypatch):
+def test_the_seed_draws_random_weights(folders, tmp_path, capsys, monkeypatch):
     encoders = []
     monkeypatch.setattr(
         'qbheat_mm.evaluation.labeled.knn_of_folders',
-        lambda encoder, *args, **_: encoders.append(encoder) or 50.)
+        lambda encoder, train, val, k, temperature, **_: encoders.append(
+            encoder) or 100 * k * temperature)
     cfg = tmp_path / 'config.py'
     Config(settings_of()).dump(cfg)
     for seed in (1, 1, 3):
-        call('knn', cfg, folders / 'train', '--seed', seed)
-        assert f'random weights, seed {seed}' in capsys.readouterr().out
+        run_tool('knn.py', cfg, folders / 'train', '--seed', seed, '--k', 5,
+                 '--temperature', 0.1)
+        printed = capsys.readouterr().out
+        assert f'random weights, seed {seed}' in printed
+        assert '50.00 % (k=5, temperature=0.1' in printed
     one, again, other = (
         encoder.backbone.state_dict()['stem.0.weight']
         for encoder in encoders)
     assert torch.equal(one, again) and not torch.equal(one, other)
 
 
-def test_a_config_names_its_weights(call, checkpoint, folders, tmp_path,
-                                    capsys):
+def test_a_config_names_its_weights(checkpoint, folders, tmp_path, capsys):
     settings = settings_of()
     settings['model']['backbone']['init_cfg'] = dict(
         type='PretrainedEncoder', checkpoint=None)
     cfg = tmp_path / 'config.py'
     Config(settings).dump(cfg)
-    with pytest.raises(UserError, match='no encoder weights'):
-        call('knn', cfg, folders / 'train')
-    call('knn', cfg, folders / 'train', '--cfg-options',
-         f'model.backbone.init_cfg.checkpoint={checkpoint}')
+    with pytest.raises(SystemExit, match='no encoder weights'):
+        run_tool('knn.py', cfg, folders / 'train')
+    run_tool('knn.py', cfg, folders / 'train', '--cfg-options',
+             f'model.backbone.init_cfg.checkpoint={checkpoint}')
     assert checkpoint in capsys.readouterr().out
 
 
-def test_more_neighbors_than_there_are(call, checkpoint, folders, tmp_path,
+def test_more_neighbors_than_there_are(checkpoint, folders, tmp_path,
                                        monkeypatch):
     warnings, out = [], tmp_path / 'knn.json'
     monkeypatch.setattr('qbheat_mm.evaluation.labeled.print_log',
                         lambda line, **_: warnings.append(line))
     for val, voting in ((), 11), ((folders / 'val', ), 12):
-        call('knn', checkpoint, folders / 'train', *val, '--out', out)
+        run_tool('knn.py', checkpoint, folders / 'train', *val, '--out', out)
         assert json.loads(out.read_text())['k'] == voting
         assert warnings.pop().startswith(
             f'k=20, and there are {voting} neighbors')
     for k in (10, 11):
-        call('knn', checkpoint, folders / 'train', '--k', k)
+        run_tool('knn.py', checkpoint, folders / 'train', '--k', k)
     assert len(warnings) == 1
 
 
@@ -169,12 +166,11 @@ def test_classes_match_by_name(folders, tmp_path):
         labeled_folder(str(tmp_path), ('blue', 'red'))
 
 
-def test_unreadable_images_do_not_count(call, checkpoint, folders, tmp_path,
-                                        capsys):
+def test_unreadable_images_do_not_count(checkpoint, folders, tmp_path, capsys):
     for file in (folders / 'train').rglob('*.png'):
         path = tmp_path / file.parent.name / file.name
         path.parent.mkdir(exist_ok=True)
         path.write_bytes(file.read_bytes())
     (tmp_path / 'red/cut.png').write_bytes(b'no image')
-    call('knn', checkpoint, tmp_path)
+    run_tool('knn.py', checkpoint, tmp_path)
     assert '2 classes, 1 left out' in capsys.readouterr().out

@@ -1,9 +1,6 @@
 # Copyright (c) QB-Heat MM authors. All rights reserved.
 """Small networks with weights, and the checkpoints of their runs."""
 import copy
-import runpy
-import sys
-from pathlib import Path
 
 import pytest
 import torch
@@ -13,7 +10,8 @@ from torch import nn
 
 import qbheat_mm  # noqa: F401
 
-ROOT = Path(__file__).parents[2]
+from ..conftest import run_tool
+
 #: A Mobile-Former of four stages that costs nothing.
 ARCH = dict(
     stem=8, tokens=(3, 16), conv=32,
@@ -26,12 +24,6 @@ PIXELS = dict(mean=[120., 110., 100.], std=[60., 50., 55.], to_rgb=True)
 any_size = pytest.mark.skipif(
     tuple(map(int, torch.__version__.split('.')[:2])) < (2, 7),
     reason='torch 2.6 exports some networks at a fixed size alone')
-
-
-@pytest.fixture(autouse=True)
-def no_default_scope():
-    yield
-    DefaultScope._instance_dict.clear()
 
 
 def pretraining(backbone, channels, patch=16):
@@ -145,9 +137,8 @@ def tool(monkeypatch, capsys, tmp_path):
 
     def call(*args):
         monkeypatch.chdir(tmp_path)
-        monkeypatch.setattr(sys, 'argv', ['export.py', *map(str, args)])
         capsys.readouterr()
-        runpy.run_path(str(ROOT / 'tools/export.py'), run_name='__main__')
+        run_tool('export.py', *args)
         return capsys.readouterr().out
 
     return call

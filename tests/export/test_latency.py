@@ -1,12 +1,11 @@
 # Copyright (c) QB-Heat MM authors. All rights reserved.
 """The measurement of exported detectors: what it computes and prints."""
 import re
-import runpy
-import sys
 from pathlib import Path
 
 import pytest
-import torch
+
+from ..conftest import run_tool
 
 pytest.importorskip('mmdet')
 TOOLS = Path(__file__).parents[2] / 'tools/benchmark'
@@ -15,10 +14,8 @@ TOOLS = Path(__file__).parents[2] / 'tools/benchmark'
 def test_every_way_computes_the_same(monkeypatch, capsys):
     for package in ('onnx', 'onnxruntime', 'onnxscript'):
         pytest.importorskip(package)
-    torch.set_num_threads(1)
     monkeypatch.syspath_prepend(str(TOOLS))
     import detector_latency
-    from mmengine.registry import DefaultScope
     real = detector_latency.get_config
 
     def small(name):
@@ -29,11 +26,8 @@ def test_every_way_computes_the_same(monkeypatch, capsys):
         return cfg
 
     monkeypatch.setattr(detector_latency, 'get_config', small)
-    monkeypatch.setattr(sys, 'argv', [
-        'export_latency.py', '--size', '64', '96', '--repeats', '1',
-        '--names', 'DETR-R50', '--ways', 'eager', 'onnxruntime'])
-    runpy.run_path(str(TOOLS / 'export_latency.py'), run_name='__main__')
+    run_tool('benchmark/export_latency.py', '--size', 64, 96, '--repeats', 1,
+             '--names', 'DETR-R50', '--ways', 'eager', 'onnxruntime')
     title, ways, row = capsys.readouterr().out.splitlines()[-3:]
     assert ways.split() == ['eager', 'onnxruntime']
     assert re.findall(r'\((.+?)\)', row) == ['1.00', '1.00']
-    DefaultScope._instance_dict.clear()

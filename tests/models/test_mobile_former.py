@@ -6,10 +6,6 @@ from torch.nn.modules.batchnorm import _BatchNorm
 
 from qbheat_mm.errors import UserError
 from qbheat_mm.models import MobileFormer
-from qbheat_mm.models.backbones.mobile_former_archs import (
-    ARCHS,
-    QBHEAT_ENCODERS,
-)
 from qbheat_mm.models.layers import MobileFormerBlock
 from qbheat_mm.utils.complexity import count_madds, count_parameters
 
@@ -50,22 +46,6 @@ def test_sizes_are_those_of_the_paper(arch):
     # The captions are rounded: this changes with any width.
     assert round(params * 1e6) == EXACT[arch]
     assert madds == pytest.approx(paper_madds, rel=0.04)
-
-
-@pytest.mark.parametrize('arch', ARCHS)
-def test_strides_and_channels(arch):
-    model = MobileFormer(arch)
-    stages = model.num_stages
-    model = MobileFormer(arch, out_indices=range(stages + 2)).eval()
-    size = 64
-    with torch.no_grad():
-        *maps, conv, tokens = model(torch.randn(2, 3, size, size))
-    last = 16 if arch in QBHEAT_ENCODERS else 32
-    assert [size // m.shape[2] for m in maps] == [
-        last // 2**k for k in reversed(range(stages))
-    ]
-    assert conv.shape[1:] == (model.arch['conv'], size // last, size // last)
-    assert tokens.shape == (2, *model.arch['tokens'])
 
 
 def test_outputs_do_not_depend_on_other_outputs():
@@ -119,15 +99,6 @@ def test_exactly_trained_parameters_get_a_gradient(frozen_stages,
         last = min(max(indices), 3)  # the last stage that runs
         assert ('stages' in trained) == (frozen_stages <= last)
         assert ('stem' in trained) == (frozen_stages < 0)
-
-
-def test_batched_equals_single():
-    model = MobileFormer(TINY, out_indices=ALL).eval()
-    images = torch.randn(3, 3, 48, 80)
-    batched = model(images)
-    for i in range(3):
-        for out, single in zip(batched, model(images[i:i + 1])):
-            torch.testing.assert_close(out[i:i + 1], single)
 
 
 @pytest.mark.parametrize('frozen_stages', [0, 1, 3, 5])
@@ -226,8 +197,10 @@ def test_bad_settings_are_named(kwargs, message):
 
 @pytest.mark.parametrize('grad', [False, True])
 def test_compiles_as_one_graph(grad):
-    model = MobileFormer(TINY, out_indices=ALL).eval()
-    image = torch.randn(2, 3, 64, 64)
+    arch = dict(TINY, stages=[[('lite', 16, 8)],
+                              [('mf-down', 16, 8), ('mf', 16, 8)]])
+    model = MobileFormer(arch, out_indices=range(4)).eval()
+    image = torch.randn(2, 3, 32, 32)
     with torch.set_grad_enabled(grad):
         whole = torch.compile(model, backend='eager', fullgraph=True)
         for out, expected in zip(whole(image), model(image)):

@@ -1,14 +1,13 @@
 # Copyright (c) QB-Heat MM authors. All rights reserved.
 """Run the commands of demo and study in one process, which imports once."""
-import runpy
 import shlex
-import sys
 import time
-from pathlib import Path
 
 import pytest
 
 from projects.drawn_world import jobs
+
+from ..conftest import run_tool
 
 
 @pytest.fixture
@@ -16,11 +15,7 @@ def in_process(monkeypatch, forget):
     """Run a Python command, and those of its jobs, in this process."""
 
     def run(command):
-        file, *arguments = map(str, command[1:])
-        with monkeypatch.context() as patch:
-            patch.setattr(sys, 'argv', [file, *arguments])
-            patch.syspath_prepend(Path(file).parent)
-            runpy.run_path(file, run_name='__main__')
+        run_tool(*command[1:])
         forget()
 
     def run_jobs(todo, *_, finished=lambda *_: None, **__):

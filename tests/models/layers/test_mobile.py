@@ -111,7 +111,7 @@ def dynamic(x, slopes):
 def test_lite_bottleneck_is_its_formula(stride, out_channels):
     block = with_statistics(
         LiteBottleneck(4, 8, out_channels, stride)).eval()
-    x = torch.randn(2, 4, 6, 5) * 3
+    x = torch.randn(2, 4, 6, 5) * 30  # beyond the 6 of ReLU6
     expected = conv(block.pointwise,
                     depthwise(block.depthwise, x, stride).clamp(0, 6))
     if stride == 1 and out_channels == 4:
@@ -163,35 +163,3 @@ def test_branches_that_change_the_shape_are_never_dropped():
                           (Mobile(4, 8, 6, drop_path_rate=ALWAYS),
                            [x, slopes])):
         assert layer(*inputs).abs().mean() > 0.1
-
-
-@pytest.mark.parametrize('groups', [2, 4])
-def test_groups_and_shuffles(groups):
-    x, slopes = torch.randn(2, 8, 6, 6), torch.randn(2, 2, 32)
-    lite = LiteBottleneck(8, 16, 8, groups=groups)
-    assert lite.pointwise[0].groups == groups
-    assert lite.shuffle.groups == 8
-    mobile = Mobile(8, 16, 8, groups=groups)
-    for part in (mobile.expand, mobile.project):
-        assert part[0].groups == part[2].groups == groups
-    down = DownsampleMobile(8, 16, 8, groups=groups)
-    for part in (down.project1, down.project2):
-        assert part[0].groups == groups and len(part) == 2
-    assert [part[2].groups for part in (down.depthwise1, down.depthwise2)
-            ] == [8, 8]
-    assert lite(x).shape == mobile(x, slopes).shape == x.shape
-    ungrouped = (LiteBottleneck(8, 16, 8), Mobile(8, 16, 8),
-                 DownsampleMobile(8, 16, 8))
-    assert not any(isinstance(module, nn.ChannelShuffle)
-                   for layer in ungrouped for module in layer.modules())
-
-
-def test_the_inside_of_a_lite_bottleneck_is_clipped_at_six():
-    lite, seen = LiteBottleneck(4, 8, 4).eval(), []
-    for part in lite.modules():
-        if isinstance(part, nn.BatchNorm2d):
-            nn.init.constant_(part.bias, 100.)
-    lite.pointwise.register_forward_pre_hook(
-        lambda module, args: seen.append(args[0].clone()))
-    lite(torch.randn(1, 4, 8, 8))
-    assert (seen[0] == 6).all()
