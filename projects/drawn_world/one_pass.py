@@ -20,7 +20,7 @@ CAPTION = (
     'frozen encoder, predict together: the encoder runs once. Above each '
     'image its most probable class, in it boxes with a score of 0.3 or more; '
     'both are what each model finds alone. The classifier learned from images '
-    'with one object (left). Times are medians of runs in turn, for these '
+    'with one object (above). Times are medians of runs in turn, for these '
     'images as one batch, while other jobs may run.')
 #: Images of each folder, and runs that are timed.
 IMAGES, RUNS = 3, 9

@@ -70,9 +70,10 @@ def draw_one_pass(images: Sequence[np.ndarray],
                   found: Mapping[str, Sequence]) -> Figure:
     """Show images, (H, W, 3), BGR, with what two heads found in each."""
     with in_style():
-        figure = new_figure(2 * len(images), 2.4)
+        rows = -(-len(images) // 3)
+        figure = new_figure(6.6, 2.5 * rows)
         for axis, image, classes, boxes in zip(
-                grid(figure, 1, len(images))[0], images, found['classes'],
+                grid(figure, rows, 3).flat, images, found['classes'],
                 found['boxes']):
             _draw_boxes(axis, image[..., ::-1], surest(boxes.pred_instances))
             label = int(classes.pred_label)

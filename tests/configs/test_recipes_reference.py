@@ -39,11 +39,10 @@ def written():
     sizes = {}
     for line in (DOCS / 'configs.md').read_text().splitlines():
         line = line.replace('projects/drawn_world/configs', 'configs/demo')
-        name = re.search(r'\(\.\./configs/(.+\.py)\) \|', line)
-        if name:
+        for name in re.findall(r'\(\.\./configs/(.+?\.py)\)', line):
             image, params, madds = line.rstrip('| ').split(' | ')[2:5]
-            sizes[name[1]] = (image, float(params),
-                              None if madds == '-' else float(madds))
+            sizes[name] = (image, float(params),
+                           None if madds == '-' else float(madds))
     return sizes
 
 
