@@ -8,8 +8,10 @@ import argparse
 import statistics
 import time
 from collections.abc import Callable, Mapping
+from importlib.util import find_spec
 from pathlib import Path
 
+import numpy as np
 import torch
 from mmengine.utils.dl_utils import collect_env
 from torch import Tensor, nn
@@ -52,23 +54,43 @@ def training(loss: Callable[[], Tensor], optimizer: torch.optim.Optimizer
     return step
 
 
-@torch.no_grad()
-def in_onnxruntime(network: nn.Module, images: Tensor, names: list[str],
-                   threads: int) -> Callable[[], dict]:
-    """Export for images of this very shape; return a step of ONNX Runtime."""
-    import onnxruntime
+def runtimes() -> list[str]:
+    """The installed ones among those that run ONNX files."""
+    return [name for name in RUNTIMES if find_spec(name)]
 
+
+@torch.no_grad()
+def in_runtime(runtime: str, network: nn.Module, images: Tensor,
+               names: list[str], threads: int) -> Callable[[], dict]:
+    """Export for images of this very shape; return a step of a runtime."""
     from qbheat_mm.export.onnx_graph import to_onnx
     exported = to_onnx(torch.export.export(network, (images, ), strict=False),
                        input_names=['images'], output_names=names)
+    return RUNTIMES[runtime](exported.model_proto.SerializeToString(),
+                             images.numpy(), names, threads)
+
+
+def _onnxruntime(model: bytes, images: np.ndarray, names: list[str],
+                 threads: int) -> Callable[[], dict]:
+    import onnxruntime
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = threads
     options.inter_op_num_threads = 1
     session = onnxruntime.InferenceSession(
-        exported.model_proto.SerializeToString(), options,
-        providers=['CPUExecutionProvider'])
-    inputs = dict(images=images.numpy())
-    return lambda: dict(zip(names, session.run(names, inputs)))
+        model, options, providers=['CPUExecutionProvider'])
+    return lambda: dict(zip(names, session.run(names, dict(images=images))))
+
+
+def _openvino(model: bytes, images: np.ndarray, names: list[str],
+              threads: int) -> Callable[[], dict]:
+    import openvino
+    compiled = openvino.Core().compile_model(model, 'CPU', dict(
+        INFERENCE_NUM_THREADS=threads, PERFORMANCE_HINT='LATENCY',
+        INFERENCE_PRECISION_HINT='f32'))
+    return lambda: dict(zip(names, compiled(dict(images=images)).values()))
+
+
+RUNTIMES = dict(onnxruntime=_onnxruntime, openvino=_openvino)
 
 
 def medians(steps: Mapping[str, Callable[[], object]],

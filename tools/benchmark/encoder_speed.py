@@ -2,21 +2,22 @@
 """Time an encoder beside torchvision's MobileNetV3-Large, in turn.
 
 Both are classifiers with 1000 classes; look at the ratio of the medians. The
-first rows are of one image and one thread, in eager PyTorch and, if it is
-installed, in ONNX Runtime, where both have BN folded.
+first rows are of one image and one thread, in eager PyTorch and in ONNX
+Runtime and OpenVINO if installed, where both networks have BN folded.
 """
 import argparse
-import importlib.util
 from collections.abc import Callable
+from functools import partial
 
 import torch
 import torch.nn.functional as F
 from common import (
     describe,
-    in_onnxruntime,
+    in_runtime,
     make_parser,
     medians,
     parse,
+    runtimes,
     training,
 )
 from mmpretrain.registry import MODELS
@@ -67,9 +68,9 @@ def compare(kind: str, nets: dict[str, nn.Module], make_step: Callable,
           f'mobilenet_v3_large {theirs:8.1f} ms   ratio {ours / theirs:.2f}')
 
 
-def run_onnx(net: nn.Module, images: Tensor) -> Callable[[], dict]:
-    """A step of ONNX Runtime."""
-    return in_onnxruntime(folded(net), images, ['logits'], threads=1)
+def run(runtime: str, net: nn.Module, images: Tensor) -> Callable[[], dict]:
+    """A step of a runtime."""
+    return in_runtime(runtime, folded(net), images, ['logits'], threads=1)
 
 
 def main() -> None:
@@ -81,7 +82,7 @@ def main() -> None:
     parser.add_argument('--compile', action='store_true',
                         help='also compiled, at the given batch size')
     parser.add_argument('--no-onnx', action='store_true',
-                        help='not in ONNX Runtime, since exporting is slow')
+                        help='only in PyTorch, since exporting is slow')
     args = parse(parser)
     nets = {args.arch: Classifier(args.arch),
             'mobilenet_v3_large': mobilenet_v3_large()}
@@ -92,9 +93,10 @@ def main() -> None:
                    f'{args.size}x{args.size}', 'float32'))
     torch.set_num_threads(1)
     compare('one image, one thread', nets, predict, images[:1], args)
-    if args.device == 'cpu' and not args.no_onnx and (
-            importlib.util.find_spec('onnxruntime')):
-        compare('the same in ONNX Runtime', nets, run_onnx, images[:1], args)
+    if args.device == 'cpu' and not args.no_onnx:
+        for runtime in runtimes():
+            compare(f'the same in {runtime}', nets, partial(run, runtime),
+                    images[:1], args)
     torch.set_num_threads(args.threads)
     compare('inference', nets, predict, images, args)
     if args.compile:

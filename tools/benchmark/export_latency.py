@@ -3,13 +3,21 @@
 
 The networks of detector_latency.py, without what follows them (the choice of
 the best queries, NMS), for one image of one size: in eager PyTorch,
-torch.compile and, if it is installed, ONNX Runtime. Compare the ratios.
+torch.compile and, where installed, ONNX Runtime and OpenVINO. Compare the
+ratios.
 """
-import importlib.util
 from collections.abc import Callable
 
 import torch
-from common import describe, in_onnxruntime, make_parser, medians, parse
+from common import (
+    RUNTIMES,
+    describe,
+    in_runtime,
+    make_parser,
+    medians,
+    parse,
+    runtimes,
+)
 from detector_latency import OURS, THEIRS, build, make_sample
 from mmdet.utils import register_all_modules
 from torch import Tensor, nn
@@ -19,7 +27,7 @@ from qbheat_mm.export.detectors import detector_network
 from qbheat_mm.export.network import folded
 from qbheat_mm.export.programs import largest_difference
 
-WAYS = ('eager', 'compiled', 'onnxruntime')
+WAYS = ('eager', 'compiled', *RUNTIMES)
 BESIDE = 'DETR-R50'
 
 
@@ -56,9 +64,9 @@ def make_steps(name: str, ways: list[str], image: Tensor, threads: int
     if 'compiled' in ways:
         compiled = torch.compile(network)
         steps['compiled'] = lambda: compiled(image)
-    if 'onnxruntime' in ways:
-        steps['onnxruntime'] = in_onnxruntime(
-            network, image, list(network(image)), threads)
+    for way in set(ways) & set(RUNTIMES):
+        steps[way] = in_runtime(
+            way, network, image, list(network(image)), threads)
     wanted = steps['eager']()
     for way, step in steps.items():
         found = {key: torch.as_tensor(value) for key, value in step().items()}
@@ -84,8 +92,7 @@ def main() -> None:
     args = parse(parser)
     register_all_modules()
     torch.backends.mha.set_fastpath_enabled(False)  # which no exporter knows
-    ways = args.ways or [way for way in WAYS if way != 'onnxruntime'
-                         or importlib.util.find_spec(way)]
+    ways = args.ways or ['eager', 'compiled', *runtimes()]
     image = torch.randn(1, 3, *args.size)
     steps = {
         (name, way): step for name in args.names
