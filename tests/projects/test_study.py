@@ -278,9 +278,9 @@ def test_a_half_finished_question_says_so(study):
         (('base', 0, 'lin'), 5.), (('random', 0, 'lin'), 3.),
         (('base', 1, 'lin'), 9.))}
     first, second, _ = study.questions
-    text = report.section(study, rows, first, 'rows.jsonl')
+    text = report.page(study, rows, 'rows.jsonl')
     assert 'base against random: +2.0 (1 of 2 seeds).' in text
-    assert report.NO_ROWS in report.section(study, rows, second, '')
+    assert f'## Not computed yet\n\n- {second.title}\n' in text
     assert report.fill_readme('a<!-- results -->b<!-- /results -->c', 'x') == (
         'a<!-- results -->\nx\n<!-- /results -->c')
 

@@ -10,22 +10,22 @@ custom_imports = dict(
 
 model = dict(
     data_preprocessor=_base_.pixel_stats,
-    backbone=dict(arch=_base_.mf_demo),
-    neck=dict(in_channels=[16, 32, 256], out_channels=64, num_outs=4),
+    backbone=dict(arch=_base_.mf_demo, out_indices=(2, 4)),
+    neck=dict(in_channels=[32, 256], out_channels=64, num_outs=3),
     rpn_head=dict(
         in_channels=64, feat_channels=64,
-        anchor_generator=dict(scales=[4], strides=[4, 8, 16, 32])),
+        anchor_generator=dict(scales=[2, 4], strides=[8, 16, 32])),
     roi_head=dict(
         bbox_roi_extractor=dict(
-            out_channels=64, featmap_strides=[4, 8, 16], finest_scale=28),
+            out_channels=64, featmap_strides=[8, 16], finest_scale=28),
         bbox_head=dict(in_channels=64, fc_out_channels=256, num_classes=8),
-        mask_roi_extractor=dict(
-            out_channels=64, featmap_strides=[4, 8, 16], finest_scale=28),
+        mask_roi_extractor=dict(out_channels=64, featmap_strides=[8]),
+        # One mask for all classes: each learns from every object.
         mask_head=dict(num_convs=2, in_channels=64, conv_out_channels=64,
-                       num_classes=8)),
+                       num_classes=8, class_agnostic=True)),
     train_cfg=dict(
-        rpn_proposal=dict(nms_pre=500, max_per_img=200),
-        rcnn=dict(sampler=dict(num=128))),
+        rpn_proposal=dict(nms_pre=500, max_per_img=100),
+        rcnn=dict(sampler=dict(num=64))),
     test_cfg=dict(
         rpn=dict(nms_pre=200, max_per_img=100), rcnn=dict(max_per_img=10)))
 
@@ -39,3 +39,6 @@ train_pipeline = [
 train_dataloader = dict(dataset=dict(pipeline=train_pipeline))
 val_evaluator = dict(metric=['bbox', 'segm'])
 test_evaluator = val_evaluator
+
+train_cfg = dict(max_epochs=6, val_interval=6)
+custom_hooks = [dict(type='FrozenFeaturesHook')]

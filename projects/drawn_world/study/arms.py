@@ -1,8 +1,8 @@
 # Copyright (c) QB-Heat MM authors. All rights reserved.
 """The study that PLAN.md describes: its arms, judges and questions.
 
-Learning rates are the best of the tuning rows; until all of these exist, the
-other questions have to wait.
+Learning rates are the best of the tuning rows; until these exist, the
+questions that need them have to wait.
 """
 from collections.abc import Collection, Mapping
 
@@ -176,13 +176,6 @@ QUESTIONS = (
                     for value in RATES[method]],
              columns=(('RetinaNet', 'AP'), ), note='On data of their own, at '
              'half the length; the best of each method is used.'),
-    Question('decoder-rates', 'Which learning rates of decoders?', 'AP',
-             seeds=(TUNING, ), table=(REFERENCE, ), columns=[
-                 (decoder_trial(name, value), 'AP') for name in DECODERS
-                 for value in DECODER_RATES]),
-    Question('solvable', 'Can labels solve the digits?', 'top-1',
-             seeds=(TUNING, ), table=('labels-digits', *NO_LEARNING),
-             columns=judged('classes-digits')),
     Question('works', 'Does pre-training help a frozen detector?', 'AP',
              against('qbheat', ['calibrated'])),
     Question('rivals', 'QB-Heat or a rival, at equal time?', 'AP',
@@ -195,6 +188,9 @@ QUESTIONS = (
              against('qbheat', [f'images-{count}' for count in FEWER]),
              seeds=range(3), note='10,000 images against fewer, equal steps; '
              'exploratory: three seeds.'),
+    Question('solvable', 'Can labels solve the digits?', 'top-1',
+             seeds=(TUNING, ), table=('labels-digits', *NO_LEARNING),
+             columns=judged('classes-digits')),
     Question('photographs', 'Does it help on real pixels?', 'AP', [
         *(pair for arm in ON_DIGITS for pair in against(
             arm, ['calibrated-photographs'], 'RetinaNet-digits'))],
@@ -213,19 +209,36 @@ QUESTIONS = (
             arm, ['hog', 'calibrated-photographs'], 'classes-digits'))],
              table=('calibrated-photographs', *NO_LEARNING, *ON_DIGITS),
              columns=judged('classes-digits')),
+    Question('decoder-rates', 'Which learning rates of decoders?', 'AP',
+             seeds=(TUNING, ), table=(REFERENCE, ), columns=[
+                 (decoder_trial(name, value), 'AP') for name in DECODERS
+                 for value in DECODER_RATES]),
     Question('detr', 'MF-Dec: is it the decoder, the features or the '
              'schedule?', 'AP', [
                  Pair((arm, 'MF-Dec'), (arm, other))
                  for arm in ('supervised', 'qbheat')
                  for other in ('DETR', 'Conditional-DETR', 'RetinaNet')],
-             seeds=range(3), note='Exploratory: three seeds.', table=('supervised', 'qbheat'), columns=[
+             seeds=range(3), note='Exploratory: three seeds.',
+             table=('supervised', 'qbheat'), columns=[
                  (name, metric) for name in DECODERS
                  for metric in ('AP, half', 'AP')]),
 )
 
+
+
+def ready() -> int | None:
+    """How many questions need no rate that is still unknown."""
+    names = [question.name for question in QUESTIONS]
+    if any(BEST[method] is None for method in RATES):
+        return 1
+    if any(BEST[name] is None for name in DECODERS):
+        return names.index('detr')
+    return None
+
+
 STUDY = Study(
     ARMS, PROBES, QUESTIONS,
-    ready=3 if None in BEST.values() else None, about="""\
+    ready=ready(), about="""\
 Drawn images and an encoder of half a million parameters, 96,000 images seen
 in nine minutes on one core: **nothing here says anything about ImageNet or
 COCO.** [PLAN.md](../projects/drawn_world/PLAN.md) was written before the
@@ -235,10 +248,10 @@ first row and says what counts as *yes*, *no* and *undecided*;
 - Photographs in number. Fifteen of them are a demonstration.
 - Longer training. All encoders have one length; what takes longer to learn
   looks worse.
-- Rates that nobody tried: three per method, and one for the detector. QB-Heat's
-  lower rate for tokens and Former and its unnormalized pixels were fixed in
-  an earlier study, with knowledge of its results. Copy, mask token, corner
-  and center have QB-Heat's rate.
+- Rates that nobody tried: three per method, and one for the detector.
+  QB-Heat's lower rate for tokens and Former and its unnormalized pixels were
+  fixed in an earlier study, with knowledge of its results. Copy, mask token,
+  corner and center have QB-Heat's rate.
 - Many comparisons: intervals are not corrected for their number.""",
     headline=Headline(
         chart=('calibrated', 'mocov2', 'qbheat', 'supervised'),

@@ -115,8 +115,6 @@ def has_rows(rows: Rows, question: Question) -> bool:
 
 def section(study: Study, rows: Rows, question: Question, link: str) -> str:
     """The section of a question."""
-    if not has_rows(rows, question):
-        return f'## {question.title}\n\n{NO_ROWS}\n'
     parts = [sentence(study, rows, question)]
     if question.pairs:
         parts.append(f'![Paired differences](evidence/{question.name}.svg)')
@@ -201,8 +199,13 @@ def page(study: Study, rows: Rows, link: str) -> str:
     """The text of evidence.md."""
     parts = [HEAD.format(rows=len(rows), file=link, about=study.about)]
     # Tuning, which compares nothing, comes last.
-    parts += [section(study, rows, question, link) for question in sorted(
-        study.questions, key=lambda question: not question.pairs)]
+    asked = sorted(study.questions, key=lambda question: not question.pairs)
+    parts += [section(study, rows, question, link) for question in asked
+              if has_rows(rows, question)]
+    open_ones = [f'- {question.title}\n' for question in asked
+                 if not has_rows(rows, question)]
+    if open_ones:
+        parts.append('## Not computed yet\n\n' + ''.join(open_ones))
     if study.limits:
         parts.append(f'## What this cannot show\n\n{study.limits}\n')
     return '\n'.join(parts)

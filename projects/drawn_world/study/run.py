@@ -181,7 +181,7 @@ def print_plan(study: Study, rows: dict[Run, Row], runs: list[Run],
         waits = study.ready is not None and number >= study.ready
         print(f'{question.name:16} {sum(run in rows for run in mine):3} of '
               f'{len(mine):3} done   {question.title}'
-              + waits * ' (waits for the first)')
+              + waits * ' (waits for rates)')
     seconds = defaultdict(list)
     for run, row in rows.items():
         seconds[run.stage].append(row.cpu_seconds)
