@@ -51,6 +51,24 @@ def overlap(values: Tensor, others: Tensor) -> float:
                                normalized_magnitudes(others)).sum())
 
 
+def random_like(matrices: dict[str, dict[str, Tensor]]) -> dict:
+    """Gaussian matrices of the same Frobenius norms, from a fixed seed.
+
+    Args:
+        matrices (dict): From :func:`~.matrices.learned_matrices`.
+    """
+    generator = torch.Generator().manual_seed(0)
+
+    def draw(matrix: Tensor) -> Tensor:
+        entries = torch.randn(matrix.shape, generator=generator,
+                              dtype=matrix.dtype)
+        return entries * (matrix.norm() / entries.norm())
+
+    return {scale: {direction: draw(matrix)
+                    for direction, matrix in directions.items()}
+            for scale, directions in matrices.items()}
+
+
 def random_magnitudes(dims: int, frobenius: float) -> Tensor:
     """Expected sorted magnitudes of a random matrix, (dims, ).
 
@@ -96,7 +114,19 @@ def describe_matrix(matrix: Tensor) -> dict[str, float]:
 
 
 def describe_predictor(predictor: QBHeatPredictor) -> dict[str, dict]:
-    """Describe all matrices of a predictor.
+    """Describe all matrices of a predictor: :func:`describe_matrices`."""
+    return describe_matrices(learned_matrices(predictor), {
+        scale: linear.explicit
+        for scale, linear in linear_models(predictor).items()})
+
+
+def describe_matrices(matrices: dict[str, dict[str, Tensor]],
+                      explicit: dict[str, Sequence[str]]) -> dict[str, dict]:
+    """Describe A and B at each scale.
+
+    Args:
+        matrices (dict): From :func:`~.matrices.learned_matrices`.
+        explicit (dict): Directions with a matrix of their own, by scale.
 
     Returns:
         dict[str, dict]: For each scale ``A`` and ``B`` (see
@@ -107,8 +137,7 @@ def describe_predictor(predictor: QBHeatPredictor) -> dict[str, dict]:
         ``gap_of_two_quarters``, the distance of two steps of a quarter from
         one of a half.
     """
-    linear, matrices = linear_models(predictor), learned_matrices(predictor)
-    report = {scale: _describe_scale(found, linear[scale].explicit)
+    report = {scale: _describe_scale(found, explicit[scale])
               for scale, found in matrices.items()}
     if len(matrices) == len(SCALES):
         report['across_scales'] = across = {}

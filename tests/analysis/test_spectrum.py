@@ -12,6 +12,7 @@ from qbheat_mm.analysis.spectrum import (
     eigenvalues,
     energy,
     overlap,
+    random_like,
     random_magnitudes,
 )
 
@@ -68,6 +69,16 @@ def test_circular_law_describes_random_matrices():
     assert (found - expected).abs().max() < 0.06 * found.max()
     assert energy(eigenvalues(matrix)) == pytest.approx(
         float(expected.sum()), rel=0.02)
+
+
+def test_the_control_has_the_norms_of_learned_matrices():
+    learned = dict(half=dict(right=torch.eye(300).double(),
+                             down=7 * torch.eye(300).double()))
+    control = random_like(learned)['half']
+    for direction, matrix in control.items():
+        assert matrix.norm() == pytest.approx(
+            float(learned['half'][direction].norm()))
+    assert commutator(*control.values()) == pytest.approx(2**.5, rel=0.02)
 
 
 def set_matrices(model, matrix):

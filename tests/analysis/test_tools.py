@@ -71,6 +71,9 @@ def test_spectrum_of_several_checkpoints(call, run_folder, tmp_path, capsys):
     assert table['rows'][1][3] == pytest.approx(
         float(energies[0] / energies[2]), rel=1e-5)
     assert f'{table["rows"][1][3]:.4g}' in capsys.readouterr().out
+    learned, random = report['tables'][1]['rows'][:2]
+    assert learned[0] == 'A, Δ = W/4' and random[0] == 'random like A, Δ = W/4'
+    assert learned[1:] != random[1:]
     values = np.load(tmp_path / 'spectrum.npz')['eigenvalues_B_half']
     assert np.abs(values).sum() == pytest.approx(float(energies[2]), rel=1e-5)
 

@@ -13,8 +13,6 @@ from .test_tutorials import TUTORIALS
 
 BLOCKS = [block for page in pages() for block in read_blocks(page)]
 TOOL = re.compile(r'(?<![\w/])(tools/[\w/]+\.(?:py|sh))')
-#: Files of the reader.
-OWN = {'configs/qbheat/coco/my_data.py'}
 
 
 @pytest.mark.parametrize('block', [block for block in BLOCKS if block.is_code],
@@ -29,7 +27,7 @@ def test_code_is_tested_or_says_why_not(block):
 @pytest.mark.parametrize('block', BLOCKS, ids=lambda block: block.where)
 def test_tools_options_and_configurations_exist(block):
     for config in re.findall(r'(?<![\w/])configs/[\w./-]+?\.py', block.text):
-        assert (ROOT / config).is_file() or config in OWN, config
+        assert (ROOT / config).is_file(), config
     shared = ''.join(path.read_text(encoding='utf-8') for path in (
         ROOT / 'qbheat_mm').rglob('*.py'))
     for line in re.sub(r'\\\n', ' ', block.text).split('\n'):

@@ -1,5 +1,5 @@
 # Copyright (c) QB-Heat MM authors. All rights reserved.
-"""Parameters and multiply-adds of the shipped models beside the published.
+"""Parameters and multiply-adds beside the published ones.
 
 Prints docs/model_sizes.md. Nothing is computed: the count takes seconds on any
 machine. Detection heads are left out without mmdet.
@@ -16,7 +16,7 @@ from qbheat_mm.cli import report_user_errors
 
 ROOT = Path(__file__).resolve().parents[2]
 # As published: encoders and detectors in the captions and columns of the
-# tables of results, V1 with its weights. Empty where the paper says nothing.
+# tables of results, V1 with its weights.
 PUBLISHED = Path(__file__).with_name('published_sizes.csv')
 
 #: The page around the tables.
@@ -28,12 +28,12 @@ LEFT = (0, 1, 8)  # columns of text
 
 
 def published() -> list[dict]:
-    """Read the table of published sizes: one row for each shipped model."""
+    """Read the table of published sizes."""
     with open(PUBLISHED, encoding='utf-8', newline='') as file:
         return list(csv.DictReader(file))
 
 
-def measure(row: dict) -> tuple[float, float | None]:
+def measure(row: dict) -> tuple[float, float]:
     """Count millions of parameters and billions of multiply-adds.
 
     Args:
@@ -43,22 +43,19 @@ def measure(row: dict) -> tuple[float, float | None]:
         Config.fromfile(ROOT / 'configs' / row['config']))
     params, madds = count(row['part'], model,
                           (int(row['height']), int(row['width'])))
-    return params / 1e6, None if madds is None else madds / 1e9
+    return params / 1e6, madds / 1e9
 
 
-def cells(row: dict, params: float, madds: float | None) -> list[str]:
+def cells(row: dict, params: float, madds: float) -> list[str]:
     """Format a row of :func:`published` with what was counted."""
     return [
         row['name'], f'{row["height"]}x{row["width"]}', f'{params:.2f}',
-        *compare(params, row['params_m']),
-        '-' if madds is None else f'{madds:.3f}',
+        *compare(params, row['params_m']), f'{madds:.3f}',
         *compare(madds, row['madds_g']), row['config']]
 
 
 def compare(ours: float, printed: str) -> list[str]:
     """The published figure and the difference."""
-    if not printed:
-        return ['-', '-']
     return [printed, f'{100 * (ours / float(printed) - 1):+.1f}%']
 
 

@@ -2,17 +2,20 @@
 """Spectra of A and B: eigenvalues, energies, ratio, commutator.
 
 Given several checkpoints of a run it prints the energy ratio of each, as in
-the paper's table, and draws the spectra of the last.
+the paper's table. It describes and draws the matrices of the last, beside
+random ones.
 """
 from qbheat_mm.analysis.matrices import learned_matrices
 from qbheat_mm.analysis.report import Report, Table
 from qbheat_mm.analysis.spectrum import (
     MATRICES,
     STEPS,
+    describe_matrices,
     describe_predictor,
     draw_energy_ratios,
     draw_spectra,
     eigenvalues,
+    random_like,
 )
 from qbheat_mm.cli import read_config, report_user_errors
 from qbheat_mm.cli.analysis_tool import analysis_parser
@@ -30,17 +33,18 @@ CAPTION = (
 
 
 def make_tables(names: list[str], metas: list[dict],
-                found: list[dict]) -> list[Table]:
+                found: list[dict], control: dict) -> list[Table]:
     """Energy ratios of all checkpoints; matrices and gaps of the last."""
     last = dict(found[-1])
     across = last.pop('across_scales', {})
+    random = control.get('across_scales', {})
     ratios = Table(
         'Spectrum energy ratio E(A) / E(B)',
         ['checkpoint', 'epoch', *(STEPS[scale] for scale in last)],
         [[name, meta.get('epoch', '-'), *(
             numbers[scale]['energy_ratio'] for scale in last)]
          for name, meta, numbers in zip(names, metas, found)])
-    matrices = Table('Learned matrices (of the last checkpoint)', [
+    matrices = Table('Matrices of the last checkpoint, and random ones', [
         'matrix', 'rank', 'complex eigenvalues (share)', 'energy Σ|λ|',
         'spectral radius', 'spectral norm', '|AB − BA| / |AB|',
         'overlap of spectra across scales'])
@@ -49,14 +53,17 @@ def make_tables(names: list[str], metas: list[dict],
                  ['scale', 'direction', 'distance'])
     for scale, numbers in last.items():
         for name in MATRICES:
-            matrix = numbers[name]
-            matrices.rows.append([
-                f'{name}, {STEPS[scale]}',
-                f'{matrix["rank"]} of {matrix["dims"]}',
-                matrix['complex_share'], matrix['energy'],
-                matrix['spectral_radius'], matrix['spectral_norm'],
-                numbers['commutator'],
-                across.get(name, {}).get('overlap', '-')])
+            for label, some, overlaps in (
+                    (name, numbers, across),
+                    (f'random like {name}', control[scale], random)):
+                matrix = some[name]
+                matrices.rows.append([
+                    f'{label}, {STEPS[scale]}',
+                    f'{matrix["rank"]} of {matrix["dims"]}',
+                    matrix['complex_share'], matrix['energy'],
+                    matrix['spectral_radius'], matrix['spectral_norm'],
+                    some['commutator'],
+                    overlaps.get(name, {}).get('overlap', '-')])
         gaps.rows += [[STEPS[scale], name.replace('_', ' '), gap]
                       for name, gap in numbers['gap_to_derived'].items()]
     gaps.rows += [
@@ -86,9 +93,11 @@ def main() -> None:
         metas.append(load_pretraining(model, checkpoint))
         found.append(describe_predictor(model.predictor))
     matrices = learned_matrices(model.predictor)
+    control = describe_matrices(
+        random_like(matrices), dict.fromkeys(matrices, ()))
     report = Report(
         'spectrum', 'Spectra of A and B', CAPTION,
-        make_tables(short_names(args.checkpoint), metas, found),
+        make_tables(short_names(args.checkpoint), metas, found, control),
         numbers=dict(checkpoints=[
             dict(numbers, checkpoint=checkpoint, epoch=meta.get('epoch'))
             for checkpoint, meta, numbers in zip(

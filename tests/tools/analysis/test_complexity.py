@@ -17,11 +17,9 @@ import qbheat_mm.detection  # noqa: E402,F401
 ROOT = Path(__file__).parents[3]
 COUNTED = {
     'Encoders': ('MF-1.0G', ),
-    'Classifiers': ('MF-3.7G lin', 'MF-1.0G tran-1', 'MF-285M tran-4',
-                    'MF-285M supervised'),
+    'Classifiers': ('MF-1.0G lin', 'MF-1.0G tran-1', 'MF-285M tran-4'),
     'Mobile-Former V1': ('MF-26M', 'MF-508M'),
-    'Detection heads': ('MF-Dec-211 for MF-285M', 'RetinaNet for MF-285M',
-                        'FCOS', 'Panoptic', 'DINO'),
+    'Detection heads': ('MF-Dec-211 for MF-285M', 'RetinaNet for MF-285M'),
 }
 # Published figures that no counting rule meets; the notes say why.
 EXPLAINED = ('RetinaNet', 'MF-1.0G tran-1', 'MF-285M lin')
@@ -51,16 +49,6 @@ def is_to_the_digit(ours, published):
     return f'{ours:.{digits}f}' == published
 
 
-def test_every_model_has_a_row():
-    names = {row['config'].rpartition('/')[2] for row in tool.published()}
-    for folder in ('qbheat/coco', 'qbheat/benchmarks', 'mobile_former'):
-        for file in (ROOT / 'configs' / folder).glob('*.py'):
-            # Fine-tuning changes no size: one row stands for it.
-            if not any(part in file.name for part in (
-                    '_ft_', 'ft-tran1', '-50e_', 'own-')):
-                assert file.name in names
-
-
 def test_sizes_are_as_printed(counted):
     lines = (ROOT / 'docs/model_sizes.md').read_text().splitlines()
     printed = [[cell.strip() for cell in line.strip('|').split('|')]
@@ -72,10 +60,10 @@ def test_sizes_are_as_printed(counted):
 
 def test_sizes_are_the_published_ones_or_explained(counted):
     for row, params, madds in counted:
-        if not row['params_m'] or row['name'].startswith('RetinaNet'):
+        if row['name'].startswith('RetinaNet'):
             continue
         assert params == pytest.approx(float(row['params_m']), rel=0.03), row
-        if madds and row['part'] != 'Mobile-Former V1':
+        if row['part'] != 'Mobile-Former V1':
             assert madds == pytest.approx(float(row['madds_g']),
                                           rel=0.06), row
         if row['part'] == 'Mobile-Former V1' or (
