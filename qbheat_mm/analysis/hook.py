@@ -19,6 +19,10 @@ from ..models.layers.normalize import Normalization, Normalize
 from ..models.selfsup import QBHeat, RandomMasking
 from ..utils.modules import evaluating, unwrap
 
+#: What the log shows; the visualizer gets all.
+_LOGGED = ('loss', 'loss_copied', 'effective_rank', 'embedding_similarity',
+           'token_similarity', 'knn_top1')
+
 
 @HOOKS.register_module()
 class AnalysisHook(Hook):
@@ -139,7 +143,8 @@ class AnalysisHook(Hook):
             {f'analysis/{name}': value for name, value in scalars.items()},
             step=runner.iter)
         runner.logger.info('AnalysisHook: ' + ', '.join(
-            f'{name} {value:.4f}' for name, value in scalars.items()))
+            f'{name} {scalars[name]:.4f}' for name in _LOGGED
+            if name in scalars))
         for position in {*trained_positions(model)} & {'top_left', 'center'}:
             picture = strips(reconstruct(model, images, position), model,
                              normalize)
