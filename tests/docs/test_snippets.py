@@ -42,14 +42,6 @@ def test_tools_options_and_configurations_exist(block):
             assert f"'{option}'" in known, option
 
 
-def test_python_of_the_contributors_guide_runs():
-    names = {}
-    for block in read_blocks('CONTRIBUTING.md'):
-        if block.language == 'python':
-            exec(compile(block.text, block.where, 'exec'), names)
-    assert names
-
-
 def inline_settings():
     """Yield ``KEY=VALUE`` in the running text, except placeholders."""
     for page in pages():

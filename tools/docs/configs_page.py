@@ -20,8 +20,8 @@ HEAD = """\
 # All configs
 
 Every config with its schedule and size. Names read
-`{what}_{encoder}_{gpus}xb{batch}-{schedule}_{data}`; `*` stands for the
-epochs, each of which is a config. Parameters and multiply-adds
+`{what}_{encoder}_{gpus}xb{batch}-{schedule}_{data}`; `*` stands for epochs,
+and each number of epochs is a config. Parameters and multiply-adds
 ([what is counted](model_sizes.md)) are for one image, and for the encoder
 alone in pre-training. [The paper's tables](paper_tables.md) and
 [detection](detection.md) say which one to use.
