@@ -1,7 +1,6 @@
 # Copyright (c) QB-Heat MM authors. All rights reserved.
 """Tiny data sets, configs and runs of the tools."""
 import os
-import runpy
 import subprocess
 import sys
 from pathlib import Path
@@ -10,6 +9,8 @@ import mmcv
 import mmengine
 import numpy as np
 import pytest
+
+from ..conftest import run_tool
 
 ROOT = Path(__file__).parents[2]
 
@@ -121,35 +122,14 @@ test_cfg = dict(type='TestLoop')
 """
 
 
-def run(*command, cwd, ok=True, path=None, programs=None, **env):
-    """Run a command and return its output.
-
-    Args:
-        command (Any): The command and its arguments.
-        cwd (Path): Where it runs.
-        ok (bool): Whether it should succeed.
-        path (Path, optional): Folder of Python modules.
-        programs (Path, optional): Folder of programs.
-        env (str): Environment variables.
-    """
-    env.update(OMP_NUM_THREADS='1')
-    for name, folder in (('PYTHONPATH', path), ('PATH', programs)):
-        if folder:
-            env[name] = f'{folder}{os.pathsep}{os.environ.get(name, "")}'
+def run(*command, cwd, ok=True, **env):
+    """Run a command, which should succeed or not, and return its output."""
     done = subprocess.run([str(part) for part in command], cwd=cwd,
                           capture_output=True, text=True, timeout=900,
-                          env=dict(os.environ, **env))
+                          env=dict(os.environ, OMP_NUM_THREADS='1', **env))
     output = done.stdout + done.stderr
     assert (done.returncode == 0) == ok, output
     return output
-
-
-@pytest.fixture(scope='session')
-def tool(tmp_path_factory):
-    """Run a Python tool of the project in an empty folder."""
-    folder = tmp_path_factory.mktemp('tool')
-    return lambda name, *args, **kwargs: run(
-        sys.executable, ROOT / 'tools' / name, *args, cwd=folder, **kwargs)
 
 
 @pytest.fixture(scope='session')
@@ -165,11 +145,7 @@ def script(tmp_path_factory):
 def trained_classifier(tmp_path_factory, classifier_config):
     """Work folder of a classifier trained for four epochs."""
     folder = tmp_path_factory.mktemp('trained')
-    with pytest.MonkeyPatch.context() as patch:
-        patch.chdir(folder)
-        patch.setattr(sys, 'argv', ['train.py', str(classifier_config),
-                                    '--work-dir', str(folder)])
-        runpy.run_path(str(ROOT / 'tools/train.py'), run_name='__main__')
+    run_tool('train.py', classifier_config, '--work-dir', folder)
     return folder
 
 

@@ -1,13 +1,11 @@
 # Copyright (c) QB-Heat MM authors. All rights reserved.
 """Data are counted and their faults reported before training."""
 import json
-import runpy
 import shutil
-import sys
 
 import pytest
 
-from .conftest import ROOT
+from ..conftest import run_tool
 
 
 @pytest.fixture
@@ -20,19 +18,16 @@ def own(tmp_path, data):
 
 
 @pytest.fixture
-def check(monkeypatch, capsys, own):
+def check(capsys, own):
     """Run the tool on the copy; return its output and status."""
 
     def check(config, *args):
         options = ['--cfg-options', *(
             f'{part}_dataloader.dataset.data_root={own}'
             for part in ('train', 'val', 'test'))]
-        monkeypatch.setattr(
-            sys, 'argv', ['check_data.py', str(config), *args, *options])
         status = 0
         try:
-            runpy.run_path(str(ROOT / 'tools/check_data.py'),
-                           run_name='__main__')
+            run_tool('check_data.py', config, *args, *options)
         except SystemExit as end:
             status = end.code
         return capsys.readouterr().out, status

@@ -1,5 +1,6 @@
 # Copyright (c) QB-Heat MM authors. All rights reserved.
 """The shell scripts, with two processes on the CPU."""
+import os
 import re
 
 import pytest
@@ -50,8 +51,9 @@ def test_slurm_starts_torchrun_once_a_node(tmp_path, script, name, files):
     (tmp_path / 'scontrol').write_text('#!/usr/bin/env bash\necho first\n')
     for file in tmp_path.iterdir():
         file.chmod(0o755)
-    output = script(name, 'gpu', 'job', *files, '--work-dir', 'w', path=None,
-                    programs=tmp_path, PYTHON='echo', GPUS='16',
+    output = script(name, 'gpu', 'job', *files, '--work-dir', 'w',
+                    PATH=f'{tmp_path}:{os.environ["PATH"]}', PYTHON='echo',
+                    GPUS='16',
                     SLURM_NODEID='1', SLURM_JOB_NODELIST='first,second',
                     SLURM_JOB_ID='40123')
     assert ('srun --partition=gpu --job-name=job --nodes=2 '

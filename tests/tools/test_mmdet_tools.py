@@ -1,18 +1,13 @@
 # Copyright (c) QB-Heat MM authors. All rights reserved.
 """mmdet's own tools run with our configs, from an empty folder."""
 import json
-import runpy
-import sys
 from pathlib import Path
 
 import matplotlib
 import mmcv
 import pytest
-import torch
-from mmengine.registry import DefaultScope
-from mmengine.runner import Runner
-from mmengine.visualization import Visualizer
 
+from ..conftest import run_tool
 from .conftest import ROOT
 
 mmdet = pytest.importorskip('mmdet')
@@ -24,7 +19,7 @@ OPTIONS = ('--cfg-options', 'model.backbone.init_cfg=None',
 
 
 @pytest.fixture(scope='module')
-def use(tmp_path_factory):
+def use(tmp_path_factory, forget):
     """Run a tool of mmdet in an empty folder."""
     folder = tmp_path_factory.mktemp('mmdet_tools')
     matplotlib.use('agg')
@@ -32,21 +27,15 @@ def use(tmp_path_factory):
     def use(name, *args):
         with pytest.MonkeyPatch.context() as patch:
             patch.chdir(folder)
-            patch.setattr(sys, 'argv', [name, *map(str, args)])
-            patch.setattr(Runner, '_log_env', lambda self, env_cfg: None)
-            # As in a new process.
-            patch.setattr(DefaultScope, '_instance_dict', {})
-            patch.setattr(Visualizer, '_instance_dict', {})
-            torch.set_num_threads(1)
-            runpy.run_path(str(name if Path(name).is_absolute()
-                               else TOOLS / name), run_name='__main__')
+            forget()  # as in a new process
+            run_tool(TOOLS / name, *args)
         return folder
 
     return use
 
 
 def test_get_flops(use, capsys):
-    use('analysis_tools/get_flops.py', CONFIG, '--num-images', 2, *OPTIONS)
+    use('analysis_tools/get_flops.py', CONFIG, '--num-images', 1, *OPTIONS)
     assert 'Params: 1.' in capsys.readouterr().out  # 1.5M
 
 

@@ -1,54 +1,46 @@
 # Copyright (c) QB-Heat MM authors. All rights reserved.
 """tools/train.py resumes a killed run."""
+import multiprocessing
+import os
 import runpy
 import shutil
+import signal
 import sys
 from pathlib import Path
 
 import torch
+from mmengine.hooks import Hook
+from mmengine.registry import HOOKS
 
 from qbheat_mm.engine.checkpoint import read
 
-ROOT = Path(__file__).parents[2]
-# Kills the process within the third epoch.
-KILL_HOOK = """
-import os
-import signal
+from ..conftest import run_tool
 
-from mmengine.hooks import Hook
-from mmengine.registry import HOOKS
+ROOT = Path(__file__).parents[2]
 
 
 @HOOKS.register_module()
 class KillHook(Hook):
+    """Kill the process within the third epoch."""
 
     def before_train_iter(self, runner, batch_idx, data_batch=None):
         if runner.epoch == 2 and batch_idx == 1:
             os.kill(os.getpid(), signal.SIGKILL)
-"""
-KILLED_CONFIG = """
-_base_ = './classifier.py'
-custom_imports = dict(imports=['qbheat_mm', 'kill_hook'],
-                      allow_failed_imports=False)
-custom_hooks = [dict(type='KillHook')]
-"""
 
 
 def test_a_killed_and_resumed_run_ends_like_an_uninterrupted_one(
-        tmp_path, tool, data, classifier_config, trained_classifier,
-        monkeypatch, capfd):
-    (tmp_path / 'kill_hook.py').write_text(KILL_HOOK)
-    (data / 'killed.py').write_text(KILLED_CONFIG)
-    options = ('--work-dir', str(tmp_path), '--cfg-options',
-               'train_dataloader.num_workers=2')
-    killed = tool('train.py', data / 'killed.py', *options, ok=False,
-                  path=tmp_path)
-    assert 'Saving checkpoint at 2 epochs' in killed
+        tmp_path, classifier_config, trained_classifier, capfd):
+    command = ('train.py', classifier_config, '--resume', '--work-dir',
+               tmp_path, '--cfg-options', 'train_dataloader.num_workers=2')
+    # Forked, since importing everything anew takes most of the time.
+    killed = multiprocessing.get_context('fork').Process(
+        target=run_tool, args=(*command, "custom_hooks=[{'type':'KillHook'}]"))
+    killed.start()
+    killed.join()
+    assert killed.exitcode == -signal.SIGKILL
+    assert (tmp_path / 'epoch_2.pth').exists()
     assert not (tmp_path / 'epoch_3.pth').exists()
-
-    monkeypatch.setattr(sys, 'argv', ['train.py', str(classifier_config),
-                                      '--resume', *options])
-    runpy.run_path(str(ROOT / 'tools/train.py'), run_name='__main__')
+    run_tool(*command)
     assert 'resumed epoch: 2' in ''.join(capfd.readouterr())
 
     # The uninterrupted run had no workers.

@@ -12,6 +12,7 @@ from mmengine.config import Config
 
 from qbheat_mm.cli import augment_at_test_time
 
+from ..conftest import run_tool
 from .conftest import ROOT
 
 
@@ -21,8 +22,7 @@ def call(monkeypatch, tmp_path):
 
     def call(*args):
         monkeypatch.chdir(tmp_path)
-        monkeypatch.setattr(sys, 'argv', ['test.py', *map(str, args)])
-        runpy.run_path(str(ROOT / 'tools/test.py'), run_name='__main__')
+        run_tool('test.py', *args)
 
     return call
 

@@ -2,17 +2,15 @@
 """The tool for errors of detectors, on two images whose errors are known."""
 import json
 import pickle
-import runpy
-import sys
-from pathlib import Path
 
 import pytest
 import torch
 from mmcv import imwrite
 from mmengine.config import Config
 
+from ...conftest import run_tool
+
 pytest.importorskip('mmdet')
-TOOL = Path(__file__).parents[3] / 'tools/analysis/detections.py'
 
 
 def annotation(number, image, category, box, area=None, iscrowd=0):
@@ -21,7 +19,7 @@ def annotation(number, image, category, box, area=None, iscrowd=0):
 
 
 @pytest.fixture
-def run(tmp_path, monkeypatch):
+def run(tmp_path):
     for i in (1, 2):
         imwrite(torch.full((200, 200, 3), 80 * i).byte().numpy(),
                 str(tmp_path / f'{i}.png'))
@@ -47,10 +45,8 @@ def run(tmp_path, monkeypatch):
         tmp_path / 'a.py')
 
     def call(*options):
-        monkeypatch.setattr(sys, 'argv', [
-            'detections.py', f'{tmp_path}/a.py', f'{tmp_path}/found.pkl',
-            '--out', str(tmp_path), *options])
-        runpy.run_path(str(TOOL), run_name='__main__')
+        run_tool('analysis/detections.py', tmp_path / 'a.py',
+                 tmp_path / 'found.pkl', '--out', tmp_path, *options)
         return json.loads((tmp_path / 'detections.json').read_text())
 
     return call

@@ -1,8 +1,6 @@
 # Copyright (c) QB-Heat MM authors. All rights reserved.
 """The measure of what an encoder sees of the padding."""
 import runpy
-import sys
-from pathlib import Path
 
 import pytest
 import torch
@@ -10,8 +8,9 @@ from mmcv import imwrite
 from mmengine.config import Config
 from torch import nn
 
+from ...conftest import ROOT, run_tool
+
 pytest.importorskip('mmdet')
-TOOL = Path(__file__).parents[3] / 'tools/analysis/padding.py'
 
 
 class Maps(nn.Sequential):
@@ -22,8 +21,7 @@ class Maps(nn.Sequential):
 
 @pytest.fixture(scope='module')
 def changes():
-    torch.set_num_threads(1)
-    return runpy.run_path(str(TOOL))['changes']
+    return runpy.run_path(str(ROOT / 'tools/analysis/padding.py'))['changes']
 
 
 def measure(changes, *layers):
@@ -54,8 +52,7 @@ def test_global_means_see_it_everywhere(changes):
     assert whole > 1e-3 and inside > 1e-3
 
 
-def test_the_whole_measure_on_a_detector_that_pads(tmp_path, monkeypatch,
-                                                   capsys):
+def test_the_whole_measure_on_a_detector_that_pads(tmp_path, capsys):
     Config(dict(default_scope='mmdet', model=dict(
         type='RetinaNet', backbone=dict(type='ResNet', depth=18,
                                         base_channels=4),
@@ -64,14 +61,8 @@ def test_the_whole_measure_on_a_detector_that_pads(tmp_path, monkeypatch,
         tmp_path / 'a.py')
     imwrite(torch.randint(255, (70, 90, 3)).byte().numpy(),
             str(tmp_path / 'a.png'))
-
-    def measure(*arguments):
-        monkeypatch.setattr(sys, 'argv', [
-            'padding.py', f'{tmp_path}/a.py', f'{tmp_path}/a.png', '--size',
-            '64', '75', *arguments])
-        runpy.run_path(str(TOOL), run_name='__main__')
-        return capsys.readouterr().out
-
-    said = measure('--margin', '16')
+    run_tool('analysis/padding.py', tmp_path / 'a.py', tmp_path / 'a.png',
+             '--size', 64, 75, '--margin', 16)
+    said = capsys.readouterr().out
     table = said[said.index('random weights, 1 images of 64x75'):]
     assert len(table.strip().split('\n')) == 2 + 4 * 4 and 'nan' not in table

@@ -1,17 +1,10 @@
 # Copyright (c) QB-Heat MM authors. All rights reserved.
 """Copies of image folders with smaller images."""
-import runpy
-import sys
-from pathlib import Path
-
 import numpy as np
 import pytest
 from PIL import Image
 
-from qbheat_mm.errors import UserError
-
-TOOL = str(Path(__file__).parents[3] /
-           'tools/dataset_converters/shrink_images.py')
+from ...conftest import run_tool
 
 
 @pytest.fixture
@@ -35,12 +28,10 @@ def folder(tmp_path):
 
 
 @pytest.fixture
-def run(folder, monkeypatch, capsys):
+def run(folder, capsys):
     def run(target=folder.parent / 'out', side=64):
-        monkeypatch.setattr(sys, 'argv', [
-            TOOL, str(folder), str(target), '--short-side', str(side),
-            '--threads', '2'])
-        runpy.run_path(TOOL)['main']()
+        run_tool('dataset_converters/shrink_images.py', folder, target,
+                 '--short-side', side, '--threads', 2)
         return capsys.readouterr()
 
     return run
@@ -84,11 +75,11 @@ def test_what_is_left_out_is_named(folder, run):
     assert sorted(sizes(folder)) == sorted(SHRUNK)[1:]
     for path in folder.rglob('*.*'):
         path.write_bytes(b'damaged')
-    with pytest.raises(UserError, match="no image of '.*in' could be shrunk"):
+    with pytest.raises(SystemExit, match="no image of '.*in' could be shrunk"):
         run(folder.parent / 'other')
 
 
 @pytest.mark.parametrize('target', ['.', 'smaller', '..'])
 def test_a_target_among_the_images(folder, run, target):
-    with pytest.raises(UserError, match='outside'):
+    with pytest.raises(SystemExit, match='outside'):
         run(folder / target)
