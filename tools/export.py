@@ -2,8 +2,8 @@
 """Export a trained network for other programs.
 
     python tools/export.py CONFIG CHECKPOINT --format FORMAT --out FILE
-    python tools/export.py --head NAME=CONFIG:CHECKPOINT --head ... \
-        --format FORMAT --out FILE
+    python tools/export.py --head NAME=RUN --head ... --format FORMAT \
+        --out FILE
 
 safetensors   the encoder's weights, architecture and normalization
 torchvision   the weights of a ResNet or ConvNeXt under torchvision's names
@@ -82,7 +82,7 @@ def check_arguments(args: argparse.Namespace) -> None:
         _check_heads(args)
     elif args.checkpoint is None:
         raise UserError('give CONFIG and CHECKPOINT, or heads on one encoder '
-                        'by --head NAME=CONFIG:CHECKPOINT')
+                        'by --head NAME=RUN')
     elif args.embedding:
         raise UserError('--embedding is for --head; alone it is an output '
                         'of --part encoder')

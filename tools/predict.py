@@ -1,8 +1,7 @@
 # Copyright (c) QB-Heat MM authors. All rights reserved.
 """Run several heads on one frozen encoder over images.
 
-    python tools/predict.py --head classes=lin.py:lin.pth \\
-        --head boxes=retinanet.py:retinanet.pth IMAGES --out FOLDER
+    python tools/predict.py --head NAME=RUN --head ... IMAGES --out FOLDER
 
 Writes an annotated copy of each image, and what all heads found to
 FOLDER/predictions.json. Images are prepared once, as in the tests of the
@@ -12,10 +11,10 @@ import argparse
 import json
 import os.path as osp
 
-import numpy as np
+from mmengine.dataset import pseudo_collate
 from mmengine.utils import track_iter_progress
+from PIL import Image
 
-from qbheat_mm.apis import Heads
 from qbheat_mm.cli import add_device, count, folder, report_user_errors
 from qbheat_mm.cli.heads import add_heads, heads_of
 from qbheat_mm.cli.predictions import describe, draw, image_pipeline
@@ -65,15 +64,6 @@ def name_pictures(files: list[str], out: str) -> dict[str, str]:
     return pictures
 
 
-def predict(heads: Heads, prepare, file: str, image: np.ndarray,
-            least: float) -> dict[str, list[dict]]:
-    """Find what all heads see in an image, (H, W, 3), BGR."""
-    data = prepare(dict(img=image, img_path=file))
-    found = heads.test_step({key: [value] for key, value in data.items()})
-    return {name: describe(samples[0], heads.heads[name].classes, least)
-            for name, samples in found.items()}
-
-
 def main() -> None:
     args = parse_args()
     files = list(dict.fromkeys(find_images(args.images)))
@@ -87,12 +77,16 @@ def main() -> None:
         except ImageError as error:
             problems.append(str(error))
             continue
-        found = predict(heads, prepare, file, image, args.score)
+        found = {name: sample.cpu() for name, (sample, ) in heads.test_step(
+            pseudo_collate([prepare(dict(img=image, img_path=file))])).items()}
+        drawn = draw(image[..., ::-1], found, heads, args.score)
         with atomic_write(osp.join(args.out, pictures[file])) as part:
-            draw(image[..., ::-1], found).save(part)
-        rows.append(dict(file=file, picture=pictures[file],
-                         height=image.shape[0], width=image.shape[1],
-                         found=found))
+            Image.fromarray(drawn).save(part)
+        rows.append(dict(
+            file=file, picture=pictures[file], height=image.shape[0],
+            width=image.shape[1], found={
+                name: describe(sample, heads.heads[name].classes, args.score)
+                for name, sample in found.items()}))
     target = osp.join(args.out, 'predictions.json')
     with atomic_write(target) as part, open(part, 'w', encoding='utf-8') as f:
         json.dump(dict(images=rows, problems=problems), f)

@@ -86,14 +86,11 @@ class _Run:
             raise UserError(
                 f"head '{name}': {type(model.data_preprocessor).__name__} "
                 'does not say how images are normalized')
-        self.name, self.checkpoint = name, checkpoint
-        self.cfg = copy.deepcopy(cfg)
+        self.name, self.checkpoint, self.cfg = name, checkpoint, cfg
         self.encoder = Encoder(
             model.backbone, model.normalization,
             settings=backbone_settings(cfg), weights=checkpoint)
         self.state = model.backbone.state_dict()
-        cfg.model.backbone = dict(type=SharedFeatures.__name__)
-        self.head = load_model(cfg, checkpoint)
         with torch.no_grad():
             self.features = self.encoder(_example())
         indices = getattr(model.backbone, 'out_indices', None)
@@ -101,6 +98,8 @@ class _Run:
                 len(indices) != len(self.features)):
             indices = range(len(self.features))
         self.indices = tuple(indices)
+        model.backbone = SharedFeatures()
+        self.head = model
 
     def __str__(self) -> str:
         return f"'{self.name}' ({self.checkpoint})"

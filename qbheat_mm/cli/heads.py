@@ -11,6 +11,7 @@ from ..errors import UserError
 from .settings import read_config, require_file
 
 _HEAD = re.compile(r'([\w-]+)=(.+)')
+_FORMS = 'NAME=CONFIG:CHECKPOINT or NAME=WORK_FOLDER'
 # Paths and addresses contain colons as well: a config ends at its extension.
 _FILES = re.compile(r'(.+?\.(?:py|json|ya?ml)):(.+)')
 
@@ -19,10 +20,10 @@ def add_heads(parser: ArgumentParser, **kwargs) -> None:
     """Add ``--head``, which may be given several times."""
     parser.add_argument(
         '--head', action='append', dest='heads',
-        metavar='NAME=RUN',
-        help='a classifier or detector on the frozen encoder that all heads '
-        'share, by a name of your choice: its work folder, or '
-        'CONFIG:CHECKPOINT; repeat it for each', **kwargs)
+        metavar='NAME=RUN', help=f'{_FORMS}: a classifier or detector on the '
+        'frozen encoder that all heads share, by a name of your choice; the '
+        'work folder of a run has its config and last checkpoint; repeat it '
+        'for each', **kwargs)
 
 
 def heads_of(given: Sequence[str], device: str = 'cpu') -> Heads:
@@ -51,9 +52,9 @@ def split_head(text: str) -> tuple[str, str, str]:
     match = _HEAD.fullmatch(text)
     if not match:
         raise UserError(
-            f"--head '{text}' is not NAME=CONFIG:CHECKPOINT, as "
-            'boxes=retinanet.py:epoch_12.pth, or NAME=WORK_FOLDER; a name has '
-            'letters, digits, _ and -')
+            f"--head '{text}' is not {_FORMS}, as "
+            'boxes=retinanet.py:epoch_12.pth; a name has letters, digits, _ '
+            'and -')
     name, run = match.groups()
     files = _FILES.fullmatch(run)
     return (name, *(files.groups() if files else _last_of(name, run)))
@@ -64,6 +65,6 @@ def _last_of(name: str, folder: str) -> tuple[str, str]:
     configs, checkpoint = [*Path(folder).glob('*.py')], latest(folder)
     if len(configs) != 1 or checkpoint is None:
         raise UserError(
-            f"--head '{name}={folder}' is not NAME=CONFIG:CHECKPOINT, nor the "
-            'work folder of a run, with one config and a checkpoint')
+            f"--head '{name}={folder}' is not {_FORMS}: a work folder has "
+            'one config and a checkpoint')
     return str(configs[0]), checkpoint

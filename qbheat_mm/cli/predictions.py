@@ -6,9 +6,8 @@ import numpy as np
 from mmengine.dataset import Compose
 from mmengine.registry import DefaultScope
 from mmengine.structures import BaseDataElement
-from PIL import Image, ImageDraw, ImageFont
+from mmengine.visualization import Visualizer
 
-from ..analysis.style import COLORS
 from ..apis import Heads
 from ..errors import UserError
 from ..utils.settings import toolbox, type_name
@@ -93,36 +92,34 @@ def describe(sample: BaseDataElement, classes: Sequence[str],
     return items
 
 
-def draw(image: np.ndarray,
-         found: Mapping[str, Sequence[Mapping]]) -> Image.Image:
-    """Draw what heads found into an image.
+def draw(image: np.ndarray, found: Mapping[str, BaseDataElement],
+         heads: Heads, least: float) -> np.ndarray:
+    """Draw what heads found with mmdet's visualizer, and the best classes.
 
     Args:
         image (np.ndarray): (H, W, 3), RGB, uint8.
-        found (Mapping[str, Sequence[Mapping]]): Of :func:`describe`, by head.
+        found (Mapping[str, BaseDataElement]): A data sample of each head.
+        heads (Heads): Which found it.
+        least (float): Lowest score of objects.
     """
-    picture = Image.fromarray(image)
-    pen = ImageDraw.Draw(picture)
-    size = max(10, max(picture.size) // 50)
-    text = dict(fill='white', stroke_fill='black', stroke_width=size // 8,
-                font=ImageFont.load_default(size))
-    top = 0
-    for (name, items), color in zip(found.items(), COLORS * len(found)):
-        for item in items:
-            label = ' '.join([item['class'], *(
-                f'{item[key]:.2f}' for key in ('score', ) if key in item)])
-            if 'mask' in item:
-                mask = Image.fromarray(_decode(item['mask']) * np.uint8(110))
-                picture.paste(color, None, mask)
-            if 'box' in item:
-                pen.rectangle(item['box'], outline=color,
-                              width=1 + size // 16)
-                pen.text(item['box'][:2], label, **text)
-        if items and not {'box', 'mask'} & set(items[0]):
-            pen.text((2, top), '{}: {class} {score:.2f}'.format(
-                name, **items[0]), **text)
-            top += size + 2
-    return picture
+    lines, size = [], max(10, max(image.shape) // 50)
+    for name, sample in found.items():
+        classes = heads.heads[name].classes
+        if 'pred_score' in sample:
+            best, *_ = describe(sample, classes, least)
+            lines.append(f"{name}: {best['class']} {best['score']:.2f}")
+            continue
+        from mmdet.visualization import DetLocalVisualizer
+        painter = DetLocalVisualizer(line_width=1 + size // 16, alpha=.5)
+        painter.dataset_meta = dict(classes=classes or None)
+        painter.add_datasample(name, image, sample, draw_gt=False,
+                               pred_score_thr=least)
+        image = painter.get_image()
+    if not lines:
+        return image
+    return Visualizer(image=image).draw_texts(
+        '\n'.join(lines), np.array([2, 2]), font_sizes=size, colors='white',
+        bboxes=[dict(facecolor='black', alpha=0.5, pad=1)]).get_image()
 
 
 def _encode(mask: np.ndarray) -> dict:
@@ -131,9 +128,3 @@ def _encode(mask: np.ndarray) -> dict:
     code = coco.encode(np.asfortranarray(mask, np.uint8))
     return dict(size=list(map(int, code['size'])),
                 counts=code['counts'].decode())
-
-
-def _decode(code: Mapping) -> np.ndarray:
-    """The mask (H, W), uint8, 0 or 1."""
-    from pycocotools import mask as coco
-    return coco.decode(dict(code))

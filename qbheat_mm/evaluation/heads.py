@@ -5,7 +5,6 @@ from collections.abc import Mapping, Sequence
 import torch
 from mmengine.config import Config
 from mmengine.model import BaseModel
-from mmengine.registry import MODELS
 from mmengine.structures import BaseDataElement
 from mmpretrain.models import ImageClassifier
 from mmpretrain.structures import DataSample
@@ -15,7 +14,6 @@ from ..errors import UserError
 from .encoder import Encoder
 
 
-@MODELS.register_module()
 class SharedFeatures(nn.Module):
     """Stand in for the backbone of a head.
 
