@@ -1,7 +1,5 @@
 import pytest
 import torch
-from mmengine.registry import DefaultScope
-from mmengine.runner import Runner
 
 from .shipped import (
     write_coco,
@@ -13,13 +11,8 @@ from .shipped import (
 
 
 @pytest.fixture(autouse=True)
-def quiet_runner(monkeypatch):
-    """Runners that do not query the machine's compilers."""
-    monkeypatch.setattr(Runner, '_log_env', lambda self, env_cfg: None)
-    torch.set_num_threads(1)
+def seed():
     torch.manual_seed(0)
-    yield
-    DefaultScope._instance_dict.clear()
 
 
 @pytest.fixture(scope='session')

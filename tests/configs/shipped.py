@@ -54,11 +54,16 @@ def write_imagenet(root):
             ''.join(f'{i}.jpg {i}\n' for i in range(4)))
 
 
+def write_classes(root, names):
+    """Write two images into a folder for each class."""
+    for name in names:
+        for i in range(2):
+            write_image(root / name / f'{i}.png')
+
+
 def write_folders(root):
-    """Write two images for each of two classes, one folder per class."""
     for split in ('train', 'val'):
-        for name in ('a/0', 'a/1', 'b/0', 'b/1'):
-            write_image(root / split / f'{name}.jpg')
+        write_classes(root / split, 'ab')
 
 
 IMAGES = [dict(id=i, file_name=f'{i}.jpg', width=SIZE, height=SIZE)

@@ -1,6 +1,7 @@
 # Copyright (c) QB-Heat MM authors. All rights reserved.
 """Shipped configs take a step, and pass their weights on to the next task."""
 import importlib
+import re
 import sys
 from types import ModuleType
 
@@ -15,12 +16,14 @@ from qbheat_mm.errors import UserError
 
 from .shipped import NAMES, load, shrink
 
-# Ablations, longer schedules and the encoder of middle size repeat others;
+# Ablations, other sizes and other schedules repeat parts that these steps run;
 # test_recipes_*.py compares their values.
-REPEATED = {
-    name for name in NAMES if 'mf-1.0g' in name or 'ablation' in name or any(
-        f'-{n}e_in1k' in name and name.startswith('qbheat/qbheat_mf')
-        for n in (200, 400, 800, 1600, 2400))}
+REPEATED = re.compile(
+    r'ablation|mf-1\.0g|qbheat_mf.*-(200|400|800|1600|2400)e_in1k'
+    r'|(coco|mocov2|mobile_former)/.*mf-3\.7g|mf-3\.7g.*-tran1-'
+    r'|mf-dec.*mf-285m_frozen.*-50e|mf-dec-522.*_ft_'
+    r'|mf-dec.*(mf-294m_e2e|mf-508m_frozen)'
+    r'|mobile_former/mf-(52|96|151|214|294)m')
 
 
 class Done(Exception):
@@ -79,7 +82,7 @@ def panopticapi(monkeypatch):
 
 
 @pytest.mark.parametrize(
-    'name', [name for name in NAMES if name not in REPEATED])
+    'name', [name for name in NAMES if not REPEATED.search(name)])
 def test_one_step(name, data, tmp_path, panopticapi):
     runner = take_a_step(small(name, data, tmp_path))
     # A trained parameter without a gradient, and so without optimizer state,
@@ -100,7 +103,8 @@ PRETRAINED = ['qbheat/qbheat_mf-285m_8xb128-amp-coslr-100e_in1k.py',
 LINEAR = 'qbheat/benchmarks/mf-285m_8xb512-linear-coslr-90e_in1k.py'
 TRAN1 = 'qbheat/benchmarks/mf-285m_8xb512-tran1-coslr-200e_in1k.py'
 TUNED1 = 'qbheat/benchmarks/mf-285m_8xb64-ft-tran1-coslr-200e_in1k.py'
-TUNED4 = 'qbheat/benchmarks/mf-285m_8xb64-ft-tran4-coslr-200e_in1k.py'
+
+
 DETECTOR = 'qbheat/coco/mf-dec-211_mf-285m_frozen_8xb2-500e_coco.py'
 
 
@@ -122,8 +126,7 @@ def pretrained(data, tmp_path_factory):
 
 
 @pytest.mark.parametrize('target, origin', [
-    *((LINEAR, origin) for origin in PRETRAINED),
-    (TUNED4, PRETRAINED[0]), (DETECTOR, PRETRAINED[0])])
+    *((LINEAR, origin) for origin in PRETRAINED), (DETECTOR, PRETRAINED[0])])
 def test_an_encoder_serves_every_task(target, origin, pretrained, data,
                                       tmp_path):
     file = pretrained[origin]
@@ -131,9 +134,6 @@ def test_an_encoder_serves_every_task(target, origin, pretrained, data,
     cfg = small(target, data, tmp_path)
     cfg.model.backbone.init_cfg = dict(load(target).model.backbone.init_cfg,
                                        checkpoint=file)
-    if target == TUNED4:
-        cfg.optim_wrapper.optimizer.lr = 0.  # keep what was loaded
-        cfg.model.backbone.norm_eval = True
     encoder = encoder_of(take_a_step(cfg).model)
     for name, tensor in encoder.items():
         assert torch.equal(tensor, saved[f'backbone.{name}']), name
@@ -156,18 +156,3 @@ def test_fine_tuning_continues_from_the_probe(pretrained, data, tmp_path):
     for name, parameter in model.named_parameters():
         assert parameter.requires_grad
         assert torch.equal(parameter, saved[name]), name
-
-
-def test_fine_tuning_refuses_a_checkpoint_without_decoder(
-        pretrained, data, tmp_path):
-    cfg = small(TUNED1, data, tmp_path)
-    cfg.load_from = pretrained[PRETRAINED[0]]
-    with pytest.raises(UserError, match='does not fit'):
-        Runner.from_cfg(cfg).train()
-
-
-def test_a_probe_refuses_to_start_without_an_encoder(data, tmp_path):
-    cfg = small(LINEAR, data, tmp_path)
-    cfg.model.backbone.init_cfg = load(LINEAR).model.backbone.init_cfg
-    with pytest.raises(UserError, match='init_cfg.checkpoint=FILE'):
-        Runner.from_cfg(cfg).train()

@@ -10,8 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from .recipe import ALL, resolved
-from .reference import read
+from .reference import ALL, read, resolved
 from .shipped import load
 
 DOCS = Path(__file__).parents[2] / 'docs'

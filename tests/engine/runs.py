@@ -9,6 +9,8 @@ from mmengine.dataset import BaseDataset
 from mmengine.evaluator import BaseMetric, Evaluator
 from mmengine.hooks import Hook
 from mmengine.model import BaseModel, BaseModule
+from mmengine.optim import build_optim_wrapper
+from mmengine.registry import PARAM_SCHEDULERS
 from mmengine.runner import Runner
 
 import qbheat_mm  # noqa: F401
@@ -82,11 +84,8 @@ class StopHook(Hook):
 
 
 class QuickRunner(AutoScaleRunner):
-    """Log no environment and keep schedules unchanged."""
+    """Keep schedules unchanged."""
     build_param_scheduler = Runner.build_param_scheduler
-
-    def _log_env(self, env_cfg):
-        pass
 
 
 def build(work_dir, epochs=3, scores=range(9), hooks=(), init_cfg=None,
@@ -94,18 +93,9 @@ def build(work_dir, epochs=3, scores=range(9), hooks=(), init_cfg=None,
           **settings):
     """A runner with the hooks of the shipped configs.
 
-    Args:
-        work_dir (Path): Folder of the checkpoints.
-        epochs (int): Number of epochs of two iterations.
-        scores (Sequence[float]): Results of the evaluations.
-        hooks (Sequence[dict]): Further hooks.
-        init_cfg (dict, optional): Of the encoder.
-        checkpoint (dict): Settings of the checkpoint hook.
-        schedule (dict, optional): Defaults to a step after two epochs.
-        batch_size (int): Defaults to half of the four numbers.
-        iterations (int, optional): Length of a run without epochs; intervals
-            then count iterations.
-        settings (Any): Of the runner, such as ``resume``.
+    ``scores`` are the results of its evaluations, ``init_cfg`` that of the
+    encoder, ``checkpoint`` settings of the checkpoint hook, and ``settings``
+    those of the runner. With ``iterations``, all intervals count them.
     """
     torch.manual_seed(0)
     by_epoch = iterations is None
@@ -165,3 +155,24 @@ def resumed_epoch(work, **kwargs):
     """The epoch from which a run resumes."""
     return train(work, epochs=5, resume=True,
                  stop=StopHook('before_train'), **kwargs).epoch
+
+
+def learning_rates(schedulers, epochs, epoch_length):
+    """The learning rate of each step in mmengine's runner, starting at 1."""
+    optimizer = build_optim_wrapper(
+        torch.nn.Linear(1, 1), dict(optimizer=dict(type='SGD', lr=1.)))
+    built = []
+    for settings in schedulers:
+        settings = dict(settings)
+        by_epoch = settings.get('by_epoch', True)
+        settings.setdefault('end', epochs if by_epoch
+                            else epochs * epoch_length)
+        built.append(PARAM_SCHEDULERS.build(settings, default_args=dict(
+            optimizer=optimizer, epoch_length=epoch_length)))
+    rates = []
+    for step in range(epochs * epoch_length):
+        rates.append(optimizer.param_groups[0]['lr'])
+        for scheduler in built:
+            if not scheduler.by_epoch or (step + 1) % epoch_length == 0:
+                scheduler.step()
+    return rates

@@ -1,17 +1,13 @@
 # Copyright (c) QB-Heat MM authors. All rights reserved.
 """Recipes adapt to few images, short runs and machines without a GPU."""
-import copy
 import math
 from pathlib import Path
 
-import mmcv
-import numpy as np
 import pytest
 import torch
 from mmengine.config import Config
 from mmengine.optim import OptimWrapper
 from mmengine.registry import RUNNERS
-from mmengine.runner import Runner
 from torch import nn
 from torch.utils.data import BatchSampler, DataLoader
 
@@ -19,59 +15,23 @@ import qbheat_mm  # noqa: F401
 from qbheat_mm.engine.auto_scale_runner import fitting_batch
 from qbheat_mm.errors import UserError
 
-CONFIG = dict(
-    default_scope='mmpretrain',
-    runner_type='AutoScaleRunner',
-    train_dataloader=dict(
-        batch_size=256,
-        num_workers=0,
-        drop_last=True,
-        sampler=dict(type='DefaultSampler', shuffle=True),
-        collate_fn=dict(type='default_collate'),
-        dataset=dict(
-            type='CustomDataset',
-            with_label=False,
-            pipeline=[
-                dict(type='LoadNamedImageFromFile'),
-                dict(type='RandomResizedCrop', scale=64),
-                dict(type='PackInputs')
-            ])),
-    model=dict(
-        type='QBHeat',
-        data_preprocessor=dict(
-            type='SelfSupDataPreprocessor', mean=[127.5] * 3, std=[64.] * 3),
-        backbone=dict(
-            type='MobileFormer',
-            arch=dict(stem=4, tokens=(2, 8), conv=16,
-                      stages=[[('lite', 8, 4)], [('lite-down', 8, 8)],
-                              [('mf-down', 16, 8)],
-                              [('mf-down', 16, 8), ('mf', 16, 8)]])),
-        predictor=dict(type='QBHeatPredictor', in_channels=16, embed_dims=8),
-        neck=dict(type='QBHeatDecoder', embed_dims=8, depth=1, num_heads=2,
-                  patch_size=16),
-        head=dict(type='QBHeatPretrainHead', norm_pix=True, patch_size=16),
-        position='mixed',
-        num_models=8),
-    optim_wrapper=dict(
-        type='AmpOptimWrapper',
-        loss_scale='dynamic',
-        optimizer=dict(type='AdamW', lr=0.256)),
-    param_scheduler=[
-        dict(type='LinearLR', start_factor=1e-4, by_epoch=True, begin=0,
-             end=10, convert_to_iter_based=True),
-        dict(type='CosineAnnealingLR', by_epoch=True, begin=10,
-             convert_to_iter_based=True)
-    ],
-    train_cfg=dict(type='EpochBasedTrainLoop', max_epochs=2),
-    auto_scale_lr=dict(base_batch_size=256),
-    default_hooks=dict(logger=dict(type='LoggerHook', interval=1)),
-    randomness=dict(seed=0))
+from ..configs.shipped import write_image
 
-
-@pytest.fixture(autouse=True)
-def quiet_runner(monkeypatch):
-    """Skip logging the environment, which takes seconds."""
-    monkeypatch.setattr(Runner, '_log_env', lambda self, env_cfg: None)
+RECIPE = Path(__file__).parents[2] / (
+    'configs/qbheat/qbheat_mf-285m_1xb256-amp-coslr-400e_own-images.py')
+ARCH = dict(
+    stem=4, tokens=(2, 8), conv=16,
+    stages=[[('lite', 8, 4)], [('lite-down', 8, 8)], [('mf-down', 16, 8)],
+            [('mf-down', 16, 8), ('mf', 16, 8)]])
+# A tiny network, and rates that are easy to read.
+CHANGES = {
+    'model.predictor.in_channels': 16, 'model.predictor.embed_dims': 8,
+    'model.neck.embed_dims': 8, 'model.neck.depth': 1,
+    'model.neck.num_heads': 2, 'train_dataloader.num_workers': 0,
+    'train_dataloader.persistent_workers': False,
+    'train_dataloader.dataset.pipeline.0.scale': 64,
+    'optim_wrapper.optimizer.lr': 0.256, 'train_cfg.max_epochs': 2,
+    'default_hooks.logger.interval': 1}
 
 
 @pytest.fixture
@@ -79,13 +39,12 @@ def config(tmp_path):
     """Write images, and return a config that trains on them."""
 
     def write(images, **changes):
-        random = np.random.default_rng(0)
         root = tmp_path / 'images'
-        root.mkdir()
         for i in range(images):
-            image = random.integers(0, 255, (32, 32, 3), dtype=np.uint8)
-            mmcv.imwrite(image, str(root / f'{i}.png'))
-        cfg = Config(copy.deepcopy(CONFIG))
+            write_image(root / f'{i}.png', 32, 32)
+        cfg = Config.fromfile(RECIPE)
+        cfg.merge_from_dict(CHANGES)
+        cfg.model.backbone.arch = ARCH
         cfg.train_dataloader.dataset.data_root = str(root)
         cfg.work_dir = str(tmp_path / 'work')
         cfg.merge_from_dict(changes)

@@ -2,36 +2,19 @@
 """Class folders are counted, and the same in all data sets."""
 from pathlib import Path
 
-import mmcv
-import numpy as np
 import pytest
 import torch
 from mmengine.config import Config
 from mmengine.registry import RUNNERS
-from mmengine.runner import Runner
 
 from qbheat_mm.errors import UserError
+
+from ..configs.shipped import write_classes
 
 CONFIGS = Path(__file__).parents[2] / 'configs/qbheat/benchmarks'
 ARCH = dict(stem=4, tokens=(2, 8), conv=16,
             stages=[[('lite', 8, 4)], [('lite-down', 8, 8)],
                     [('mf-down', 16, 8)], [('mf-down', 16, 8)]])
-
-
-@pytest.fixture(autouse=True)
-def quiet_runner(monkeypatch):
-    """Skip logging the environment, which takes seconds."""
-    monkeypatch.setattr(Runner, '_log_env', lambda self, env_cfg: None)
-
-
-def write_folders(root, classes, images=2):
-    """Write images into one folder per class."""
-    random = np.random.default_rng(0)
-    for name in classes:
-        (root / name).mkdir(parents=True)
-        for i in range(images):
-            image = random.integers(0, 255, (40, 40, 3), dtype=np.uint8)
-            mmcv.imwrite(image, str(root / name / f'{i}.png'))
 
 
 @pytest.fixture
@@ -41,7 +24,7 @@ def build(tmp_path):
     def build(train, val, **changes):
         for split, classes in (('train', train), ('val', val)):
             if classes:
-                write_folders(tmp_path / 'own' / split, classes)
+                write_classes(tmp_path / 'own' / split, classes)
         cfg = Config.fromfile(
             CONFIGS / 'mf-285m_1xb256-tran1-coslr-200e_own-folders.py')
         for part in ('train', 'val', 'test'):
@@ -86,13 +69,13 @@ def test_classes_of_wrapped_data_sets_are_counted(build):
 
 
 def test_hidden_folders_are_not_classes(build, tmp_path):
-    write_folders(tmp_path / 'own/train', ['.ipynb_checkpoints'])
+    write_classes(tmp_path / 'own/train', ['.ipynb_checkpoints'])
     assert build('ab', 'ab').model.head.num_classes == 2
 
 
 def test_annotation_files_need_class_names(build, tmp_path):
     """Instead of the folders of their images."""
-    write_folders(tmp_path / 'own', 'xyz')
+    write_classes(tmp_path / 'own', 'xyz')
     for part in ('train', 'val'):
         (tmp_path / f'own/{part}.txt').write_text('x/0.png 0\ny/0.png 1\n')
     lists = {f'{part}_dataloader.dataset.{key}': value
@@ -128,7 +111,7 @@ def test_testing_needs_the_classes_but_not_the_training_set(build, tmp_path):
     (tmp_path / 'own/train').rename(tmp_path / 'away')
     load_from = str(tmp_path / 'work/epoch_1.pth')
     assert 'accuracy/top1' in build('', '', load_from=load_from).test()
-    write_folders(tmp_path / 'other/val', 'ac')
+    write_classes(tmp_path / 'other/val', 'ac')
     runner = build('', '', load_from=load_from, **{
         'test_dataloader.dataset.data_root': str(tmp_path / 'other')})
     with pytest.raises(UserError, match="test set .* it lacks 'b' and has in "

@@ -125,16 +125,6 @@ def test_an_impossible_normalization_is_none(change):
     assert input_normalization(dict(meta=dict(meta, **change))) is None
 
 
-@pytest.mark.parametrize('kind', ['os.mkdir', 'mmengine.fileio.load'])
-def test_a_stored_type_is_no_function(tmp_path, kind):
-    text = ('model = dict(data_preprocessor=dict(mean=[0], std=[1]), '
-            f"backbone=dict(type='{kind}', file='x'))")
-    path = save(tmp_path / 'a.pth', dict(
-        state_dict=dict(a=torch.ones(1)), meta=dict(cfg=text)))
-    with pytest.raises(UserError, match=f"type='{kind}', which is not built"):
-        load_encoder(path)
-
-
 def net():
     return nn.Sequential(nn.Linear(2, 3), nn.BatchNorm1d(3))
 

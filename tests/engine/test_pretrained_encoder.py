@@ -5,7 +5,7 @@ import copy
 import pytest
 import torch
 from mmengine.model import BaseModule, Sequential
-from mmengine.registry import DefaultScope, init_default_scope
+from mmengine.registry import init_default_scope
 from mmpretrain.registry import MODELS
 from torch import nn
 
@@ -22,8 +22,6 @@ HEAD = dict(type='mmpretrain.LinearClsHead', num_classes=2, in_channels=32)
 @pytest.fixture(autouse=True)
 def mmpretrain_scope():
     init_default_scope('mmpretrain')
-    yield
-    DefaultScope._instance_dict.clear()
 
 
 def random_weights(backbone):
@@ -98,13 +96,6 @@ def test_no_checkpoint_is_an_error():
     message = refusal(RESNET, None)
     assert 'model.backbone.init_cfg.checkpoint=FILE' in message
     assert 'model.backbone.init_cfg=None' in message
-
-
-def test_a_missing_tensor_is_an_error(tmp_path):
-    state = random_weights(RESNET)
-    del state['layer2.0.conv1.weight']
-    message = refusal(RESNET, save(tmp_path / 'a.pth', state))
-    assert 'layer2.0.conv1.weight' in message and 'ResNet' in message
 
 
 def test_another_width_names_both_shapes_and_the_architecture(tmp_path):

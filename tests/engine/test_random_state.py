@@ -78,25 +78,20 @@ def build(work_dir, loop, num_workers=0, persistent=False, resume=False,
     model = Network()
     model.data_preprocessor = Identity()
     return AutoScaleRunner(
-        model=model,
-        work_dir=str(work_dir),
+        model=model, work_dir=str(work_dir), train_cfg=loop,
         train_dataloader=dict(
             dataset=RandomData(), batch_size=batch_size,
-            num_workers=num_workers,
-            persistent_workers=persistent,
+            num_workers=num_workers, persistent_workers=persistent,
             collate_fn=dict(type='default_collate'),
             sampler=dict(type=sampler or default, shuffle=True),
             batch_sampler=batches),
-        train_cfg=loop,
         optim_wrapper=dict(optimizer=dict(type='SGD', lr=0.1, momentum=0.9)),
         default_hooks=dict(
             checkpoint=dict(dict(
                 type='CheckpointHook', interval=2,
                 by_epoch=loop.get('by_epoch', True)), **checkpoint),
             random_state=dict(type='RandomStateHook')),
-        randomness=dict(seed=3),
-        resume=resume,
-        load_from=load_from,
+        randomness=dict(seed=3), resume=resume, load_from=load_from,
         log_level='ERROR')
 
 
@@ -122,25 +117,7 @@ def uninterrupted(tmp_path_factory):
     return train(tmp_path_factory.mktemp('runs'), epochs(4))
 
 
-def test_augmentation_differs_between_epochs_and_samples(uninterrupted):
-    seen, _ = uninterrupted
-    assert len(seen) == 24
-    assert len({numbers for _, numbers in seen}) == 24
-    # Each generator alone, too.
-    for i in range(3):
-        assert len({numbers[i] for _, numbers in seen}) == 24
-
-
-@pytest.mark.parametrize('num_workers,persistent', [(2, False), (3, True)])
-def test_workers_change_nothing(tmp_path, uninterrupted, num_workers,
-                                persistent):
-    seen, weight = train(tmp_path, epochs(4), num_workers=num_workers,
-                         persistent=persistent)
-    assert seen == uninterrupted[0]
-    assert torch.equal(weight, uninterrupted[1])
-
-
-@pytest.mark.parametrize('num_workers,persistent', [(0, False), (2, True)])
+@pytest.mark.parametrize('num_workers,persistent', [(2, False), (2, True)])
 def test_a_resumed_run_ends_with_the_same_weights(tmp_path, uninterrupted,
                                                   num_workers, persistent):
     how = dict(num_workers=num_workers, persistent=persistent)

@@ -1,11 +1,11 @@
 # Copyright (c) QB-Heat MM authors. All rights reserved.
 """Schedules follow the length of the run."""
 import pytest
-import torch
-from mmengine.optim import LinearLR, build_optim_wrapper
-from mmengine.registry import PARAM_SCHEDULERS
+from mmengine.optim import LinearLR
 
 from qbheat_mm.engine.schedules import fit_schedulers
+
+from .runs import learning_rates
 
 WARM_UP = dict(type=LinearLR, start_factor=1e-4, by_epoch=True, begin=0,
                end=10, convert_to_iter_based=True)
@@ -17,27 +17,6 @@ WARM_UP_IN_STEPS = dict(type='LinearLR', start_factor=0.001, by_epoch=False,
                         begin=0, end=500)
 PRETRAINING = [WARM_UP, COSINE]
 DETECTION = [WARM_UP_IN_STEPS, STEPS]
-
-
-def learning_rates(schedulers, epochs, epoch_length):
-    """The learning rate of each step in mmengine's runner, starting at 1."""
-    optimizer = build_optim_wrapper(
-        torch.nn.Linear(1, 1), dict(optimizer=dict(type='SGD', lr=1.)))
-    built = []
-    for settings in schedulers:
-        settings = dict(settings)
-        by_epoch = settings.get('by_epoch', True)
-        settings.setdefault('end', epochs if by_epoch
-                            else epochs * epoch_length)
-        built.append(PARAM_SCHEDULERS.build(settings, default_args=dict(
-            optimizer=optimizer, epoch_length=epoch_length)))
-    rates = []
-    for step in range(epochs * epoch_length):
-        rates.append(optimizer.param_groups[0]['lr'])
-        for scheduler in built:
-            if not scheduler.by_epoch or (step + 1) % epoch_length == 0:
-                scheduler.step()
-    return rates
 
 
 def fit(schedulers, epochs, epoch_length):

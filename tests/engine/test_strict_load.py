@@ -37,16 +37,10 @@ def test_a_required_checkpoint(tmp_path, saved):
         build(tmp_path / 'c', hooks=[REQUIRE]).val()
 
 
-@pytest.mark.parametrize('change, words', [
-    (lambda s: s.pop('head.bias'), '1 tensors are missing (head.bias)'),
-    (lambda s: s.update({'head.bias': torch.ones(3)}), 'shape (3,), not (1,)'),
-    (lambda s: s['head.bias'].fill_(float('nan')), 'NaN'),
-    (lambda s: s.update({'head.bias': torch.ones(1, dtype=torch.int8)}),
-     'int8')])
-def test_a_checkpoint_that_does_not_fit(tmp_path, saved, change, words):
-    file = saved(change)
+def test_a_checkpoint_that_does_not_fit(tmp_path, saved):
+    file = saved(lambda s: s.pop('head.bias'))
     message = refusal(tmp_path / 'a', load_from=file)
-    assert file in message and words in message
+    assert file in message and '1 tensors are missing (head.bias)' in message
     assert 'checkpoint_match.allow_missing=' in message
     with pytest.raises(UserError):
         build(tmp_path / 'a', load_from=file).val()

@@ -66,15 +66,6 @@ def test_no_image_is_its_own_neighbor(monkeypatch):
         monkeypatch.setattr(knn, 'CHUNK', 1)  # a row at a time
 
 
-def test_chunks_change_nothing(monkeypatch):
-    random = np.random.default_rng(0)
-    train, queries = random.normal(size=(50, 8)), random.normal(size=(33, 8))
-    labels = random.integers(0, 5, 50)
-    whole = knn_classify(train, labels, queries)
-    monkeypatch.setattr(knn, 'CHUNK', 7 * 50)
-    assert (knn_classify(train, labels, queries) == whole).all()
-
-
 @pytest.mark.parametrize('arguments, message', [
     ((at(0, 1), [0], at(0)), r'labels of shape \(1,\)'),
     ((at(0), [0]), 'no neighbor'),

@@ -4,32 +4,13 @@ from types import SimpleNamespace
 
 import pytest
 import torch
-from mmpretrain.registry import MODELS
 
 from qbheat_mm.analysis.hook import AnalysisHook
 from qbheat_mm.analysis.spectrum import describe_predictor
 from qbheat_mm.errors import UserError
 from qbheat_mm.models.selfsup.qbheat_predictor import QBHeatPredictor
-from qbheat_mm.models.selfsup.quarters import CORNERS
 
-QUARTERS = (*CORNERS, 'center')
-ARCH = dict(
-    stem=8,
-    tokens=(3, 16),
-    stages=[[('lite', 16, 8)], [('mf-down', 16, 8)], [('mf-down', 16, 8)],
-            [('mf-down', 16, 8), ('mf', 16, 8)]],
-    conv=24)
-
-
-def build(kind='QBHeat', **predictor):
-    torch.manual_seed(0)
-    return MODELS.build(dict(
-        type=kind,
-        backbone=dict(type='MobileFormer', arch=ARCH),
-        predictor=dict(type='QBHeatPredictor', in_channels=24, embed_dims=16,
-                       **predictor),
-        neck=dict(type='QBHeatDecoder', embed_dims=16, depth=1, num_heads=4),
-        head=dict(type='QBHeatPretrainHead')))
+from .test_qbheat import QUARTERS, qbheat
 
 
 @pytest.mark.parametrize('position', QUARTERS)
@@ -51,7 +32,7 @@ def test_a_mask_token_does_not_depend_on_the_image(position):
     first, second = (predictor(torch.randn(1, 6, 4, 4), [(position, 1)])
                      for _ in range(2))
     same = (first == second).all(dim=-1)[0]
-    mask = build().mask(torch.zeros(1, 3, 128, 128), [(position, 1)])
+    mask = qbheat().mask(torch.zeros(1, 3, 128, 128), [(position, 1)])
     assert torch.equal(same.flatten(), mask[0].bool())
     assert len(first[0][same].unique(dim=0)) == 1
 
@@ -60,7 +41,7 @@ def test_a_mask_token_does_not_depend_on_the_image(position):
     dict(prediction='copy'), dict(prediction='mask_token'),
     dict(kind='RandomMasking')])
 def test_controls_train_every_parameter(settings):
-    model = build(**settings)
+    model = qbheat(**settings)
     model.loss(torch.randn(4, 3, 64, 64))['loss'].backward()
     for name, parameter in model.named_parameters():
         assert parameter.grad is not None or not parameter.requires_grad, name
@@ -70,11 +51,11 @@ def test_controls_train_every_parameter(settings):
 
 def test_an_unknown_prediction_is_named():
     with pytest.raises(UserError, match="'none' is not one of 'linear'"):
-        build(prediction='none')
+        qbheat(prediction='none')
 
 
 def test_random_masking_masks_three_out_of_four_patches():
-    model = build('RandomMasking')
+    model = qbheat(kind='RandomMasking')
     images = torch.rand(4, 3, 64, 128) + 1
     masked_ids = model.sample_masked_ids(images)
     assert masked_ids.shape == (4, 24)
@@ -89,7 +70,7 @@ def test_random_masking_masks_three_out_of_four_patches():
 
 
 def test_random_masking_predicts_masked_from_visible_patches(monkeypatch):
-    model = build('RandomMasking').eval()
+    model = qbheat(kind='RandomMasking').eval()
     images = torch.rand(2, 3, 64, 64)
     masked_ids = model.sample_masked_ids(images)
     monkeypatch.setattr(model, 'sample_masked_ids', lambda _: masked_ids)
@@ -106,7 +87,7 @@ def test_random_masking_predicts_masked_from_visible_patches(monkeypatch):
 
 
 def test_random_masking_cannot_reconstruct_from_a_quarter():
-    model = build('RandomMasking')
+    model = qbheat(kind='RandomMasking')
     with pytest.raises(UserError, match='cannot reconstruct'):
         model.reconstruct(torch.randn(2, 3, 64, 64), 'center')
     hook = AnalysisHook()

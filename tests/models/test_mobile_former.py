@@ -10,11 +10,9 @@ from qbheat_mm.models.layers import MobileFormerBlock
 from qbheat_mm.utils.complexity import count_madds, count_parameters
 
 TINY = dict(
-    stem=8,
-    tokens=(3, 16),
+    stem=8, tokens=(3, 16), conv=24,
     stages=[[('lite', 16, 8)], [('mf-down', 16, 8)], [('mf-down', 16, 12)],
-            [('mf-down', 24, 16), ('mf', 32, 16)]],
-    conv=24)
+            [('mf-down', 24, 16), ('mf', 32, 16)]])
 ALL = tuple(range(6))
 
 # Parameters (M), MAdds at 224x224 and at 800x1333 (G): captions of the paper's
@@ -103,12 +101,8 @@ def test_exactly_trained_parameters_get_a_gradient(frozen_stages,
 
 @pytest.mark.parametrize('frozen_stages', [0, 1, 3, 5])
 def test_frozen_stages_do_not_change(frozen_stages):
-    model = MobileFormer(
-        TINY,
-        out_indices=(4, 5),
-        frozen_stages=frozen_stages,
-        drop_path_rate=0.5)
-    model.train()
+    model = MobileFormer(TINY, out_indices=(4, 5), drop_path_rate=0.5,
+                         frozen_stages=frozen_stages).train()
     before = {k: v.clone() for k, v in model.state_dict().items()}
     optimizer = torch.optim.AdamW(
         [p for p in model.parameters() if p.requires_grad] or

@@ -32,16 +32,9 @@ def diagonal(a, b, dx=3., dy=2.):
 def test_two_models_derive_six_directions():
     layer = models(2)
     a, b = layer.weight
-    expected = {
-        RIGHT: a,
-        LEFT: -a,
-        DOWN: b,
-        UP: -b,
-        (1, 1): diagonal(a, b),
-        (1, -1): diagonal(a, -b),
-        (-1, 1): diagonal(-a, b),
-        (-1, -1): diagonal(-a, -b),
-    }
+    expected = {RIGHT: a, LEFT: -a, DOWN: b, UP: -b,
+                (1, 1): diagonal(a, b), (1, -1): diagonal(a, -b),
+                (-1, 1): diagonal(-a, b), (-1, -1): diagonal(-a, -b)}
     assert set(expected) == set(DIRECTIONS.values())
     for direction, matrix in expected.items():
         torch.testing.assert_close(layer.matrix(direction), matrix)
@@ -52,12 +45,8 @@ def test_four_models_derive_the_diagonals():
     right, left, down, up = layer.weight
     assert torch.equal(layer.matrix(LEFT), left)
     assert torch.equal(layer.matrix(UP), up)
-    expected = {
-        (1, 1): (right, down),
-        (1, -1): (right, up),
-        (-1, 1): (left, down),
-        (-1, -1): (left, up)
-    }
+    expected = {(1, 1): (right, down), (1, -1): (right, up),
+                (-1, 1): (left, down), (-1, -1): (left, up)}
     for direction, (a, b) in expected.items():
         torch.testing.assert_close(
             layer.matrix(direction), diagonal(a, b))
