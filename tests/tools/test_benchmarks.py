@@ -1,29 +1,21 @@
 # Copyright (c) QB-Heat MM authors. All rights reserved.
 """Every benchmark runs and prints a comparison."""
-import argparse
 import re
-import runpy
-import sys
 
 import pytest
-import torch
 
+from ..conftest import run_tool
 from .conftest import ROOT
 
-TOOLS = ROOT / 'tools/benchmark'
 DEMO = ROOT / 'projects/drawn_world/configs/qbheat_mf-demo_pretrain.py'
 COMMON = '--threads 1 --repeats 1 --device cpu'
 
 
 @pytest.fixture
-def report(monkeypatch, capsys):
+def report(capsys):
     """Run a benchmark in this process; return the lines that it prints."""
-    torch.set_num_threads(1)
-    monkeypatch.syspath_prepend(str(TOOLS))
-
     def report(tool, arguments):
-        monkeypatch.setattr(sys, 'argv', [tool, *arguments.split()])
-        runpy.run_path(str(TOOLS / tool), run_name='__main__')
+        run_tool(f'benchmark/{tool}', *arguments.split())
         return capsys.readouterr().out.splitlines()
 
     return report
@@ -83,8 +75,8 @@ def test_detectors_stand_beside_each_other(report):
 
 def test_heads_on_one_encoder_stand_beside_separate_models(report):
     pytest.importorskip('mmdet')
-    lines = report('heads.py', '--heads lin tran-1 --sizes 64x64 '
-                   f'--batch-sizes 1 --ways torch {COMMON}')[-2:]
+    lines = report('heads.py', '--heads lin tran-1 --size 64 64 '
+                   f'{COMMON}')[-2:]
     rows = [line.removeprefix('+ ').split() for line in lines]
     assert [row[0] for row in rows] == ['lin', 'tran-1']
     assert rows[0][4] == rows[0][7] == '1.00'  # the same as the model alone
@@ -101,20 +93,30 @@ def test_reading_annotations_stands_beside_mmdets(report):
     assert all(re.search(r'\d+ MB at most', line) for line in lines[-2:])
 
 
-def test_a_frozen_encoder_keeps_nothing_for_the_backward_pass(report):
+def test_a_frozen_encoder_keeps_less_for_the_backward_pass(report):
     pytest.importorskip('mmdet')
-    tool = runpy.run_path(str(TOOLS / 'frozen_encoder.py'))
-    tool['register_all_modules']()
+    last = report('frozen_encoder.py', f'--size 64 96 --batch-size 1 {COMMON}'
+                  )[-1]
+    assert 0 < float(re.search(r'([\d.]+) kept', last)[1]) < 0.8
 
-    def kept(kind, size):
-        args = argparse.Namespace(config=tool['CONFIG'], batch_size=1,
-                                  size=size, device='cpu')
-        model = tool['build'](kind, args)
-        step = tool['make_step'](model, tool['make_batch'](args))
-        return tool['kept_bytes'](model, step)
 
-    frozen, trained = (kept(kind, (64, 96)) for kind in ('frozen', 'trained'))
-    assert 0 < frozen < 0.8 * trained
-    # The encoder's part grows with the image, that of the queries does not.
-    more = [kept(kind, (128, 96)) for kind in ('frozen', 'trained')]
-    assert more[1] - trained > 2 * (more[0] - frozen)
+def test_exported_detectors_stand_beside_each_other(report, monkeypatch):
+    for package in ('mmdet', 'onnx', 'onnxruntime', 'onnxscript'):
+        pytest.importorskip(package)
+    monkeypatch.syspath_prepend(str(ROOT / 'tools/benchmark'))
+    import detector_latency
+    real = detector_latency.get_config
+
+    def small(name):
+        cfg = real(name)
+        cfg.model.backbone.update(depth=18, base_channels=8)
+        cfg.model.neck.in_channels = [64]
+        cfg.model.encoder.num_layers = cfg.model.decoder.num_layers = 1
+        return cfg
+
+    monkeypatch.setattr(detector_latency, 'get_config', small)
+    ways, row = report(
+        'export_latency.py', '--size 64 96 --repeats 1 --names DETR-R50 '
+        '--ways eager onnxruntime')[-2:]
+    assert ways.split() == ['eager', 'onnxruntime']
+    assert re.findall(r'\((.+?)\)', row) == ['1.00', '1.00']
