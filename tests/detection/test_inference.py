@@ -1,16 +1,17 @@
 """mmdet's ways to use a trained detector, on the CPU."""
-import mmcv
 import pytest
 import torch
 from mmdet.apis import DetInferencer, inference_detector, init_detector
+from mmdet.registry import MODELS
 from mmengine.config import Config, ConfigDict
 from mmengine.runner import Runner
 from mmengine.visualization import Visualizer
+from torchvision.ops import roi_align
 
 from qbheat_mm.cli import augment_at_test_time
 from qbheat_mm.errors import UserError
 
-from .conftest import CLASSES
+from ..conftest import DRAWN_WORLD
 
 
 @pytest.fixture
@@ -35,22 +36,6 @@ def image(coco_root):
     return str(coco_root / '0.png')
 
 
-def test_init_detector_and_inference_detector(trained, image):
-    model = init_detector(*trained, device='cpu')
-    assert tuple(model.dataset_meta['classes']) == CLASSES
-    assert not model.training
-    saved = torch.load(trained[1], weights_only=False)['state_dict']
-    for name, tensor in model.state_dict().items():
-        assert torch.equal(tensor, saved[name]), name
-    from_file = inference_detector(model, image).pred_instances
-    from_array = inference_detector(model, mmcv.imread(image)).pred_instances
-    assert len(from_file) == 9  # one for each query
-    torch.testing.assert_close(from_file.bboxes, from_array.bboxes)
-    height, width = mmcv.imread(image).shape[:2]
-    assert from_file.bboxes[:, 2].max() <= width
-    assert from_file.bboxes[:, 3].max() <= height
-
-
 def test_the_inferencer_needs_the_checkpoint_alone(trained, image, tmp_path):
     inferencer = DetInferencer(weights=trained[1], device='cpu',
                                show_progress=False)
@@ -69,3 +54,17 @@ def test_flips_are_told_where_keys_are_named(tiny_config):
     augment_at_test_time(cfg)
     pack, = cfg.test_dataloader.dataset.pipeline[-1].transforms[-1]
     assert {'flip', 'flip_direction', 'scale_factor'} <= set(pack.meta_keys)
+
+
+@torch.no_grad()
+def test_rois_are_cut_from_the_maps_of_the_encoder():
+    """mmcv's RoIAlign takes maps of any layout for contiguous ones."""
+    cfg = Config.fromfile(
+        DRAWN_WORLD / 'mask-rcnn_mf-demo_fpn_frozen.py').model
+    cfg.backbone.init_cfg = None
+    model = MODELS.build(cfg).eval()
+    level, *_ = model.extract_feat(torch.randn(1, 3, 64, 64))
+    boxes = torch.tensor([[0., 8., 12., 50., 60.]])
+    torch.testing.assert_close(
+        model.roi_head.mask_roi_extractor([level], boxes),
+        roi_align(level, boxes, 14, spatial_scale=1 / 8, aligned=True))

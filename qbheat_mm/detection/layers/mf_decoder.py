@@ -146,7 +146,9 @@ class MFDecoder(BaseModule):
         Returns:
             Tensor: The queries after each block, (num_blocks, B, N, C).
         """
-        feats = dict(zip(STRIDES, feats))
+        # Sequences of pixels are views of channels_last maps.
+        feats = {stride: feat.contiguous(memory_format=torch.channels_last)
+                 for stride, feat in zip(STRIDES, feats)}
         scales = {
             stride: self._scale(feat, image_sizes, stride)
             for stride, feat in feats.items()

@@ -193,7 +193,8 @@ class MobileFormer(BaseModule):
                     else self.final_bridge(x, tokens)
             if conv_index in self.out_indices:
                 outs[conv_index] = self.conv(x)
-        return tuple(outs[i] for i in self.out_indices)
+        # mmcv's RoIAlign misreads channels_last (mmcv issue 2203).
+        return tuple(outs[i].contiguous() for i in self.out_indices)
 
     def _num_used_stages(self) -> int:
         return min(max(self.out_indices) + 1, self.num_stages)
