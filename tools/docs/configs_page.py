@@ -13,7 +13,6 @@ from qbheat_mm.cli import report_user_errors
 
 ROOT = Path(__file__).resolve().parents[2]
 CONFIGS = ROOT / 'configs'
-DEMO = ROOT / 'projects/drawn_world/configs'
 PAGE = ROOT / 'docs/configs.md'
 
 HEAD = """\
@@ -36,34 +35,23 @@ FOLDERS = {
     'mobile_former': 'Supervised training',
     'qbheat/benchmarks': 'Classification on a pre-trained encoder',
     'qbheat/coco': 'Detection and segmentation',
-    'demo': 'The demo',
 }
 COLUMNS = ('config', 'epochs', 'image', 'params (M)', 'MAdds (G)')
 
 
 def shipped() -> list[str]:
-    """Every config but the bases, relative to ``configs``.
-
-    The demo's, which lie in its project, are called ``demo/...``.
-    """
+    """Every config but the bases, relative to ``configs``."""
     names = [path.relative_to(CONFIGS).as_posix()
              for path in CONFIGS.rglob('*.py')]
-    names += [f'demo/{path.name}' for path in DEMO.glob('*.py')]
     return sorted((name for name in names if not name.startswith('_base_/')),
                   key=lambda name: [  # 100 epochs before 1600
                       (int(part), '') if part.isdigit() else (0, part)
                       for part in re.split(r'(\d+)', name)])
 
 
-def find(name: str) -> Path:
-    """The file of a config that :func:`shipped` lists."""
-    folder, _, file = name.partition('/')
-    return DEMO / file if folder == 'demo' else CONFIGS / name
-
-
-def measure(name: str, cfg: Config) -> tuple[str, float, float | None]:
+def measure(cfg: Config) -> tuple[str, float, float | None]:
     """The image's size, millions of parameters, billions of multiply-adds."""
-    size = _image(name, cfg)
+    size = _image(cfg)
     model = build_without_memory(cfg)
     if cfg.default_scope == 'mmdet':
         kinds = ('Encoders', 'Detection heads')
@@ -76,9 +64,7 @@ def measure(name: str, cfg: Config) -> tuple[str, float, float | None]:
             None if None in madds else sum(madds) / 1e9)
 
 
-def _image(name: str, cfg: Config) -> tuple[int, int]:
-    if name.startswith('demo/'):
-        return 128, 128
+def _image(cfg: Config) -> tuple[int, int]:
     if cfg.default_scope != 'mmdet':
         return 224, 224
     # Panoptic FPN needs multiples of 32 pixels.
@@ -99,7 +85,7 @@ def page(cfgs: dict[str, Config], sizes: dict[str, tuple]) -> str:
         row = (re.sub(r'-\d+e_', '-*e_', Path(file).stem), image,
                f'{params:.2f}', '-' if madds is None else f'{madds:.3f}')
         tables[folder].setdefault(row, {})[Path(file).stem] = (
-            f'[{cfg.train_cfg.max_epochs}](../{find(name).relative_to(ROOT)})')
+            f'[{cfg.train_cfg.max_epochs}](../configs/{name})')
     lines = [HEAD]
     for folder, heading in FOLDERS.items():
         lines += [f'## {heading}', '', f'| {" | ".join(COLUMNS)} |',
@@ -115,13 +101,13 @@ def page(cfgs: dict[str, Config], sizes: dict[str, tuple]) -> str:
 def main() -> None:
     """Measure all and write the page."""
     import qbheat_mm.detection  # noqa: F401  (registers its parts)
-    cfgs = {name: Config.fromfile(find(name)) for name in shipped()}
+    cfgs = {name: Config.fromfile(CONFIGS / name) for name in shipped()}
     known, sizes = {}, {}
     for name, cfg in cfgs.items():
         model = cfg.model.to_dict() | dict(train_cfg=None)
-        key = str((model, _image(name, cfg)))  # schedules share a model
+        key = str((model, _image(cfg)))  # schedules share a model
         if key not in known:
-            known[key] = measure(name, cfg)
+            known[key] = measure(cfg)
         sizes[name] = known[key]
     PAGE.write_text(page(cfgs, sizes), encoding='utf-8')
     print(PAGE)
