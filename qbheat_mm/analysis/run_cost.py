@@ -1,85 +1,45 @@
 # Copyright (c) QB-Heat MM authors. All rights reserved.
 """What will a run cost? Measured on this machine, computed for others."""
+import copy
+import os.path as osp
+import tempfile
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
+import cv2
+import numpy as np
 import torch
 from mmengine.config import Config
+from mmengine.dataset import Compose, default_collate, pseudo_collate
 from mmengine.optim import build_optim_wrapper
-from mmengine.registry import MODELS, DefaultScope
-from mmengine.runner import Runner
+from mmengine.registry import DATASETS, MODELS, DefaultScope
+from mmengine.runner import set_random_seed
 from torch import Tensor, nn
-from torch.utils._python_dispatch import TorchDispatchMode
 
 from ..engine.auto_scale_runner import use_float32
 from ..errors import UserError
-from ..models.backbones import MobileFormer
-from ..utils.complexity import count_parameters, flop_counter, kept_bytes
+from ..utils.complexity import flop_counter, kept_bytes
 from ..utils.settings import type_name
 
-#: Dense TFLOP/s in fp16 or bf16 and in fp32, and memory bandwidth in GB/s, as
-#: the manufacturer states them (SXM modules; A100 and H100 with 80 GB).
-ACCELERATORS = {
-    't4': (65, 8.1, 320), 'v100': (125, 15.7, 900),
-    'a100': (312, 19.5, 2039), 'h100': (989, 67, 3350),
-    'rtx3090': (71, 35.6, 936), 'rtx4090': (165, 82.6, 1008)}
-#: Each operation takes its share of this part of the peak rate, and of memory
-#: bandwidth, by what a byte of traffic is good for in mixed precision: twice
-#: as many operations as in float32. Fitted to timm's published training rates
-#: on an RTX 3090: 1,054 images/s of DeiT-S, 1,459 of EfficientNet-B0.
-PEAK_SHARE = 0.7
-FLOP_PER_BYTE = dict(dense=75, mobile=3.9)
-#: Seconds that a CPU takes for an operation in eager PyTorch: an assumption.
-#: Small batches wait for these.
-LAUNCH = 7e-6
-# Activations are measured on batches of this size at most.
-_SMALL = 4
+#: Dense TFLOP/s in fp16 or bf16 and in fp32, as the manufacturer states them
+#: (SXM modules).
+ACCELERATORS = dict(
+    t4=(65, 8.1), v100=(125, 15.7), a100=(312, 19.5), h100=(989, 67),
+    rtx3090=(71, 35.6), rtx4090=(165, 82.6))
+#: Share of the peak rate that training reaches, in networks with depthwise
+#: convolutions and in others: timm's published rates of EfficientNet-B0 and
+#: DeiT-S, 1,459 and 1,054 images/s in mixed precision on an RTX 3090.
+UTILIZATION = dict(depthwise=.05, dense=.41)
+# Images of ImageNet-1K, and of COCO with objects.
+_ELSEWHERE = dict(ImageNet=1_281_167, train2017=117_266)
+_SAMPLES = 8
 
 
-@dataclass(frozen=True)
-class Work:
-    """What there is to compute for an image.
-
-    Attributes:
-        forward (float): Multiply-adds of the forward pass.
-        frozen (float): Those of it without a backward pass.
-        mobile (float): Those of a training step in mobile networks.
-        dense (float): All others of a training step.
-        launches (float): Operations of a training step.
-    """
-    forward: float
-    frozen: float
-    mobile: float
-    dense: float
-    launches: float
-
-    def seconds(self, accelerator: str, amp: bool, batch: int) -> float:
-        """Compute the time of an image in a batch on one accelerator."""
-        half, single, bandwidth = ACCELERATORS[accelerator]
-        peak = 1e12 * PEAK_SHARE * (half if amp else single)
-        traffic = 1e9 * bandwidth / (1 if amp else 2)
-        busy = sum(2 * madds * (1 / peak + 1 / (
-            traffic * FLOP_PER_BYTE[kind])) for kind, madds in (
-                ('dense', self.dense), ('mobile', self.mobile)))
-        return max(busy, self.launches * LAUNCH / batch)
-
-    def utilization(self, accelerator: str, amp: bool, batch: int) -> float:
-        """The share of the peak rate that :meth:`seconds` assumes."""
-        peak = 1e12 * ACCELERATORS[accelerator][0 if amp else 1]
-        return 2 * (self.mobile + self.dense) / (
-            peak * self.seconds(accelerator, amp, batch))
-
-
-def is_amp(cfg: Mapping) -> bool:
-    """Whether a config trains in mixed precision."""
-    return type_name(cfg['optim_wrapper']) == 'AmpOptimWrapper'
-
-
-def count_steps(cfg: Mapping, images: int, processes: int) -> tuple[int, int]:
-    """Steps of an epoch and of a run; 0 of an epoch if there are none.
+def count_steps(cfg: Mapping, images: int, processes: int) -> int:
+    """Steps of a run.
 
     Args:
         cfg (Mapping): The config.
@@ -88,61 +48,118 @@ def count_steps(cfg: Mapping, images: int, processes: int) -> tuple[int, int]:
     """
     loader, loop = cfg['train_dataloader'], cfg['train_cfg']
     if loop.get('max_epochs') is None:
-        return 0, loop['max_iters']
+        return loop['max_iters']
     share = -(-images // processes)  # the sampler repeats some images
     batch = loader['batch_size']
     epoch = share // batch if loader.get('drop_last') else -(-share // batch)
     if not epoch:
         raise UserError(f'{images} images for {processes} process(es) fill '
                         f'no batch of train_dataloader.batch_size={batch}')
-    return epoch, epoch * loop['max_epochs']
+    return epoch * loop['max_epochs']
 
 
-class TrainingStep:
-    """The model of a config with random weights, and its optimizer.
+class TrainingRun:
+    """The data of a config, and its model with random weights.
 
     Args:
         cfg (Config): The config.
-        device (str): Where it runs, on the CPU in float32.
+        device (str): Where the model runs, on the CPU in float32.
+        gpus (int): Number of processes of the run.
+        images (int, optional): Number of training images, to look for no
+            data. An image is then drawn.
+
+    Attributes:
+        input_seconds (float): To load an image in one thread.
+        forward (float): Multiply-adds of an image forward.
+        madds (dict[str, float]): Multiply-adds of an image in a training
+            step, by the keys of ``UTILIZATION``.
+        activations (float): Bytes that autograd keeps of an image.
+
+    Raises:
+        UserError: If the number of images is unknown.
     """
 
-    def __init__(self, cfg: Config, device: str) -> None:
-        self.cfg, self.device = cfg, device
-        self.amp = is_amp(cfg)
-        settings = cfg.model.copy()
-        if 'data_preprocessor' in cfg:  # as the runner does
-            settings.setdefault('data_preprocessor', cfg.data_preprocessor)
-        wrapper = cfg.optim_wrapper.copy()
-        if self.amp and device == 'cpu':
-            use_float32(wrapper)
+    def __init__(self, cfg: Config, device: str, gpus: int,
+                 images: int | None = None) -> None:
+        self.cfg, self.device, self.gpus = cfg, device, gpus
+        self.batch_size = cfg.train_dataloader.batch_size
+        self.amp = type_name(cfg.optim_wrapper) == 'AmpOptimWrapper'
         with DefaultScope.overwrite_default_scope(cfg.default_scope):
-            self.model = MODELS.build(settings).train().to(device)
-            self.optimizer = build_optim_wrapper(self.model, wrapper)
+            self.images, self.source, dataset = _find_data(cfg, images)
+            self.drawn = dataset is None
+            self.steps = count_steps(cfg, self.images, gpus)
+            self.seen = self.steps * self.batch_size * gpus
+            with tempfile.TemporaryDirectory() as folder:
+                self._load(_draw(cfg, osp.join(folder, 'drawn.jpg'))
+                           if self.drawn else dataset.__getitem__)
+            self._build()
+        self._count()
 
-    def batches(self, samples: Sequence[Any], size: int) -> list[Any]:
-        """Batch samples as a run does; the last may be smaller."""
-        given = self.cfg.train_dataloader
-        loader = dict(batch_size=size, num_workers=0, dataset=samples,
-                      sampler=dict(type='DefaultSampler', shuffle=False))
-        if 'collate_fn' in given:
-            loader['collate_fn'] = given.collate_fn
-        with DefaultScope.overwrite_default_scope(self.cfg.default_scope):
-            return list(Runner.build_dataloader(loader))
+    def _load(self, load: Callable[[int], Any]) -> None:
+        threads = cv2.getNumThreads()
+        cv2.setNumThreads(1)
+        set_random_seed(0)
+        load(0)  # the first takes longer
+        start = time.perf_counter()
+        self.samples = [load(i * self.images // _SAMPLES)
+                        for i in range(_SAMPLES)]
+        self.input_seconds = (time.perf_counter() - start) / _SAMPLES
+        cv2.setNumThreads(threads)
 
-    def loss(self, batch: Any) -> Tensor:
-        """Take a forward pass in the config's precision."""
+    def _build(self) -> None:
+        settings, wrapper = self.cfg.model.copy(), self.cfg.optim_wrapper
+        if 'data_preprocessor' in self.cfg:  # as the runner does
+            settings.setdefault('data_preprocessor',
+                                self.cfg.data_preprocessor)
+        if self.amp and self.device == 'cpu':
+            wrapper = wrapper.copy()
+            use_float32(wrapper)
+        self.model = MODELS.build(settings).train().to(self.device)
+        self.optimizer = build_optim_wrapper(self.model, wrapper)
+
+    def batches(self, size: int) -> list:
+        """Batches of the samples, which are repeated to fill one."""
+        collate = (pseudo_collate if self.cfg.default_scope == 'mmdet' else
+                   default_collate)
+        samples = self.samples * -(-size // _SAMPLES)
+        return [collate(samples[i:i + size])
+                for i in range(0, len(samples), size)]
+
+    def _losses(self, batch: Any) -> Mapping:
         kind = torch.device(self.device).type
-        dtype = torch.bfloat16 if kind == 'cpu' else torch.float16
-        with torch.autocast(kind, dtype, enabled=self.amp):
+        with torch.autocast(kind, enabled=self.amp):
             inputs = self.model.data_preprocessor(batch, True)
             if isinstance(inputs, Mapping):
-                losses = self.model(**inputs, mode='loss')
-            else:
-                losses = self.model(*inputs, mode='loss')
-        return self.model.parse_losses(losses)[0]
+                return self.model(**inputs, mode='loss')
+            return self.model(*inputs, mode='loss')
 
-    def seconds(self, batch: Any, repeats: int = 3) -> float:
+    def _count(self) -> None:
+        """Count forward; what is trained passes backward at twice the cost.
+
+        PyTorch counts depthwise convolutions as dense ones backward.
+        """
+        size = min(self.batch_size, _SAMPLES)
+        kept, madds = 0, Counter()
+        for batch in self.batches(size):
+            with flop_counter() as counter:  # which keeps what it has counted
+                kept += kept_bytes(self.model, partial(self._losses, batch))
+            for name, found in counter.get_flop_counts().items():
+                madds[name] += sum(found.values()) / 2 / _SAMPLES
+        self.activations = kept / _SAMPLES
+        self.forward = madds['Global']
+        self.madds = dict(depthwise=0, dense=3 * self.forward)
+        for name, part in self.model.named_children():
+            n = madds[f'{type(self.model).__name__}.{name}']
+            trained = any(p.requires_grad for p in part.parameters())
+            kind = 'depthwise' if any(
+                isinstance(m, nn.Conv2d) and 1 < m.groups == m.in_channels
+                for m in part.modules()) else 'dense'
+            self.madds['dense'] -= 3 * n
+            self.madds[kind] += 3 * n if trained else n
+
+    def step_seconds(self, size: int, repeats: int = 3) -> float:
         """Measure the mean time of a training step after the first."""
+        batch, *_ = self.batches(size)
         for repeat in range(repeats + 1):
             if repeat == 1:
                 start = time.perf_counter()
@@ -150,95 +167,64 @@ class TrainingStep:
             log['loss'].item()  # waits for a GPU
         return (time.perf_counter() - start) / repeats
 
-    def work(self, batches: Sequence[Any], images: int) -> Work:
-        """Count multiply-adds; what is trained passes backward at twice those.
+    def computed(self, accelerator: str) -> tuple[float, float]:
+        """Hours and images a second on accelerators, without input."""
+        half, single = ACCELERATORS[accelerator]
+        # Memory limits depthwise convolutions, and float32 is twice the bytes.
+        peak = dict(depthwise=half if self.amp else half / 2,
+                    dense=half if self.amp else single)
+        rate = self.gpus / sum(2 * n / (1e12 * peak[kind] * UTILIZATION[kind])
+                               for kind, n in self.madds.items())
+        return self.seen / rate / 3600, rate
 
-        PyTorch's own count of the backward pass of depthwise convolutions
-        would be that of dense ones.
-        """
-        parts = sum((_count_parts(self.model, lambda batch=batch: self.loss(
-            batch)) for batch in batches), Counter())
-        flops = {key[1:]: n for key, n in parts.items() if key[0] == 'flops'}
-        step = {key: n * (1 if key[-1] else 3) for key, n in parts.items()}
-        return Work(
-            forward=sum(flops.values()) / 2 / images,
-            frozen=sum(n for key, n in flops.items() if key[1]) / 2 / images,
-            mobile=_sum(step, 'flops', 'mobile') / 2 / images,
-            dense=_sum(step, 'flops', 'dense') / 2 / images,
-            launches=_sum(step, 'launches') / len(batches))
-
-    def activations(self, samples: Sequence[Any]) -> float:
-        """Bytes kept for the backward pass at the config's batch size."""
-        batch = self.cfg.train_dataloader.batch_size
-        sizes = [batch] if batch <= _SMALL else [_SMALL // 2, _SMALL]
-        kept = [kept_bytes(self.model, lambda n=n: self.loss(
-            self.batches(samples[:n], n)[0])) for n in sizes]
-        return kept[-1] + (kept[-1] - kept[0]) / (_SMALL // 2) * (
-            batch - sizes[-1])
-
-    def memory(self) -> dict[str, int]:
-        """Bytes of the model and, after a step, of its optimizer."""
-        trained = [p for p in self.model.parameters() if p.requires_grad]
-        state = self.optimizer.optimizer.state.values()
+    def memory(self) -> dict[str, float]:
+        """Bytes of a training step; of the optimizer's state after one."""
+        weights = list(self.model.parameters())
+        states = self.optimizer.optimizer.state.values()
         return dict(
-            parameters=4 * count_parameters(self.model),
-            gradients=4 * sum(p.numel() for p in trained),
-            optimizer=sum(value.nbytes for values in state
-                          for value in values.values()
-                          if isinstance(value, Tensor)))
+            parameters=sum(p.nbytes for p in weights),
+            gradients=sum(p.nbytes for p in weights if p.requires_grad),
+            optimizer=sum(value.nbytes for state in states for value in
+                          state.values() if isinstance(value, Tensor)),
+            activations=self.batch_size * self.activations)
 
 
-class _Launches(TorchDispatchMode):
-    """Counts operations."""
-    number = 0
+def _find_data(cfg: Config, images: int | None
+               ) -> tuple[int, str, Sequence | None]:
+    """Number of training images, where it is from, and the data if there."""
+    if images:
+        return images, 'as given', None
+    settings = cfg.train_dataloader.dataset
+    try:
+        dataset = DATASETS.build(settings)
+        return len(dataset), 'counted', dataset
+    except (FileNotFoundError, UserError) as error:
+        for name, number in _ELSEWHERE.items():
+            if name in f'{type_name(settings)} {settings.get("ann_file")}':
+                return number, f'{name}, not on this disk', None
+        raise UserError(f'{error}: give the number of training images with '
+                        '--images N') from error
 
-    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
-        self.number += 1
-        return func(*args, **(kwargs or {}))
 
-
-def _count_parts(model: nn.Module, run: Callable[[], Any]) -> Counter:
-    """Count FLOPs and launches of a call, by parts of the model.
+def _draw(cfg: Config, file: str) -> Callable[[int], Any]:
+    """Draw a JPEG file with as many bytes as a photograph.
 
     Returns:
-        Counter: Its keys are ``('flops' or 'launches', 'mobile' or 'dense',
-        whether the part is frozen)``.
+        Callable: Loads it with the training pipeline: 500x375 pixels for
+        mmpretrain, 640x480 with COCO's seven objects an image for mmdet.
     """
-    parts, inside, handles = Counter(), [], []
-    with _Launches() as launches, flop_counter() as counter:
-
-        def now() -> tuple[int, int]:
-            return counter.get_total_flops(), launches.number
-
-        def enter(*_) -> None:
-            inside.append(now())
-
-        def add(kind: tuple[str, bool], start: tuple[int, int],
-                sign: int = 1) -> None:
-            for what, end, begin in zip(('flops', 'launches'), now(), start):
-                parts[(what, *kind)] += sign * (end - begin)
-
-        for part in model.children():
-            parameters = list(part.parameters())
-            frozen = bool(parameters) and not any(
-                p.requires_grad for p in parameters)
-            mobile = any(isinstance(m, MobileFormer) for m in part.modules())
-            kind = ('mobile' if mobile else 'dense', frozen)
-
-            def leave(*_, kind=kind) -> None:
-                start = inside.pop()
-                if not inside:  # MoCo's parts are parts of others
-                    add(kind, start)
-                    add(('dense', False), start, -1)
-
-            handles += [part.register_forward_pre_hook(enter),
-                        part.register_forward_hook(leave)]
-        run()
-        add(('dense', False), (0, 0))
-    for handle in handles:
-        handle.remove()
-    return parts
-
-
-def _sum(counts: Mapping, *start: str) -> float:
-    return sum(n for key, n in counts.items() if key[:len(start)] == start)
+    settings = cfg.train_dataloader.dataset
+    while 'dataset' in settings:
+        settings = settings.dataset
+    pipeline = Compose(settings.pipeline)
+    width, height = (640, 480) if cfg.default_scope == 'mmdet' else (500, 375)
+    noise = np.random.default_rng(0).normal(
+        128, 40, (height // 3, width // 3, 3)).clip(0, 255)
+    cv2.imwrite(file, cv2.resize(noise.astype(np.uint8), (width, height)))
+    objects = [
+        dict(bbox=[x, x, x + 200, x + 200], bbox_label=0, ignore_flag=0,
+             mask=[[x, x, x + 200, x, x + 200, x + 200, x, x + 200]])
+        for x in range(0, 280, 40)]
+    sample = dict(img_path=file, img_id=0, sample_idx=0, gt_label=0,
+                  height=height, width=width, instances=objects)
+    return lambda index: pipeline(copy.deepcopy(sample))

@@ -74,7 +74,7 @@ def kept_bytes(module: nn.Module, step: Callable[[], Any]) -> int:
     def pack(tensor: Tensor) -> Tensor:
         storage = tensor.untyped_storage()
         storages[storage.data_ptr()] = storage.nbytes()
-        return tensor
+        return tensor.detach()  # an output would keep its own graph alive
 
     with torch.autograd.graph.saved_tensors_hooks(pack, lambda x: x):
         step()
