@@ -42,13 +42,6 @@ def test_a_selection_is_spread_over_all():
     assert spread('abc', 4) == [*'abc']
 
 
-def test_nothing_found_is_an_error(tmp_path):
-    with pytest.raises(UserError, match=f"'{tmp_path}' holds no image"):
-        find_images([str(tmp_path)])
-    with pytest.raises(UserError, match="'nowhere.png' does not exist"):
-        find_images(['nowhere.png'])
-
-
 def test_unreadable_files_are_skipped_with_a_warning(tmp_path, monkeypatch):
     logged = []
     monkeypatch.setattr('qbheat_mm.datasets.images.print_log',

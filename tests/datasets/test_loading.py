@@ -34,15 +34,6 @@ def damaged(tmp_path):
 
 
 @every_loader
-def test_a_sound_image_is_loaded(tmp_path, loader):
-    (tmp_path / 'a.jpg').write_bytes(encode(draw()))
-    results = TRANSFORMS.build(loader)(dict(img_path=str(tmp_path / 'a.jpg')))
-    assert results['img'].dtype == np.uint8
-    assert results['img'].shape[:2] == results['img_shape'][:2]
-    assert results['ori_shape'] == (48, 64)
-
-
-@every_loader
 def test_damage_is_an_error_unless_it_is_accepted(damaged, logged, loader):
     with pytest.raises(ImageError, match=damaged['img_path']):
         TRANSFORMS.build(loader)(dict(damaged))

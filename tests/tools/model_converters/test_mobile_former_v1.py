@@ -1,42 +1,29 @@
 # Copyright (c) QB-Heat MM authors. All rights reserved.
 """Published weights of Mobile-Former V1 give the published network."""
 import argparse
-import importlib.util
-import sys
-from pathlib import Path
+import runpy
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 import torch
 from mmengine.config import Config
-from mmengine.registry import DefaultScope, init_default_scope
+from mmengine.registry import init_default_scope
 from mmpretrain.registry import MODELS
 
-from qbheat_mm.errors import UserError
-
+from ...conftest import ROOT, run_tool
 from .published_weights import DATA, image, listed_shapes, weights
 
-ROOT = Path(__file__).parents[3]
 VARIANTS = ('26m', '52m', '96m', '151m', '214m', '294m', '508m')
 
 
-def load_tool():
-    spec = importlib.util.spec_from_file_location(
-        'v1_converter', ROOT / 'tools/model_converters/mobile_former_v1.py')
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
-converter = load_tool()
+TOOL = 'model_converters/mobile_former_v1.py'
+converter = SimpleNamespace(**runpy.run_path(str(ROOT / 'tools' / TOOL)))
 
 
 @pytest.fixture(autouse=True)
 def mmpretrain_scope():
-    torch.set_num_threads(1)
     init_default_scope('mmpretrain')
-    yield
-    DefaultScope._instance_dict.clear()
 
 
 def build(variant):
@@ -89,20 +76,15 @@ def test_every_variant_computes_the_reference(variant):
     assert_close(logits, reference[f'logits_{variant}'])
 
 
-def convert(monkeypatch, source, target):
-    monkeypatch.setattr(sys, 'argv', ['convert', str(source), str(target)])
-    converter.main()
-
-
 @pytest.mark.parametrize('wrap', [
     lambda state: state,
     lambda state: dict(state_dict=state, args=argparse.Namespace(lr=.1)),
     lambda state: dict(state_dict={
         f'module.{name}': tensor for name, tensor in state.items()}),
 ], ids=['bare', 'timm', 'module.'])
-def test_the_tool_writes_a_checkpoint(tmp_path, monkeypatch, capsys, wrap):
+def test_the_tool_writes_a_checkpoint(tmp_path, capsys, wrap):
     torch.save(wrap(weights(listed_shapes('96m'))), tmp_path / 'a.pth')
-    convert(monkeypatch, tmp_path / 'a.pth', tmp_path / 'new/b.pth')
+    run_tool(TOOL, tmp_path / 'a.pth', tmp_path / 'new/b.pth')
     assert 'mf-96m_8xb128-coslr-450e_in1k.py' in capsys.readouterr().out
     content = torch.load(tmp_path / 'new/b.pth', weights_only=True)
     expected = converted('96m').state_dict()
@@ -113,27 +95,27 @@ def test_the_tool_writes_a_checkpoint(tmp_path, monkeypatch, capsys, wrap):
     assert "arch='mf-96m'" in content['meta']['cfg']
 
 
-def refusal(tmp_path, monkeypatch, content):
+def refusal(tmp_path, content):
     file = tmp_path / 'published.pth'
     torch.save(content, file)
-    with pytest.raises(UserError) as error:
-        convert(monkeypatch, file, tmp_path / 'ours.pth')
+    with pytest.raises(SystemExit) as error:
+        run_tool(TOOL, file, tmp_path / 'ours.pth')
     assert str(file) in str(error.value)
     assert not (tmp_path / 'ours.pth').exists()
     return str(error.value)
 
 
-def test_weights_that_fit_no_variant_are_refused(tmp_path, monkeypatch):
+def test_weights_that_fit_no_variant_are_refused(tmp_path):
     state = weights(listed_shapes('96m'))
     del state['features.3.conv1.0.weight']
     state['features.4.local_global.q.bias'] = torch.zeros(7)
     state['extra.weight'] = torch.zeros(2)
-    message = refusal(tmp_path, monkeypatch, state)
+    message = refusal(tmp_path, state)
     assert '96m' in message and 'extra.weight' in message
     assert 'features.3.conv1.0.weight' in message
     assert 'features.4.local_global.q.bias' in message
-    refusal(tmp_path, monkeypatch, [1, 2])
-    refusal(tmp_path, monkeypatch, dict(state_dict={}))
+    refusal(tmp_path, [1, 2])
+    refusal(tmp_path, dict(state_dict={}))
     state = weights(listed_shapes('26m'))
     state['stem.0.weight'][0, 0, 0, 0] = float('nan')
-    assert 'NaN' in refusal(tmp_path, monkeypatch, state)
+    assert 'NaN' in refusal(tmp_path, state)
