@@ -1,5 +1,8 @@
 # Copyright (c) QB-Heat MM authors. All rights reserved.
-"""A tiny pre-training model, its checkpoint and images of all kinds."""
+"""A tiny pre-training model, its checkpoint and images of all kinds.
+
+Its patches have 4 pixels: an image of 32 x 32 has 8 x 8.
+"""
 import copy
 import runpy
 import sys
@@ -9,36 +12,18 @@ import numpy as np
 import pytest
 import torch
 from mmengine.config import Config
-from mmengine.registry import MODELS, DefaultScope, init_default_scope
+from mmengine.registry import MODELS, init_default_scope
 from PIL import Image
 
-import qbheat_mm  # noqa: F401
+from ..apis.conftest import MODEL
 
 ROOT = Path(__file__).parents[2]
 TOOLS = ROOT / 'tools' / 'analysis'
 
-#: Patches of 4 pixels: two stages of stride 2, an image of 32 has 8 x 8.
-ARCH = dict(stem=8, tokens=(3, 16),
-            stages=[[('lite', 8, 8)], [('mf-down', 16, 12), ('mf', 24, 12)]],
-            conv=20)
-MODEL = dict(
-    type='QBHeat',
-    data_preprocessor=dict(
-        type='SelfSupDataPreprocessor', mean=[123.675, 116.28, 103.53],
-        std=[58.395, 57.12, 57.375], to_rgb=True),
-    backbone=dict(type='MobileFormer', arch=ARCH),
-    predictor=dict(type='QBHeatPredictor', in_channels=20, embed_dims=12),
-    neck=dict(type='QBHeatDecoder', embed_dims=12, depth=1, num_heads=2,
-              patch_size=4),
-    head=dict(type='QBHeatPretrainHead', patch_size=4))
-
 
 @pytest.fixture(autouse=True)
 def mmpretrain_scope():
-    torch.set_num_threads(1)
     init_default_scope('mmpretrain')
-    yield
-    DefaultScope._instance_dict.clear()
 
 
 @pytest.fixture

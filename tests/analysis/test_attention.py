@@ -14,23 +14,6 @@ def backbone(build):
     return build().backbone
 
 
-def test_maps_sum_to_1_over_the_right_axis(backbone, images):
-    found = attention_maps(backbone, images)
-    assert not any(module._forward_hooks for module in backbone.modules())
-    # The first block has stride 2: its input has 16 x 24 positions.
-    sizes = {2: ((16, 24), (8, 12)), 3: ((8, 12), (8, 12))}
-    assert list(found) == list(sizes)
-    for number, (before, after) in sizes.items():
-        m2f = found[number]['mobile_to_former']
-        f2m = found[number]['former_to_mobile']
-        assert m2f.shape == (2, 2, 3, *before)
-        assert f2m.shape == (2, 2, 3, *after)
-        assert torch.allclose(m2f.sum(dim=(3, 4)), torch.ones(2, 2, 3),
-                              atol=1e-5)
-        assert torch.allclose(f2m.sum(dim=2), torch.ones(2, 2, *after),
-                              atol=1e-5)
-
-
 def test_maps_are_those_of_the_formula(backbone, images):
     """Softmax of token queries and raw pixels, head by head (V1)."""
     inputs = {}
@@ -39,7 +22,11 @@ def test_maps_are_those_of_the_formula(backbone, images):
         lambda module, args: inputs.update(m2f=args))
     block.former_to_mobile.register_forward_pre_hook(
         lambda module, args: inputs.update(f2m=args))
-    maps = attention_maps(backbone, images)[3]
+    found = attention_maps(backbone, images)
+    assert list(found) == [2, 3]  # of stride 2: a map before and one after
+    assert found[2]['mobile_to_former'].shape == (2, 2, 3, 16, 24)
+    assert found[2]['former_to_mobile'].shape == (2, 2, 3, 8, 12)
+    maps = found[3]
     with torch.no_grad():
         for name, key in (('mobile_to_former', 'm2f'),
                           ('former_to_mobile', 'f2m')):

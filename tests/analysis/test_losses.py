@@ -45,14 +45,6 @@ def test_masked_loss_is_that_of_training(build, images):
         np.mean(expected), rel=1e-5)
 
 
-@pytest.mark.parametrize('position', QUARTERS)
-def test_directions_cover_the_masked_patches_once(build, images, position):
-    regions = direction_regions(position, 8, 12)
-    mask = build().mask(images, [(position, 2)])[0].view(8, 12)
-    assert torch.equal(sum(regions.values()), mask)
-    assert len(regions) == (8 if position == 'center' else 3)
-
-
 @torch.no_grad()
 def test_directions_are_those_of_the_predictor(build):
     """A changed matrix changes the map where its direction says."""

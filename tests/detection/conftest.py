@@ -11,7 +11,6 @@ from mmdet.structures import DetDataSample
 from mmdet.utils import register_all_modules
 from mmengine.config import Config
 from mmengine.registry import MODELS as ROOT_MODELS
-from mmengine.runner import Runner
 from mmengine.structures import InstanceData
 from torch import nn
 
@@ -33,11 +32,8 @@ TINY_DECODER = dict(in_channels=(16, 32), num_queries=9, embed_dims=32,
 
 
 @pytest.fixture(autouse=True)
-def mmdet_scope(monkeypatch):
+def mmdet_scope():
     register_all_modules()
-    torch.set_num_threads(1)
-    # Runners that do not ask the machine for its compilers, for seconds.
-    monkeypatch.setattr(Runner, '_log_env', lambda self, env_cfg: None)
 
 
 def write_coco(root: Path, classes=CLASSES,

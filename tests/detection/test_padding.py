@@ -49,21 +49,6 @@ def test_image_in_a_batch_equals_image_alone(build_head, depths):
         torch.testing.assert_close(together[:, i:i + 1], alone)
 
 
-def test_detections_do_not_depend_on_the_batch(build_head):
-    model = build_head().eval()
-    inputs, samples = make_samples(SIZES)
-    model.backbone.feats = make_feats(SIZES, filler=float('nan'))
-    together = model.predict(inputs, samples)
-    for i, size in enumerate(SIZES):
-        inputs, samples = make_samples([size])
-        model.backbone.feats = cut_out(i)
-        alone = model.predict(inputs, samples)[0].pred_instances
-        for key in ('bboxes', 'scores', 'labels'):
-            torch.testing.assert_close(
-                together[i].pred_instances[key], alone[key], rtol=1e-4,
-                atol=1e-4)
-
-
 def train_once(model, sizes, batch_shape=None, filler=float('nan')):
     """States, statistics and gradients of a training step, in double."""
     torch.manual_seed(3)
