@@ -84,7 +84,8 @@ def _onnxruntime(model: bytes, images: np.ndarray, names: list[str],
 def _openvino(model: bytes, images: np.ndarray, names: list[str],
               threads: int) -> Callable[[], dict]:
     import openvino
-    compiled = openvino.Core().compile_model(model, 'CPU', dict(
+    core = openvino.Core()
+    compiled = core.compile_model(core.read_model(model), 'CPU', dict(
         INFERENCE_NUM_THREADS=threads, PERFORMANCE_HINT='LATENCY',
         INFERENCE_PRECISION_HINT='f32'))
     return lambda: dict(zip(names, compiled(dict(images=images)).values()))
