@@ -109,7 +109,10 @@ def table(study: Study, rows: Rows, arms: Sequence[str],
 
 
 def has_rows(rows: Rows, question: Question) -> bool:
-    """Whether any of its results is there."""
+    """Whether anything can be said: a comparison or, without pairs, a row."""
+    if question.pairs:
+        return any(compare_pair(rows, pair, question.metric)
+                   for pair in question.pairs)
     return any((run.arm, run.stage) in question.cells for run in rows)
 
 
@@ -181,10 +184,11 @@ def save(figure, file: Path) -> None:
 
 def readme_table(study: Study, rows: Rows, headline: Headline) -> str:
     """The README's table."""
-    if not any(values(rows, arm, *headline.columns[0])
-               for arm in headline.table):
-        return NO_ROWS
-    return table(study, rows, headline.table, headline.columns, 6)
+    arms = [arm for arm in headline.table if any(
+        values(rows, arm, *column) for column in headline.columns)]
+    columns = [column for column in headline.columns if any(
+        values(rows, arm, *column) for arm in arms)]
+    return table(study, rows, arms, columns, 6) if arms else NO_ROWS
 
 
 def fill_readme(text: str, block: str) -> str:
