@@ -166,8 +166,9 @@ def draw_headline(study: Study, rows: Rows, headline: Headline):
         found = list(values(rows, arm, *headline.columns[0]).values())
         if found:
             axis.barh(row, mean(found), 0.6, color=BLUE)
-        axis.text(max(found or [0]), row, f'  {cell(found, 6)}' if found
-                  else ' not measured yet', va='center')
+        axis.annotate(cell(found, 6) if found else 'not measured yet',
+                      (max(found or [0]), row), (8, 0),
+                      textcoords='offset points', va='center')
         axis.plot(found, [row] * len(found), 'o', color=GREY, markersize=3)
     axis.set_yticks(range(len(headline.chart)),
                     [study.arms[arm].title for arm in headline.chart])
