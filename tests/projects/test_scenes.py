@@ -80,7 +80,7 @@ def test_what_clutter_covers_is_no_longer_of_the_mask():
 
 
 def test_pictures_of_the_demo_stay_as_they_are():
-    """Its table is in the README."""
+    """Its table is in docs/demo.md."""
     bank = TextureBank()
     digest = hashlib.sha256()
     for i in range(4):
