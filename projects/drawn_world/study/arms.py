@@ -186,8 +186,11 @@ QUESTIONS = (
              against('qbheat', ['copy', 'mask-token'])),
     Question('images', 'How many images are needed?', 'AP',
              against('qbheat', [f'images-{count}' for count in FEWER]),
-             seeds=range(3), note='10,000 images against fewer, equal steps; '
-             'exploratory: three seeds.'),
+             seeds=range(3), table=(
+                 'calibrated', *(f'images-{count}' for count in FEWER),
+                 'qbheat'), columns=(('RetinaNet', 'AP'), ),
+             note='10,000 images against fewer, equal steps; exploratory: '
+             'three seeds.'),
     Question('solvable', 'Can labels solve the digits?', 'top-1',
              seeds=(TUNING, ), table=('labels-digits', *NO_LEARNING),
              columns=judged('classes-digits')),

@@ -98,12 +98,13 @@ def cell(found: Sequence[float], seeds: int) -> str:
 
 
 def table(study: Study, rows: Rows, arms: Sequence[str],
-          columns: Sequence[Cell], seeds: int) -> str:
-    """Means of arms; columns are (stage, metric) pairs."""
+          columns: Sequence[Cell], seeds: Sequence[int]) -> str:
+    """Means of arms over seeds; columns are (stage, metric) pairs."""
     lines = [['frozen encoder', *(', '.join(column) for column in columns)]]
     for arm in arms:
         lines.append([study.arms[arm].title, *(
-            cell(list(values(rows, arm, *column).values()), seeds)
+            cell([value for seed, value in values(rows, arm, *column).items()
+                  if seed in seeds], len(seeds))
             for column in columns)])
     return markdown_table(lines)
 
@@ -123,7 +124,7 @@ def section(study: Study, rows: Rows, question: Question, link: str) -> str:
         parts.append(f'![Paired differences](evidence/{question.name}.svg)')
     if question.table:
         parts.append(table(study, rows, question.table, question.columns,
-                           len(question.seeds)))
+                           question.seeds))
     parts.append(f'{question.note} Seeds: {len(question.seeds)} planned; '
                  f'[rows]({link}).'.strip())
     return f'## {question.title}\n\n' + '\n\n'.join(filter(None, parts)) + '\n'
@@ -166,7 +167,7 @@ def draw_headline(study: Study, rows: Rows, headline: Headline):
         found = list(values(rows, arm, *headline.columns[0]).values())
         if found:
             axis.barh(row, mean(found), 0.6, color=BLUE)
-        axis.annotate(cell(found, 6) if found else 'not measured yet',
+        axis.annotate(cell(found, PRIMARY) if found else 'not measured yet',
                       (max(found or [0]), row), (8, 0),
                       textcoords='offset points', va='center')
         axis.plot(found, [row] * len(found), 'o', color=GREY, markersize=3)
@@ -189,7 +190,8 @@ def readme_table(study: Study, rows: Rows, headline: Headline) -> str:
         values(rows, arm, *column) for column in headline.columns)]
     columns = [column for column in headline.columns if any(
         values(rows, arm, *column) for arm in arms)]
-    return table(study, rows, arms, columns, 6) if arms else NO_ROWS
+    return (table(study, rows, arms, columns, range(PRIMARY)) if arms
+            else NO_ROWS)
 
 
 def fill_readme(text: str, block: str) -> str:
