@@ -38,8 +38,8 @@ def test_one_command_measures_a_gpu(report, script):
     options = [re.search(r'pretraining.py (.*)', line)[1]
                for line in commands if 'pretraining.py' in line]
     assert len(options) == 8 and len(commands) == 13
-    assert '--precision fp16' in options[1]
-    lines = report('pretraining.py', f'{options[1]} --config {DEMO} '
+    assert '--precision bf16' in options[2]
+    lines = report('pretraining.py', f'{options[2]} --config {DEMO} '
                    f'--size 64 --batch-size 2 {COMMON}')
     assert all(float(re.search(r'([\d.]+) MiB', line)[1]) > 0
                for line in lines[-2:])

@@ -86,6 +86,8 @@ def step_bytes(model: nn.Module, step: Callable[[], None],
 def best_product(args: argparse.Namespace) -> tuple[str, float]:
     """The fastest matrix product, and its operations per second."""
     dtype = PRECISIONS[args.precision] or torch.float32
+    if torch.device(args.device).type != 'cuda':
+        dtype = torch.float32  # float16 is far slower on many CPUs
     steps = {}
     for m, k, n in PRODUCTS:
         left, right = (torch.randn(shape, device=args.device, dtype=dtype)
