@@ -96,7 +96,7 @@ def best_product(args: argparse.Namespace) -> tuple[str, float]:
     rates = {(m, k, n): 2 * m * k * n / seconds for (m, k, n), seconds in
              medians(steps, args, warmups=1).items()}
     best = max(rates, key=rates.get)
-    return 'x'.join(map(str, best)), rates[best]
+    return f'{"x".join(map(str, best))}, {dtype}', rates[best]
 
 
 def main() -> None:

@@ -141,7 +141,7 @@ ARMS = (
     qbheat('copy', 'copy (A = B = 0)', 'model.predictor.prediction=copy'),
     qbheat('mask-token', 'mask token',
            'model.predictor.prediction=mask_token'),
-    *(qbheat(f'images-{count}', f'QB-Heat, {count:,} images',
+    *(qbheat(f'images-{count}', f'QB-Heat of {count:,} images',
              f'train_dataloader.dataset.indices={count}') for count in FEWER),
     qbheat('photographs', 'QB-Heat of photographs', PLAIN, data=DIGITS),
     calibrated('calibrated-photographs',
