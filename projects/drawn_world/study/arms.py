@@ -260,5 +260,5 @@ first row and says what counts as *yes*, *no* and *undecided*;
     headline=Headline(
         chart=('calibrated', 'mocov2', 'masking', 'qbheat', 'supervised'),
         table=('calibrated', 'mocov2', 'masking', 'qbheat', 'copy',
-               'supervised', *NO_LEARNING),
+               'mask-token', 'supervised', *NO_LEARNING),
         columns=(('RetinaNet', 'AP'), ('classes', 'top-1'))))
