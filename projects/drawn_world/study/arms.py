@@ -24,19 +24,23 @@ DRAWN, DIGITS = 'study-{seed}', 'digits-{seed}'
 #: The seed of the data for tuning.
 TUNING = 99
 #: Steps that take the same CPU time, and learning rates that are tried.
-STEPS = dict(qbheat=3000, masking=1350, mocov2=950, supervised=1450)
+STEPS = dict(qbheat=3000, masking=1350, mocov2=950, simsiam=780,
+             supervised=1450)
 #: The first show whether labels can solve the task.
 RATES = dict(supervised=(5e-4, 1e-3, 2e-3),
              mocov2=(0.03, 0.06, 0.12),
+             simsiam=(0.025, 0.05, 0.1),
              masking=(5e-4, 1e-3, 2e-3),
              qbheat=(5e-4, 1e-3, 2e-3))
 DECODER_RATES = (3e-4, 7e-4)
 DECODERS = {'MF-Dec': 'mf-dec', 'DETR': 'detr',
             'Conditional-DETR': 'conditional-detr'}
 TITLES = dict(qbheat='QB-Heat', masking='random masking (MAE-style)',
-              mocov2='MoCo-v2', supervised='supervised (2,400 labels)')
+              mocov2='MoCo-v2', simsiam='SimSiam',
+              supervised='supervised (2,400 labels)')
 CONFIGS = dict(qbheat='study/qbheat.py', masking='study/qbheat.py',
-               mocov2='study/mocov2.py', supervised='study/supervised.py')
+               mocov2='study/mocov2.py', simsiam='study/simsiam.py',
+               supervised='study/supervised.py')
 
 
 def steps(number: int) -> str:
@@ -54,6 +58,8 @@ def trained(method: str, name: str, title: str, value: float | None,
     """An arm of a method, trained for a share of the full length."""
     if method == 'masking':
         options = ('model.type=RandomMasking', *options)
+    if method == 'simsiam':  # the predictor's rate, which is constant
+        options = (f'custom_hooks.0.lr={value}', *options)
     return Arm(name, title, CONFIGS[method],
                (rate(value), steps(int(share * STEPS[method])), *options),
                metrics=ACCURACY if method == 'supervised' else {}, data=data)
@@ -179,7 +185,7 @@ QUESTIONS = (
     Question('works', 'Does pre-training help a frozen detector?', 'AP',
              against('qbheat', ['calibrated'])),
     Question('rivals', 'QB-Heat or a rival, at equal time?', 'AP',
-             against('qbheat', ['mocov2', 'masking', 'supervised']),
+             against('qbheat', ['mocov2', 'simsiam', 'masking', 'supervised']),
              note='Supervised training sees the classes that the detector '
              'has to tell: an upper reference.'),
     Question('heat-equation', 'Is it the heat equation?', 'AP',
@@ -259,6 +265,6 @@ first row and says what counts as *yes*, *no* and *undecided*;
 - Many comparisons: intervals are not corrected for their number.""",
     headline=Headline(
         chart=('calibrated', 'mocov2', 'masking', 'qbheat', 'supervised'),
-        table=('calibrated', 'mocov2', 'masking', 'qbheat', 'copy',
-               'mask-token', 'supervised', *NO_LEARNING),
+        table=('calibrated', 'mocov2', 'simsiam', 'masking', 'qbheat',
+               'copy', 'mask-token', 'supervised', *NO_LEARNING),
         columns=(('RetinaNet', 'AP'), ('classes', 'top-1'))))

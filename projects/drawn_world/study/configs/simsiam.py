@@ -1,0 +1,45 @@
+# SimSiam for the study, on the views of MoCo-v2. The projector is as wide as
+# the encoder's features, the predictor a quarter of it.
+_base_ = ['./mocov2.py']
+
+width = 256 + 64
+model = dict(
+    _delete_=True,
+    type='SimSiam',
+    data_preprocessor=dict(
+        type='SelfSupDataPreprocessor', to_rgb=True, **_base_.pixel_stats),
+    backbone=dict(
+        type='MobileFormer', arch=_base_.mf_demo, out_indices=(4, 5)),
+    neck=[
+        dict(type='PoolWithToken'),
+        dict(
+            type='NonLinearNeck',
+            in_channels=width,
+            hid_channels=width,
+            out_channels=width,
+            num_layers=3,
+            norm_cfg=dict(type='BN1d'),
+            with_last_bn_affine=False,
+            with_avg_pool=False)
+    ],
+    head=dict(
+        type='LatentPredictHead',
+        loss=dict(type='CosineSimilarityLoss'),
+        predictor=dict(
+            type='NonLinearNeck',
+            in_channels=width,
+            hid_channels=width // 4,
+            out_channels=width,
+            norm_cfg=dict(type='BN1d'),
+            with_avg_pool=False,
+            with_last_bn=False,
+            with_last_bias=True)))
+
+# The predictor keeps its rate, as in the paper's recipe.
+lr = 0.05
+optim_wrapper = dict(
+    optimizer=dict(lr=lr),
+    paramwise_cfg=dict(custom_keys={'predictor': dict(fix_lr=True)}))
+custom_hooks = [
+    dict(type='SimSiamHook', fix_pred_lr=True, lr=lr, adjust_by_epoch=False)
+]
