@@ -125,7 +125,7 @@ def section(study: Study, rows: Rows, question: Question, link: str) -> str:
     if question.table:
         parts.append(table(study, rows, question.table, question.columns,
                            question.seeds))
-    parts.append(f'{question.note} Seeds: {len(question.seeds)} planned; '
+    parts.append(f'{question.note} Seeds: {len(question.seeds)}; '
                  f'[rows]({link}).'.strip())
     return f'## {question.title}\n\n' + '\n\n'.join(filter(None, parts)) + '\n'
 
