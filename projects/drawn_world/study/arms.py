@@ -176,6 +176,8 @@ def judged(stage: str) -> list[tuple[str, str]]:
 
 NO_LEARNING = ('hog', 'thumbnails')
 ON_DIGITS = ('photographs', 'qbheat', 'supervised')
+ELSEWHERE = ('Encoders learned from drawn images, unless photographs are '
+             'named.')
 QUESTIONS = (
     Question('rates', 'Which learning rates?', 'AP', seeds=(TUNING, ),
              table=[trial(method, value) for method in RATES
@@ -203,7 +205,8 @@ QUESTIONS = (
     Question('photographs', 'Does it help on real pixels?', 'AP', [
         *(pair for arm in ON_DIGITS for pair in against(
             arm, ['calibrated-photographs'], 'RetinaNet-digits'))],
-             note='Handwritten digits on photographs, both held out.'),
+             note='Handwritten digits on photographs, both held out. '
+             + ELSEWHERE),
     Question('position', 'Which quarter should be visible?', 'AP',
              against('qbheat', ['corner', 'center']), seeds=range(3),
              note='QB-Heat mixes corners and center; exploratory: three '
@@ -217,7 +220,8 @@ QUESTIONS = (
         *(pair for arm in ON_DIGITS[:2] for pair in against(
             arm, ['hog', 'calibrated-photographs'], 'classes-digits'))],
              table=('calibrated-photographs', *NO_LEARNING, *ON_DIGITS),
-             columns=judged('classes-digits')),
+             columns=judged('classes-digits'),
+             note=ELSEWHERE),
     Question('decoder-rates', 'Which learning rates of decoders?', 'AP',
              seeds=(TUNING, ), table=(REFERENCE, ), columns=[
                  (decoder_trial(name, value), 'AP') for name in DECODERS
