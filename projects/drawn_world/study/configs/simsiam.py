@@ -6,10 +6,8 @@ width = 256 + 64
 model = dict(
     _delete_=True,
     type='SimSiam',
-    data_preprocessor=dict(
-        type='SelfSupDataPreprocessor', to_rgb=True, **_base_.pixel_stats),
-    backbone=dict(
-        type='MobileFormer', arch=_base_.mf_demo, out_indices=(4, 5)),
+    data_preprocessor=_base_.model.data_preprocessor,
+    backbone=_base_.model.backbone,
     neck=[
         dict(type='PoolWithToken'),
         dict(
