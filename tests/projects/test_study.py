@@ -281,6 +281,10 @@ def test_a_half_finished_question_says_so(study):
     text = report.page(study, rows, 'rows.jsonl')
     assert 'base against random: +2.0 (1 of 2 seeds).' in text
     assert f'- {second.title}\n' in text.partition('## Not computed')[2]
+    rows[Run('hog', 0, 'classes')] = row(
+        Run('hog', 0, 'classes'), **{'top-1': 4.})
+    assert f'**{second.title}**\n\n| frozen' in report.page(
+        study, rows, 'rows.jsonl').partition('<details>')[2]
     assert report.fill_readme('a<!-- results -->b<!-- /results -->c', 'x') == (
         'a<!-- results -->\nx\n<!-- /results -->c')
 
@@ -343,6 +347,6 @@ STUDY = Study(ARMS, PROBES, [Question(
     call(report.main)
     page = (folder / 'evidence.md').read_text()
     assert 'About one arm.' in page and 'from 4 runs' in page
-    assert 'the arm against the arm: +0.0 (1 of 1 seeds)' in page
+    assert 'the arm against the arm: +0.0.' in page
     assert re.search(r'\| HOG +\| \d', page)
     assert (folder / 'evidence/same.svg').stat().st_size > 1000

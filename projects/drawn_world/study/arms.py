@@ -194,11 +194,8 @@ QUESTIONS = (
              against('qbheat', ['copy', 'mask-token'])),
     Question('images', 'How many images are needed?', 'AP',
              against('qbheat', [f'images-{count}' for count in FEWER]),
-             seeds=range(3), table=(
-                 'calibrated', *(f'images-{count}' for count in FEWER),
-                 'qbheat'), columns=(('RetinaNet', 'AP'), ),
-             note='10,000 images against fewer, equal steps; exploratory: '
-             'three seeds.'),
+             seeds=range(3),
+             note='10,000 images against fewer, equal steps; exploratory.'),
     Question('solvable', 'Can labels solve the digits?', 'top-1',
              seeds=(TUNING, ), table=('labels-digits', *NO_LEARNING),
              columns=judged('classes-digits')),
@@ -209,8 +206,7 @@ QUESTIONS = (
              + ELSEWHERE),
     Question('position', 'Which quarter should be visible?', 'AP',
              against('qbheat', ['corner', 'center']), seeds=range(3),
-             note='QB-Heat mixes corners and center; exploratory: three '
-             'seeds.'),
+             note='QB-Heat mixes corners and center; exploratory.'),
     Question('classes', 'Can one encoder serve classes and boxes?', 'top-1',
              against('qbheat', ['hog', 'calibrated', 'supervised'],
                      'classes'),
@@ -231,7 +227,7 @@ QUESTIONS = (
                  Pair((arm, 'MF-Dec'), (arm, other))
                  for arm in ('supervised', 'qbheat')
                  for other in ('DETR', 'Conditional-DETR', 'RetinaNet')],
-             seeds=range(3), note='Exploratory: three seeds.',
+             seeds=range(3), note='Exploratory.',
              table=('supervised', 'qbheat'), columns=[
                  (name, metric) for name in DECODERS
                  for metric in ('AP, half', 'AP')]),

@@ -50,15 +50,23 @@ Computed from {rows} runs, the rows of [{file}]({file}), by
 `python projects/drawn_world/study/report.py`. Differences are means over
 pairs that share a seed, with 95 % t intervals.
 """
+#: Tables of questions that compare nothing, such as tuning.
+FOLDED = """## Preliminary runs
+
+<details><summary>Show the tables</summary>
+
+{}
+</details>
+"""
 
 
-def pair_title(study: Study, pair: Pair) -> str:
+def pair_titles(study: Study, pair: Pair) -> tuple[str, str]:
     """Name what differs, and what both share if it is not obvious."""
     (arm, stage), (other, other_stage) = pair.first, pair.second
     title = study.arms[arm].title
     if stage == other_stage:
-        return f'{title} against {study.arms[other].title}'
-    return f'{stage} against {other_stage} on {title}'
+        return title, study.arms[other].title
+    return stage, f'{other_stage} on {title}'
 
 
 def compare_pair(rows: Rows, pair: Pair, metric: str) -> Comparison | None:
@@ -74,16 +82,22 @@ def describe(found: Comparison | None, seeds: int) -> str:
     count, text = len(found.differences), f'{found.mean:+.1f}'
     if not math.isnan(found.low):
         text += f' [{found.low:+.1f}, {found.high:+.1f}]'
-    if count < max(seeds, PRIMARY):
-        return f'{text} ({count} of {seeds} seeds)'
-    return f'**{found.verdict}**, {text}'
+    if count < seeds:
+        text += f' ({count} of {seeds} seeds)'
+    elif count >= PRIMARY:
+        text = f'**{found.verdict}**, {text}'
+    return text
 
 
 def sentence(study: Study, rows: Rows, question: Question) -> str:
     """The answer in one sentence; '' without pairs."""
-    parts = [f'{pair_title(study, pair)}: ' + describe(
-        compare_pair(rows, pair, question.metric), len(question.seeds))
-        for pair in question.pairs]
+    parts, last = [], ''
+    for pair in question.pairs:
+        first, other = pair_titles(study, pair)
+        found = compare_pair(rows, pair, question.metric)
+        parts.append((first != last) * f'{first} ' + f'against {other}: '
+                     + describe(found, len(question.seeds)))
+        last = first
     return f'{question.metric}, {"; ".join(parts)}.' if parts else ''
 
 
@@ -117,8 +131,8 @@ def has_rows(rows: Rows, question: Question) -> bool:
     return any((run.arm, run.stage) in question.cells for run in rows)
 
 
-def section(study: Study, rows: Rows, question: Question, link: str) -> str:
-    """The section of a question."""
+def answer(study: Study, rows: Rows, question: Question, link: str) -> str:
+    """What is known of a question."""
     parts = [sentence(study, rows, question)]
     if question.pairs:
         parts.append(f'![Paired differences](evidence/{question.name}.svg)')
@@ -127,7 +141,7 @@ def section(study: Study, rows: Rows, question: Question, link: str) -> str:
                            question.seeds))
     parts.append(f'{question.note} Seeds: {len(question.seeds)}; '
                  f'[rows]({link}).'.strip())
-    return f'## {question.title}\n\n' + '\n\n'.join(filter(None, parts)) + '\n'
+    return '\n\n'.join(filter(None, parts)) + '\n'
 
 
 def draw(study: Study, rows: Rows, question: Question):
@@ -149,7 +163,8 @@ def draw(study: Study, rows: Rows, question: Question):
             axis.plot([found.low, found.high], [row, row], '-', color=BLUE)
         axis.plot(found.mean, row, 'D', color=BLUE, markersize=6)
     axis.set_yticks(range(len(question.pairs)),
-                    [pair_title(study, pair) for pair in question.pairs])
+                    [' against '.join(pair_titles(study, pair))
+                     for pair in question.pairs])
     axis.set_ylim(len(question.pairs) - 0.5, -0.5)
     axis.set_xlabel(f'difference in {question.metric}, points')
     return figure
@@ -205,12 +220,19 @@ def fill_readme(text: str, block: str) -> str:
 def page(study: Study, rows: Rows, link: str) -> str:
     """The text of evidence.md."""
     parts = [HEAD.format(rows=len(rows), file=link, about=study.about)]
-    # Tuning, which compares nothing, comes last.
-    asked = sorted(study.questions, key=lambda question: not question.pairs)
-    parts += [section(study, rows, question, link) for question in asked
-              if has_rows(rows, question)]
-    open_ones = [f'- {question.title}\n' for question in asked
-                 if not has_rows(rows, question)]
+    compared, tables, open_ones = [], [], []
+    for question in study.questions:
+        if not has_rows(rows, question):
+            open_ones.append(f'- {question.title}\n')
+        elif question.pairs:
+            compared.append(f'## {question.title}\n\n'
+                            + answer(study, rows, question, link))
+        else:
+            tables.append(f'**{question.title}**\n\n'
+                          + answer(study, rows, question, link))
+    parts += compared
+    if tables:
+        parts.append(FOLDED.format('\n'.join(tables)))
     if open_ones:
         parts.append('## Not computed yet\n\n' + ''.join(open_ones))
     if study.limits:
