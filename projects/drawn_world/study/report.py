@@ -150,7 +150,7 @@ def draw(study: Study, rows: Rows, question: Question):
     Returns:
         matplotlib.figure.Figure: The figure.
     """
-    figure = new_figure(WIDTH, 0.45 * len(question.pairs) + 0.7)
+    figure = new_figure(WIDTH, 0.4 * len(question.pairs) + 0.7)
     axis = grid(figure, 1, 1)[0, 0]
     axis.axvline(0, color=GREY, linewidth=0.8, linestyle='-')
     for row, pair in enumerate(question.pairs):
