@@ -262,7 +262,7 @@ first row and says what counts as *yes*, *no* and *undecided*;
 - Photographs in number. Fifteen of them are a demonstration.
 - Longer training. All encoders have one length; what takes longer to learn
   looks worse.
-- Rates that nobody tried: three per method, two per DETR and one for RetinaNet.
+- Rates that nobody tried: three per method, two per DETR, one for RetinaNet.
   Random masking's best was the highest of them and each DETR's the lower, so
   they may do better than shown.
   QB-Heat's lower rate for tokens and Former and its unnormalized pixels were
@@ -270,7 +270,8 @@ first row and says what counts as *yes*, *no* and *undecided*;
   corner and center have QB-Heat's rate.
 - Many comparisons: intervals are not corrected for their number.""",
     headline=Headline(
-        chart=('calibrated', 'simsiam', 'mocov2', 'masking', 'qbheat', 'supervised'),
+        chart=('calibrated', 'simsiam', 'mocov2', 'masking', 'qbheat',
+               'supervised'),
         table=('calibrated', 'mocov2', 'simsiam', 'masking', 'qbheat',
                'copy', 'mask-token', 'supervised', *NO_LEARNING),
         columns=(('RetinaNet', 'AP'), ('classes', 'top-1'))))
