@@ -229,11 +229,10 @@ QUESTIONS = (
                  for other in ('DETR', 'Conditional-DETR', 'RetinaNet')],
              seeds=range(3), note='All three. On supervised features, '
              'Conditional DETR is far ahead of MF-Dec: the decoder. On '
-             "QB-Heat's, no DETR learns, though RetinaNet does: the features, "
-             "though the DETRs' rates were tuned on supervised ones. AP still "
-             'rises in the second half of the steps: the schedule. '
-             "Exploratory; RetinaNet's AP is from an earlier training of "
-             'these encoders.',
+             "QB-Heat's, RetinaNet learns and no DETR does, at rates tuned on "
+             'supervised ones: the features. AP still rises in the second '
+             'half of the steps: the schedule. Exploratory; '
+             "RetinaNet's AP is from an earlier training of these encoders.",
              table=('supervised', 'qbheat'), columns=[
                  (name, metric) for name in DECODERS
                  for metric in ('AP, half', 'AP')]),
