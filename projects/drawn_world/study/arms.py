@@ -263,10 +263,9 @@ first row and says what counts as *yes*, *no* and *undecided*;
   looks worse.
 - Rates that nobody tried: three per method, two per DETR, one for RetinaNet.
   Random masking's best was the highest of them and each DETR's the lower, so
-  they may do better than shown.
-  QB-Heat's lower rate for tokens and Former and its unnormalized pixels were
-  fixed in an earlier study, with knowledge of its results. Copy, mask token,
-  corner and center have QB-Heat's rate.
+  they may do better than shown. QB-Heat's lower rate for tokens and Former
+  and its unnormalized pixels were fixed in an earlier study, with knowledge of
+  its results. Copy, mask token, corner and center have QB-Heat's rate.
 - Many comparisons: intervals are not corrected for their number.""",
     headline=Headline(
         chart=('calibrated', 'simsiam', 'mocov2', 'masking', 'qbheat',

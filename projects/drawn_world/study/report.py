@@ -220,17 +220,16 @@ def fill_readme(text: str, block: str) -> str:
 def page(study: Study, rows: Rows, link: str) -> str:
     """The text of evidence.md."""
     parts = [HEAD.format(rows=len(rows), file=link, about=study.about)]
-    compared, tables, open_ones = [], [], []
+    tables, open_ones = [], []
     for question in study.questions:
         if not has_rows(rows, question):
             open_ones.append(f'- {question.title}\n')
         elif question.pairs:
-            compared.append(f'## {question.title}\n\n'
-                            + answer(study, rows, question, link))
+            parts.append(f'## {question.title}\n\n'
+                         + answer(study, rows, question, link))
         else:
             tables.append(f'**{question.title}**\n\n'
                           + answer(study, rows, question, link))
-    parts += compared
     if tables:
         parts.append(FOLDED.format('\n'.join(tables)))
     if open_ones:
