@@ -25,6 +25,21 @@ MMCV = dict(upstream=('mmcv', '2.1.0'), onedl=('onedl-mmcv', '2.3.6'))
 # All of these install the module mmcv and overwrite each other's files.
 SAME_MODULE = ('mmcv', 'mmcv-lite', 'mmcv-full', 'onedl-mmcv')
 PIP = [sys.executable, '-m', 'pip']
+PIP_OPTIONS = ['--no-deps', '--no-build-isolation', '--no-cache-dir']
+
+#: A build backend (PEP 517) that knows a name and a version.
+METADATA = '''
+import pathlib
+
+class __legacy__:
+    @staticmethod
+    def prepare_metadata_for_build_wheel(folder, settings=None):
+        info = pathlib.Path(folder, 'mmcv.dist-info')
+        info.mkdir()
+        (info / 'METADATA').write_text(
+            'Metadata-Version: 2.1\\nName: %s\\nVersion: %s\\n')
+        return info.name
+'''
 
 
 def run(*command, **kwargs) -> None:
@@ -127,27 +142,46 @@ def patch(setup: str) -> str:
                          "return globals()['__version__']")
 
 
+def download(name: str, version: str, work: Path) -> Path:
+    """Download mmcv's source and unpack it in ``work``.
+
+    pip asks setuptools for a source's metadata, and mmcv's ``setup.py`` fails
+    there on Python 3.13. So a stand-in for setuptools answers.
+    """
+    backend = work / 'backend' / 'setuptools'
+    backend.mkdir(parents=True)
+    (backend / '__init__.py').touch()
+    (backend / 'build_meta.py').write_text(METADATA % (name, version),
+                                           encoding='utf-8')
+    run(*PIP, 'download', *PIP_OPTIONS, '--no-binary', ':all:', '--dest', work,
+        f'{name}=={version}',
+        env=dict(os.environ, PYTHONPATH=str(backend.parent),
+                 PIP_USE_PEP517='1'))  # the default since pip 25.3
+    archive, = work.glob('*.tar.gz')
+    shutil.unpack_archive(archive, work)
+    return work / archive.name.removesuffix('.tar.gz')
+
+
 def build(name: str, version: str, env: dict, folder: Path) -> Path:
     """Download mmcv's source, patch it and build its wheel in ``folder``.
 
     The folder appears when the wheel is complete.
     """
     work = folder.with_name(f'.{folder.name}.{os.getpid()}')
-    work.mkdir(parents=True)
-    options = ['--no-deps', '--no-build-isolation', '--no-cache-dir']
     try:
-        run(*PIP, 'download', *options, '--no-binary', ':all:', '--dest',
-            work, f'{name}=={version}', env=env)
-        archive, = work.glob('*.tar.gz')
-        shutil.unpack_archive(archive, work)
-        root = work / archive.name.removesuffix('.tar.gz')
-        setup = root / 'setup.py'
+        work.mkdir(parents=True)
+    except OSError as error:
+        sys.exit(f'error: cannot write the built mmcv ({error}): set '
+                 'QBHEAT_CACHE to a writable folder')
+    try:
+        source = download(name, version, work)
+        setup = source / 'setup.py'
         setup.write_text(patch(setup.read_text(encoding='utf-8')),
                          encoding='utf-8')
         print('compiling mmcv, once for this torch; this takes minutes',
               flush=True)
-        run(*PIP, 'wheel', '-v', *options, '--wheel-dir', work / 'out', root,
-            env=env)
+        run(*PIP, 'wheel', '-v', *PIP_OPTIONS, '--wheel-dir', work / 'out',
+            source, env=env)
         wheel, = (work / 'out').glob('*.whl')
         if wheel.name.endswith('none-any.whl'):
             sys.exit(f'error: {name} was built without its operators')

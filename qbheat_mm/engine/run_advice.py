@@ -7,7 +7,7 @@ from mmengine.dist import master_only
 from mmengine.hooks import Hook
 from mmengine.registry import HOOKS
 from mmengine.runner import Runner
-from mmpretrain.models import SelfSupDataPreprocessor
+from torch import nn
 
 from ..utils.modules import unwrap
 from .checkpoint import few
@@ -28,9 +28,7 @@ class RunAdviceHook(Hook):
         """Warn before the time is spent."""
         self._began, self._estimated = None, False
         images = len(runner.train_dataloader.dataset)
-        if images < FEW_IMAGES and isinstance(
-                unwrap(runner.model).data_preprocessor,
-                SelfSupDataPreprocessor):
+        if images < FEW_IMAGES and _is_pretraining(unwrap(runner.model)):
             runner.logger.warning(
                 f'{images} images are few for pre-training: expect useful '
                 f'features from about {FEW_IMAGES} images')
@@ -60,6 +58,12 @@ class RunAdviceHook(Hook):
         evaluations = ', plus evaluations' if runner.val_loop else ''
         runner.logger.info(f'this run will take about {duration(left)} on '
                            f'this machine{evaluations}')
+
+
+def _is_pretraining(model: nn.Module) -> bool:
+    """By name, since importing mmpretrain's class imports mmdet."""
+    return 'SelfSupDataPreprocessor' in [
+        kind.__name__ for kind in type(model.data_preprocessor).__mro__]
 
 
 def duration(seconds: float) -> str:
