@@ -7,10 +7,17 @@ the detectors. The import adds to the toolboxes and replaces nothing in them.
 """
 import importlib
 import sys
+import warnings
 
 from .version import __version__
 
 __all__ = ['__version__']
+
+# Of the toolboxes' own code, so users can do nothing about them.
+for _message in ('Fail to import ``MultiScaleDeformableAttention``',
+                 'pkg_resources is deprecated', 'torch.meshgrid',
+                 'To copy construct from a tensor'):
+    warnings.filterwarnings('ignore', _message)
 
 
 def _runs_without_toolboxes() -> bool:
@@ -38,8 +45,20 @@ def _require_toolboxes() -> None:
                 '`python -m qbheat_mm.check_env`') from error
 
 
+def _allow_recent_transformers() -> None:
+    """Turn mmpretrain's multimodal models off where they would fail.
+
+    ``mmpretrain.models`` imports them wherever transformers is installed, and
+    from 4.52 on, their imports from it end in an error.
+    """
+    from mmpretrain.utils import dependency
+    if dependency.satisfy_requirement('transformers>=4.52'):
+        dependency.WITH_MULTIMODAL = False
+
+
 if not _runs_without_toolboxes():
     _require_toolboxes()
+    _allow_recent_transformers()
     from . import datasets, engine, evaluation, models  # noqa: F401
     from .analysis import hook as analysis_hook  # noqa: F401
     from .export import hook as export_hook  # noqa: F401

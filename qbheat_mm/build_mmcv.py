@@ -28,7 +28,7 @@ PIP = [sys.executable, '-m', 'pip']
 PIP_OPTIONS = ['--no-deps', '--no-build-isolation', '--no-cache-dir']
 
 #: A build backend (PEP 517) that knows a name and a version.
-METADATA = '''
+METADATA = """
 import pathlib
 
 class __legacy__:
@@ -39,7 +39,7 @@ class __legacy__:
         (info / 'METADATA').write_text(
             'Metadata-Version: 2.1\\nName: %s\\nVersion: %s\\n')
         return info.name
-'''
+"""
 
 
 def run(*command, **kwargs) -> None:

@@ -1,9 +1,9 @@
 # Copyright (c) QB-Heat MM authors. All rights reserved.
 """``python -m qbheat_mm.check_env``: check this environment.
 
-Prints all versions and a command that fixes the first problem; the exit
-status is then 1. Standard library only, since this must run where everything
-else is missing or broken.
+Imports everything, trains one step, and prints all versions and a command
+that fixes the first problem; the exit status is then 1. Standard library only,
+since this must run where everything else is missing or broken.
 """
 import contextlib
 import importlib.metadata
@@ -20,9 +20,11 @@ from typing import NamedTuple
 
 # Import name: distribution, oldest version, first unsupported version.
 # torch 2.6 is the first with safe globals, which mmengine's checkpoints need.
-# mmdet 3.3.0 asserts mmcv < 2.2.0.
+# mmdet 3.3.0 asserts mmcv < 2.2.0. mmengine and mim import pkg_resources,
+# which setuptools 81 dropped.
 COMMON = dict(
     numpy=('numpy', '1.26', ''),
+    pkg_resources=('setuptools', '40', '81'),
     torch=('torch', '2.6', ''),
     torchvision=('torchvision', '0.21', ''))
 FAMILIES = dict(
@@ -45,17 +47,30 @@ FAMILIES = dict(
         mmpretrain=('mmpretrain', '1.2.0', '2.0.0')))
 PROJECT = dict(qbheat_mm=('qbheat_mm', '0', ''))
 IMPORTS = (*COMMON, 'mmengine', 'mmcv', 'mmcv.ops', 'mmpretrain', 'mmdet',
-           'mim', *PROJECT)
+           'mim', *PROJECT, 'training')
+EXTRAS = dict(upstream='openmmlab', onedl='onedl', lite='pretrain')
 PYTHON = shlex.quote(sys.executable)
 
 # Runs in its own process, since importing a broken binary can crash it.
 PROBE = """
-import importlib, json, sys, warnings
+import importlib, json, sys, tempfile, warnings
 warnings.simplefilter('ignore')
+
+def train():
+    from PIL import Image
+    from qbheat_mm.apis import pretrain
+    with tempfile.TemporaryDirectory() as folder:
+        for i in range(2):
+            Image.new('RGB', (64, 64), (i, 0, 0)).save(f'{folder}/{i}.png')
+        pretrain(folder, f'{folder}/run', epochs=1, size=64, workers=1)
+
 for name in sys.argv[1:]:
     found = dict(error='')
     try:
-        module = importlib.import_module(name)
+        if name == 'training':
+            train()
+        else:
+            module = importlib.import_module(name)
         if name == 'torch' and module.cuda.is_available():
             found['gpu'] = module.cuda.get_device_name()
         if name == 'mmcv.ops':
@@ -100,12 +115,17 @@ def find_families(dists: Mapping) -> list[str]:
     return ['onedl'] if 'onedl' in found else ['upstream']
 
 
+def clone() -> str:
+    """Return the folder of the source tree, '.' from a wheel."""
+    root = Path(__file__).resolve().parents[1]
+    return str(root) if (root / 'setup.py').exists() else '.'
+
+
 def install(name: str, family: str, dists: Mapping) -> str:
     """Return the command that installs a part of a family."""
     if name in PROJECT:
-        clone = Path(__file__).resolve().parents[1]
         return pip('install', '--no-deps', '--no-build-isolation', '-e',
-                   str(clone) if (clone / 'setup.py').exists() else '.')
+                   clone())
     dist, low, high = COMMON.get(name) or FAMILIES[family][name]
     wanted = f'{dist}>={low}' + (f',<{high}' if high else '')
     if name in ('torch', 'torchvision'):  # uv takes matching builds of both
@@ -115,9 +135,6 @@ def install(name: str, family: str, dists: Mapping) -> str:
         return (f'{pip("install", "uv")} && {PYTHON} -m uv pip install '
                 f'--python {PYTHON} --reinstall-package torch '
                 f'--reinstall-package torchvision {wanted!r} torchvision')
-    if dist == 'mmcv-lite':  # its setup.py imports pkg_resources
-        return pip('install', 'setuptools<81', 'wheel') + ' && ' + pip(
-            'install', '--no-build-isolation', wanted)
     if name == 'mmcv':
         option = ' --family onedl' if family == 'onedl' else ''
         return f'{PYTHON} -m qbheat_mm.build_mmcv{option}'
@@ -126,27 +143,43 @@ def install(name: str, family: str, dists: Mapping) -> str:
 
 def repair(name: str, family: str, dists: Mapping, error: str) -> str:
     """Return the command that repairs a part whose import fails."""
-    if 'libGL' in error:  # opencv-python on a machine without a display
+    # opencv-python on a machine without a display
+    if re.search(r'lib(GL|gthread|SM|ICE|X\w+)\W', error):
         return pip('uninstall -y', 'opencv-python') + ' && ' + pip(
             'install', '--force-reinstall', '--no-deps',
             'opencv-python-headless')
     if "No module named 'pkg_resources'" in error:
         return pip('install', 'setuptools<81')
-    if name in ('mmcv', 'torch', 'torchvision', *PROJECT):
+    if name in (*PROJECT, 'training'):
+        return pip('install', '-e', f'{clone()}[{EXTRAS[family]}]')
+    if name in ('mmcv', 'torch', 'torchvision'):
         return install(name, family, dists)
     dist = (COMMON.get(name) or FAMILIES[family][name])[0]
-    return pip('install', '--force-reinstall', f'{dist}=={dists[dist]}')
+    missing = re.search(rf"No module named '(?!{name}\b)", error)
+    again = [] if missing else ['--force-reinstall', '--no-deps']
+    return pip('install', *again, f'{dist}=={dists[dist]}')
 
 
-def find_problems(dists: Mapping, imports: Mapping) -> Iterator[Problem]:
-    """Yield problems in the order in which to fix them.
+def find_problems(dists: Mapping, imports: Mapping) -> list[Problem]:
+    """Return problems in the order in which to fix them.
 
     Args:
         dists (Mapping): Versions of the installed distributions.
         imports (Mapping): For each of :data:`IMPORTS` the ``error`` of
-            importing it, '' for none; ``gpu`` for torch, ``cuda`` (a version)
-            for mmcv.ops.
+            importing it (or of training), '' for none; ``gpu`` for torch,
+            ``cuda`` (a version) for mmcv.ops.
     """
+    problems = list(find_broken_parts(dists, imports))
+    error = imports['training']['error']
+    if error and not problems:
+        family = find_families(dists)[0]
+        problems.append(Problem('training', error, repair(
+            'training', family, dists, error)))
+    return problems
+
+
+def find_broken_parts(dists: Mapping, imports: Mapping) -> Iterator[Problem]:
+    """Yield the problems of each part."""
     family, *others = find_families(dists)
     if others:
         present = {dist for bounds in FAMILIES.values()
@@ -179,7 +212,7 @@ def find_problems(dists: Mapping, imports: Mapping) -> Iterator[Problem]:
 
 
 def probe(names: Sequence[str]) -> dict[str, dict]:
-    """Import names in a child process, until one crashes it."""
+    """Import names in a child process, and train, until one crashes it."""
     child = subprocess.run([sys.executable, '-c', PROBE, *names],
                            capture_output=True, text=True)
     found = dict(json.loads(line.removeprefix('probe '))
@@ -188,7 +221,7 @@ def probe(names: Sequence[str]) -> dict[str, dict]:
     left = [name for name in names if name not in found]
     found.update((name, dict(error='', cuda='')) for name in left)
     if left:
-        found[left[0]]['error'] = ('importing it ends Python with status '
+        found[left[0]]['error'] = ('it ends Python with status '
                                    f'{child.returncode}')
     return found
 
@@ -221,7 +254,7 @@ def report(dists: Mapping, problems: Sequence[Problem]) -> str:
 def main() -> int:
     """Print the report; return 1 if there is a problem."""
     dists, imports = installed(), probe(IMPORTS)
-    problems = list(find_problems(dists, imports))
+    problems = find_problems(dists, imports)
     print(f'Python {platform.python_version()}, GPU: '
           f'{imports["torch"].get("gpu") or "none"}, CUDA operators: '
           f'{imports["mmcv.ops"].get("cuda") or "none"}')

@@ -21,8 +21,8 @@ from qbheat_mm.check_env import (
 
 ROOT = Path(__file__).resolve().parents[1]
 BUILD = ' -m qbheat_mm.build_mmcv'
-BASE = dict(numpy='2.4.6', torch='2.13.0', torchvision='0.28.0',
-            qbheat_mm='0.1.0')
+BASE = dict(numpy='2.4.6', setuptools='80.10.2', torch='2.13.0',
+            torchvision='0.28.0', qbheat_mm='0.1.0')
 UPSTREAM = dict(BASE, mmengine='0.10.7', mmcv='2.1.0', mmdet='3.3.0',
                 mmpretrain='1.2.0', openmim='0.3.9')
 ONEDL = {**BASE, 'onedl-mmengine': '0.10.12', 'onedl-mmcv': '2.3.6',
@@ -39,7 +39,7 @@ def problems(dists=UPSTREAM, errors=(), gpu='', ops='not available'):
     imports['torch'].update(gpu=gpu)
     for name, error in dict(errors).items():
         imports[name]['error'] = error
-    return list(find_problems(dists, imports))
+    return find_problems(dists, imports)
 
 
 def fixes(*args, **kwargs):
@@ -107,8 +107,14 @@ def test_mmcv_lite_is_a_problem_where_operators_are_needed(there):
      'opencv-python-headless'),
     ('mim', "ModuleNotFoundError: No module named 'pkg_resources'",
      "'setuptools<81'"),
-    ('mmdet', 'SyntaxError: invalid syntax', 'mmdet==3.3.0'),
-    ('qbheat_mm', 'ImportError', f'-e {ROOT}')])
+    ('mmdet', 'SyntaxError: invalid syntax',
+     'install --force-reinstall --no-deps mmdet==3.3.0'),
+    ('mmpretrain', "ModuleNotFoundError: No module named 'rich'",
+     'install mmpretrain==1.2.0'),
+    ('qbheat_mm', "ModuleNotFoundError: No module named 'joblib'",
+     f"-e '{ROOT}[openmmlab]'"),
+    ('training', 'OSError: No space left on device',
+     f"-e '{ROOT}[openmmlab]'")])
 def test_failing_imports_have_their_own_command(name, error, fix):
     dist = (COMMON | FAMILIES['upstream']).get(name, [name])[0]
     assert fixes(errors={name: error})[dist].endswith(fix)
@@ -121,6 +127,53 @@ def test_a_crashing_import_is_reported(tmp_path, monkeypatch):
     assert found['json']['error'] == found['re']['error'] == ''
     assert 'ModuleNotFoundError' in found['no_such_module']['error']
     assert 'ends Python' in found['crashes']['error']
+
+
+def test_training_is_not_blamed_for_what_is_broken_before():
+    assert 'training' not in fixes(errors=dict(mim='broken', training='too'))
+
+
+BREAK = """
+import sys
+
+class Broken:
+    def find_spec(self, name, path=None, target=None):
+        if name == {name!r}:
+            raise {error}
+
+sys.meta_path.insert(0, Broken())
+"""
+
+
+@pytest.mark.parametrize('module, error, dist, fix', [
+    ('pkg_resources', """ImportError("No module named 'pkg_resources'")""", '',
+     "install 'setuptools<81'"),
+    ('', '', 'setuptools-81.0.0', "install 'setuptools>=40,<81'"),
+    ('cv2', "ImportError('libGL.so.1: cannot open shared object file: No such "
+     "file or directory')", '', '--no-deps opencv-python-headless'),
+    ('mmcv._ext', "ImportError('_ext.so: undefined symbol: _ZN2at4_ops')", '',
+     BUILD),
+    ('', '', 'mmcv_lite-2.1.0', BUILD)])
+def test_this_environment_broken_in_one_way(module, error, dist, fix, tmp_path,
+                                            monkeypatch, capsys):
+    pytest.importorskip('mmcv.ops')
+    monkeypatch.setenv('PYTHONPATH', str(tmp_path))
+    monkeypatch.syspath_prepend(tmp_path)
+    if module:
+        (tmp_path / 'sitecustomize.py').write_text(
+            BREAK.format(name=module, error=error))
+    if dist:
+        info = tmp_path / f'{dist}.dist-info'
+        info.mkdir()
+        name, version = dist.replace('_', '-').rsplit('-', 1)
+        (info / 'METADATA').write_text(f'Name: {name}\nVersion: {version}\n')
+    part = dict(pkg_resources='pkg_resources', cv2='mmcv').get(
+        module, 'mmcv.ops')
+    monkeypatch.setattr(check_env, 'probe', lambda names: {
+        **{each: dict(error='', cuda='13.0') for each in names},
+        **(probe([part]) if module else {})})
+    assert main() == 1
+    assert capsys.readouterr().out.strip().endswith(fix)
 
 
 def read_pins(name, separator):

@@ -10,11 +10,11 @@ Small batches, such as MF-Dec's two images a GPU, take longer than computed.
 """
 import argparse
 import importlib
-import os
 import re
 from pathlib import Path
 
 import torch
+from joblib import cpu_count
 from mmengine.device import get_device
 from mmengine.logging import MMLogger
 
@@ -62,7 +62,7 @@ def report(name: str, run: TrainingRun, args: argparse.Namespace) -> None:
     size = args.batch_size or (
         min(run.batch_size, 8) if args.device == 'cpu' else run.batch_size)
     here = run.step_seconds(size) / size
-    loading = run.input_seconds / os.cpu_count()
+    loading = run.input_seconds / cpu_count()
     # Without a GPU the input takes turns with the model.
     here = here + loading if args.device == 'cpu' else max(here, loading)
     memory = {part: n / 2**20 for part, n in run.memory().items()}

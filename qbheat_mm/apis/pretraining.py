@@ -26,7 +26,7 @@ def pretrain(images: str | Sequence[str],
              epochs: int = 400,
              batch_size: int = 256,
              size: int = 256,
-             workers: int | None = None,
+             workers: int = 8,
              resume: bool = False,
              seed: int = 0,
              options: Mapping[str, Any] | None = None) -> str:
@@ -44,8 +44,8 @@ def pretrain(images: str | Sequence[str],
         batch_size (int): Defaults to 256.
         size (int): Side of the crops in pixels, a multiple of four patches
             (64 for the encoders of QB-Heat). Defaults to 256.
-        workers (int, optional): Processes that load images. Defaults to 8,
-            or the number of processors if that is less.
+        workers (int): Processes that load images, at most one for each
+            core. Defaults to 8.
         resume (bool): Resume the run in ``out``. Defaults to False.
         seed (int): Defaults to 0.
         options (Mapping[str, Any], optional): Other settings, e.g.
@@ -66,8 +66,6 @@ def pretrain(images: str | Sequence[str],
     if before is not None and not resume:
         raise UserError(f"out='{out}' holds another run ({before}): set "
                         'resume=True, or give another folder')
-    if workers is None:
-        workers = min(8, os.cpu_count() or 1)
     cfg = Config.fromfile(find_config(CONFIG))
     cfg.merge_from_dict({
         **_encoder_settings(arch, size), **_data_settings(images, out),

@@ -9,7 +9,6 @@ import os.path as osp
 import shlex
 import sys
 import time
-import warnings
 from argparse import ArgumentError, ArgumentParser, ArgumentTypeError
 from collections.abc import Callable
 from pathlib import Path
@@ -18,10 +17,6 @@ import torch
 from mmengine.config import DictAction
 
 from ..errors import UserError
-
-#: Python warnings of the toolboxes' own code.
-_HARMLESS = ('pkg_resources is deprecated',
-             'To copy construct from a tensor', 'torch.meshgrid')
 
 
 class KeyValueAction(DictAction):
@@ -161,8 +156,6 @@ def report_user_errors(main: Callable[[], None]) -> None:
     Raises:
         SystemExit: With status 1.
     """
-    for harmless in _HARMLESS:
-        warnings.filterwarnings('ignore', harmless)
     try:
         main()
     except UserError as error:

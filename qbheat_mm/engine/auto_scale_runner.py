@@ -3,6 +3,7 @@
 import copy
 from collections.abc import Mapping
 
+from joblib import cpu_count
 from mmengine.config import Config
 from mmengine.dataset import InfiniteSampler
 from mmengine.device import get_device
@@ -32,6 +33,7 @@ class AutoScaleRunner(Runner):
     Before training it
 
     - replaces mixed precision by float32 if there is no GPU;
+    - starts no more workers than there are cores;
     - lowers a batch size that the data set doesn't fill, and the learning
       rate with it (linear scaling);
     - shortens warm-ups and schedules that are longer than the run;
@@ -97,13 +99,23 @@ class AutoScaleRunner(Runner):
                          **kwargs) -> DataLoader:
         """Build a loader, with seeded samples for training.
 
-        ``num_workers=0`` alone turns workers off.
+        There are no more workers than cores that this process may use: its
+        affinity and a container's limit count. ``num_workers=0`` alone turns
+        workers off.
         """
         if isinstance(dataloader, Mapping):
             if dataloader == self.train_settings:
                 dataloader = seeded(dataloader, self.seed)
-            dataloader = loader_settings(dataloader)
+            dataloader = loader_settings(self._limit_workers(dataloader))
         return super().build_dataloader(dataloader, *args, **kwargs)
+
+    def _limit_workers(self, loader: Mapping) -> Mapping:
+        given, cores = loader.get('num_workers') or 0, cpu_count()
+        if given <= cores:
+            return loader
+        self.logger.info(f'num_workers: {given} -> {cores}, the cores that '
+                         'this process may use')
+        return {**loader, 'num_workers': cores}
 
     def build_train_loop(self, loop: BaseLoop | dict) -> BaseLoop:
         """Build the loop with a batch size that the data set fills.

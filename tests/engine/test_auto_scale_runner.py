@@ -1,6 +1,7 @@
 # Copyright (c) QB-Heat MM authors. All rights reserved.
 """Recipes adapt to few images, short runs and machines without a GPU."""
 import math
+import os
 from pathlib import Path
 
 import pytest
@@ -67,6 +68,19 @@ def log_of(runner):
 
 needs_no_gpu = pytest.mark.skipif(
     torch.cuda.is_available(), reason='needs no GPU')
+
+
+@pytest.mark.skipif(not hasattr(os, 'sched_setaffinity'),
+                    reason='the system has no affinity')
+def test_no_more_workers_than_cores_of_the_process(config):
+    cores = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, {min(cores)})
+    try:
+        runner, _ = train(config(4, **{'train_dataloader.num_workers': 8}))
+    finally:
+        os.sched_setaffinity(0, cores)
+    assert runner.train_dataloader.num_workers == 1
+    assert 'num_workers: 8 -> 1' in log_of(runner)
 
 
 @needs_no_gpu

@@ -7,7 +7,6 @@ get the extension .jpg in addition. Run it again to continue or to add images.
 Boxes and masks are not scaled: use it for pre-training and classification.
 """
 import argparse
-import os
 import os.path as osp
 import shutil
 import sys
@@ -15,6 +14,7 @@ from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 
+from joblib import cpu_count
 from mmengine.utils import track_iter_progress
 from PIL import Image
 
@@ -38,7 +38,7 @@ def parse_args() -> argparse.Namespace:
     parser.add_argument('--quality', type=int, choices=range(1, 101),
                         metavar='1-100', default=90,
                         help='of JPEG (default: 90)')
-    parser.add_argument('--threads', type=count, default=os.cpu_count())
+    parser.add_argument('--threads', type=count, default=cpu_count())
     return parser.parse_args()
 
 
