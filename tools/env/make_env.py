@@ -3,7 +3,7 @@
 
 Needs Python 3.10 or newer on Linux or macOS, and a C++ compiler to build mmcv
 once. ``TORCH=2.11.0`` and ``TORCHVISION=0.26.0`` override the locked versions;
-later calls remember them.
+later calls remember them. ``VENV`` names another folder.
 """
 import hashlib
 import json
@@ -15,7 +15,7 @@ import venv
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-VENV = ROOT / '.venv'
+VENV = ROOT / os.environ.get('VENV', '.venv')
 REQUIREMENTS = ROOT / 'requirements'
 
 
@@ -89,7 +89,7 @@ def main() -> None:
     except (OSError, subprocess.CalledProcessError) as error:
         sys.exit(f'make env: {error}')
     stamp.write_text(json.dumps(wanted))
-    print(f'{VENV} is ready: source .venv/bin/activate')
+    print(f'{VENV} is ready: source {os.path.relpath(VENV)}/bin/activate')
 
 
 if __name__ == '__main__':
