@@ -3,7 +3,8 @@
 
 Importing this package registers encoders, pre-training and classification,
 without mmdet and mmcv's compiled ops; ``import qbheat_mm.detection`` registers
-the detectors. The import adds to the toolboxes and replaces nothing in them.
+the detectors. The import adds to the toolboxes and replaces nothing in them;
+it turns mmpretrain's multimodal models off where they can't be imported.
 """
 import importlib
 import sys
