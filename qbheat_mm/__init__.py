@@ -14,10 +14,11 @@ from .version import __version__
 
 __all__ = ['__version__']
 
-# Of the toolboxes' own code, so users can do nothing about them.
+# Of torch's and the toolboxes' own code, so users can do nothing about them.
 for _message in ('Fail to import ``MultiScaleDeformableAttention``',
                  'pkg_resources is deprecated', 'torch.meshgrid',
-                 'To copy construct from a tensor'):
+                 'To copy construct from a tensor',
+                 r'`isinstance\(treespec, LeafSpec\)` is deprecated'):
     warnings.filterwarnings('ignore', _message)
 
 

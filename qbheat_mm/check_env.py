@@ -73,7 +73,9 @@ for name in sys.argv[1:]:
             module = importlib.import_module(name)
         if name == 'torch' and module.cuda.is_available():
             found['gpu'] = module.cuda.get_device_name()
-        if name == 'mmcv.ops':
+        if name == 'mmcv.ops':  # a binary for another torch may import
+            import torch
+            module.nms(torch.ones(1, 4), torch.ones(1), 0.5)
             found['cuda'] = module.get_compiling_cuda_version()
     except BaseException as error:
         text = ' '.join(str(error).split())

@@ -8,12 +8,14 @@ from dataclasses import dataclass, field
 
 import numpy as np
 from mmengine.dataset import BaseDataset
+from mmengine.logging import MMLogger
 from mmengine.registry import DATASETS, init_default_scope
 from mmengine.utils import track_iter_progress
 
 from qbheat_mm.cli import read_config, report_user_errors
 from qbheat_mm.cli.command_line import add_cfg_options
 from qbheat_mm.datasets import LoadNamedImageFromFile
+from qbheat_mm.engine.console import shorten_console
 from qbheat_mm.errors import UserError
 from qbheat_mm.utils.settings import type_name
 
@@ -125,6 +127,7 @@ def main() -> None:
     args = parser.parse_args()
     cfg = read_config(args.config, args.cfg_options)
     init_default_scope(cfg.get('default_scope', 'mmpretrain'))
+    shorten_console(MMLogger.get_current_instance())
     found = {}
     for part in ('train', 'val', 'test'):
         name = f'{part}_dataloader'

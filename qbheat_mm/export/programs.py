@@ -93,7 +93,7 @@ def _require_format(out: str) -> None:
     for name in ('onnx', 'onnxscript', 'onnxruntime'):
         if out.endswith('.onnx') and importlib.util.find_spec(name) is None:
             raise UserError(f'ONNX needs the package {name}: pip install '
-                            "'qbheat_mm[export]'")
+                            'onnx onnxscript onnxruntime')
 
 
 def _trace(network: Network,

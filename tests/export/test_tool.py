@@ -86,7 +86,7 @@ def test_a_missing_package(error_of, pretrained, monkeypatch):
         'importlib.util.find_spec', lambda name, *args:
         None if name == 'onnx' else find_spec(name, *args))
     line = error_of(*pretrained[1:3], '--format', 'onnx', '--out', 'a.onnx')
-    assert "the package onnx: pip install 'qbheat_mm[export]'" in line
+    assert 'the package onnx: pip install onnx onnxscript onnxruntime' in line
 
 
 @pytest.mark.parametrize('kind, form, words', [
