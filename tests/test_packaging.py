@@ -15,7 +15,8 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
 SOURCES = ('qbheat_mm', 'configs', 'tools', 'projects', 'requirements',
-           'setup.py', 'pyproject.toml', 'MANIFEST.in', 'model-index.yml', 'LICENSE')
+           'setup.py', 'pyproject.toml', 'MANIFEST.in', 'model-index.yml',
+           'LICENSE')
 BUILD = ('import sys, setuptools.build_meta as backend; '
          'print(getattr(backend, sys.argv[1])(sys.argv[2]))')
 # Tools that only work in a clone.
