@@ -225,7 +225,7 @@ def main() -> None:
     parser.add_argument('--family', choices=sorted(MMCV), default='',
                         help='defaults to the installed one, else upstream')
     wheel = cached_wheel(parser.parse_args().family)
-    run(*PIP, 'uninstall', '-q', '-y', *SAME_MODULE)
+    run(*PIP, 'uninstall', '-qq', '-y', *SAME_MODULE)
     run(*PIP, 'install', '-q', '--no-deps', wheel)  # the extras bring them
 
 

@@ -1,13 +1,15 @@
 # Copyright (c) QB-Heat MM authors. All rights reserved.
 """Every benchmark runs and prints a comparison."""
 import re
+import shlex
 
 import pytest
 
 from ..conftest import run_tool
 from .conftest import ROOT
 
-DEMO = ROOT / 'projects/drawn_world/configs/qbheat_mf-demo_pretrain.py'
+DEMO = shlex.quote(
+    f'{ROOT}/projects/drawn_world/configs/qbheat_mf-demo_pretrain.py')
 COMMON = '--threads 1 --repeats 1 --device cpu'
 
 
@@ -15,7 +17,7 @@ COMMON = '--threads 1 --repeats 1 --device cpu'
 def report(capsys):
     """Run a benchmark in this process; return the lines that it prints."""
     def report(tool, arguments):
-        run_tool(f'benchmark/{tool}', *arguments.split())
+        run_tool(f'benchmark/{tool}', *shlex.split(arguments))
         return capsys.readouterr().out.splitlines()
 
     return report
@@ -34,7 +36,8 @@ def test_a_step_stands_beside_maes_and_the_limit(report):
 
 def test_one_command_measures_a_gpu(report, script):
     """Its commands run, on the CPU and with a tiny model."""
-    commands = script('benchmark/gpu.sh', PYTHON='echo').splitlines()
+    printed = script('benchmark/gpu.sh', PYTHON='echo')
+    commands = printed.replace(f'{ROOT}/', '').splitlines()
     options = [re.search(r'pretraining.py (.*)', line)[1]
                for line in commands if 'pretraining.py' in line]
     assert len(options) == 8 and len(commands) == 13

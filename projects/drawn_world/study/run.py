@@ -229,10 +229,11 @@ def run_all(study: Study, folder: Path, runs: list[Run], results: Path,
             return
         metrics = measured(study, folder, run)
         if run not in rows:
-            line = shlex.join(['python', *job.command[1:]])
+            line = shlex.join(['python', *(
+                part.replace(f'{ROOT}/', '') for part in job.command[1:])])
             add_row(results, Row(
                 *run, metrics=metrics, cpu_seconds=round(seconds, 1),
-                command=line.replace(f'{ROOT}/', ''), **source))
+                command=line, **source))
 
     for run in runs:
         shutil.rmtree(folder / str(run), ignore_errors=True)
