@@ -130,6 +130,18 @@ def test_the_source_is_patched_for_newer_torch_and_python(compiler, tmp_path):
     assert names['get_version']() == '2.1.0'
 
 
+def test_the_source_is_downloaded_without_running_it(tmp_path, monkeypatch):
+    source = tmp_path / 'mmcv-2.1.0'
+    source.mkdir()
+    (source / 'setup.py').write_text('raise KeyError("__version__")\n')
+    with tarfile.open(tmp_path / 'mmcv-2.1.0.tar.gz', 'w:gz') as archive:
+        archive.add(source, source.name)
+    monkeypatch.setenv('PIP_NO_INDEX', '1')
+    monkeypatch.setenv('PIP_FIND_LINKS', str(tmp_path))
+    found = build_mmcv.download('mmcv', '2.1.0', tmp_path / 'work')
+    assert (found / 'setup.py').read_text().startswith('raise')
+
+
 def test_a_wheel_without_operators_is_not_kept(compiler, tmp_path):
     compiler.wheel = 'mmcv-2.1.0-py2.py3-none-any.whl'
     with pytest.raises(SystemExit, match='without its operators'):
