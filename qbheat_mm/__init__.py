@@ -18,6 +18,8 @@ __all__ = ['__version__']
 for _message in ('Fail to import ``MultiScaleDeformableAttention``',
                  'pkg_resources is deprecated', 'torch.meshgrid',
                  'To copy construct from a tensor',
+                 'Grad strides do not match bucket view strides',
+                 '`broadcast_buffers` is deprecated',
                  r'`isinstance\(treespec, LeafSpec\)` is deprecated'):
     warnings.filterwarnings('ignore', _message)
 

@@ -14,6 +14,9 @@ export PYTHONPATH="$(dirname "$TOOLS")${PYTHONPATH:+:$PYTHONPATH}"
 launch() {
     local processes=$1
     shift
+    # What torchrun and mmengine would set, with a warning each.
+    export OMP_NUM_THREADS="${OMP_NUM_THREADS:-1}"
+    export MKL_NUM_THREADS="${MKL_NUM_THREADS:-1}"
     local place
     if [ "${NNODES:-1}" -gt 1 ] || [ -n "${PORT:-}" ]; then
         place=(--nnodes="${NNODES:-1}" --node_rank="${NODE_RANK:-0}"

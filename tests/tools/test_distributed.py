@@ -13,6 +13,7 @@ def test_two_processes_pre_train(tmp_path, script, pretraining_config):
                     tmp_path)
     # Eight images in batches of two in each process.
     assert re.search(r'Epoch\(train\) +\[1\]\[2/2\]', output), output
+    assert not re.search('Warning|NUM_THREADS', output), output
     state = read(str(tmp_path / 'epoch_1.pth'))['state_dict']
     assert {name.split('.')[0] for name in state} >= {
         'backbone', 'predictor', 'neck'}
