@@ -19,7 +19,7 @@ for _message in ('Fail to import ``MultiScaleDeformableAttention``',
                  'pkg_resources is deprecated', 'torch.meshgrid',
                  'To copy construct from a tensor',
                  'Grad strides do not match bucket view strides',
-                 '`broadcast_buffers` is deprecated',
+                 '`broadcast_buffers` is deprecated', '# The axis name: ',
                  r'`isinstance\(treespec, LeafSpec\)` is deprecated'):
     warnings.filterwarnings('ignore', _message)
 
