@@ -8,6 +8,10 @@ import pytest
 SCRIPT = """
 import importlib, sys, types
 
+# mmpretrain alone can't import these beside a recent transformers.
+from mmpretrain.utils import dependency
+dependency.WITH_MULTIMODAL = False
+
 PACKAGES = ('torch', 'mmengine', 'mmcv', 'mmpretrain', 'mmdet', 'numpy', 'cv2')
 for name in ('mmengine.runner', 'mmcv', 'mmpretrain.apis', 'mmpretrain.models',
              'mmpretrain.datasets', 'mmdet.apis', 'mmdet.datasets',

@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 import torch
 from mmengine.structures import PixelData
-from pycocotools import mask as coco
 
 from qbheat_mm.cli.heads import split_head
 from qbheat_mm.cli.predictions import describe
@@ -21,6 +20,7 @@ from .conftest import ROOT
 pytest.importorskip('mmdet')
 from mmdet.apis import inference_detector, init_detector  # noqa: E402
 from mmdet.structures import DetDataSample  # noqa: E402
+from pycocotools import mask as coco  # noqa: E402
 
 
 @pytest.fixture
