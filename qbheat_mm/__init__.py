@@ -22,6 +22,8 @@ for _message in ('Fail to import ``MultiScaleDeformableAttention``',
                  '`broadcast_buffers` is deprecated', '# The axis name: ',
                  r'`isinstance\(treespec, LeafSpec\)` is deprecated'):
     warnings.filterwarnings('ignore', _message)
+warnings.filterwarnings('ignore', 'invalid escape sequence', SyntaxWarning,
+                        r'.*\bmm(det|pretrain)\b')
 
 
 def _runs_without_toolboxes() -> bool:

@@ -69,9 +69,8 @@ def make(wanted: dict) -> None:
     print('installing; the first time downloads 3 GB', flush=True)
     run('pip', 'install', '-q', 'uv')
     # uv takes torch and torchvision from the same source; pip may not.
-    # Compiling now spares the first run SyntaxWarnings of the toolboxes.
-    run('uv', 'pip', 'install', '--compile-bytecode', '--python', python,
-        '--overrides', REQUIREMENTS / 'overrides.txt', '-r', lock)
+    run('uv', 'pip', 'install', '--python', python, '--overrides',
+        REQUIREMENTS / 'overrides.txt', '-r', lock)
     run('pip', 'install', '-q', '--no-deps', '--no-build-isolation', '-e',
         ROOT)
     run('qbheat_mm.build_mmcv', '--family', 'upstream')
