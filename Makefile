@@ -27,8 +27,8 @@ test-quick: lint
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest $(QUICK) -q -n auto \
 	    --maxprocesses 4 --dist loadfile
 
-# The quick tests, the import and a first training, with every supported Python
-# that is found, also pyenv's. The environments are kept.
+# The quick tests, the import and a first training, on every supported Python
+# found on the PATH or in pyenv. Keeps the environments.
 SUPPORTED = python3.10 python3.11 python3.12 python3.13
 
 test-pythons: export PYENV_VERSION := \

@@ -14,7 +14,7 @@ from .version import __version__
 
 __all__ = ['__version__']
 
-# Of torch's and the toolboxes' own code, so users can do nothing about them.
+# Warnings about torch's and the toolboxes' own code: users can't act on them.
 for _message in ('Fail to import ``MultiScaleDeformableAttention``',
                  'pkg_resources is deprecated', 'torch.meshgrid',
                  'To copy construct from a tensor',
@@ -54,8 +54,8 @@ def _require_toolboxes() -> None:
 def _allow_recent_transformers() -> None:
     """Turn mmpretrain's multimodal models off where they would fail.
 
-    ``mmpretrain.models`` imports them wherever transformers is installed, and
-    from 4.52 on, their imports from it end in an error.
+    ``mmpretrain.models`` imports them if transformers is installed, but they
+    are incompatible with transformers 4.52 and later.
     """
     from mmpretrain.utils import dependency
     if dependency.satisfy_requirement('transformers>=4.52'):

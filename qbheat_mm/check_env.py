@@ -118,7 +118,7 @@ def find_families(dists: Mapping) -> list[str]:
 
 
 def clone() -> str:
-    """Return the folder of the source tree, '.' from a wheel."""
+    """Return the source tree, '.' if installed from a wheel."""
     root = Path(__file__).resolve().parents[1]
     return str(root) if (root / 'setup.py').exists() else '.'
 

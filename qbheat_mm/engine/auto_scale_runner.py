@@ -33,7 +33,7 @@ class AutoScaleRunner(Runner):
     Before training it
 
     - replaces mixed precision by float32 if there is no GPU;
-    - starts no more workers than there are cores;
+    - limits workers to the available cores;
     - lowers a batch size that the data set doesn't fill, and the learning
       rate with it (linear scaling);
     - shortens warm-ups and schedules that are longer than the run;
@@ -99,9 +99,9 @@ class AutoScaleRunner(Runner):
                          **kwargs) -> DataLoader:
         """Build a loader, with seeded samples for training.
 
-        There are no more workers than cores that this process may use: its
-        affinity and a container's limit count. ``num_workers=0`` alone turns
-        workers off.
+        Starts at most one worker for each core available to this process,
+        given its affinity and its container's limit. ``num_workers=0`` alone
+        turns workers off.
         """
         if isinstance(dataloader, Mapping):
             if dataloader == self.train_settings:
@@ -113,8 +113,8 @@ class AutoScaleRunner(Runner):
         given, cores = loader.get('num_workers') or 0, cpu_count()
         if given <= cores:
             return loader
-        self.logger.info(f'num_workers: {given} -> {cores}, the cores that '
-                         'this process may use')
+        self.logger.info(f'num_workers: {given} -> {cores} (cores available '
+                         'to this process)')
         return {**loader, 'num_workers': cores}
 
     def build_train_loop(self, loop: BaseLoop | dict) -> BaseLoop:

@@ -1,9 +1,9 @@
 # Copyright (c) QB-Heat MM authors. All rights reserved.
 """Create the project's ``.venv`` or update it: ``make env``.
 
-Needs Python 3.10 to 3.13 on Linux, and a C++ compiler to build mmcv
-once. ``TORCH=2.11.0`` and ``TORCHVISION=0.26.0`` override the locked versions;
-later calls remember them. ``VENV`` names another folder.
+Needs Python 3.10 to 3.13 on Linux, and a C++ compiler to build mmcv once.
+``TORCH=2.11.0`` and ``TORCHVISION=0.26.0`` override the locked versions;
+later calls remember them. ``VENV`` sets the folder.
 """
 import hashlib
 import json
