@@ -65,9 +65,15 @@ def _allow_recent_transformers() -> None:
 if not _runs_without_toolboxes():
     _require_toolboxes()
     _allow_recent_transformers()
-    from . import datasets, engine, evaluation, models  # noqa: F401
+    from . import (  # noqa: F401
+        datasets,
+        engine,
+        evaluation,
+        models,
+        trained,
+    )
     from .analysis import hook as analysis_hook  # noqa: F401
     from .export import hook as export_hook  # noqa: F401
-    from .model_index import register_models
+    from .utils.model_index import register_models
 
     register_models()

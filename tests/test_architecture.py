@@ -83,7 +83,7 @@ def test_modules_import_only_from_lower_layers(name):
     ('models.heads.x', 'from ...errors import UserError', 0),
     ('models.selfsup.qbheat', 'from ..layers import Former', 0),
     ('models.selfsup.qbheat', 'from ... import engine', 1),
-    ('engine.resume', 'from .checkpoint import read', 0),
+    ('engine.resume', 'from ..trained import Checkpoint', 0),
     ('analysis.hook', 'from ..utils.modules import unwrap', 0),
     ('engine.resume', 'from ..analysis import features', 1),
     ('detection.coco', 'import qbheat_mm', 0),

@@ -85,7 +85,7 @@ def main() -> None:
         rows.append(dict(
             file=file, picture=pictures[file], height=image.shape[0],
             width=image.shape[1], found={
-                name: describe(sample, heads.heads[name].classes, args.score)
+                name: describe(sample, heads.trained[name].classes, args.score)
                 for name, sample in found.items()}))
     target = osp.join(args.out, 'predictions.json')
     with atomic_write(target) as part, open(part, 'w', encoding='utf-8') as f:

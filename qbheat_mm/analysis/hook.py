@@ -15,8 +15,8 @@ from torch import Tensor
 
 from ..datasets import find_images, load_images, spread
 from ..errors import UserError
-from ..models.layers.normalize import Normalization, Normalize
 from ..models.selfsup import QBHeat, RandomMasking
+from ..trained import Encoder, Normalization, Normalize
 from ..utils.modules import evaluating, unwrap
 
 #: What the log shows; the visualizer gets all.
@@ -132,7 +132,7 @@ class AnalysisHook(Hook):
         from .reconstruction import reconstruct, strips, trained_positions
 
         model = unwrap(runner.model)
-        normalize = Normalize(Normalization.of(model.data_preprocessor))
+        normalize = Normalize(Normalization.of(model))
         normalize.to(next(model.parameters()).device)
         inputs = torch.stack(self.images).flip(1)  # RGB
         images = normalize(inputs[:self.num_images])
@@ -153,7 +153,6 @@ class AnalysisHook(Hook):
 
     def _describe_encoder(self, model: QBHeat, normalize: Normalize,
                           images: Tensor) -> dict[str, float]:
-        from ..evaluation.encoder import Encoder
         from ..evaluation.labeled import knn_of_folders
         from .embedding_quality import all_outputs, describe_embeddings
 
@@ -164,7 +163,7 @@ class AnalysisHook(Hook):
         if self.knn_data is not None:
             with evaluating(model), all_outputs(model.backbone):
                 encoder = Encoder(model.backbone,
-                                  Normalization.of(model.data_preprocessor))
+                                  Normalization.of(model))
                 encoder.to(normalize.mean.device)
                 found['knn_top1'] = knn_of_folders(
                     encoder, *self.knn_data, size=images.shape[2:])

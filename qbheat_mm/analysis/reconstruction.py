@@ -18,9 +18,9 @@ import torch
 from torch import Tensor
 
 from ..errors import UserError
-from ..models.layers.normalize import Normalize
 from ..models.selfsup import QBHeat
 from ..models.selfsup.quarters import CENTER, CORNERS
+from ..trained import Normalize
 from ..utils.modules import evaluating
 from .style import VERMILION, in_style, picture_rows
 

@@ -10,11 +10,10 @@
     print(found.embeddings.shape, found.files[:3])
 """
 from ..evaluation.embedding import Embeddings, embed_batches, list_images
-from ..evaluation.encoder import Encoder
-from ..model_index import find_config
+from ..trained import Encoder, build_encoder, load_encoder
+from ..trained.heads import Heads, load_heads
+from ..utils.model_index import find_config
 from .embedding import embed
-from .encoder import build_encoder, load_encoder
-from .heads import Heads, load_heads
 from .pretraining import pretrain
 
 __all__ = [

@@ -6,8 +6,7 @@ from typing import Any
 import numpy as np
 
 from ..evaluation.embedding import Embeddings, embed_batches, list_images
-from ..evaluation.encoder import Encoder
-from .encoder import load_encoder
+from ..trained import Encoder, load_encoder
 
 
 def embed(encoder: Encoder | str,

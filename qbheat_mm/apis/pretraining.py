@@ -12,9 +12,9 @@ from mmengine.registry import RUNNERS
 from ..datasets import find_images
 from ..engine.resume import latest
 from ..errors import UserError
-from ..model_index import find_config
 from ..models.backbones import MobileFormer
 from ..utils.atomic_write import atomic_write
+from ..utils.model_index import find_config
 
 #: The config for images of your own.
 CONFIG = 'qbheat_mf-285m_1xb256-amp-coslr-400e_own-images'

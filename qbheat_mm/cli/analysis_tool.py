@@ -10,13 +10,13 @@ from mmengine.config import Config
 from ..apis import load_encoder
 from ..datasets import find_images, load_images, spread
 from ..errors import UserError
-from ..evaluation.encoder import Encoder
-from ..models.layers.normalize import Normalization, Normalize
 from ..models.selfsup import QBHeat
+from ..trained.encoder import Encoder
+from ..trained.model import build_pretraining, load_pretraining
+from ..trained.normalization import Normalization, Normalize
 from ..utils.settings import training_size
 from .command_line import add_cfg_options, add_device, count, folder, whole
 from .settings import read_config
-from .trained_model import build_pretraining, load_pretraining
 
 
 def analysis_parser(description: str,
@@ -112,7 +112,7 @@ def load_run(args: Namespace, linear: bool = False
     cfg = read_config(args.config, args.cfg_options)
     model = build_pretraining(cfg, args.config, linear)
     load_pretraining(model, args.checkpoint)
-    normalize = Normalize(Normalization.of(model.data_preprocessor))
+    normalize = Normalize(Normalization.of(model))
     return (model.to(args.device), normalize.to(args.device),
             *read_images(args, cfg, model.size_unit))
 

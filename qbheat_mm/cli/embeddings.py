@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable
 import numpy as np
 
 from ..errors import UserError
-from ..evaluation.encoder import POOLS
+from ..trained.encoder import POOLS
 from ..utils.atomic_write import atomic_write
 from .command_line import add_device, count, whole
 

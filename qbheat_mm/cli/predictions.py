@@ -104,7 +104,7 @@ def draw(image: np.ndarray, found: Mapping[str, BaseDataElement],
     """
     lines, size = [], max(10, max(image.shape) // 50)
     for name, sample in found.items():
-        classes = heads.heads[name].classes
+        classes = heads.trained[name].classes
         if 'pred_score' in sample:
             best, *_ = describe(sample, classes, least)
             lines.append(f"{name}: {best['class']} {best['score']:.2f}")

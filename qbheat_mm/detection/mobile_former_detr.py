@@ -113,7 +113,7 @@ class MobileFormerDETR(DetectionTransformer):
         bfloat16.
         """
         hidden_states = self._hidden_states(batch_inputs, batch_data_samples)
-        with torch.autocast(batch_inputs.device.type, enabled=False):
+        with torch.autocast(hidden_states.device.type, enabled=False):
             return self.bbox_head.loss(hidden_states, batch_data_samples)
 
     def predict(self,
@@ -122,7 +122,7 @@ class MobileFormerDETR(DetectionTransformer):
                 rescale: bool = True) -> SampleList:
         """Predict, with the head in float32."""
         hidden_states = self._hidden_states(batch_inputs, batch_data_samples)
-        with torch.autocast(batch_inputs.device.type, enabled=False):
+        with torch.autocast(hidden_states.device.type, enabled=False):
             results = self.bbox_head.predict(
                 hidden_states, batch_data_samples, rescale=rescale)
         return self.add_pred_to_datasample(batch_data_samples, results)

@@ -1,9 +1,9 @@
 # Copyright (c) QB-Heat MM authors. All rights reserved.
+from ..trained.encoder import PretrainedEncoder
 from .auto_scale_runner import AutoScaleRunner
 from .check_folders import CheckFoldersHook
 from .console import ThroughputLogProcessor
 from .frozen_features import FrozenFeaturesHook
-from .pretrained_encoder import PretrainedEncoder
 from .random_state import RandomStateHook
 from .resume import ResumeHook
 from .run_advice import RunAdviceHook
@@ -12,12 +12,12 @@ from .safe_checkpoint import (
     SafeCheckpointHook,
     StopOnNonFiniteLossHook,
 )
-from .strict_load import RequireCheckpointHook, StrictLoadHook
+from .strict_load import StrictLoadHook
 
 __all__ = [
     'AutoScaleRunner', 'BroadcastBuffersHook', 'CheckFoldersHook',
     'FrozenFeaturesHook', 'PretrainedEncoder', 'RandomStateHook',
-    'RequireCheckpointHook', 'ResumeHook', 'RunAdviceHook',
+    'ResumeHook', 'RunAdviceHook',
     'SafeCheckpointHook', 'StopOnNonFiniteLossHook', 'StrictLoadHook',
     'ThroughputLogProcessor'
 ]

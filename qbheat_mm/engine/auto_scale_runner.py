@@ -16,10 +16,10 @@ from torch import nn
 from torch.utils.data import DataLoader
 
 from ..errors import UserError
+from ..trained.checkpoint import Checkpoint
 from ..utils.modules import unwrap
 from ..utils.settings import loader_settings, type_name
 from .check_folders import count_classes
-from .checkpoint import read, weights
 from .console import shorten_console
 from .random_state import seeded
 from .resume import newest_readable
@@ -84,12 +84,13 @@ class AutoScaleRunner(Runner):
             UserError: If it is damaged or contains objects that could run
                 code.
         """
-        checkpoint = read(filename, map_location)
+        trained = Checkpoint.read(filename, map_location)
+        checkpoint = trained.content
         # mmengine would execute this text when it resumes.
         (checkpoint.get('meta') or {}).pop('config', None)
         self._load_from = self._load_from or filename
         self.call_hook('after_load_checkpoint', checkpoint=checkpoint)
-        load_state_dict(unwrap(self.model), weights(checkpoint), strict,
+        load_state_dict(unwrap(self.model), trained.weights, strict,
                         self.logger)
         self._has_loaded = True
         self.logger.info(f'Load checkpoint from {filename}')

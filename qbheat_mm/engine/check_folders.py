@@ -8,8 +8,9 @@ from mmengine.registry import DATASETS, HOOKS, DefaultScope
 from mmengine.runner import Runner
 
 from ..errors import UserError
+from ..trained.checkpoint import Checkpoint
 from ..utils.modules import unwrap
-from .checkpoint import classes_in
+from ..utils.settings import set_classes
 
 
 def count_classes(cfg: Config) -> int:
@@ -48,20 +49,6 @@ def count_classes(cfg: Config) -> int:
     raise UserError(f'no data set to count classes in: {missing}')
 
 
-def set_classes(cfg: Config, number: int) -> None:
-    """Write the number of classes wherever a classifier needs it.
-
-    Args:
-        cfg (Config): Changed in place.
-        number (int): Number of classes.
-    """
-    model = cfg.model.get('module', cfg.model)  # test-time augmentation
-    for part in (model.head, model.get('data_preprocessor'),
-                 cfg.get('data_preprocessor')):
-        if part and 'num_classes' in part:
-            part.num_classes = number
-
-
 @HOOKS.register_module()
 class CheckFoldersHook(Hook):
     """Compare the classes of the data sets, the head and the checkpoint.
@@ -75,7 +62,7 @@ class CheckFoldersHook(Hook):
 
     def after_load_checkpoint(self, runner: Runner, checkpoint: dict) -> None:
         """Remember the classes that the checkpoint was trained on."""
-        self.trained = classes_in(checkpoint)
+        self.trained = Checkpoint(checkpoint).classes
 
     def before_train(self, runner: Runner) -> None:
         """Compare training set, head, validation set and checkpoint.

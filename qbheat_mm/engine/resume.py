@@ -12,7 +12,7 @@ from mmengine.registry import HOOKS
 from mmengine.runner import IterBasedTrainLoop, Runner
 
 from ..errors import UserError
-from .checkpoint import read
+from ..trained.checkpoint import Checkpoint
 from .strict_load import is_training
 
 #: Attributes that decide the length of a schedule, apart from its ``end``,
@@ -62,7 +62,7 @@ def newest_readable(work_dir: str) -> str | None:
     errors = []
     for path in checkpoints_in(work_dir):
         try:
-            _require_state(path, read(path))
+            _require_state(path, Checkpoint.read(path).content)
         except (UserError, FileNotFoundError) as error:
             errors.append(str(error))
             print_log(f'{error}; trying an earlier checkpoint', 'current',

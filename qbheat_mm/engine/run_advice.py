@@ -9,8 +9,8 @@ from mmengine.registry import HOOKS
 from mmengine.runner import Runner
 from torch import nn
 
+from ..trained.checkpoint import few
 from ..utils.modules import unwrap
-from .checkpoint import few
 
 #: Fewer images than this give poor features.
 FEW_IMAGES = 1000

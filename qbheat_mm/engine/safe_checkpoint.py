@@ -12,9 +12,9 @@ from mmengine.runner import IterBasedTrainLoop, Runner
 from torch import Tensor
 
 from ..errors import UserError
+from ..trained.checkpoint import few, non_finite
 from ..utils.atomic_write import atomic_write
 from ..utils.modules import unwrap
-from .checkpoint import few, non_finite
 from .resume import latest
 
 

@@ -19,8 +19,8 @@ from torch.utils.data import DataLoader
 from ..datasets import find_images, fit, fitting_size
 from ..datasets.images import ImageError, read_image, to_rgb
 from ..errors import UserError
+from ..trained.encoder import Encoder
 from ..utils.modules import evaluating
-from .encoder import Encoder
 
 #: Height and width if the checkpoint does not say.
 SIZE = (224, 224)

@@ -10,8 +10,8 @@ from mmengine.logging import print_log
 
 from ..datasets import NamedImageFolder
 from ..errors import UserError
+from ..trained.encoder import Encoder
 from .embedding import embed_batches
-from .encoder import Encoder
 from .knn import TEMPERATURE, K, knn_accuracy
 
 

@@ -12,14 +12,14 @@ import importlib
 
 # Imported on first use: importing the package registers only the hook.
 _MODULES = dict(
-    ExportEncoderHook='hook', Exported='exported', export_encoder='weights',
-    export_network='programs', export_state_dict='weights',
-    load_model='model')
+    ExportEncoderHook='.hook', Exported='.exported',
+    export_encoder='.weights', export_network='.programs',
+    export_state_dict='.weights', load_model='..trained.model')
 __all__ = list(_MODULES)
 
 
 def __getattr__(name: str) -> object:
     if name not in _MODULES:
         raise AttributeError(f'module {__name__!r} has no attribute {name!r}')
-    return getattr(importlib.import_module(f'.{_MODULES[name]}', __name__),
+    return getattr(importlib.import_module(_MODULES[name], __name__),
                    name)

@@ -10,7 +10,7 @@ from torch import Tensor
 from ..errors import UserError
 from .network import IMAGES, SIZES
 
-#: Where both formats keep what a file says about itself.
+#: Metadata key in both formats.
 FACTS = 'qbheat_mm.json'
 _Run = Callable[[Mapping[str, np.ndarray]], dict[str, np.ndarray]]
 
@@ -72,7 +72,7 @@ class Exported:
                             f"'{self.path}' takes {allowed}")
         if SIZES not in self.facts['inputs'] and image_sizes is not None:
             raise UserError(f"'{self.path}' does not take image_sizes: "
-                            'it knows no padding')
+                            'it was exported with --unpadded')
         if SIZES in self.facts['inputs']:
             inputs[SIZES] = np.asarray(
                 [size] * number if image_sizes is None else image_sizes,

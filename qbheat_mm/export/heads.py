@@ -1,14 +1,13 @@
 # Copyright (c) QB-Heat MM authors. All rights reserved.
 """Several heads on one encoder as a function of tensors."""
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from torch import Tensor, nn
 
 from ..errors import UserError
-from ..evaluation.heads import Heads
 from ..models.backbones import MobileFormer
-from .model import load_model
-from .network import IMAGES, SIZES, Network, make_network
+from ..trained.heads import Heads
+from .network import IMAGES, SIZES, Network
 
 #: The output that holds the pooled features.
 EMBEDDING = 'embedding'
@@ -22,22 +21,23 @@ class HeadsNetwork(Network):
 
     Args:
         heads (Heads): The encoder and its heads.
+        networks (Mapping[str, Network]): A network of each head's features.
         embedding (bool): Whether to return the mean of the encoder's last
             features, (B, C), as ``embedding``. Defaults to False.
 
     Raises:
-        UserError: If a head cannot be exported, or no head takes the last
+        UserError: If ``embedding`` is set and no head takes the last
             features.
     """
     kind = 'multi-head network'
 
-    def __init__(self, heads: Heads, embedding: bool = False) -> None:
+    def __init__(self, heads: Heads, networks: Mapping[str, Network],
+                 embedding: bool = False) -> None:
         super().__init__(heads.encoder)
-        self.runs, self.embedding = heads.runs, embedding
-        self.names = tuple(heads.heads)
+        self.embedding = embedding
+        self.names = tuple(networks)
         self.levels = tuple(heads.outputs[name] for name in self.names)
-        self.networks = nn.ModuleList(
-            _network(name, head) for name, head in heads.heads.items())
+        self.networks = nn.ModuleList(networks.values())
         self.stride = max(network.stride for network in self.networks)
         if any(SIZES in network.inputs for network in self.networks):
             self.inputs = (IMAGES, SIZES)
@@ -68,29 +68,24 @@ class HeadsNetwork(Network):
             found[EMBEDDING] = self.model.pool(feats)
         return found
 
-    def reference(self) -> Callable[..., dict[str, Tensor]]:
-        """The heads as separate models, each with its own encoder."""
-        alone = {name: make_network(load_model(*run))
-                 for name, run in self.runs.items()}
+    def alone(self, networks: Mapping[str, Network]
+              ) -> Callable[..., dict[str, Tensor]]:
+        """The same outputs from networks with an encoder each.
 
+        Args:
+            networks (Mapping[str, Network]): The heads' own runs by name.
+        """
         def run(images: Tensor, image_sizes: Tensor | None = None
                 ) -> dict[str, Tensor]:
             images = self.normalized(images, image_sizes)
             found = {f'{name}.{key}': value
-                     for name, network in alone.items()
+                     for name, network in networks.items()
                      for key, value in network(images, image_sizes).items()}
             if self.embedding:
                 found[EMBEDDING] = self.model.pool(self.model(images))
             return found
 
         return run
-
-
-def _network(name: str, head: nn.Module) -> Network:
-    try:
-        return make_network(head)
-    except UserError as error:
-        raise UserError(f"head '{name}': {error}") from error
 
 
 def _require_last_features(backbone: nn.Module) -> None:

@@ -11,10 +11,11 @@ from mmengine.registry import HOOKS
 from mmengine.runner import Runner
 from torch import nn
 
-from ..engine.checkpoint import read
 from ..engine.resume import latest
 from ..errors import UserError
-from ..models.layers.normalize import Normalization
+from ..trained.checkpoint import Checkpoint
+from ..trained.encoder import Encoder
+from ..trained.normalization import Normalization
 from ..utils.modules import unwrap
 from ..utils.settings import backbone_settings, training_size
 
@@ -68,14 +69,10 @@ class ExportEncoderHook(Hook):
     def _write(self, runner: Runner, backbone: nn.Module, checkpoint: str,
                out: str) -> None:
         # Imported here, since importing the package registers this hook.
-        from ..evaluation.encoder import Encoder
         from .weights import export_encoder
-        weights = read(checkpoint)['state_dict']
         backbone = copy.deepcopy(backbone).cpu()
-        backbone.load_state_dict({name: weights[f'backbone.{name}']
-                                  for name in backbone.state_dict()})
-        normalization = Normalization.of(
-            unwrap(runner.model).data_preprocessor)
+        Checkpoint.read(checkpoint).load_encoder(backbone)
+        normalization = Normalization.of(unwrap(runner.model))
         if normalization is None:
             raise UserError('model.data_preprocessor does not say how images '
                             'are normalized')

@@ -11,7 +11,8 @@ import torch
 from torch import Tensor, nn
 
 from ..errors import UserError
-from .programs import TOLERANCE, relative_difference
+from ..utils.modules import relative_difference
+from .programs import TOLERANCE
 
 KINDS = ('ResNet', 'ResNetV1c', 'ResNetV1d', 'ResNeXt', 'ConvNeXt')
 

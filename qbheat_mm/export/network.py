@@ -1,7 +1,7 @@
 # Copyright (c) QB-Heat MM authors. All rights reserved.
 """Trained models as functions of tensors that torch.export can trace."""
 import copy
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import torch
 from mmcv.cnn import fuse_conv_bn
@@ -9,10 +9,9 @@ from mmpretrain.models import ImageClassifier
 from torch import Tensor, nn
 
 from ..errors import UserError
-from ..evaluation.encoder import Encoder
-from ..evaluation.heads import Heads
 from ..models.backbones import MobileFormer
-from ..models.layers.normalize import Normalize
+from ..trained.encoder import Encoder
+from ..trained.normalization import Normalize
 
 #: Names of the inputs: images, and (B, 2) heights and widths of the images
 #: within a padded batch.
@@ -30,7 +29,7 @@ class Network(nn.Module):
     Attributes:
         kind (str): E.g. ``'classifier'``.
         inputs, outputs (tuple[str, ...]): Names.
-        stride (int): Of the coarsest map.
+        stride (int): Stride of the coarsest map.
         normalize (Normalize, optional): If set, images are (B, H, W, 3),
             RGB, uint8, instead of normalized (B, 3, H, W), float32.
     """
@@ -76,10 +75,6 @@ class Network(nn.Module):
                image_sizes: Tensor | None = None) -> dict[str, Tensor]:
         """Features of images of shape (H, W) to the outputs by name."""
         raise NotImplementedError
-
-    def reference(self) -> Callable[..., dict[str, Tensor]]:
-        """The function that an exported file must compute."""
-        return self
 
 
 class EncoderNetwork(Network):
@@ -143,50 +138,6 @@ class ClassifierNetwork(Network):
         if self.model.with_neck:
             feats = self.model.neck(feats)
         return dict(logits=self.model.head(feats))
-
-
-def make_network(model: nn.Module, preprocessing: bool = False,
-                 embedding: bool = False, padded: bool = True) -> Network:
-    """Turn a trained model into a function of tensors.
-
-    Args:
-        model (nn.Module): An :class:`Encoder`, :class:`Heads`, or a
-            classifier or detector of :func:`load_model`.
-        preprocessing (bool): Whether it normalizes its images itself.
-            Defaults to False.
-        embedding (bool): Whether :class:`Heads` return the encoder's
-            embedding as well. Defaults to False.
-        padded (bool): Whether detectors take the sizes of images within a
-            padded batch. Defaults to True.
-
-    Raises:
-        UserError: If this kind of model cannot be exported, or its
-            normalization is unknown.
-    """
-    if embedding and not isinstance(model, Heads):
-        raise UserError(f'an embedding is for heads: {type(model).__name__} '
-                        'has none')
-    if isinstance(model, Encoder):
-        network = EncoderNetwork(model)
-    elif isinstance(model, Heads):
-        from .heads import HeadsNetwork  # which calls this function
-        network = HeadsNetwork(model, embedding)
-        model = model.encoder
-    elif isinstance(model, ImageClassifier):
-        network = ClassifierNetwork(model)
-    else:
-        from .detectors import detector_network  # needs mmdet
-        network = detector_network(model)
-    if not padded:
-        network.inputs = (IMAGES, )
-    if preprocessing:
-        if model.normalization is None:
-            raise UserError(
-                f"'{model.weights}' and its config do not say how images are "
-                'normalized: set model.data_preprocessor, or omit '
-                '--with-preprocessing')
-        network.normalize = Normalize(model.normalization)
-    return network
 
 
 def folded(module: nn.Module) -> nn.Module:

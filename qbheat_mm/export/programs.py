@@ -3,20 +3,23 @@
 import importlib.util
 import itertools
 import json
-import math
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 from torch.export import Dim, ExportedProgram
 
 from ..errors import UserError
-from ..evaluation.heads import Heads
+from ..trained.encoder import Encoder
+from ..trained.heads import Heads
+from ..trained.model import TrainedModel, load_model
 from ..utils.atomic_write import atomic_write
+from ..utils.modules import relative_difference
 from .exported import FACTS, Exported
-from .model import describe, require_other
-from .network import IMAGES, SIZES, Network, folded, inside, make_network
+from .facts import describe, require_other
+from .make_network import make_network
+from .network import IMAGES, SIZES, Network, folded, inside
 
 #: Largest accepted difference from PyTorch, relative to the largest value of
 #: an output.
@@ -27,27 +30,29 @@ BATCHES = (1, 3)
 MOST = 1 << 16
 
 
-def export_network(model: nn.Module, out: str | os.PathLike,
+def export_network(model: Encoder | Heads | TrainedModel,
+                   out: str | os.PathLike,
                    size: tuple[int, int] | None = None,
                    preprocessing: bool = False,
                    embedding: bool = False, padded: bool = True) -> dict:
     """Export a model, run the file, and compare it with PyTorch.
 
     Args:
-        model (nn.Module): An encoder of :func:`qbheat_mm.apis.load_encoder`,
-            several heads of :func:`qbheat_mm.apis.load_heads`, which become
-            one network that runs their encoder once, or a classifier or
-            detector of :func:`load_model`.
+        model (Encoder | Heads | TrainedModel): An encoder of
+            :func:`qbheat_mm.apis.load_encoder`, several heads of
+            :func:`qbheat_mm.apis.load_heads`, which become one network that
+            runs their encoder once, or a classifier or detector of
+            :func:`load_model`.
         out (str | PathLike): The file to write, ``.pt2`` or ``.onnx``.
         size (tuple[int, int], optional): Height and width of all images.
             Defaults to None: any.
         preprocessing (bool): Whether images are (B, H, W, 3), RGB, uint8,
             and normalized by the network. Defaults to False.
-        embedding (bool): Of heads: whether to return the embedding of
+        embedding (bool): Whether heads return the embedding of
             :func:`qbheat_mm.apis.embed` as well. Defaults to False.
-        padded (bool): Of detectors: whether they take ``image_sizes``, the
-            sizes of images within a padded batch; what knows no padding is
-            faster. Defaults to True.
+        padded (bool): Whether detectors take ``image_sizes``, the sizes of
+            images within a padded batch; unpadded networks are faster.
+            Defaults to True.
 
     Returns:
         dict: What the file says about itself (``kind``, ``inputs``,
@@ -60,7 +65,8 @@ def export_network(model: nn.Module, out: str | os.PathLike,
     """
     out = os.fspath(out)
     _require_format(out)  # before time is spent
-    for each in model.heads.values() if isinstance(model, Heads) else [model]:
+    for each in (model.trained.values() if isinstance(model, Heads)
+                 else [model]):
         require_other(each, out)
     network = make_network(model, preprocessing, embedding, padded)
     program = _trace(network, size)
@@ -74,15 +80,16 @@ def export_network(model: nn.Module, out: str | os.PathLike,
         else:
             torch.export.save(
                 program, part, extra_files={FACTS: json.dumps(facts)})
-        difference = _verify(Exported(part), network, size)
+        difference = _verify(
+            Exported(part), network, _reference(network, model), size)
     return dict(facts, difference=difference)
 
 
-def _origin(model: nn.Module) -> dict:
+def _origin(model: Encoder | Heads | TrainedModel) -> dict:
     """Describe the sources and classes of a model, or of several heads."""
     if isinstance(model, Heads):
         return dict(describe(model.encoder), heads={
-            name: _origin(head) for name, head in model.heads.items()})
+            name: _origin(head) for name, head in model.trained.items()})
     return dict(describe(model), classes=getattr(model, 'classes', ()))
 
 
@@ -156,7 +163,20 @@ def _refusal(network: Network, error: Exception) -> UserError:
         'HEIGHT WIDTH), the encoder alone (--part encoder) or --format pt2')
 
 
+def _reference(network: Network, model: Encoder | Heads | TrainedModel
+               ) -> Callable[..., dict[str, Tensor]]:
+    """The function that an exported file must compute.
+
+    For heads, it runs the models of their own runs one by one.
+    """
+    if not isinstance(model, Heads):
+        return network
+    return network.alone({name: make_network(load_model(*run))
+                          for name, run in model.runs.items()})
+
+
 def _verify(exported: Exported, network: Network,
+            reference: Callable[..., dict[str, Tensor]],
             size: tuple[int, int] | None) -> float:
     """Return the largest relative difference from the original model.
 
@@ -164,7 +184,6 @@ def _verify(exported: Exported, network: Network,
         UserError: If it exceeds :data:`TOLERANCE`.
     """
     stride, worst = network.stride, 0.
-    reference = network.reference()
     sizes = [size] if size else [
         (stride + 1, stride + 14), (2 * stride + 33, 2 * stride + 62),
         (stride + 57, 3 * stride + 5)]
@@ -188,20 +207,6 @@ def largest_difference(found: Mapping, expected: Mapping[str, Tensor]
     """Relative difference and name of the worst output."""
     return max((relative_difference(torch.as_tensor(found[name]), tensor),
                 name) for name, tensor in expected.items())
-
-
-def relative_difference(found: Tensor, expected: Tensor) -> float:
-    """Largest difference of two tensors over the largest expected value.
-
-    Returns:
-        float: inf if the shapes differ or a value is NaN.
-    """
-    if found.shape != expected.shape:
-        return math.inf
-    found, expected = found.double(), expected.double()
-    largest = expected.abs().max().clamp(min=1e-12)
-    difference = ((found - expected).abs().max() / largest).item()
-    return math.inf if math.isnan(difference) else difference
 
 
 def _example_inputs(network: Network, number: int,

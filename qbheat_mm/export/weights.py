@@ -9,9 +9,9 @@ import torch
 from torch import Tensor
 
 from ..errors import UserError
-from ..evaluation.encoder import Encoder
+from ..trained.encoder import Encoder
 from ..utils.atomic_write import atomic_write
-from .model import describe, require_other
+from .facts import describe, require_other
 
 
 def export_encoder(encoder: Encoder, out: str | os.PathLike) -> str:

@@ -1,10 +1,11 @@
 # Copyright (c) QB-Heat MM authors. All rights reserved.
 """Modules in wrappers and in evaluation mode."""
+import math
 from collections.abc import Iterator
 from contextlib import contextmanager
 
 from mmengine.model import BaseTTAModel, is_model_wrapper
-from torch import nn
+from torch import Tensor, nn
 
 
 def unwrap(model: nn.Module) -> nn.Module:
@@ -27,3 +28,17 @@ def evaluating(model: nn.Module) -> Iterator[nn.Module]:
     finally:
         for module, mode in training.items():
             module.training = mode
+
+
+def relative_difference(found: Tensor, expected: Tensor) -> float:
+    """Largest difference of two tensors over the largest expected value.
+
+    Returns:
+        float: inf if the shapes differ or a value is NaN.
+    """
+    if found.shape != expected.shape:
+        return math.inf
+    found, expected = found.double(), expected.double()
+    largest = expected.abs().max().clamp(min=1e-12)
+    difference = ((found - expected).abs().max() / largest).item()
+    return math.inf if math.isnan(difference) else difference

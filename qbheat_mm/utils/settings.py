@@ -2,6 +2,7 @@
 """Read settings of mmengine configs."""
 import os.path as osp
 from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
 
 from mmengine.config import Config
 from mmengine.config.utils import MODULE2PACKAGE
@@ -46,6 +47,32 @@ def toolbox(cfg: Mapping) -> str | None:
     kind = model.get('type') if isinstance(model, Mapping) else None
     name = kind if isinstance(kind, str) else getattr(kind, '__module__', '')
     return name.split('.')[0] if name and '.' in name else None
+
+
+def find_settings(settings: Any, name: str) -> Iterator[dict]:
+    """Dicts under a name at any depth, those of ``model`` first."""
+    if not isinstance(settings, dict):
+        return
+    if isinstance(settings.get('model'), dict):
+        yield from find_settings(settings['model'], name)
+    if isinstance(settings.get(name), dict):
+        yield settings[name]
+    for value in settings.values():
+        yield from find_settings(value, name)
+
+
+def set_classes(cfg: Config, number: int) -> None:
+    """Write the number of classes wherever a classifier needs it.
+
+    Args:
+        cfg (Config): Changed in place.
+        number (int): Number of classes.
+    """
+    model = cfg.model.get('module', cfg.model)  # test-time augmentation
+    for part in (model.head, model.get('data_preprocessor'),
+                 cfg.get('data_preprocessor')):
+        if part and 'num_classes' in part:
+            part.num_classes = number
 
 
 def backbone_settings(cfg: Mapping) -> dict:

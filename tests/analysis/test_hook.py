@@ -22,9 +22,8 @@ from qbheat_mm.analysis.reconstruction import reconstruct, strips
 from qbheat_mm.analysis.run_log import report_run
 from qbheat_mm.analysis.spectrum import describe_predictor
 from qbheat_mm.errors import UserError
-from qbheat_mm.evaluation.encoder import Encoder
 from qbheat_mm.evaluation.labeled import knn_of_folders, labeled_folder
-from qbheat_mm.models.layers.normalize import Normalization, Normalize
+from qbheat_mm.trained import Encoder, Normalization, Normalize
 
 from .conftest import MODEL
 

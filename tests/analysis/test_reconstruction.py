@@ -17,8 +17,8 @@ from qbheat_mm.analysis.reconstruction import (
     trained_positions,
 )
 from qbheat_mm.errors import UserError
-from qbheat_mm.models.layers.normalize import Normalization, Normalize
 from qbheat_mm.models.selfsup.quarters import quarter_offset
+from qbheat_mm.trained import Normalization, Normalize
 
 
 def quarter_of(position, height, width):

@@ -6,7 +6,7 @@ import pytest
 import torch
 from mmengine.config import Config
 
-from qbheat_mm.engine.checkpoint import read
+from qbheat_mm.trained.safe_load import safe_load
 
 from ..conftest import run_tool
 from .conftest import settings_of
@@ -16,7 +16,7 @@ from .conftest import settings_of
 def here(tmp_path, monkeypatch, checkpoint):
     """The current folder, with checkpoints and images of all kinds."""
     monkeypatch.chdir(tmp_path)
-    content = read(checkpoint)
+    content = safe_load(checkpoint)
     torch.save(content, 'good.pth')
     torch.save(content['state_dict'], 'bare.pth')
     content['state_dict']['backbone.stem.0.weight'] *= torch.nan

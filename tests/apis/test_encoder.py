@@ -161,7 +161,7 @@ def test_functions_named_by_a_checkpoint_are_not_called(
     settings = settings_of()
     settings['model']['backbone'] = dict(type=kind, args=['true'])
     write_checkpoint(tmp_path / 'x.pth', MODEL, settings)
-    with pytest.raises(UserError, match='is not built'):
+    with pytest.raises(UserError, match="toolbox's class"):
         load_encoder(tmp_path / 'x.pth')
 
 

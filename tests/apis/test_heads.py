@@ -53,7 +53,7 @@ def alone():
     def predict(run, batch):
         if run[1] not in models:
             models[run[1]] = load_model(*run)
-        model = models[run[1]]
+        model = models[run[1]].model
         samples = copy.deepcopy(batch['data_samples'])
         return model.predict(batch['inputs'], None if isinstance(
             model, ImageClassifier) else samples)

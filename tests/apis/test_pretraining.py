@@ -9,9 +9,9 @@ import safetensors
 import torch
 
 from qbheat_mm.apis import embed, load_encoder, pretrain
-from qbheat_mm.engine.checkpoint import read
 from qbheat_mm.errors import UserError
 from qbheat_mm.export import hook
+from qbheat_mm.trained.safe_load import safe_load
 
 from .conftest import ARCH
 
@@ -89,7 +89,7 @@ def test_a_run_may_be_moved(folders, tmp_path):
 
 def test_the_encoder_has_the_averaged_weights_of_the_checkpoint(
         folders, tmp_path):
-    content = read(run(folders / 'train', tmp_path, {
+    content = safe_load(run(folders / 'train', tmp_path, {
         'custom_hooks': [dict(type='EMAHook', momentum=0.3)]}))
     with safetensors.safe_open(tmp_path / 'encoder.safetensors', 'pt') as file:
         assert file.metadata()['source'] == 'epoch_1.pth'

@@ -11,8 +11,8 @@ import torch
 from mmengine.hooks import Hook
 from mmengine.runner import Runner
 
-from qbheat_mm.engine.checkpoint import read
 from qbheat_mm.errors import UserError
+from qbheat_mm.trained.safe_load import safe_load
 
 from .shipped import NAMES, load, shrink
 
@@ -130,7 +130,7 @@ def pretrained(data, tmp_path_factory):
 def test_an_encoder_serves_every_task(target, origin, pretrained, data,
                                       tmp_path):
     file = pretrained[origin]
-    saved = read(file)['state_dict']
+    saved = safe_load(file)['state_dict']
     cfg = small(target, data, tmp_path)
     cfg.model.backbone.init_cfg = dict(load(target).model.backbone.init_cfg,
                                        checkpoint=file)
@@ -152,7 +152,7 @@ def test_fine_tuning_continues_from_the_probe(pretrained, data, tmp_path):
     cfg.load_from = probe
     cfg.optim_wrapper.optimizer.lr = 0.
     model = take_a_step(cfg).model
-    saved = read(probe)['state_dict']
+    saved = safe_load(probe)['state_dict']
     for name, parameter in model.named_parameters():
         assert parameter.requires_grad
         assert torch.equal(parameter, saved[name]), name

@@ -6,8 +6,8 @@ import shutil
 import pytest
 import torch
 
-from qbheat_mm.engine.checkpoint import read
 from qbheat_mm.engine.resume import checkpoints_in, latest
+from qbheat_mm.trained.safe_load import safe_load
 
 from .runs import Encoder, StopHook, names, refusal, resumed_epoch, train
 
@@ -80,7 +80,7 @@ def test_an_empty_folder_starts_from_the_beginning(tmp_path):
     (lambda c: c['meta'].update(epoch=9), 'train_cfg.max_epochs=5')])
 def test_incomplete_checkpoints_are_refused(work, change, words):
     file = work / 'epoch_3.pth'
-    content = read(file)
+    content = safe_load(file)
     change(content)
     torch.save(content, file)
     message = refusal(work, epochs=5, resume=True, load_from=str(file))

@@ -16,8 +16,8 @@ from mmengine.evaluator import BaseMetric, Evaluator
 from mmengine.model import BaseModel
 
 from qbheat_mm.engine import RandomStateHook  # noqa: F401
-from qbheat_mm.engine.checkpoint import read
 from qbheat_mm.errors import UserError
+from qbheat_mm.trained.safe_load import safe_load
 
 from .runs import QuickRunner
 
@@ -151,7 +151,7 @@ def run(tmp_path_factory):
 def test_the_saved_network_is_validated(run, name, file):
     """Instead of one with the batch statistics of each process."""
     folder, (first, second) = run
-    state = read(folder / name / file)['state_dict']
+    state = safe_load(folder / name / file)['state_dict']
     mean = state['norm.running_mean'].mean().item()
     assert first[name] == second[name] == pytest.approx(mean)
     assert mean > 0.1
@@ -166,7 +166,7 @@ def test_processes_resume_from_one_checkpoint(run):
 def test_a_resumed_run_ends_with_the_same_weights(run):
     folder, (first, second) = run
     assert first['resumed'] == second['resumed'] == first['epochs']
-    whole, resumed = (read(folder / name / 'epoch_4.pth')['state_dict']
+    whole, resumed = (safe_load(folder / name / 'epoch_4.pth')['state_dict']
                       for name in ('epochs', 'killed'))
     for name, tensor in whole.items():
         assert torch.equal(tensor, resumed[name]), name
@@ -176,7 +176,7 @@ def test_nan_in_one_process_costs_no_checkpoint(run):
     folder, (first, second) = run
     assert 'the loss is not finite in iteration 4' in second['ruined']
     left, = (folder / 'ruined').glob('epoch_*.pth')
-    state = read(left)['state_dict']
+    state = safe_load(left)['state_dict']
     assert all(torch.isfinite(value).all() for value in state.values())
     if first['ruined']:
         assert str(left) in first['ruined']

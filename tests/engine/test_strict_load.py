@@ -24,7 +24,7 @@ def saved(tmp_path):
     return save
 
 
-REQUIRE = dict(type='RequireCheckpointHook', origin='the probing run')
+REQUIRE = dict(type='StrictLoadHook', required='the probing run')
 
 
 def test_a_required_checkpoint(tmp_path, saved):
@@ -92,13 +92,13 @@ def test_so_is_that_of_another_encoder(tmp_path, saved, mean, allow):
     runner = build(tmp_path / 'a', init_cfg=dict(
         type='PretrainedEncoder', checkpoint=file,
         allow_other_normalization=allow))
-    runner.model.init_weights()
     runner.model.data_preprocessor = ImgDataPreprocessor([mean], [2])
+    assert runner.train_loop  # Runner.train builds it before the hook
     if mean == 1 or allow:
-        StrictLoadHook().before_train(runner)
+        runner.call_hook('before_run')
     else:
         with pytest.raises(UserError, match='was trained with BGR, mean 1'):
-            StrictLoadHook().before_train(runner)
+            runner.call_hook('before_run')
 
 
 def test_load_from_replaces_the_encoder(tmp_path, saved):

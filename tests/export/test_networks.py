@@ -16,7 +16,7 @@ import torch
 from qbheat_mm.apis import load_encoder
 from qbheat_mm.errors import UserError
 from qbheat_mm.export import Exported, export_network, load_model
-from qbheat_mm.export.network import make_network
+from qbheat_mm.export.make_network import make_network
 from qbheat_mm.export.programs import relative_difference
 
 from .conftest import CLASSIFIER, RETINANET, any_size, write_run
@@ -249,8 +249,8 @@ def test_preprocessing_is_that_of_the_toolbox(name, request):
 @pytest.mark.parametrize('name', DETECTORS)
 def test_images_without_padding(name, request):
     """As if they filled their batch."""
-    model, images = request.getfixturevalue(name)[3], torch.randn(
-        2, 3, 140, 133)
+    model = load(name, request.getfixturevalue(name))
+    images = torch.randn(2, 3, 140, 133)
     found = make_network(model, padded=False)(images)
     expected = make_network(model)(images, torch.tensor([[140, 133]] * 2))
     for key, value in expected.items():
@@ -263,7 +263,7 @@ def test_a_file_that_knows_no_padding(mf_dec, tmp_path):
     out = str(tmp_path / 'a.pt2')
     facts = export_network(load('mf_dec', mf_dec), out, padded=False)
     assert facts['inputs'] == ('images', )
-    with pytest.raises(UserError, match='knows no padding'):
+    with pytest.raises(UserError, match='unpadded'):
         Exported(out)(torch.zeros(1, 3, 64, 64), [[64, 60]])
 
 
@@ -371,10 +371,11 @@ def test_a_run_counts_the_classes_of_its_folders(classifier):
     given = copy.deepcopy(cfg)
     given.count_classes = True
     given.model.head.num_classes = 2  # in the file
-    model = load_model(given, checkpoint)
-    weights = model.state_dict()
-    assert not any(module.training for module in model.modules())
-    traced = make_network(copy.deepcopy(model).train())
+    loaded = load_model(given, checkpoint)
+    weights = loaded.model.state_dict()
+    assert not any(module.training for module in loaded.model.modules())
+    loaded.model.train()
+    traced = make_network(loaded)
     assert not any(module.training for module in traced.modules())
     assert all(torch.equal(tensor, weights[name])
                for name, tensor in network.state_dict().items())

@@ -5,7 +5,7 @@ import re
 
 import pytest
 
-from qbheat_mm.engine.checkpoint import read
+from qbheat_mm.trained.safe_load import safe_load
 
 
 def test_two_processes_pre_train(tmp_path, script, pretraining_config):
@@ -14,7 +14,7 @@ def test_two_processes_pre_train(tmp_path, script, pretraining_config):
     # Eight images in batches of two in each process.
     assert re.search(r'Epoch\(train\) +\[1\]\[2/2\]', output), output
     assert not re.search('Warning|NUM_THREADS', output), output
-    state = read(str(tmp_path / 'epoch_1.pth'))['state_dict']
+    state = safe_load(str(tmp_path / 'epoch_1.pth'))['state_dict']
     assert {name.split('.')[0] for name in state} >= {
         'backbone', 'predictor', 'neck'}
 

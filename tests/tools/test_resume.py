@@ -12,7 +12,7 @@ import torch
 from mmengine.hooks import Hook
 from mmengine.registry import HOOKS
 
-from qbheat_mm.engine.checkpoint import read
+from qbheat_mm.trained.safe_load import safe_load
 
 from ..conftest import run_tool
 
@@ -45,7 +45,7 @@ def test_a_killed_and_resumed_run_ends_like_an_uninterrupted_one(
 
     # The uninterrupted run had no workers.
     whole, ours = (
-        read(str(folder / 'epoch_4.pth'))
+        safe_load(str(folder / 'epoch_4.pth'))
         for folder in (trained_classifier, tmp_path))
     assert whole['state_dict'].keys() == ours['state_dict'].keys()
     for name, tensor in whole['state_dict'].items():

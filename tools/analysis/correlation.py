@@ -20,7 +20,7 @@ from qbheat_mm.cli.analysis_tool import (
     to_batch,
 )
 from qbheat_mm.errors import UserError
-from qbheat_mm.evaluation.encoder import Encoder
+from qbheat_mm.trained import Encoder
 
 CAPTION = (
     'For each image, the mean absolute correlation over channels of two '

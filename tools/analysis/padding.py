@@ -21,7 +21,7 @@ from qbheat_mm.cli import count, read_config, report_user_errors
 from qbheat_mm.cli.analysis_tool import to_batch
 from qbheat_mm.cli.command_line import whole
 from qbheat_mm.datasets import find_images, load_images, spread
-from qbheat_mm.evaluation.encoder import Encoder
+from qbheat_mm.trained import Encoder
 
 
 def parse_args() -> argparse.Namespace:

@@ -17,8 +17,8 @@ import story
 from qbheat_mm.analysis.matrices import linear_models
 from qbheat_mm.cli import count, read_config, report_user_errors
 from qbheat_mm.cli.analysis_tool import analysis_parser
-from qbheat_mm.cli.trained_model import build_pretraining
 from qbheat_mm.models.layers import MobileFormerBlock
+from qbheat_mm.trained.model import build_pretraining
 
 
 def parse_args() -> argparse.Namespace:

@@ -19,8 +19,8 @@ from qbheat_mm.analysis.spectrum import (
 )
 from qbheat_mm.cli import read_config, report_user_errors
 from qbheat_mm.cli.analysis_tool import analysis_parser
-from qbheat_mm.cli.trained_model import build_pretraining, load_pretraining
 from qbheat_mm.datasets import short_names
+from qbheat_mm.trained.model import build_pretraining, load_pretraining
 
 CAPTION = (
     'Left: sorted magnitudes of the eigenvalues of the learned matrices, '

@@ -24,7 +24,8 @@ import qbheat_mm.detection  # noqa: F401
 from qbheat_mm.apis import load_heads
 from qbheat_mm.cli import count, report_user_errors
 from qbheat_mm.export import export_network
-from qbheat_mm.export.network import folded, make_network
+from qbheat_mm.export.make_network import make_network
+from qbheat_mm.export.network import folded
 from qbheat_mm.utils.complexity import count_parameters
 
 HEADS = {

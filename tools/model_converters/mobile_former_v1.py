@@ -16,8 +16,8 @@ from torch import Tensor, nn
 
 from qbheat_mm.cli import report_user_errors
 from qbheat_mm.cli.command_line import target
-from qbheat_mm.engine.checkpoint import mismatch, read, weights
 from qbheat_mm.errors import UserError
+from qbheat_mm.trained.checkpoint import Checkpoint, mismatch
 from qbheat_mm.utils.atomic_write import atomic_write
 
 CONFIGS = Path(__file__).resolve().parents[2] / 'configs/mobile_former'
@@ -155,7 +155,7 @@ def main() -> None:
     init_default_scope('mmpretrain')
     # timm stores its arguments beside the weights, which is harmless.
     with torch.serialization.safe_globals([argparse.Namespace]):
-        tensors = weights(read(args.src))
+        tensors = Checkpoint.read(args.src).weights
     name, cfg, model = find_variant(args.src, tensors)
     state = convert(model, tensors)
     # Later loads read the network and its input normalization from it.

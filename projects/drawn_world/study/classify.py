@@ -22,7 +22,7 @@ from torch import Tensor
 
 from qbheat_mm.apis import load_encoder
 from qbheat_mm.cli import add_cfg_options, read_config, report_user_errors
-from qbheat_mm.evaluation.encoder import Encoder
+from qbheat_mm.trained import Encoder
 
 #: Learn from at most so many images, since kernels grow quadratically.
 MOST = 5000

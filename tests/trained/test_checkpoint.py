@@ -11,17 +11,9 @@ from mmengine.logging import HistoryBuffer
 from torch import nn
 
 from qbheat_mm.apis import load_encoder
-from qbheat_mm.engine.checkpoint import (
-    backbone_of,
-    encoder_weights,
-    input_normalization,
-    load_strict,
-    mismatch,
-    read,
-    stored_config,
-    weights,
-)
 from qbheat_mm.errors import UserError
+from qbheat_mm.trained.checkpoint import Checkpoint, backbone_name, mismatch
+from qbheat_mm.trained.safe_load import safe_load
 
 OLD = Path(__file__).parents[1] / 'data/v0.2.0'
 
@@ -43,7 +35,7 @@ def test_checkpoints_of_mmengine_are_read(tmp_path):
         runtime_info=dict(best=np.float64(3), order=np.arange(2))))
     with torch.serialization.safe_globals([HistoryBuffer]):
         pass  # as the maintained fork does; this removes it
-    found = read(save(tmp_path / 'a.pth', content))
+    found = safe_load(save(tmp_path / 'a.pth', content))
     assert found['message_hub']['log_scalars']['loss'].mean() == 1.5
 
 
@@ -57,7 +49,7 @@ def test_other_content_is_refused_and_not_run(tmp_path, monkeypatch, content):
     else:
         save('a.pth', content)
     with pytest.raises(UserError, match="'a.pth'"):
-        read('a.pth')
+        safe_load('a.pth')
     assert not Path('executed').exists()
 
 
@@ -69,16 +61,16 @@ def test_damaged_files_are_refused(tmp_path, damage):
     save(path, dict(state_dict=dict(a=torch.ones(1000))))
     path.write_bytes(damage(path.read_bytes()))
     with pytest.raises(UserError, match='damaged'):
-        read(path)
+        safe_load(path)
 
 
 def test_missing_files_and_folders(tmp_path):
     with pytest.raises(FileNotFoundError, match='nowhere.pth'):
-        read(tmp_path / 'nowhere.pth')
+        safe_load(tmp_path / 'nowhere.pth')
     with pytest.raises(UserError, match='is not a file'):
-        read(tmp_path)
+        safe_load(tmp_path)
     with pytest.raises(UserError, match='http://localhost:9/x.pth'):
-        read('http://localhost:9/x.pth')
+        safe_load('http://localhost:9/x.pth')
 
 
 @pytest.mark.parametrize('file', ['epoch_1.ckpt', 'encoder.safetensors'])
@@ -86,7 +78,7 @@ def test_files_of_version_0_2_0_load(file):
     encoder = load_encoder(str(OLD / file))
     assert encoder.size == (64, 64) and encoder.normalization.rgb
     assert encoder.name.startswith('MobileFormer')
-    expected = weights(read(OLD / 'encoder.safetensors'))
+    expected = Checkpoint.read(OLD / 'encoder.safetensors').weights
     for name, tensor in encoder.backbone.state_dict().items():
         assert torch.equal(tensor, expected[name]), name
 
@@ -104,16 +96,15 @@ value = os.mkdir('executed')
 
 def test_a_stored_config_is_parsed_and_not_run(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    content = dict(state_dict={}, meta=dict(cfg=TEXT))
-    settings = stored_config(content)
-    assert settings['value'] is None
-    assert backbone_of(settings) == "MobileFormer(arch='mf-285m')"
-    found = input_normalization(content)
+    trained = Checkpoint(dict(state_dict={}, meta=dict(cfg=TEXT)))
+    assert trained.config['value'] is None
+    assert backbone_name(trained.config) == "MobileFormer(arch='mf-285m')"
+    found = trained.normalization
     assert (found.mean, found.std, found.rgb) == (
         (1, 2, -3), (4, 5, 6), True)
     assert not (tmp_path / 'executed').exists()
     for text in (None, 3, 'x = (', 'model = 3'):
-        assert input_normalization(dict(meta=dict(cfg=text))) is None
+        assert Checkpoint(dict(meta=dict(cfg=text))).normalization is None
 
 
 @pytest.mark.parametrize('change', [
@@ -121,8 +112,9 @@ def test_a_stored_config_is_parsed_and_not_run(tmp_path, monkeypatch):
 def test_an_impossible_normalization_is_none(change):
     meta = dict(mean='[1, 2, 3]', std='[4, 5, 6]', channel_order='RGB',
                 backbone='{}')
-    assert input_normalization(dict(meta=meta)) is not None
-    assert input_normalization(dict(meta=dict(meta, **change))) is None
+    assert Checkpoint(dict(meta=meta)).normalization is not None
+    meta |= change
+    assert Checkpoint(dict(meta=meta)).normalization is None
 
 
 def net():
@@ -136,9 +128,9 @@ def test_an_encoder_is_found_under_any_prefix(prefix):
     content = dict(state_dict={
         **{f'{prefix}{name}': value for name, value in state.items()},
         'head.weight': torch.ones(1)})
-    found = encoder_weights(content, state)
+    found = Checkpoint(content).encoder_weights(state)
     assert found.keys() == state.keys()
-    assert not encoder_weights(dict(a=torch.ones(1)), state)
+    assert not Checkpoint(dict(a=torch.ones(1))).encoder_weights(state)
 
 
 def test_a_momentum_encoder_is_not_the_encoder():
@@ -146,7 +138,7 @@ def test_a_momentum_encoder_is_not_the_encoder():
     content = {f'{prefix}.{name}': value + i
                for i, prefix in enumerate(('backbone', 'encoder_k.module.0'))
                for name, value in state.items()}
-    found = encoder_weights(content, state)
+    found = Checkpoint(content).encoder_weights(state)
     assert torch.equal(found['0.weight'], state['0.weight'])
 
 
@@ -178,8 +170,8 @@ def test_a_model_is_loaded_completely_or_not_at_all():
     before = {k: v.clone() for k, v in model.state_dict().items()}
     broken = {k: v for k, v in other.state_dict().items() if k != '0.bias'}
     with pytest.raises(UserError, match="'a.pth' does not fit Sequential"):
-        load_strict(model, broken, 'a.pth')
+        Checkpoint(broken, 'a.pth').load_model(model)
     assert all(torch.equal(v, before[k])
                for k, v in model.state_dict().items())
-    load_strict(model, dict(state_dict=other.state_dict()), 'a.pth')
+    Checkpoint(dict(state_dict=other.state_dict())).load_model(model)
     assert torch.equal(model[0].weight, other[0].weight)

@@ -1,12 +1,14 @@
 # Copyright (c) QB-Heat MM authors. All rights reserved.
 """Images are normalized as by mm's data preprocessors, and back."""
+from types import SimpleNamespace
+
 import mmpretrain.models  # noqa: F401
 import pytest
 import torch
 from mmengine.registry import DefaultScope
 from mmpretrain.registry import MODELS
 
-from qbheat_mm.models.layers.normalize import Normalization, Normalize
+from qbheat_mm.trained import Normalization, Normalize
 
 
 @pytest.mark.parametrize('kind, flag', [
@@ -24,7 +26,8 @@ def test_equals_the_preprocessor_and_its_inverse(kind, flag, rgb, statistics):
     bgr = list(images.flip(1)) if samples is not None else images.flip(1)
     expected = preprocessor(dict(inputs=bgr, data_samples=samples))['inputs']
 
-    normalization = Normalization.of(preprocessor)
+    normalization = Normalization.of(SimpleNamespace(
+        data_preprocessor=preprocessor))
     normalize = Normalize(normalization)
 
     assert normalization.rgb == rgb

@@ -1,25 +1,98 @@
 # Copyright (c) QB-Heat MM authors. All rights reserved.
-"""Load several heads that were trained on one frozen encoder."""
+"""Several heads that were trained on one frozen encoder."""
 import copy
 import re
 from collections.abc import Mapping, Sequence
 
 import torch
 from mmengine.config import Config
+from mmengine.model import BaseModel
 from mmengine.registry import MODELS, DefaultScope
+from mmengine.structures import BaseDataElement
 from mmpretrain.models import ImageClassifier
+from mmpretrain.structures import DataSample
 from torch import Tensor, nn
 
 from ..errors import UserError
-from ..evaluation.encoder import Encoder
-from ..evaluation.heads import Heads, SharedFeatures
-from ..export.model import load_model
-from ..export.programs import relative_difference
+from ..utils.modules import relative_difference
 from ..utils.settings import backbone_settings
-from .encoder import open_config
+from .encoder import Encoder, open_config
+from .model import TrainedModel, load_model
 
 #: Largest accepted difference of features, relative to the largest.
 _TOLERANCE = 1e-5
+
+
+class Heads(BaseModel):
+    """Classifiers and detectors that share an encoder.
+
+    A batch is prepared once, for all heads. Its images are padded to a common
+    size that ``pad_size_divisor`` of every head divides, so a classifier sees
+    the padding that a detector needs, just as if it got that batch alone.
+
+    Args:
+        encoder (Encoder): Encoder with all outputs that the heads take.
+        heads (Mapping[str, TrainedModel]): Trained models by name, each with
+            ``nn.Identity`` as backbone, so that it takes features as input.
+        outputs (Mapping[str, Sequence[int]]): For each head, the indices of
+            the encoder's outputs it takes, in its order.
+        runs (Mapping[str, tuple[Config, str]]): Config and checkpoint of
+            each head's own run.
+
+    Attributes:
+        encoder (Encoder): As given.
+        heads (nn.ModuleDict): The models.
+        trained (dict[str, TrainedModel]): The models and their classes.
+        outputs (dict[str, tuple[int]]): As given.
+        runs (dict[str, tuple[Config, str]]): As given.
+    """
+
+    def __init__(self, encoder: Encoder, heads: Mapping[str, TrainedModel],
+                 outputs: Mapping[str, Sequence[int]],
+                 runs: Mapping[str, tuple[Config, str]]) -> None:
+        models = {name: head.model for name, head in heads.items()}
+        super().__init__(_preprocessor(models))
+        self.encoder = encoder
+        self.heads = nn.ModuleDict(models)
+        self.trained = dict(heads)
+        self.outputs = {name: tuple(ids) for name, ids in outputs.items()}
+        self.runs = dict(runs)
+        self.eval()
+
+    def forward(self, inputs: Tensor, data_samples: Sequence | None = None,
+                mode: str = 'predict') -> dict[str, list]:
+        """See :meth:`predict`, for ``test_step``."""
+        if mode != 'predict':
+            raise UserError(f'mode={mode!r}: heads are trained separately')
+        return self.predict(inputs, data_samples)
+
+    @torch.no_grad()
+    def predict(self, inputs: Tensor, data_samples: Sequence | None = None
+                ) -> dict[str, list]:
+        """Predict with all heads.
+
+        ``test_step(dict(inputs=..., data_samples=...))`` also normalizes and
+        pads images, as for any model of mmengine.
+
+        Args:
+            inputs (Tensor): Normalized images, (B, 3, H, W).
+            data_samples (Sequence, optional): Data samples of mmdet or
+                mmpretrain with the sizes of the images, left unchanged.
+                Defaults to images that fill the batch.
+
+        Returns:
+            dict[str, list]: For each head a data sample per image, of
+            mmpretrain for classifiers and of mmdet for detectors.
+        """
+        return {name: self.heads[name].predict(
+            features, _samples(self.heads[name], inputs, data_samples))
+            for name, features in self.encode(inputs).items()}
+
+    def encode(self, inputs: Tensor) -> dict[str, tuple[Tensor, ...]]:
+        """Normalized images (B, 3, H, W) to the features of each head."""
+        features = self.encoder(inputs)
+        return {name: tuple(features[i] for i in ids)
+                for name, ids in self.outputs.items()}
 
 
 def load_heads(heads: Mapping[str, tuple[str | Config, str]],
@@ -51,8 +124,9 @@ def load_heads(heads: Mapping[str, tuple[str | Config, str]],
                         '{name: (config, checkpoint)}')
     for name in heads:
         if not re.fullmatch(r'[\w-]+', name) or hasattr(nn.ModuleDict, name):
-            raise UserError(f'head {name!r}: a name has letters, digits, _ '
-                            "and -, and is no method of torch's ModuleDict")
+            raise UserError(
+                f'head {name!r}: names consist of letters, digits, _ and -, '
+                'and must not shadow attributes of nn.ModuleDict')
     runs = [_Run(name, *files) for name, files in heads.items()]
     base = max(runs, key=lambda run: len(run.state))
     for run in runs:
@@ -64,31 +138,32 @@ def load_heads(heads: Mapping[str, tuple[str | Config, str]],
     for run in runs:
         _require_same_features(encoder, base, run, outputs[run.name])
     return Heads(encoder, {run.name: run.head for run in runs},
-                 outputs, {run.name: (run.cfg, run.checkpoint) for run in runs}
-                 ).to(torch.device(device))
+                 outputs, {run.name: (run.cfg, run.head.weights)
+                           for run in runs}).to(torch.device(device))
 
 
 class _Run:
-    """A trained model: its own encoder, and the rest on shared features."""
+    """A trained model, taken apart into encoder and head."""
 
     def __init__(self, name: str, config: str | Config,
                  checkpoint: str) -> None:
         cfg = copy.deepcopy(open_config(config))
         if 'module' in cfg.model:  # test-time augmentation
             cfg.model = cfg.model['module']
-        model = load_model(cfg, checkpoint)
+        self.name, self.cfg = name, cfg
+        self.head = load_model(cfg, checkpoint)
+        model = self.head.model
         if not _is_head(model) or 'backbone' not in cfg.model:
             raise UserError(
                 f"head '{name}': {type(model).__name__} of '{checkpoint}' is "
                 'neither a classifier of mmpretrain nor a detector of mmdet '
                 'with a backbone')
-        if model.normalization is None:
+        if self.head.normalization is None:
             raise UserError(
                 f"head '{name}': {type(model.data_preprocessor).__name__} "
                 'does not say how images are normalized')
-        self.name, self.checkpoint, self.cfg = name, checkpoint, cfg
         self.encoder = Encoder(
-            model.backbone, model.normalization,
+            model.backbone, self.head.normalization,
             settings=backbone_settings(cfg), weights=checkpoint)
         self.state = model.backbone.state_dict()
         with torch.no_grad():
@@ -98,11 +173,10 @@ class _Run:
                 len(indices) != len(self.features)):
             indices = range(len(self.features))
         self.indices = tuple(indices)
-        model.backbone = SharedFeatures()
-        self.head = model
+        model.backbone = nn.Identity()
 
     def __str__(self) -> str:
-        return f"'{self.name}' ({self.checkpoint})"
+        return f"'{self.name}' ({self.head.weights})"
 
 
 def _is_head(model: nn.Module) -> bool:
@@ -181,3 +255,39 @@ def _require_same_features(encoder: Encoder, base: _Run, run: _Run,
                 f'heads {base} and {run} have encoders that compute '
                 'different features from equal weights: compare '
                 f'model.backbone of their configs ({", ".join(other)})')
+
+
+def _preprocessor(heads: Mapping[str, nn.Module]) -> nn.Module:
+    """The preprocessor that pads most, of a detector if there is one.
+
+    Raises:
+        UserError: If the heads need different padding.
+    """
+    given = [head.data_preprocessor for head in heads.values()]
+    best = max(given, key=lambda each: (
+        each.pad_size_divisor, type(each).__name__ != 'ClsDataPreprocessor'))
+    for each in given:
+        if best.pad_size_divisor % each.pad_size_divisor or (
+                each.pad_value != best.pad_value):
+            raise UserError('heads pad images differently: set equal '
+                            'pad_size_divisor and pad_value of '
+                            'model.data_preprocessor')
+    return best
+
+
+def _samples(head: nn.Module, inputs: Tensor,
+             given: Sequence | None) -> list[BaseDataElement]:
+    """Data samples for a head, with the sizes of the images."""
+    if isinstance(head, ImageClassifier):
+        kind = DataSample
+    else:
+        from mmdet.structures import DetDataSample as kind
+    size = tuple(inputs.shape[-2:])
+    known = dict(img_shape=size, ori_shape=size, scale_factor=(1., 1.),
+                 pad_shape=size, batch_input_shape=size)
+    samples = []
+    for sample in given or [kind()] * len(inputs):
+        facts = {**known, **sample.metainfo}
+        samples.append(sample.new(metainfo=facts) if isinstance(sample, kind)
+                       else kind(metainfo=facts))
+    return samples

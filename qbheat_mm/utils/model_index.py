@@ -10,7 +10,7 @@ from mmpretrain.apis.model import ModelHub
 from modelindex.models.Model import Model
 from modelindex.models.Result import Result
 
-PACKAGE = Path(__file__).parent
+PACKAGE = Path(__file__).parents[1]
 
 
 def register_models() -> None:

@@ -1,0 +1,34 @@
+# Copyright (c) QB-Heat MM authors. All rights reserved.
+"""Facts that exported files state about their origin."""
+import hashlib
+import json
+import os
+from pathlib import Path
+
+from ..errors import UserError
+from ..trained.encoder import Encoder
+from ..trained.model import TrainedModel
+from ..version import __version__
+
+
+def describe(model: Encoder | TrainedModel) -> dict[str, str]:
+    """Describe a model's weights and input normalization."""
+    path = Path(model.weights).expanduser()
+    facts = dict(
+        qbheat_mm=__version__, source=path.name,
+        source_sha256=hashlib.sha256(path.read_bytes()).hexdigest()
+        if path.is_file() else '')
+    if model.normalization is not None:
+        facts.update(
+            mean=json.dumps(model.normalization.mean),
+            std=json.dumps(model.normalization.std),
+            channel_order='RGB' if model.normalization.rgb else 'BGR')
+    return facts
+
+
+def require_other(model: Encoder | TrainedModel, out: str) -> None:
+    """Raise UserError if ``out`` is the checkpoint of the model."""
+    if os.path.exists(out) and os.path.exists(model.weights) and (
+            os.path.samefile(out, model.weights)):
+        raise UserError(f"'{out}': refusing to overwrite the checkpoint; "
+                        'give another file')

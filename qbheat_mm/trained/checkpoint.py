@@ -1,0 +1,307 @@
+# Copyright (c) QB-Heat MM authors. All rights reserved.
+"""Checkpoints: their weights, and the training that they come from."""
+import ast
+import json
+import os
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from functools import cached_property
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from ..errors import UserError
+from ..utils.settings import find_settings
+from .normalization import Normalization
+from .safe_load import safe_load
+
+# Old checkpoints lack BatchNorm's step counter, and nothing reads it.
+_OPTIONAL = 'num_batches_tracked'
+
+
+class Checkpoint:
+    """Weights of a trained model, and the facts stored with them.
+
+    Nothing in a checkpoint is executed: the stored config is parsed only.
+
+    Args:
+        content (Mapping): What the file holds.
+        path (str | PathLike): Its file or URL, for messages.
+
+    Attributes:
+        content, path: As given.
+    """
+
+    def __init__(self, content: Mapping, path: str | os.PathLike = '') -> None:
+        self.content = content
+        self.path = os.fspath(path)
+
+    @classmethod
+    def read(cls, path: str | os.PathLike,
+             map_location: Any = 'cpu') -> 'Checkpoint':
+        """Read a file.
+
+        Args:
+            path (str | PathLike): File, ``.safetensors`` file or http(s) URL.
+            map_location (Any): See ``torch.load``. Defaults to 'cpu'.
+
+        Returns:
+            Checkpoint: A safetensors file gives ``state_dict`` and its
+            metadata as ``meta``.
+
+        Raises:
+            FileNotFoundError: If there is no such file.
+            UserError: If it is damaged, not a checkpoint, or contains objects
+                that could run code.
+        """
+        return cls(safe_load(path, map_location), path)
+
+    @cached_property
+    def weights(self) -> dict[str, Any]:
+        """Weights by name, without a wrapper's ``module.``."""
+        content = self.content
+        for key in ('state_dict', 'model'):
+            if isinstance(content.get(key), Mapping):
+                content = content[key]
+        return {str(name).removeprefix('module.'): value
+                for name, value in content.items()}
+
+    @property
+    def meta(self) -> Mapping:
+        """Metadata; empty if there are none."""
+        meta = self.content.get('meta')
+        return meta if isinstance(meta, Mapping) else {}
+
+    @cached_property
+    def config(self) -> dict:
+        """Literal settings of the run's config, which is parsed but not run.
+
+        Empty if there are none.
+        """
+        try:
+            if isinstance(self.meta.get('backbone'), str):
+                return _config_of_export(self.meta)
+            return {node.targets[0].id: _literal(node.value)
+                    for node in ast.parse(self.meta.get('cfg') or '').body
+                    if isinstance(node, ast.Assign)
+                    and isinstance(node.targets[0], ast.Name)}
+        except (SyntaxError, ValueError, TypeError, RecursionError):
+            return {}
+
+    @property
+    def normalization(self) -> Normalization | None:
+        """Input normalization in training; None if unknown."""
+        return Normalization.in_config(self.config)
+
+    @property
+    def classes(self) -> tuple[str, ...]:
+        """Classes in training; empty if unknown."""
+        classes = self.meta.get('dataset_meta')
+        if isinstance(classes, Mapping):
+            classes = classes.get('classes')
+        return tuple(map(str, classes)) if isinstance(
+            classes, list | tuple) else ()
+
+    def encoder_weights(self, names: Iterable[str]) -> dict[str, Any]:
+        """Find an encoder's weights.
+
+        Args:
+            names (Iterable[str]): Tensor names of the encoder.
+
+        Returns:
+            dict[str, Any]: Values under these names, from a checkpoint of
+            pre-training, probing, classification or detection, or of the
+            encoder alone; empty if none of the names is found.
+        """
+        names = set(names)
+        prefix = _find_prefix(names, self.weights)
+        if prefix is None:
+            return {}
+        found = {name.removeprefix(prefix): value
+                 for name, value in self.weights.items()
+                 if name.startswith(prefix)}
+        if prefix:
+            return found
+        # Files of a bare encoder may include a classifier.
+        children = {name.split('.')[0] for name in names}
+        return {name: value for name, value in found.items()
+                if name.split('.')[0] in children}
+
+    def load_encoder(self, backbone: nn.Module) -> None:
+        """Load all tensors of an encoder, or raise and leave it unchanged.
+
+        Args:
+            backbone (nn.Module): Any backbone of mmpretrain or mmdet.
+
+        Raises:
+            UserError: If tensors are missing, don't fit or aren't part of it.
+        """
+        needed = backbone.state_dict()
+        found = self.encoder_weights(needed)
+        name, arch = type(backbone).__name__, getattr(backbone, 'arch', None)
+        if isinstance(arch, str):
+            name += f'(arch={arch!r})'
+        if not found:
+            raise UserError(
+                f"checkpoint '{self.path}' holds no tensor of {name}, but "
+                f'{few(self.weights) or "none at all"}')
+        self.require_fit(needed, found, name)
+        backbone.load_state_dict(found, strict=False)
+
+    def load_model(self, model: nn.Module) -> None:
+        """Load all tensors of a model, or raise and leave it unchanged.
+
+        Other tensors of the checkpoint are ignored.
+
+        Args:
+            model (nn.Module): The model.
+
+        Raises:
+            UserError: If tensors are missing or don't fit, or if the model
+                normalizes its input differently.
+        """
+        needed = model.state_dict()
+        found = {name: self.weights[name] for name in needed
+                 if name in self.weights}
+        self.require_fit(needed, found, type(model).__name__)
+        self.require_normalization(Normalization.of(model))
+        model.load_state_dict(found, strict=False)
+
+    def require_fit(self, needed: Mapping[str, Tensor],
+                    found: Mapping[str, Any], network: str,
+                    hint: str = '') -> None:
+        """Raise UserError if weights don't fit a network.
+
+        Args:
+            needed (Mapping[str, Tensor]): Tensors of the network.
+            found (Mapping[str, Any]): Weights of this checkpoint.
+            network (str): Name of the network, for the message.
+            hint (str): End of the message. Defaults to ''.
+        """
+        problem = mismatch(needed, found)
+        if problem:
+            backbone = backbone_name(self.config)
+            origin = f' (trained with {backbone})' if backbone else ''
+            raise UserError(f"checkpoint '{self.path}'{origin} does not fit "
+                            f'{network}: {problem}{hint}')
+
+    def require_normalization(self, given: Normalization | None) -> None:
+        """Raise UserError if a model normalizes images differently."""
+        trained = self.normalization
+        if trained and given and not trained.is_close(given):
+            raise UserError(
+                f"checkpoint '{self.path}' was trained with {trained}, but "
+                f'model.data_preprocessor gives {given}: set mean, std and '
+                'channel order (bgr_to_rgb in mmdet, to_rgb in mmpretrain) '
+                'accordingly, or set allow_other_normalization=True of '
+                'default_hooks.checkpoint_match or of init_cfg')
+
+
+def mismatch(needed: Mapping[str, Tensor], found: Mapping[str, Any]) -> str:
+    """Describe why weights don't fit a network.
+
+    Args:
+        needed (Mapping[str, Tensor]): Tensors of the network.
+        found (Mapping[str, Any]): Values from a checkpoint.
+
+    Returns:
+        str: E.g. ``'2 tensors are missing (a, b)'``; empty if they fit.
+    """
+    missing = [name for name in needed
+               if name not in found and not name.endswith(_OPTIONAL)]
+    wrong = [f'{name}: {problem}' for name, tensor in needed.items()
+             if name in found
+             and (problem := _problem(name, found[name], tensor))]
+    extra = [name for name, value in found.items()
+             if name not in needed and isinstance(value, Tensor)]
+    return ', '.join(
+        f'{len(names)} tensors {what} ({few(names)})'
+        for what, names in (('are missing', missing), ('do not fit', wrong),
+                            ('are not part of it', extra)) if names)
+
+
+def _problem(name: str, value: Any, needed: Tensor) -> str:
+    if not isinstance(value, Tensor) or value.is_meta or (
+            value.layout != torch.strided) or value.is_nested:
+        return 'not a dense tensor'
+    if value.is_floating_point() != needed.is_floating_point():
+        return f'{value.dtype}, not {needed.dtype}'
+    if value.shape != needed.shape:
+        return f'shape {tuple(value.shape)}, not {tuple(needed.shape)}'
+    if non_finite({name: value}):
+        return 'NaN, infinite or a negative variance'
+    return ''
+
+
+def non_finite(tensors: Mapping[str, Any]) -> list[str]:
+    """Names of tensors with NaN, infinite values or negative variances."""
+    return [
+        name for name, value in tensors.items()
+        if isinstance(value, Tensor) and value.is_floating_point() and (
+            not value.float().isfinite().all()
+            or name.endswith('running_var') and (value < 0).any())]
+
+
+def few(names: Iterable[str], shown: int = 3) -> str:
+    """Join the first few names."""
+    names = list(names)
+    return ', '.join(names[:shown]) + (', ...' if len(names) > shown else '')
+
+
+def backbone_name(settings: Any) -> str:
+    """Name the backbone of a config, e.g. ``"ResNet(depth=50)"``."""
+    backbone = next(find_settings(settings, 'backbone'), None)
+    if backbone is None:
+        return ''
+    known = ', '.join(f'{key}={backbone[key]!r}' for key in ('arch', 'depth')
+                      if isinstance(backbone.get(key), str | int))
+    return f"{backbone.get('type', '')}({known})"
+
+
+def _find_prefix(names: set[str], keys: Iterable[str]) -> str | None:
+    """The prefix of most names.
+
+    If a momentum encoder matches as well, the prefix that ends in
+    ``backbone.`` wins, then the shortest.
+    """
+    votes: Counter = Counter()
+    for key in keys:
+        parts = key.split('.')
+        for i in range(len(parts)):
+            if '.'.join(parts[i:]) in names:
+                votes['.'.join([*parts[:i], ''])] += 1
+    return max(votes, default=None, key=lambda prefix: (
+        votes[prefix], prefix.endswith('backbone.'), -len(prefix)))
+
+
+def _literal(node: ast.AST) -> Any:
+    """A literal or ``dict(...)``; None for any other expression."""
+    if isinstance(node, ast.Call) and getattr(node.func, 'id', '') == 'dict':
+        return {keyword.arg: _literal(keyword.value)
+                for keyword in node.keywords}
+    if isinstance(node, ast.Dict):
+        return {_literal(key): _literal(value)
+                for key, value in zip(node.keys, node.values) if key}
+    if isinstance(node, ast.List):
+        return [_literal(item) for item in node.elts]
+    if isinstance(node, ast.Tuple):
+        return tuple(_literal(item) for item in node.elts)
+    try:
+        return ast.literal_eval(node)
+    except (ValueError, TypeError):
+        return None
+
+
+def _config_of_export(meta: Mapping) -> dict:
+    """The metadata of an exported encoder in the layout of a config."""
+    mean, std, backbone, size = (
+        json.loads(meta.get(name, 'null'))
+        for name in ('mean', 'std', 'backbone', 'training_size'))
+    model = dict(backbone=backbone)
+    if meta.get('channel_order') in ('RGB', 'BGR'):
+        model['data_preprocessor'] = dict(
+            mean=mean, std=std, to_rgb=meta['channel_order'] == 'RGB')
+    pipeline = [dict(type='RandomResizedCrop', scale=size)] if size else []
+    return dict(model=model, train_dataloader=dict(
+        dataset=dict(pipeline=pipeline)))

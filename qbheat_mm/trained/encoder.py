@@ -1,0 +1,317 @@
+# Copyright (c) QB-Heat MM authors. All rights reserved.
+"""Encoders with their weights, input normalization and pooling."""
+import os
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import torch
+from mmengine.config import Config
+from mmengine.logging import print_log
+from mmengine.model import BaseModule
+from mmengine.registry import MODELS, WEIGHT_INITIALIZERS, DefaultScope
+from torch import Tensor, nn
+
+from ..errors import UserError
+from ..models.backbones import MobileFormer
+from ..utils.model_index import find_config
+from ..utils.settings import (
+    backbone_settings,
+    find_settings,
+    open_file,
+    training_size,
+    type_name,
+)
+from .checkpoint import Checkpoint, backbone_name
+from .normalization import Normalization, Normalize
+
+POOLS = ('avg', 'token', 'avg+token', 'max')
+
+_SETTING = 'model.backbone.init_cfg'
+# A registry imports unknown names: only classes of the toolboxes are built
+# from the config stored in a checkpoint.
+_CLASS = re.compile(r'((mmengine|mmcv|mmpretrain|mmdet)\.)?[A-Z]\w*')
+
+
+class Encoder(nn.Module):
+    """A pre-trained encoder in evaluation mode.
+
+    Args:
+        backbone (nn.Module): Backbone of mmpretrain or mmdet.
+        normalization (Normalization): Normalization of its input.
+        name (str): E.g. ``"MobileFormer(arch='mf-285m')"``. Defaults to the
+            backbone's class.
+        size (tuple[int, int], optional): Height and width of the training
+            images, if known.
+        settings (Mapping, optional): Arguments of ``MODELS.build`` for the
+            backbone, if known.
+        weights (str): The file of its weights; ``''`` for random weights.
+
+    Attributes:
+        backbone, normalization, name, size, settings, weights: As given.
+        normalize (Normalize): RGB images (B, 3, H, W), 0-255, to the input
+            of :meth:`forward`.
+    """
+
+    def __init__(self,
+                 backbone: nn.Module,
+                 normalization: Normalization,
+                 name: str = '',
+                 size: tuple[int, int] | None = None,
+                 settings: Mapping | None = None,
+                 weights: str = '') -> None:
+        super().__init__()
+        self.backbone = backbone
+        self.normalization = normalization
+        self.normalize = Normalize(normalization)
+        self.name = name or type(backbone).__name__
+        self.size = size
+        self.settings = dict(settings or {})
+        self.weights = weights
+        self.eval()
+
+    def forward(self, images: Tensor) -> tuple[Tensor, ...]:
+        """Encode normalized images, (B, 3, H, W).
+
+        Returns:
+            tuple[Tensor]: The backbone's outputs. For a ``MobileFormer``, by
+            default, the last features, (B, C, h, w), and the tokens,
+            (B, T, d).
+        """
+        outs = self.backbone(images)
+        return tuple(outs) if isinstance(outs, tuple | list) else (outs, )
+
+    def pool(self, outs: Sequence[Tensor], pool: str = 'avg') -> Tensor:
+        """Pool the outputs to one vector per image.
+
+        Args:
+            outs (Sequence[Tensor]): Outputs of :meth:`forward`.
+            pool (str): ``'avg'`` or ``'max'`` of the last features,
+                ``'token'`` for the first token, or ``'avg+token'`` for both,
+                as in the ``lin`` probe. Defaults to 'avg'.
+
+        Returns:
+            Tensor: (B, D).
+
+        Raises:
+            UserError: If ``pool`` is unknown, or the encoder lacks the
+                features or tokens.
+        """
+        if pool not in POOLS:
+            raise UserError(f'pool={pool!r} is unknown: give one of '
+                            f'{", ".join(POOLS)}')
+        tokens = [out[:, 0] for out in outs if out.ndim == 3]
+        if 'token' in pool and not tokens:
+            raise UserError(f'pool={pool!r}: {self.name} has no tokens; use '
+                            "pool='avg' or 'max'")
+        if pool == 'token':
+            return tokens[-1]
+        features = [out for out in outs if out.ndim in (2, 4)]
+        if not features:
+            raise UserError(f'pool={pool!r}: {self.name} has no features '
+                            "(B, C, H, W); use pool='token'")
+        pooled = features[-1]
+        if pooled.ndim == 4:  # some backbones pool by themselves
+            pooled = (pooled.amax if pool == 'max' else pooled.mean)(
+                dim=(2, 3))
+        return torch.cat([pooled, tokens[-1]], 1) if '+' in pool else pooled
+
+
+@WEIGHT_INITIALIZERS.register_module()
+class PretrainedEncoder:
+    """Load every tensor of a backbone from a checkpoint, or fail.
+
+    mmengine's ``Pretrained`` loads whatever fits, possibly nothing. This
+    initializer finds the encoder in checkpoints of pre-training, probing,
+    classification and detection, and in files of the encoder alone. It works
+    for any backbone of mmpretrain and mmdet:
+    ``init_cfg=dict(type='PretrainedEncoder', checkpoint=...)``.
+
+    Args:
+        checkpoint (str, optional): File or URL. None raises an error when
+            weights are initialized, so that no run starts from random
+            weights because of a forgotten setting. Defaults to None.
+        allow_other_normalization (bool): Whether the encoder may get images
+            normalized differently than in its training; checked by
+            ``StrictLoadHook``. Defaults to False.
+    """
+
+    def __init__(self,
+                 checkpoint: str | None = None,
+                 allow_other_normalization: bool = False) -> None:
+        self.checkpoint = checkpoint
+        self.allow_other_normalization = allow_other_normalization
+
+    def __call__(self, module: nn.Module) -> None:
+        """Load the weights.
+
+        Args:
+            module (nn.Module): The backbone.
+
+        Raises:
+            UserError: If no checkpoint is set or it doesn't fit.
+        """
+        name = type(module).__name__
+        if self.checkpoint is None:
+            raise UserError(
+                f'no encoder weights for {name}: set '
+                f'--cfg-options {_SETTING}.checkpoint=FILE, or '
+                f'{_SETTING}=None for random weights on purpose')
+        Checkpoint.read(self.checkpoint).load_encoder(module)
+        print_log(f'loaded {len(module.state_dict())} tensors of {name} from '
+                  f'{self.checkpoint}', logger='current')
+        # mmengine would initialize the children afterwards, and backbones
+        # such as ResNet zero some weights unless this says "Pretrained".
+        for child in module.modules():
+            if isinstance(child, BaseModule):
+                child.is_init = True
+        module.init_cfg = dict(type='Pretrained', checkpoint=self.checkpoint)
+
+
+def load_encoder(checkpoint: str,
+                 config: str | Config | None = None,
+                 out_indices: Sequence[int] | None = None,
+                 device: str = 'cpu') -> Encoder:
+    """Build an encoder from its checkpoint and load all of its weights.
+
+    The config stored in the checkpoint is parsed, never executed.
+
+    Args:
+        checkpoint (str): File or URL of pre-training, probing, fine-tuning
+            or detection, or an exported ``encoder.safetensors``.
+        config (str | Config, optional): Config file, or the name of one of
+            ours, for files of weights alone. Config files are executed.
+            Defaults to None.
+        out_indices (Sequence[int], optional): Outputs of the backbone.
+            Defaults to the last features and the tokens of a
+            ``MobileFormer``, and to the stored setting of others.
+        device (str): Defaults to 'cpu'.
+
+    Returns:
+        Encoder: In evaluation mode.
+
+    Raises:
+        FileNotFoundError: If there is no such file.
+        UserError: If the checkpoint does not describe its encoder or does
+            not fit.
+
+    Examples:
+        >>> encoder = load_encoder('encoder.safetensors')
+        >>> image = torch.zeros(1, 3, 224, 224, dtype=torch.uint8)
+        >>> features, tokens = encoder(encoder.normalize(image))
+    """
+    trained = Checkpoint.read(checkpoint)
+    if config is None:
+        settings, source = trained.config, f"checkpoint '{trained.path}'"
+        _require_classes(next(find_settings(settings, 'backbone'), {}), source)
+    else:
+        settings = open_config(config).to_dict()
+        source = f"config '{getattr(config, 'filename', config)}'"
+    encoder = _build(settings, source, out_indices)
+    _fill(encoder, trained)
+    # The stored config includes --cfg-options.
+    encoder.size = _training_size(trained.config) or encoder.size
+    return encoder.to(torch.device(device))
+
+
+def build_encoder(config: str | Config,
+                  source: str = 'the config',
+                  out_indices: Sequence[int] | None = None) -> Encoder:
+    """Build the encoder of a config with the weights of its ``init_cfg``.
+
+    Args:
+        config (str | Config): Config file, name of ours, or config.
+        source (str): Its name in messages.
+        out_indices (Sequence[int], optional): See :func:`load_encoder`.
+
+    Returns:
+        Encoder: In evaluation mode, with random weights if ``init_cfg`` is
+        None.
+
+    Raises:
+        UserError: If the config has no encoder, or its weights do not fit.
+    """
+    settings = open_config(config).to_dict()
+    init_cfg = next(find_settings(settings, 'backbone'), {}).get('init_cfg')
+    encoder = _build(settings, source, out_indices, init_cfg=init_cfg)
+    if isinstance(init_cfg, dict) and init_cfg.get('checkpoint') and (
+            type_name(init_cfg) == PretrainedEncoder.__name__):
+        _fill(encoder, Checkpoint.read(init_cfg['checkpoint']),
+              init_cfg.get('allow_other_normalization', False))
+    else:
+        encoder.backbone.init_weights()
+    return encoder
+
+
+def open_config(config: str | os.PathLike | Config) -> Config:
+    """Read a config file, or one of ours by its name."""
+    if isinstance(config, Config):
+        return config
+    config = os.fspath(config)
+    return open_file(find_config(config) or config)
+
+
+def _fill(encoder: Encoder, checkpoint: Checkpoint,
+          allow_other_normalization: bool = False) -> None:
+    """Load an encoder's weights, unless it normalizes images differently."""
+    checkpoint.load_encoder(encoder.backbone)
+    if not allow_other_normalization:
+        checkpoint.require_normalization(encoder.normalization)
+    encoder.weights = checkpoint.path
+
+
+def _require_classes(settings: Any, source: str) -> None:
+    """Raise unless all types are classes of the toolboxes."""
+    if isinstance(settings, Mapping):
+        kind = settings.get('type')
+        if 'type' in settings and not (
+                isinstance(kind, str) and _CLASS.fullmatch(kind)):
+            raise UserError(f'{source} names type={kind!r}, which is not a '
+                            "toolbox's class: pass its config, as config=FILE")
+        settings = list(settings.values())
+    if isinstance(settings, list | tuple):
+        for value in settings:
+            _require_classes(value, source)
+
+
+def _build(settings: Mapping, source: str,
+           out_indices: Sequence[int] | None, **options: Any) -> Encoder:
+    """Build the encoder of a config, without weights.
+
+    Raises:
+        UserError: If the config does not describe it, or it cannot be built.
+    """
+    given = next(find_settings(settings, 'backbone'), None)
+    normalization = Normalization.in_config(settings)
+    if given is None or normalization is None:
+        missing = ('model.backbone' if given is None else
+                   'mean, std and channel order of the images')
+        raise UserError(f'{source} does not contain {missing}: give its '
+                        'config as well, as config=FILE')
+    given = backbone_settings(dict(
+        default_scope=settings.get('default_scope'),
+        model=dict(backbone=given)))
+    kind = type_name(given)
+    if kind == MobileFormer.__name__ and out_indices is None:
+        out_indices = (-2, -1)
+    outputs = {} if out_indices is None else dict(
+        out_indices=tuple(out_indices))
+    try:
+        with DefaultScope.overwrite_default_scope('mmengine'):
+            backbone = MODELS.build({**given, **outputs, **options})
+    # Constructors raise errors of any type.
+    except Exception as error:
+        raise UserError(f'{source}: cannot build {kind}: '
+                        f'{" ".join(str(error).split())}') from error
+    return Encoder(backbone, normalization, backbone_name(settings),
+                   _training_size(settings), given)
+
+
+def _training_size(settings: Mapping) -> tuple[int, int] | None:
+    """Height and width of the training images, if the config says so."""
+    try:
+        size = training_size(settings)
+    except (AttributeError, TypeError):  # a file may contain anything
+        return None
+    return size if size and len(size) == 2 and all(
+        isinstance(side, int) and side > 0 for side in size) else None
