@@ -31,7 +31,7 @@ def image_pipeline(heads: Heads, size: Sequence[int] | None = None
     Raises:
         UserError: If the config does not say.
     """
-    configs = [cfg for cfg, _ in heads.runs.values()]
+    configs = list(heads.configs.values())
     cfg = min(configs, key=lambda cfg: toolbox(cfg) != 'mmdet')
     dataset = (cfg.get('test_dataloader') or cfg.get('val_dataloader')
                or {}).get('dataset', {})

@@ -1,8 +1,8 @@
 # Copyright (c) QB-Heat MM authors. All rights reserved.
 """Detectors as functions of tensors.
 
-What mmdet does per image with a varying number of boxes is left out: score
-thresholds, NMS, rescaling.
+Score thresholds, NMS and rescaling are left to the caller, since the number of
+boxes varies between images.
 """
 from collections.abc import Sequence
 

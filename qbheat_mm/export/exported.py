@@ -25,7 +25,7 @@ class Exported:
         path (str): The file.
 
     Attributes:
-        facts (dict): What the file says about itself.
+        facts (dict): Metadata of the file: ``kind``, ``inputs``, ...
 
     Raises:
         UserError: If the file is missing or damaged.

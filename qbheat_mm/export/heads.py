@@ -1,6 +1,6 @@
 # Copyright (c) QB-Heat MM authors. All rights reserved.
 """Several heads on one encoder as a function of tensors."""
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from torch import Tensor, nn
 
@@ -67,25 +67,6 @@ class HeadsNetwork(Network):
         if self.embedding:
             found[EMBEDDING] = self.model.pool(feats)
         return found
-
-    def alone(self, networks: Mapping[str, Network]
-              ) -> Callable[..., dict[str, Tensor]]:
-        """The same outputs from networks with an encoder each.
-
-        Args:
-            networks (Mapping[str, Network]): The heads' own runs by name.
-        """
-        def run(images: Tensor, image_sizes: Tensor | None = None
-                ) -> dict[str, Tensor]:
-            images = self.normalized(images, image_sizes)
-            found = {f'{name}.{key}': value
-                     for name, network in networks.items()
-                     for key, value in network(images, image_sizes).items()}
-            if self.embedding:
-                found[EMBEDDING] = self.model.pool(self.model(images))
-            return found
-
-        return run
 
 
 def _require_last_features(backbone: nn.Module) -> None:

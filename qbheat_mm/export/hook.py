@@ -24,7 +24,7 @@ from ..utils.settings import backbone_settings, training_size
 class ExportEncoderHook(Hook):
     """Write ``model.backbone`` as safetensors with each checkpoint.
 
-    The file lies beside the last checkpoint and holds its encoder, with
+    The file lies next to the last checkpoint and holds its encoder, with
     averaged weights if there are any. Runs that don't train the encoder, e.g.
     probes, write none. A failure is a warning: the training goes on.
 
@@ -60,7 +60,7 @@ class ExportEncoderHook(Hook):
             self._write(runner, backbone, checkpoint, out)
         except (UserError, OSError) as error:
             print_log(
-                f'no encoder was written beside {checkpoint}: {error}; write '
+                f'no encoder was written next to {checkpoint}: {error}; write '
                 'it with tools/export.py CONFIG CHECKPOINT --format '
                 'safetensors --out FILE', 'current', logging.WARNING)
         else:

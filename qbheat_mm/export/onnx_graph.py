@@ -1,8 +1,8 @@
 # Copyright (c) QB-Heat MM authors. All rights reserved.
 """Write networks as ONNX with fewer and cheaper nodes than torch's exporter.
 
-Operations that it writes in a roundabout way have translations of ours; what
-spans several operations is rewritten afterwards.
+Some operations get shorter translations; patterns of several operations are
+rewritten afterwards.
 """
 import math
 
@@ -20,8 +20,8 @@ def to_onnx(program: ExportedProgram, **options) -> torch.onnx.ONNXProgram:
     """Translate a program.
 
     Args:
-        program (ExportedProgram): Of ``torch.export``.
-        **options: Of ``torch.onnx.export``: names and dynamic shapes.
+        program (ExportedProgram): Program of ``torch.export``.
+        **options: Names and dynamic shapes, see ``torch.onnx.export``.
     """
     aten = torch.ops.aten
     written = torch.onnx.export(

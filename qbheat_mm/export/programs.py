@@ -4,7 +4,7 @@ import importlib.util
 import itertools
 import json
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 
 import torch
 from torch import Tensor
@@ -13,7 +13,7 @@ from torch.export import Dim, ExportedProgram
 from ..errors import UserError
 from ..trained.encoder import Encoder
 from ..trained.heads import Heads
-from ..trained.model import TrainedModel, load_model
+from ..trained.model import TrainedModel
 from ..utils.atomic_write import atomic_write
 from ..utils.modules import relative_difference
 from .exported import FACTS, Exported
@@ -55,8 +55,8 @@ def export_network(model: Encoder | Heads | TrainedModel,
             Defaults to True.
 
     Returns:
-        dict: What the file says about itself (``kind``, ``inputs``,
-        ``outputs``, ...), and ``difference``, the largest difference from
+        dict: Metadata of the file (``kind``, ``inputs``, ``outputs``,
+        ...), and ``difference``, the largest difference from
         PyTorch over the largest value of an output.
 
     Raises:
@@ -80,8 +80,7 @@ def export_network(model: Encoder | Heads | TrainedModel,
         else:
             torch.export.save(
                 program, part, extra_files={FACTS: json.dumps(facts)})
-        difference = _verify(
-            Exported(part), network, _reference(network, model), size)
+        difference = _verify(Exported(part), network, size)
     return dict(facts, difference=difference)
 
 
@@ -163,20 +162,7 @@ def _refusal(network: Network, error: Exception) -> UserError:
         'HEIGHT WIDTH), the encoder alone (--part encoder) or --format pt2')
 
 
-def _reference(network: Network, model: Encoder | Heads | TrainedModel
-               ) -> Callable[..., dict[str, Tensor]]:
-    """The function that an exported file must compute.
-
-    For heads, it runs the models of their own runs one by one.
-    """
-    if not isinstance(model, Heads):
-        return network
-    return network.alone({name: make_network(load_model(*run))
-                          for name, run in model.runs.items()})
-
-
 def _verify(exported: Exported, network: Network,
-            reference: Callable[..., dict[str, Tensor]],
             size: tuple[int, int] | None) -> float:
     """Return the largest relative difference from the original model.
 
@@ -190,7 +176,7 @@ def _verify(exported: Exported, network: Network,
     for number, (height, width) in itertools.product(BATCHES, sizes):
         inputs = _example_inputs(network, number, (height, width))
         with torch.no_grad():
-            expected = reference(*inputs.values())
+            expected = network(*inputs.values())
         difference, name = largest_difference(exported(**inputs), expected)
         if difference > TOLERANCE:
             raise UserError(
@@ -213,7 +199,7 @@ def _example_inputs(network: Network, number: int,
                     size: tuple[int, int]) -> dict[str, Tensor]:
     """Make a batch of random images, all but the first padded if possible."""
     generator = torch.Generator().manual_seed(number)
-    if network.normalize:  # whose padding may hold anything
+    if network.normalize:  # padding may hold anything
         images = torch.randint(0, 256, (number, *size, 3),
                                generator=generator, dtype=torch.uint8)
     else:

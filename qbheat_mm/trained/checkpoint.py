@@ -26,7 +26,7 @@ class Checkpoint:
     Nothing in a checkpoint is executed: the stored config is parsed only.
 
     Args:
-        content (Mapping): What the file holds.
+        content (Mapping): Content of the file.
         path (str | PathLike): Its file or URL, for messages.
 
     Attributes:

@@ -16,6 +16,7 @@ from torch import Tensor, nn
 from ..errors import UserError
 from ..utils.modules import relative_difference
 from ..utils.settings import backbone_settings
+from .checkpoint import few
 from .encoder import Encoder, open_config
 from .model import TrainedModel, load_model
 
@@ -36,27 +37,26 @@ class Heads(BaseModel):
             ``nn.Identity`` as backbone, so that it takes features as input.
         outputs (Mapping[str, Sequence[int]]): For each head, the indices of
             the encoder's outputs it takes, in its order.
-        runs (Mapping[str, tuple[Config, str]]): Config and checkpoint of
-            each head's own run.
+        configs (Mapping[str, Config]): Config of each head's own run.
 
     Attributes:
         encoder (Encoder): As given.
         heads (nn.ModuleDict): The models.
         trained (dict[str, TrainedModel]): The models and their classes.
         outputs (dict[str, tuple[int]]): As given.
-        runs (dict[str, tuple[Config, str]]): As given.
+        configs (dict[str, Config]): As given.
     """
 
     def __init__(self, encoder: Encoder, heads: Mapping[str, TrainedModel],
                  outputs: Mapping[str, Sequence[int]],
-                 runs: Mapping[str, tuple[Config, str]]) -> None:
+                 configs: Mapping[str, Config]) -> None:
         models = {name: head.model for name, head in heads.items()}
         super().__init__(_preprocessor(models))
         self.encoder = encoder
         self.heads = nn.ModuleDict(models)
         self.trained = dict(heads)
         self.outputs = {name: tuple(ids) for name, ids in outputs.items()}
-        self.runs = dict(runs)
+        self.configs = dict(configs)
         self.eval()
 
     def forward(self, inputs: Tensor, data_samples: Sequence | None = None,
@@ -130,16 +130,17 @@ def load_heads(heads: Mapping[str, tuple[str | Config, str]],
     runs = [_Run(name, *files) for name, files in heads.items()]
     base = max(runs, key=lambda run: len(run.state))
     for run in runs:
-        _require_same_input(base, run)
-        _require_same_weights(base, run)
+        _require_same_encoder(base, run)
     encoder, indices = _union(base, runs)
-    outputs = {run.name: [indices.index(i) for i in run.indices]
-               for run in runs}
+    with torch.no_grad():
+        features = encoder(_example())
+    outputs = {}
     for run in runs:
-        _require_same_features(encoder, base, run, outputs[run.name])
-    return Heads(encoder, {run.name: run.head for run in runs},
-                 outputs, {run.name: (run.cfg, run.head.weights)
-                           for run in runs}).to(torch.device(device))
+        ids = [indices.index(i) for i in run.indices]
+        _require_same_features(base, run, [features[i] for i in ids])
+        outputs[run.name] = ids
+    return Heads(encoder, {run.name: run.head for run in runs}, outputs,
+                 {run.name: run.cfg for run in runs}).to(torch.device(device))
 
 
 class _Run:
@@ -195,33 +196,24 @@ def _example() -> Tensor:
                        generator=torch.Generator().manual_seed(0))
 
 
-def _require_same_input(base: _Run, run: _Run) -> None:
+def _require_same_encoder(base: _Run, run: _Run) -> None:
+    """Raise UserError unless the encoder of ``base`` contains the other."""
     ours, theirs = base.encoder.normalization, run.encoder.normalization
     if ours != theirs:
         raise UserError(
             f'heads {base} and {run} normalize images differently ({ours} '
             f'and {theirs}): train them with the same '
             'model.data_preprocessor')
-
-
-def _require_same_weights(base: _Run, run: _Run) -> None:
-    """Raise UserError unless the encoder of ``base`` contains the other."""
     kinds = [type(each.encoder.backbone).__name__ for each in (base, run)]
-    shapes = {name: tensor.shape for name, tensor in base.state.items()}
-    other = [f'{name} {tuple(tensor.shape)}'
-             for name, tensor in run.state.items()
-             if shapes.get(name) != tensor.shape]
+    other = [name for name, tensor in run.state.items()
+             if name not in base.state
+             or not torch.equal(tensor, base.state[name])]
     if kinds[0] != kinds[1] or other:
         raise UserError(
-            f'heads {base} and {run} have encoders of different '
-            f'architecture, {" and ".join(kinds)}'
-            + (f': the first has no {other[0]}' if other else ''))
-    for name, tensor in run.state.items():
-        if not torch.equal(tensor, base.state[name]):
-            raise UserError(
-                f'heads {base} and {run} have different encoders, first in '
-                f'{name}: one was fine-tuned; train both on the same frozen '
-                'encoder (model.backbone.frozen_stages)')
+            f'heads {base} and {run} have different encoders, '
+            f'{" and ".join(kinds)}, whose tensors differ ({few(other)}): one '
+            'has another architecture or was fine-tuned; train both on the '
+            'same frozen encoder (model.backbone.frozen_stages)')
 
 
 def _union(base: _Run, runs: Sequence[_Run]) -> tuple[Encoder, list[int]]:
@@ -238,23 +230,21 @@ def _union(base: _Run, runs: Sequence[_Run]) -> tuple[Encoder, list[int]]:
                    weights=own.weights), indices
 
 
-def _require_same_features(encoder: Encoder, base: _Run, run: _Run,
-                           ids: Sequence[int]) -> None:
+def _require_same_features(base: _Run, run: _Run,
+                           features: Sequence[Tensor]) -> None:
     """Raise UserError if a head gets other features than it was trained on.
 
     Settings such as strides change no tensor of an encoder.
     """
-    with torch.no_grad():
-        found = encoder(_example())
-    for i, expected in zip(ids, run.features, strict=True):
-        if relative_difference(found[i], expected) > _TOLERANCE:
-            ours, theirs = base.encoder.settings, run.encoder.settings
-            other = [name for name in {**ours, **theirs}
-                     if ours.get(name) != theirs.get(name)]
-            raise UserError(
-                f'heads {base} and {run} have encoders that compute '
-                'different features from equal weights: compare '
-                f'model.backbone of their configs ({", ".join(other)})')
+    if any(relative_difference(*pair) > _TOLERANCE
+           for pair in zip(features, run.features, strict=True)):
+        ours, theirs = base.encoder.settings, run.encoder.settings
+        other = [name for name in {**ours, **theirs}
+                 if ours.get(name) != theirs.get(name)]
+        raise UserError(
+            f'heads {base} and {run} have encoders that compute different '
+            'features from equal weights: compare model.backbone of their '
+            f'configs ({", ".join(other)})')
 
 
 def _preprocessor(heads: Mapping[str, nn.Module]) -> nn.Module:
