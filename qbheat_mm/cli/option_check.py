@@ -45,12 +45,7 @@ RANGES: tuple[tuple[str, Callable[[float], bool], set[str]], ...] = (
     ('between 0 and 1', lambda x: 0 <= x <= 1, {
         'layer_decay_rate', 'score_thr', 'iou_threshold', 'pos_iou_thr',
         'min_pos_iou_thr', 'neg_iou_thr', 'prob', 'momentum'}))
-_KINDS = dict(switch=bool, number=int | float, text=str, dict=Mapping,
-              list=list | tuple)
-#: Kinds that must not replace a setting, by its own kind.
-_REFUSED = dict(
-    number=('text', 'switch', 'dict'), switch=('text', 'number', 'dict'),
-    dict=('text', 'number', 'switch'), list=('dict', ))
+_KINDS = dict(switch=bool, number=int | float, text=str, dict=Mapping)
 #: Settings of classes that are not their arguments.
 _OTHER_NAMES = {
     'type', '_scope_', 'priority', 'optimizer', 'paramwise_cfg', 'constructor',
@@ -150,16 +145,16 @@ def _accepted(cfg: Config, settings: Mapping) -> set[str]:
 def _check_kind(option: str, old: Any, new: Any) -> None:
     """Refuse e.g. text for a number, or a number for a switch."""
     kind = _kind(old)
-    # ignore_empty is a switch that also takes 'damage'.
-    if _kind(new) in _REFUSED.get(kind, ()) and (
-            not option.endswith('.ignore_empty')):
+    if kind and kind != 'text' and _kind(new) not in (kind, '') and (
+            not option.endswith('.ignore_empty')):  # also takes 'damage'
         raise UserError(f'--cfg-options {option}={new}: the config has '
                         f'{old!r}, a {kind}')
 
 
 def _kind(value: Any) -> str:
+    """Kind of a value, '' for None, lists and others."""
     return next((kind for kind, types in _KINDS.items()
-                 if isinstance(value, types)), 'other')
+                 if isinstance(value, types)), '')
 
 
 def _parts(value: Any) -> Mapping[str, Any]:

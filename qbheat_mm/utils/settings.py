@@ -70,6 +70,14 @@ def backbone_settings(cfg: Mapping) -> dict:
     return {**alone, '_scope_': scope}
 
 
+def dataset_settings(loader: Mapping | None) -> Mapping:
+    """Settings of a data loader's data set, without its wrappers."""
+    dataset = (loader or {}).get('dataset') or {}
+    while 'dataset' in dataset:
+        dataset = dataset['dataset']
+    return dataset
+
+
 def is_local(path: str, backend_args: Mapping | None = None) -> bool:
     """Whether mmengine reads a path from the local file system.
 
@@ -100,10 +108,8 @@ def training_size(cfg: Mapping) -> tuple[int, int] | None:
     if cfg.get('default_scope', 'mmpretrain') != 'mmpretrain':
         return None
     for loader in ('train_dataloader', 'val_dataloader', 'test_dataloader'):
-        dataset = (cfg.get(loader) or {}).get('dataset') or {}
-        while 'dataset' in dataset:
-            dataset = dataset['dataset']
-        sizes = [size for step in _steps(dataset.get('pipeline') or ())
+        pipeline = dataset_settings(cfg.get(loader)).get('pipeline') or ()
+        sizes = [size for step in _steps(pipeline)
                  if (size := _size_after(step)) is not None]
         if sizes:
             return sizes[-1]
