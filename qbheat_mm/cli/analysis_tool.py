@@ -1,7 +1,7 @@
 # Copyright (c) QB-Heat MM authors. All rights reserved.
 """Arguments, images and models of the analysis tools."""
-import os.path as osp
 from argparse import ArgumentParser, Namespace
+from pathlib import Path
 
 import numpy as np
 import torch
@@ -132,8 +132,7 @@ def load_encoders(args: Namespace
         UserError: If ``--names`` doesn't give each encoder its own name.
     """
     pairs = [(args.config, args.checkpoint), *args.also]
-    names = args.names or [
-        osp.splitext(osp.basename(config))[0] for config, _ in pairs]
+    names = args.names or [Path(config).stem for config, _ in pairs]
     if len(names) != len(pairs) or len(set(names)) != len(pairs):
         raise UserError(
             f'{len(pairs)} encoders need {len(pairs)} different names, not '

@@ -120,9 +120,9 @@ def _check_new(cfg: Config, node: Mapping, path: Sequence[str],
 
 
 def _accepted(cfg: Config, settings: Mapping) -> set[str]:
-    """Arguments of the class in ``settings``; empty if it accepts any.
+    """Return the arguments of a class; empty if it accepts any name.
 
-    If registries share a name, the arguments of all its classes.
+    If registries share the class name, arguments of all these classes.
     """
     kind, scope = settings['type'], settings.get('_scope_') or toolbox(cfg)
     with contextlib.suppress(ImportError):
@@ -130,16 +130,12 @@ def _accepted(cfg: Config, settings: Mapping) -> set[str]:
     classes = [kind] if callable(kind) else [
         each.children.get(scope, each).get(kind)
         for each in vars(registry).values() if isinstance(each, Registry)]
-    names = set()
-    for each in filter(callable, classes):
-        try:
-            parameters = inspect.signature(each).parameters.values()
-        except ValueError:  # a class written in C
-            return set()
-        if any(one.kind is one.VAR_KEYWORD for one in parameters):
-            return set()
-        names |= {one.name for one in parameters}
-    return names and names | _OTHER_NAMES
+    parameters = [one for each in filter(callable, classes)
+                  for one in inspect.signature(each).parameters.values()]
+    if not parameters or any(one.kind is one.VAR_KEYWORD
+                             for one in parameters):
+        return set()
+    return {one.name for one in parameters} | _OTHER_NAMES
 
 
 def _check_kind(option: str, old: Any, new: Any) -> None:
@@ -152,20 +148,20 @@ def _check_kind(option: str, old: Any, new: Any) -> None:
 
 
 def _kind(value: Any) -> str:
-    """Kind of a value, '' for None, lists and others."""
+    """Return the kind of a value, '' for None, lists and others."""
     return next((kind for kind, types in _KINDS.items()
                  if isinstance(value, types)), '')
 
 
 def _parts(value: Any) -> Mapping[str, Any]:
-    """Settings of a dict by name, or of a list by position."""
+    """Return the settings in a dict by name, in a list by position."""
     if isinstance(value, list | tuple):
         return {str(i): part for i, part in enumerate(value)}
     return value if isinstance(value, Mapping) else {}
 
 
 def _settings(value: Any, prefix: str = '') -> Iterator[tuple[str, Any]]:
-    """Path and value of every setting, including dicts and lists."""
+    """Yield path and value of every setting, including dicts and lists."""
     for name, part in _parts(value).items():
         yield f'{prefix}{name}', part
         yield from _settings(part, f'{prefix}{name}.')

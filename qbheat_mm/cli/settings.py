@@ -4,6 +4,7 @@ import os
 import os.path as osp
 from argparse import Namespace
 from collections.abc import Mapping
+from pathlib import Path
 
 import torch
 from mmengine.config import Config
@@ -43,11 +44,8 @@ def read_config(path: str, options: Mapping | None = None) -> Config:
 def apply_common_arguments(cfg: Config, args: Namespace) -> None:
     """Apply ``--launcher`` and ``--work-dir``."""
     cfg.launcher = args.launcher
-    if args.work_dir is not None:
-        cfg.work_dir = args.work_dir
-    elif cfg.get('work_dir') is None:
-        name = osp.splitext(osp.basename(args.config))[0]
-        cfg.work_dir = osp.join('work_dirs', name)
+    cfg.work_dir = args.work_dir or cfg.get('work_dir') or osp.join(
+        'work_dirs', Path(args.config).stem)
 
 
 def require_file(path: str, option: str) -> None:
