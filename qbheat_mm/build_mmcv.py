@@ -9,7 +9,6 @@ CUDA operators need nvcc and a GPU, or FORCE_CUDA=1. Needs only the standard
 library and torch: this runs before the toolboxes are installed.
 """
 import argparse
-import importlib.metadata
 import importlib.util
 import os
 import platform
@@ -20,14 +19,14 @@ import sys
 import sysconfig
 from pathlib import Path
 
-# Distribution and tested version by family.
-MMCV = dict(upstream=('mmcv', '2.1.0'), onedl=('onedl-mmcv', '2.3.6'))
-# All of these install the module mmcv and overwrite each other's files.
-SAME_MODULE = ('mmcv', 'mmcv-lite', 'mmcv-full', 'onedl-mmcv')
+from .check_env import FAMILIES, find_family, installed
+
+# These install the module mmcv and overwrite each other's files.
+SAME_MODULE = ['mmcv-full', *(parts['mmcv'][0] for parts in FAMILIES.values())]
 PIP = [sys.executable, '-m', 'pip']
 PIP_OPTIONS = ['--no-deps', '--no-build-isolation', '--no-cache-dir']
 
-#: A build backend (PEP 517) that knows a name and a version.
+#: A build backend (PEP 517) that only returns a name and a version.
 METADATA = """
 import pathlib
 
@@ -48,13 +47,6 @@ def run(*command, **kwargs) -> None:
     code = subprocess.call(command, **kwargs)
     if code != 0:
         sys.exit(f'error: exit status {code} from {" ".join(command)}')
-
-
-def installed_family() -> str:
-    """Return the family that has packages here, else upstream."""
-    names = [dist.name or '' for dist in importlib.metadata.distributions()]
-    onedl = any(name.startswith('onedl-') for name in names)
-    return 'onedl' if onedl else 'upstream'
 
 
 def find_nvcc() -> str:
@@ -195,14 +187,16 @@ def cached_wheel(family: str = '') -> Path:
     """Return mmcv's wheel for this interpreter, building it if necessary.
 
     Args:
-        family (str): 'upstream' or 'onedl', '' for the installed one.
+        family (str): 'upstream' or 'onedl'. Defaults to the installed one.
     """
     try:
         import torch
     except Exception as error:  # a broken binary may raise anything
         sys.exit(f'error: {sys.executable} cannot import torch ({error}): '
                  'install torch and torchvision first')
-    name, version = MMCV[family or installed_family()]
+    family = family or find_family(installed())
+    name, supported = FAMILIES[family.replace('lite', 'upstream')]['mmcv']
+    version = supported.removeprefix('>=').split(',')[0]
     reason = why_not_cuda(torch)
     ops = f'CPU operators only ({reason})' if reason else 'CUDA operators'
     print(f'{name} {version} for torch {torch.__version__}: {ops}', flush=True)
@@ -222,8 +216,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         prog='python -m qbheat_mm.build_mmcv',
         description=__doc__.splitlines()[0])
-    parser.add_argument('--family', choices=sorted(MMCV), default='',
-                        help='defaults to the installed one, else upstream')
+    parser.add_argument('--family', choices=['upstream', 'onedl'], default='',
+                        help='defaults to the installed one, or upstream')
     wheel = cached_wheel(parser.parse_args().family)
     run(*PIP, 'uninstall', '-qq', '-y', *SAME_MODULE)
     run(*PIP, 'install', '-q', '--no-deps', wheel)  # the extras bring them

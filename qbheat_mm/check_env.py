@@ -14,44 +14,43 @@ import re
 import shlex
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-# Import name: distribution, oldest version, first unsupported version.
+# Import name: distribution, supported versions.
 # torch 2.6 is the first with safe globals, which mmengine's checkpoints need.
 # mmdet 3.3.0 asserts mmcv < 2.2.0. mmengine and mim import pkg_resources,
 # which setuptools 81 dropped.
 COMMON = dict(
-    numpy=('numpy', '1.26', ''),
-    pkg_resources=('setuptools', '40', '81'),
-    torch=('torch', '2.6', ''),
-    torchvision=('torchvision', '0.21', ''))
+    numpy=('numpy', '>=1.26'),
+    pkg_resources=('setuptools', '>=40,<81'),
+    torch=('torch', '>=2.6'),
+    torchvision=('torchvision', '>=0.21'))
 FAMILIES = dict(
     upstream=dict(
-        mmengine=('mmengine', '0.10.7', '1.0.0'),
-        mmcv=('mmcv', '2.1.0', '2.2.0'),
-        mmpretrain=('mmpretrain', '1.2.0', '2.0.0'),
-        mmdet=('mmdet', '3.3.0', '4.0.0'),
-        mim=('openmim', '0.3.9', '')),
+        mmengine=('mmengine', '>=0.10.7,<1.0.0'),
+        mmcv=('mmcv', '>=2.1.0,<2.2.0'),
+        mmpretrain=('mmpretrain', '>=1.2.0,<2.0.0'),
+        mmdet=('mmdet', '>=3.3.0,<4.0.0'),
+        mim=('openmim', '>=0.3.9')),
     onedl=dict(
-        mmengine=('onedl-mmengine', '0.10.12', '1.0.0'),
-        mmcv=('onedl-mmcv', '2.3.6', '2.4.0'),
-        mmpretrain=('onedl-mmpretrain', '1.3.6', '2.0.0'),
-        mmdet=('onedl-mmdetection', '3.5.1', '4.0.0'),
-        mim=('onedl-mim', '0.5.1', '')),
+        mmengine=('onedl-mmengine', '>=0.10.12,<1.0.0'),
+        mmcv=('onedl-mmcv', '>=2.3.6,<2.4.0'),
+        mmpretrain=('onedl-mmpretrain', '>=1.3.6,<2.0.0'),
+        mmdet=('onedl-mmdetection', '>=3.5.1,<4.0.0'),
+        mim=('onedl-mim', '>=0.5.1')),
     # Without compiled operators: everything except detection.
     lite=dict(
-        mmengine=('mmengine', '0.10.7', '1.0.0'),
-        mmcv=('mmcv-lite', '2.1.0', '2.2.0'),
-        mmpretrain=('mmpretrain', '1.2.0', '2.0.0')))
-PROJECT = dict(qbheat_mm=('qbheat_mm', '0', ''))
+        mmengine=('mmengine', '>=0.10.7,<1.0.0'),
+        mmcv=('mmcv-lite', '>=2.1.0,<2.2.0'),
+        mmpretrain=('mmpretrain', '>=1.2.0,<2.0.0')))
 IMPORTS = (*COMMON, 'mmengine', 'mmcv', 'mmcv.ops', 'mmpretrain', 'mmdet',
-           'mim', *PROJECT, 'training')
+           'mim', 'qbheat_mm', 'training')
 EXTRAS = dict(upstream='openmmlab', onedl='onedl', lite='pretrain')
 PYTHON = shlex.quote(sys.executable)
 
-# Runs in its own process, since importing a broken binary can crash it.
+# Runs in its own process, since importing a broken binary may crash.
 PROBE = """
 import importlib, json, sys, tempfile, warnings
 warnings.simplefilter('ignore')
@@ -98,23 +97,26 @@ def pip(command: str, *requirements: str) -> str:
     return ' '.join([tool, *map(shlex.quote, requirements)])
 
 
-def fits(version: str, low: str, high: str = '') -> bool:
-    """Whether low <= version < high ('' for no upper bound)."""
-    first, lowest, refused = (
+def fits(version: str, supported: str) -> bool:
+    """Whether a version fits a range such as '>=2.1' or '>=2.1,<2.2'."""
+    low, _, high = supported.removeprefix('>=').partition(',<')
+    given, low, high = (
         tuple(map(int, re.findall(r'\d+', re.match(r'[\d.]*', text).group())))
         for text in (version, low, high))
-    return first >= lowest and (not high or first < refused)
+    return low <= given and (not high or given < high)
 
 
-def find_families(dists: Mapping) -> list[str]:
-    """Return the installed families, ['lite'] if mmcv-lite stands alone."""
-    found = {name for name, bounds in FAMILIES.items()
-             if any(d in dists for d, _, _ in bounds.values())}
-    if 'onedl' in found and len(found) > 1:
-        return ['upstream', 'onedl']
-    if 'mmcv-lite' in dists and not {'mmcv', 'mmdet'} & {*dists}:
-        return ['lite']
-    return ['onedl'] if 'onedl' in found else ['upstream']
+def find_family(dists: Iterable[str]) -> str:
+    """Return the family of the installed distributions, or upstream."""
+    if any(dist.startswith('onedl-') for dist in dists):
+        return 'onedl'
+    lite = 'mmcv-lite' in dists and not {'mmcv', 'mmdet'} & {*dists}
+    return 'lite' if lite else 'upstream'
+
+
+def parts_of(family: str) -> dict[str, tuple[str, str]]:
+    """Return what a family needs, in the order of imports."""
+    return {**COMMON, **FAMILIES[family], 'qbheat_mm': ('qbheat_mm', '>=0')}
 
 
 def clone() -> str:
@@ -125,11 +127,10 @@ def clone() -> str:
 
 def install(name: str, family: str, dists: Mapping) -> str:
     """Return the command that installs a part of a family."""
-    if name in PROJECT:
+    if name == 'qbheat_mm':
         return pip('install', '--no-deps', '--no-build-isolation', '-e',
                    clone())
-    dist, low, high = COMMON.get(name) or FAMILIES[family][name]
-    wanted = f'{dist}>={low}' + (f',<{high}' if high else '')
+    wanted = ''.join(parts_of(family)[name])
     if name in ('torch', 'torchvision'):  # uv takes matching builds of both
         torch = dists.get('torch', '0').split('+')[0]
         if fits(torch, COMMON['torch'][1]):
@@ -145,18 +146,18 @@ def install(name: str, family: str, dists: Mapping) -> str:
 
 def repair(name: str, family: str, dists: Mapping, error: str) -> str:
     """Return the command that repairs a part whose import fails."""
-    # opencv-python on a machine without a display
+    # opencv-python needs a display's libraries.
     if re.search(r'lib(GL|gthread|SM|ICE|X\w+)\W', error):
         return pip('uninstall -y', 'opencv-python') + ' && ' + pip(
             'install', '--force-reinstall', '--no-deps',
             'opencv-python-headless')
     if "No module named 'pkg_resources'" in error:
         return pip('install', 'setuptools<81')
-    if name in (*PROJECT, 'training'):
+    if name in ('qbheat_mm', 'training'):
         return pip('install', '-e', f'{clone()}[{EXTRAS[family]}]')
     if name in ('mmcv', 'torch', 'torchvision'):
         return install(name, family, dists)
-    dist = (COMMON.get(name) or FAMILIES[family][name])[0]
+    dist, _ = parts_of(family)[name]
     missing = re.search(rf"No module named '(?!{name}\b)", error)
     again = [] if missing else ['--force-reinstall', '--no-deps']
     return pip('install', *again, f'{dist}=={dists[dist]}')
@@ -174,23 +175,21 @@ def find_problems(dists: Mapping, imports: Mapping) -> list[Problem]:
     problems = list(find_broken_parts(dists, imports))
     error = imports['training']['error']
     if error and not problems:
-        family = find_families(dists)[0]
         problems.append(Problem('training', error, repair(
-            'training', family, dists, error)))
+            'training', find_family(dists), dists, error)))
     return problems
 
 
 def find_broken_parts(dists: Mapping, imports: Mapping) -> Iterator[Problem]:
     """Yield the problems of each part."""
-    family, *others = find_families(dists)
-    if others:
-        present = {dist for bounds in FAMILIES.values()
-                   for dist, _, _ in bounds.values()} & {*dists}
+    family = find_family(dists)
+    others = {'qbheat_mm', *(dist for dist, _ in COMMON.values())}
+    toolboxes = sorted({*dists} - others)
+    if family == 'onedl' and any('onedl-' not in dist for dist in toolboxes):
         yield Problem('families', "upstream and onedl overwrite each other's "
                       'files: remove both, then install one',
-                      pip('uninstall -y', *sorted(present)))
-    parts = {**COMMON, **FAMILIES[family], **PROJECT}
-    for name, (dist, low, high) in parts.items():
+                      pip('uninstall -y', *toolboxes))
+    for name, (dist, supported) in parts_of(family).items():
         version, error = dists.get(dist), imports[name]['error']
         fix = install(name, family, dists)
         if dist == 'mmcv' and 'mmcv-lite' in dists:
@@ -198,9 +197,8 @@ def find_broken_parts(dists: Mapping, imports: Mapping) -> Iterator[Problem]:
                           'that detection needs', fix)
         elif not version:
             yield Problem(dist, 'missing', fix)
-        elif not fits(version, low, high):
-            wanted = f'>={low}' + (f', <{high}' if high else '')
-            yield Problem(dist, f'needs {wanted}', fix)
+        elif not fits(version, supported):
+            yield Problem(dist, f'needs {supported}', fix)
         elif error:
             yield Problem(dist, error, repair(name, family, dists, error))
         if name == 'mmcv' and family != 'lite':
@@ -214,25 +212,24 @@ def find_broken_parts(dists: Mapping, imports: Mapping) -> Iterator[Problem]:
 
 
 def probe(names: Sequence[str]) -> dict[str, dict]:
-    """Import names in a child process, and train, until one crashes it."""
+    """Import modules, and train, in a child process until it crashes."""
     child = subprocess.run([sys.executable, '-c', PROBE, *names],
                            capture_output=True, text=True)
     found = dict(json.loads(line.removeprefix('probe '))
                  for line in child.stdout.splitlines()
                  if line.startswith('probe '))
-    left = [name for name in names if name not in found]
-    found.update((name, dict(error='', cuda='')) for name in left)
-    if left:
-        found[left[0]]['error'] = ('it ends Python with status '
-                                   f'{child.returncode}')
+    error = f'crashes Python ({child.returncode})'
+    for name in names:
+        if name not in found:
+            found[name], error = dict(error=error, cuda=''), ''
     return found
 
 
 def installed() -> dict[str, str]:
-    """Return the versions of the distributions that matter here."""
+    """Return the versions of the installed distributions that matter here."""
     dists = {}
-    for bounds in (COMMON, *FAMILIES.values(), PROJECT):
-        for dist, _, _ in bounds.values():
+    for family in FAMILIES:
+        for dist, _ in parts_of(family).values():
             with contextlib.suppress(importlib.metadata.PackageNotFoundError):
                 dists[dist] = importlib.metadata.version(dist)
     return dists

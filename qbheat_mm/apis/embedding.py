@@ -18,25 +18,25 @@ def embed(encoder: Encoder | str,
     """Embed images as vectors.
 
     Args:
-        encoder (Encoder | str): Of :func:`load_encoder`, or a checkpoint.
-        images (Any): A file, a folder (also nested), an array or tensor, a
-            PIL image, or a sequence of these. Arrays are RGB, uint8,
-            (H, W, 3) or a batch (N, H, W, 3); tensors (3, H, W) or
-            (N, 3, H, W). Unreadable files are skipped with a warning.
+        encoder (Encoder | str): Encoder, see :func:`load_encoder`, or a
+            checkpoint.
+        images (Any): A file, a folder (searched recursively), a uint8 RGB
+            array (H, W, 3) or (N, H, W, 3), a tensor (3, H, W) or
+            (N, 3, H, W), a PIL image, or a sequence of these. Unreadable
+            files are skipped with a warning.
         pool (str): ``'avg'``, ``'token'``, ``'avg+token'`` or ``'max'``, see
             :meth:`Encoder.pool`. Defaults to 'avg'.
         size (int | Sequence[int], optional): Side, or height and width, that
-            images are scaled to cover and cropped to; 0 keeps the size of
-            each, rounded to multiples of 32. Defaults to the size of the
-            training, or 224.
-        batch_size (int): Images at a time. Defaults to 64.
-        workers (int): Processes that decode files. Defaults to 0, none.
+            images are scaled and cropped to; 0 keeps each image's size,
+            rounded to multiples of 32. Defaults to the training size, or 224.
+        batch_size (int): Images per batch. Defaults to 64.
+        workers (int): Processes that decode files. Defaults to 0.
 
     Returns:
-        Embeddings: In the order of the images.
+        Embeddings: Embeddings in the order of the images.
 
     Raises:
-        UserError: If there is no image, or an argument is impossible.
+        UserError: If there is no image, or an argument is invalid.
 
     Examples:
         >>> found = embed('encoder.safetensors', 'my_images', pool='avg+token')

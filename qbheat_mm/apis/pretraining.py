@@ -16,7 +16,7 @@ from ..models.backbones import MobileFormer
 from ..utils.atomic_write import atomic_write
 from ..utils.model_index import find_config
 
-#: The config for images of your own.
+#: The config for your own images.
 CONFIG = 'qbheat_mf-285m_1xb256-amp-coslr-400e_own-images'
 
 
@@ -30,32 +30,33 @@ def pretrain(images: str | Sequence[str],
              resume: bool = False,
              seed: int = 0,
              options: Mapping[str, Any] | None = None) -> str:
-    """Pre-train a Mobile-Former by QB-Heat on images without labels.
+    """Pre-train a Mobile-Former with QB-Heat on unlabeled images.
 
-    Runs the config for images of your own in this process; the learning
-    rate follows the batch size.
+    Runs the config for your own images in this process. The learning rate is
+    scaled with the batch size.
 
     Args:
-        images (str | Sequence[str]): A folder, or files and folders.
+        images (str | Sequence[str]): Folder, or files and folders.
         out (str): Work folder.
         arch (str | Mapping): See :class:`MobileFormer`. Defaults to
             'mf-285m'.
-        epochs (int): Defaults to 400.
-        batch_size (int): Defaults to 256.
+        epochs (int): Number of epochs. Defaults to 400.
+        batch_size (int): Images per step. Defaults to 256.
         size (int): Side of the crops in pixels, a multiple of four patches
-            (64 for the encoders of QB-Heat). Defaults to 256.
-        workers (int): Processes that load images, at most one for each
-            core. Defaults to 8.
-        resume (bool): Resume the run in ``out``. Defaults to False.
-        seed (int): Defaults to 0.
+            (64 for the predefined archs). Defaults to 256.
+        workers (int): Processes that load images, at most one per core.
+            Defaults to 8.
+        resume (bool): Whether to resume the run in ``out``. Defaults to
+            False.
+        seed (int): Random seed. Defaults to 0.
         options (Mapping[str, Any], optional): Other settings, e.g.
             ``{'optim_wrapper.optimizer.weight_decay': 0.05}``.
 
     Returns:
-        str: The last checkpoint, for :func:`load_encoder`.
+        str: Path of the last checkpoint, for :func:`load_encoder`.
 
     Raises:
-        UserError: If there are no images, or ``out`` holds another run.
+        UserError: If there are no images, or ``out`` contains another run.
 
     Examples:
         >>> checkpoint = pretrain('my_images', 'runs/mine', epochs=100)
@@ -64,7 +65,7 @@ def pretrain(images: str | Sequence[str],
     out = os.fspath(out)
     before = latest(out)
     if before is not None and not resume:
-        raise UserError(f"out='{out}' holds another run ({before}): set "
+        raise UserError(f"out='{out}' contains another run ({before}): set "
                         'resume=True, or give another folder')
     cfg = Config.fromfile(find_config(CONFIG))
     cfg.merge_from_dict({
@@ -81,15 +82,15 @@ def pretrain(images: str | Sequence[str],
 
 
 def _encoder_settings(arch: str | Mapping, size: int) -> dict[str, Any]:
-    """Settings that follow from the encoder.
+    """Return the settings that depend on the encoder.
 
     Raises:
-        UserError: If quarters of the images are not whole patches.
+        UserError: If a quarter of an image is not a whole number of patches.
     """
     arch = arch if isinstance(arch, str) else dict(arch)
     with torch.device('meta'):
         table = MobileFormer(arch).arch
-    # The stem halves the image, and so does each block ending in -down.
+    # The stem and each block ending in -down halve the image.
     patch = 2**(1 + sum(row[0].endswith('-down')
                         for rows in table['stages'] for row in rows))
     if size % (4 * patch):
@@ -102,7 +103,7 @@ def _encoder_settings(arch: str | Mapping, size: int) -> dict[str, Any]:
 
 
 def _data_settings(images: str | Sequence[str], out: str) -> dict[str, Any]:
-    """A folder, or a list of files that is written to ``out``."""
+    """Return settings for a folder, or for a list of files in ``out``."""
     if isinstance(images, str | os.PathLike):
         if osp.isdir(images):
             return {'train_dataloader.dataset.data_root': os.fspath(images)}

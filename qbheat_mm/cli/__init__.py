@@ -1,5 +1,5 @@
 # Copyright (c) QB-Heat MM authors. All rights reserved.
-"""What the command-line tools share: arguments, configs, processes."""
+"""Arguments, configs and processes of the command-line tools."""
 from .command_line import (
     add_cfg_options,
     add_common_arguments,

@@ -1,7 +1,7 @@
 # Copyright (c) QB-Heat MM authors. All rights reserved.
-"""Arguments, images and models of the tools that analyze a trained model."""
-import os.path as osp
+"""Arguments, images and models of the analysis tools."""
 from argparse import ArgumentParser, Namespace
+from pathlib import Path
 
 import numpy as np
 import torch
@@ -22,13 +22,13 @@ from .settings import read_config
 def analysis_parser(description: str,
                     images: bool = True,
                     compare: bool = False) -> ArgumentParser:
-    """Create the parser of an analysis.
+    """Create the argument parser of an analysis tool.
 
     Args:
-        description (str): Of the tool.
-        images (bool): Whether it takes images, and otherwise several
-            checkpoints. Defaults to True.
-        compare (bool): Whether it compares encoders. Defaults to False.
+        description (str): Description of the tool.
+        images (bool): Whether the tool takes one checkpoint and images, or
+            else several checkpoints. Defaults to True.
+        compare (bool): Whether the tool compares encoders. Defaults to False.
     """
     parser = ArgumentParser(description=description)
     parser.add_argument('config', help='config file')
@@ -39,22 +39,22 @@ def analysis_parser(description: str,
             'images', nargs='+', help='image files or folders of images')
         parser.add_argument(
             '--max-images', type=count, metavar='N',
-            help='take N images, spread evenly over all that are given')
+            help='take N images, spread evenly over all given ones')
         parser.add_argument(
             '--size', type=whole, nargs='+', metavar='PIXELS',
-            help='scale and crop images to this side, or height and width; '
-            'by default the size of the training pipeline; 0 keeps the size '
-            'of each image; rounded to what the model accepts')
+            help='side, or height and width, to scale and crop images to, '
+            'rounded to what the model accepts; defaults to the training '
+            'size; 0 keeps the size of each image')
     parser.add_argument(
         '--out', required=True, type=folder, help='folder for results')
     if compare:
         parser.add_argument(
             '--also', nargs=2, action='append', default=[],
             metavar=('CONFIG', 'CHECKPOINT'),
-            help='another encoder to compare with; may be repeated')
+            help='another encoder to compare with; repeatable')
         parser.add_argument(
             '--names', nargs='+', default=[], metavar='NAME',
-            help='names of the encoders in the figure; by default those of '
+            help='names of the encoders in the figure; defaults to those of '
             'their configs')
     add_device(parser)
     add_cfg_options(parser)
@@ -63,10 +63,10 @@ def analysis_parser(description: str,
 
 def read_images(args: Namespace, cfg: Config,
                 unit: int) -> tuple[list[str], list[np.ndarray]]:
-    """Read the images of a tool's arguments, see :func:`load_images`.
+    """Read the images given as arguments, see :func:`load_images`.
 
     Raises:
-        UserError: If there is no image, or ``--size`` has three values.
+        UserError: If there is no image, or ``--size`` has over two values.
     """
     files = find_images(args.images)
     size = args.size or training_size(cfg) or [0]
@@ -75,39 +75,38 @@ def read_images(args: Namespace, cfg: Config,
                         'or height and width')
     fitted = tuple(max(round(side / unit), 1) * unit
                    for side in (size[0], size[-1])) if any(size) else None
-    if args.size != [0] and fitted and fitted != (size[0], size[-1]):
-        print(f'images are scaled to {fitted[0]}x{fitted[1]}: the model '
-              f'needs multiples of {unit}')
+    if fitted and fitted != (size[0], size[-1]):
+        print(f'scaling images to {fitted[0]}x{fitted[1]}: the model needs '
+              f'multiples of {unit}')
     files, images = load_images(
         spread(files, args.max_images or len(files)), fitted, unit)
-    # File names may contain bytes that are no text.
+    # File names may contain invalid UTF-8.
     return [file.encode('utf-8', 'replace').decode() for file in files], images
 
 
 def to_batch(images: list[np.ndarray]) -> torch.Tensor:
-    """Stack BGR images (H, W, 3) to an RGB batch, (B, 3, H, W), uint8.
+    """Stack BGR images (H, W, 3) into an RGB batch (B, 3, H, W), uint8.
 
     Raises:
         UserError: If their sizes differ.
     """
     if len({image.shape for image in images}) > 1:
-        raise UserError('the images have different sizes, and this analysis '
-                        'needs one: give --size PIXELS')
+        raise UserError('this analysis needs images of equal size: give '
+                        '--size PIXELS')
     return torch.from_numpy(np.stack(images)).permute(0, 3, 1, 2).flip(1)
 
 
 def load_run(args: Namespace, linear: bool = False
              ) -> tuple[QBHeat, Normalize, list[str], list[np.ndarray]]:
-    """Load the pre-training model and the images of a tool's arguments.
+    """Load the pre-training model and the images given as arguments.
 
     Args:
-        args (Namespace): Of :func:`analysis_parser`.
-        linear (bool): Require matrices A and B. Defaults to False.
+        args (Namespace): Arguments of :func:`analysis_parser`.
+        linear (bool): Whether to require matrices A and B. Defaults to False.
 
     Returns:
-        tuple[QBHeat, Normalize, list[str], list[np.ndarray]]: The model and
-        the normalization of its input, on ``--device``; the images' files
-        and the images, see :func:`load_images`.
+        tuple[QBHeat, Normalize, list[str], list[np.ndarray]]: Model and input
+        normalization on ``--device``, files and images.
     """
     cfg = read_config(args.config, args.cfg_options)
     model = build_pretraining(cfg, args.config, linear)
@@ -119,21 +118,21 @@ def load_run(args: Namespace, linear: bool = False
 
 def load_encoders(args: Namespace
                   ) -> tuple[dict[str, Encoder], list[str], list[np.ndarray]]:
-    """Load the encoders and the images of a tool that compares encoders.
+    """Load the encoders to compare and the images.
 
     Args:
-        args (Namespace): Of :func:`analysis_parser` with ``compare=True``.
+        args (Namespace): Arguments of :func:`analysis_parser` with
+            ``compare=True``.
 
     Returns:
-        tuple[dict[str, Encoder], list[str], list[np.ndarray]]: The encoders
-        by name, the images' files and the images, see :func:`load_images`.
+        tuple[dict[str, Encoder], list[str], list[np.ndarray]]: Encoders by
+        name, files and images.
 
     Raises:
-        UserError: If there are not as many names as encoders, or two equal.
+        UserError: If ``--names`` doesn't give each encoder its own name.
     """
     pairs = [(args.config, args.checkpoint), *args.also]
-    names = args.names or [
-        osp.splitext(osp.basename(config))[0] for config, _ in pairs]
+    names = args.names or [Path(config).stem for config, _ in pairs]
     if len(names) != len(pairs) or len(set(names)) != len(pairs):
         raise UserError(
             f'{len(pairs)} encoders need {len(pairs)} different names, not '

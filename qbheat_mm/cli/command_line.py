@@ -1,5 +1,5 @@
 # Copyright (c) QB-Heat MM authors. All rights reserved.
-"""Arguments that the tools share, and how a tool ends on an error."""
+"""Shared arguments and error reporting."""
 import ast
 import contextlib
 import json
@@ -52,41 +52,40 @@ class KeyValueAction(DictAction):
 
 def count(text: str) -> int:
     """Parse a positive integer."""
-    return _integer(text, 1, 'a positive integer')
+    return _integer(text, 1)
 
 
 def whole(text: str) -> int:
-    """Parse an integer of 0 or more."""
-    return _integer(text, 0, 'an integer of 0 or more')
+    """Parse a non-negative integer."""
+    return _integer(text, 0)
 
 
 def positive(text: str) -> float:
-    """Parse a finite number above 0."""
+    """Parse a positive finite number."""
     with contextlib.suppress(ValueError):
         if 0 < float(text) < math.inf:
             return float(text)
-    raise ArgumentTypeError(f"'{text}' is not a number above 0")
+    raise ArgumentTypeError(f"'{text}' must be positive")
 
 
-def _integer(text: str, low: int, words: str) -> int:
+def _integer(text: str, low: int) -> int:
     if text.isdecimal() and int(text) >= low:
         return int(text)
-    raise ArgumentTypeError(f"'{text}' is not {words}")
+    raise ArgumentTypeError(f"'{text}' must be an integer of at least {low}")
 
 
 def device(text: str) -> str:
     """Check that a torch device is available."""
     try:
         torch.empty(0, device=text).tolist()  # fails on the meta device
-    # Each missing backend has its own error.
-    except Exception as error:
+    except Exception as error:  # the type depends on the backend
         raise ArgumentTypeError(f"'{text}' is not an available device "
                                 f'({str(error).splitlines()[0]})') from error
     return text
 
 
 def folder(text: str) -> str:
-    """Check that a folder can be created or written, without creating it."""
+    """Check that a folder can be created or written to."""
     existing = osp.abspath(text)
     while not osp.lexists(existing):
         existing = osp.dirname(existing)
@@ -98,7 +97,7 @@ def folder(text: str) -> str:
 
 
 def target(text: str) -> str:
-    """Check that a file can be written, before the work is done."""
+    """Check that a file can be written."""
     if not text or osp.isdir(text):
         raise ArgumentTypeError(f"'{text}' is not a file name")
     folder(osp.dirname(osp.abspath(text)))
@@ -112,55 +111,51 @@ def add_cfg_options(parser: ArgumentParser, more: str = '') -> None:
     parser.add_argument(
         '--cfg-options', nargs='+', action=KeyValueAction,
         metavar='KEY=VALUE',
-        help=f'settings that replace those of the config{more}')
+        help=f'override settings of the config{more}')
 
 
 def add_device(parser: ArgumentParser) -> None:
     """Add ``--device``."""
     parser.add_argument(
         '--device', type=device, default='cpu',
-        help="such as 'cuda:0'; defaults to the CPU")
+        help="e.g. 'cuda:0'; defaults to 'cpu'")
 
 
 def add_common_arguments(parser: ArgumentParser) -> None:
     """Add the arguments of ``tools/train.py`` and ``tools/test.py``."""
     parser.add_argument('config', help='config file')
     parser.add_argument(
-        '--work-dir',
-        type=folder,
-        help='folder for logs and checkpoints; defaults to work_dir of the '
+        '--work-dir', type=folder,
+        help='folder for logs and checkpoints; defaults to work_dir in the '
         'config, or work_dirs/CONFIG_NAME')
-    add_cfg_options(parser, ', such as train_dataloader.batch_size=4 or '
+    add_cfg_options(parser, ', e.g. train_dataloader.batch_size=4 or '
                     'model.neck.in_channels="[8,16]"')
     parser.add_argument(
-        '--launcher',
-        choices=['none', 'pytorch', 'slurm', 'mpi'],
-        default='none',
-        help='what started the processes of a distributed run; '
-        'tools/dist_*.sh set it')
-    # Older launchers pass the rank as an argument, torchrun does not.
+        '--launcher', choices=['none', 'pytorch', 'slurm', 'mpi'],
+        default='none', help='job launcher; tools/dist_*.sh set it')
+    # Older launchers pass the rank as an argument, torchrun doesn't.
     parser.add_argument(
         '--local_rank', '--local-rank', type=int, default=0,
         help='set by some launchers')
 
 
 def report_user_errors(main: Callable[[], None]) -> None:
-    """Run a tool and end with one line on a :class:`UserError`.
+    """Run a tool; print a :class:`UserError` as one line.
 
-    Other exceptions keep their traceback. Its last line gets the command,
+    Other exceptions keep their traceback and get the command as last line,
     since messages of other packages rarely name the setting.
 
     Args:
         main (Callable): The tool.
 
     Raises:
-        SystemExit: With status 1.
+        SystemExit: With status 1, after a :class:`UserError`.
     """
     try:
         main()
     except UserError as error:
         line = f'error: {_last_line(error)}'
-        # torchrun prints the message in this file last.
+        # torchrun prints the message from this file last.
         file = os.environ.get('TORCHELASTIC_ERROR_FILE')
         if file:
             Path(file).write_text(json.dumps(
@@ -174,6 +169,6 @@ def report_user_errors(main: Callable[[], None]) -> None:
 
 
 def _last_line(error: Exception) -> str:
-    """The message; a data loader's worker sends a whole traceback."""
+    """Last line of a message; data loader workers send tracebacks."""
     last = (str(error).strip().splitlines() or [''])[-1]
     return last.removeprefix('qbheat_mm.errors.UserError: ')

@@ -8,28 +8,23 @@ from mmengine.device import get_device
 
 
 def init_processes(cfg: Config) -> None:
-    """Connect the processes of a ``pytorch`` launcher without GPUs.
+    """Create gloo's process group for a ``pytorch`` launcher without GPUs.
 
-    mmengine selects a GPU in each process unless a process group exists, so
-    on the CPU we create it (gloo) before the runner. No-op otherwise.
+    mmengine would select a GPU for each process. No-op in other cases.
 
     Args:
-        cfg (Config): Gets ``env_cfg.dist_cfg`` and ``model_wrapper_cfg``
-            for the CPU.
+        cfg (Config): ``model_wrapper_cfg`` is adapted to the CPU.
     """
     if cfg.launcher != 'pytorch' or get_device() != 'cpu':
         return
-    cfg.env_cfg = cfg.get('env_cfg') or {}
-    dist_cfg = dict(cfg.env_cfg.get('dist_cfg') or {}, backend='gloo')
-    cfg.env_cfg.dist_cfg = dist_cfg
-    # mmengine's default names a GPU for each process.
+    # mmengine's defaults, except that they name a GPU for each process.
     cfg.model_wrapper_cfg = {
-        'type': 'MMDistributedDataParallel',
         'broadcast_buffers': False,
         'find_unused_parameters': cfg.get('find_unused_parameters', False),
         **(cfg.get('model_wrapper_cfg') or {}),
         'device_ids': None}
     if not dist.is_initialized():
-        seconds = dist_cfg.get('timeout')
+        env = cfg.get('env_cfg') or {}
+        seconds = (env.get('dist_cfg') or {}).get('timeout')
         dist.init_process_group(
-            backend='gloo', timeout=seconds and timedelta(seconds=seconds))
+            'gloo', timeout=seconds and timedelta(seconds=seconds))

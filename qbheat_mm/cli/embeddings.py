@@ -1,11 +1,12 @@
 # Copyright (c) QB-Heat MM authors. All rights reserved.
-"""Arguments of the tools that embed images, and the files they write."""
+"""Arguments and output files of the tools that embed images."""
 import csv
-import importlib
+import importlib.util
 import os.path as osp
 import tempfile
 from argparse import ArgumentParser, Namespace
 from collections.abc import Callable, Iterable
+from contextlib import ExitStack
 
 import numpy as np
 
@@ -14,35 +15,35 @@ from ..trained.encoder import POOLS
 from ..utils.atomic_write import atomic_write
 from .command_line import add_device, count, whole
 
-#: Names and vectors (B, D), float32, of some images.
+#: Batches of names and vectors (B, D), float32.
 Batches = Iterable[tuple[list[str], np.ndarray]]
 
 
 def add_embedding_arguments(parser: ArgumentParser) -> None:
-    """Add the arguments that define how images are embedded."""
+    """Add the arguments of :func:`embed_batches`, and ``--config``."""
     parser.add_argument(
-        '--config', help='config, for a checkpoint that contains only '
-        'weights: a file or a name of ours')
+        '--config', help='config file or name, for a checkpoint that contains '
+        'only weights')
     parser.add_argument(
         '--pool', choices=POOLS, default='avg',
-        help='mean of the features, the first token, both, or maximum of the '
+        help='mean of the features, first token, both, or maximum of the '
         'features; defaults to avg')
     parser.add_argument(
         '--size', type=whole, nargs='+', metavar='PIXELS',
-        help='scale and crop images to this side, or height and width; '
-        'defaults to the size of the training, or 224; 0 keeps the size of '
-        'each image, rounded to multiples of 32')
+        help='side, or height and width, to scale and crop images to; '
+        'defaults to the training size, or 224; 0 keeps the size of each '
+        'image, rounded to multiples of 32')
     parser.add_argument(
         '--batch-size', type=count, default=64,
-        help='images at a time; defaults to 64')
+        help='images per batch; defaults to 64')
     parser.add_argument(
         '--workers', type=whole, default=0,
-        help='processes that decode images; defaults to 0, none')
+        help='processes that decode images; defaults to 0')
     add_device(parser)
 
 
 def embedding_options(args: Namespace) -> dict:
-    """Arguments of :func:`embed_batches`."""
+    """Return the arguments for :func:`embed_batches`."""
     return dict(pool=args.pool, size=args.size, batch_size=args.batch_size,
                 workers=args.workers)
 
@@ -51,7 +52,8 @@ def embedding_writer(path: str) -> Callable[[Batches], None]:
     """Create a function that streams batches into a file.
 
     ``.npz`` contains ``embeddings`` (N, D) and ``files`` (N,), ``.csv`` and
-    ``.parquet`` a row for each image. Memory holds one batch and the names.
+    ``.parquet`` one row per image. Only the names and one batch are kept in
+    memory.
 
     Raises:
         UserError: If the extension is unknown, or pyarrow is missing.
@@ -59,13 +61,9 @@ def embedding_writer(path: str) -> Callable[[Batches], None]:
     extension = osp.splitext(path)[1].lower()
     if extension not in _WRITERS:
         raise UserError(f"--out '{path}' must end in {', '.join(_WRITERS)}")
-    if extension == '.parquet':
-        try:
-            importlib.import_module('pyarrow.parquet')
-        except ImportError as error:
-            raise UserError(f"--out '{path}' needs pyarrow ({error}): pip "
-                            'install pyarrow, or write .npz or .csv'
-                            ) from error
+    if extension == '.parquet' and not importlib.util.find_spec('pyarrow'):
+        raise UserError(f"--out '{path}' needs pyarrow: pip install pyarrow, "
+                        'or write .npz or .csv')
 
     def write(batches: Batches) -> None:
         with atomic_write(path) as part:
@@ -95,7 +93,7 @@ def _write_csv(path: str, batches: Batches) -> None:
             if not number:
                 writer.writerow(
                     ['file', *(f'e{i}' for i in range(vectors.shape[1]))])
-            # Nine digits identify each float32.
+            # Nine digits identify a float32.
             writer.writerows(
                 [name, *(f'{value:.9g}' for value in row)]
                 for name, row in zip(names, vectors.tolist()))
@@ -105,17 +103,15 @@ def _write_parquet(path: str, batches: Batches) -> None:
     import pyarrow
     from pyarrow.parquet import ParquetWriter
     writer = None
-    try:
+    with ExitStack() as stack:
         for names, vectors in batches:
             table = pyarrow.table({
                 'file': pyarrow.array(names, pyarrow.string()),
                 'embedding': pyarrow.FixedSizeListArray.from_arrays(
                     pyarrow.array(vectors.ravel()), vectors.shape[1])})
-            writer = writer or ParquetWriter(path, table.schema)
+            writer = writer or stack.enter_context(
+                ParquetWriter(path, table.schema))
             writer.write_table(table)
-    finally:
-        if writer is not None:
-            writer.close()
 
 
 _WRITERS = {'.npz': _write_npz, '.csv': _write_csv,

@@ -1,12 +1,13 @@
 # Copyright (c) QB-Heat MM authors. All rights reserved.
 """Find settings that mmengine would silently ignore or misread."""
+import contextlib
 import difflib
 import importlib
 import inspect
-import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
+from mmengine import registry
 from mmengine.config import Config
 from mmengine.registry import Registry
 from mmengine.runner import Runner
@@ -19,48 +20,47 @@ OTHER_SECTIONS = {
     'activation_checkpointing', 'compile', 'efficient_conv_bn_eval',
     'find_unused_parameters', 'model_wrapper_cfg', 'runner_type', 'sync_bn',
     'work_dir', 'count_classes', 'tta_model', 'tta_pipeline'}
-_DECAY = {'bias_lr_mult', 'bias_decay_mult', 'norm_decay_mult',
-          'flat_decay_mult', 'dwconv_decay_mult', 'dcn_offset_lr_mult',
-          'bypass_duplicate', 'custom_keys', 'num_layers', 'decay_rate',
-          'decay_type', 'layer_decay_rate'}
 #: Dicts in which mmengine and mmdet ignore unknown names.
-SILENT = {
-    r'env_cfg': {'cudnn_benchmark', 'mp_cfg', 'dist_cfg', 'resource_limit'},
-    r'auto_scale_lr': {'enable', 'base_batch_size'},
-    r'optim_wrapper\.paramwise_cfg': _DECAY,
-    r'.*_dataloader\..*filter_cfg': {'filter_empty_gt', 'min_size',
-                                    'bbox_min_size'},
-}
-#: Valid numbers where others would spoil a run: (setting, condition, words).
-RANGES: tuple[tuple[str, Callable[[Any], bool], str], ...] = (
-    (r'.*\.(max_epochs|max_iters|batch_size|accumulative_counts|val_interval|'
-     r'base_batch_size|num_classes|num_outs|num_queries|in_channels|'
-     r'out_channels|max_norm|clip_value|std)', lambda x: x > 0, 'above 0'),
-    (r'default_hooks\.(checkpoint|logger)\.(interval|max_keep_ckpts)|'
-     r'.*\.(max_per_img|nms_pre)', lambda x: x > 0 or x == -1,
-     'above 0, or -1'),
-    (r'optim_wrapper\.(.*\.lr|.*weight_decay|.*_mult)|.*\.loss_weight',
-     lambda x: 0 <= x < float('inf'), '0 or more'),
-    (r'.*\.(layer_decay_rate|score_thr|iou_threshold|(min_)?pos_iou_thr|'
-     r'neg_iou_thr|prob|momentum)', lambda x: 0 <= x <= 1, 'from 0 to 1'))
-_REFUSED = dict(
-    number=('text', 'switch', 'dict'), switch=('text', 'number', 'dict'),
-    dict=('text', 'number', 'switch'), list=('dict', ))
-#: Settings of a class that are not among its arguments.
-_BESIDE = {'type', '_scope_', 'priority', 'optimizer', 'paramwise_cfg',
-           'constructor', 'convert_to_iter_based', 'epoch_length',
-           'requires_grad'}
+SILENT = dict(
+    env_cfg={'cudnn_benchmark', 'mp_cfg', 'dist_cfg', 'resource_limit'},
+    auto_scale_lr={'enable', 'base_batch_size'},
+    paramwise_cfg={
+        'bias_lr_mult', 'bias_decay_mult', 'norm_decay_mult',
+        'flat_decay_mult', 'dwconv_decay_mult', 'dcn_offset_lr_mult',
+        'bypass_duplicate', 'custom_keys', 'num_layers', 'decay_rate',
+        'decay_type', 'layer_decay_rate'},
+    filter_cfg={'filter_empty_gt', 'min_size', 'bbox_min_size'})
+#: Allowed ranges: words, condition, and the last names of the settings.
+RANGES: tuple[tuple[str, Callable[[float], bool], set[str]], ...] = (
+    ('positive', lambda x: x > 0, {
+        'max_epochs', 'max_iters', 'batch_size', 'accumulative_counts',
+        'val_interval', 'base_batch_size', 'num_classes', 'num_outs',
+        'num_queries', 'in_channels', 'out_channels', 'max_norm',
+        'clip_value', 'std'}),
+    ('positive, or -1', lambda x: x > 0 or x == -1, {
+        'interval', 'max_keep_ckpts', 'max_per_img', 'nms_pre'}),
+    ('at least 0 and finite', lambda x: 0 <= x < float('inf'), {
+        'lr', 'weight_decay', 'lr_mult', 'decay_mult', 'loss_weight',
+        *(name for name in SILENT['paramwise_cfg'] if '_mult' in name)}),
+    ('between 0 and 1', lambda x: 0 <= x <= 1, {
+        'layer_decay_rate', 'score_thr', 'iou_threshold', 'pos_iou_thr',
+        'min_pos_iou_thr', 'neg_iou_thr', 'prob', 'momentum'}))
+_KINDS = dict(switch=bool, number=int | float, text=str, dict=Mapping)
+#: Settings of classes that are not their arguments.
+_OTHER_NAMES = {
+    'type', '_scope_', 'priority', 'optimizer', 'paramwise_cfg', 'constructor',
+    'convert_to_iter_based', 'epoch_length', 'requires_grad'}
 
 
 def check_names(cfg: Config, options: Mapping[str, Any]) -> None:
-    """Check the names and types of options before they are merged.
+    """Check names and types of options before they are merged.
 
     An option may replace a setting or add an argument of the class that is
-    built from the dict. If a dict has no class, a new name passes unless it
-    resembles an existing one.
+    built from the dict. In a dict without a class, a new name passes unless
+    it resembles an existing one.
 
     Raises:
-        UserError: For an unknown name or a value of another type.
+        UserError: If a name is unknown or a value has the wrong type.
     """
     sections = {*OTHER_SECTIONS, *inspect.signature(
         Runner.__init__).parameters} - {'self', 'cfg'}
@@ -68,50 +68,44 @@ def check_names(cfg: Config, options: Mapping[str, Any]) -> None:
         first, *rest = option.split('.')
         if first not in sections:
             known = sections & {*cfg} or sections
-            raise UserError(f'--cfg-options {option}: no setting {first!r} '
-                            'is read once the config is loaded, write it in '
-                            f'the file{_did_you_mean(first, known)}')
-        # mmengine reads them as text, which is true.
+            raise UserError(f'--cfg-options {option}: unknown top-level '
+                            f'setting {first!r}{_did_you_mean(first, known)}')
+        # mmengine reads these as text, which is truthy.
         if value in ('yes', 'no', 'on', 'off'):
             raise UserError(f'--cfg-options {option}={value}: write True or '
                             'False')
         node = cfg.get(first)
         for i, name in enumerate(rest):
-            if isinstance(node, list | tuple) and name.isdigit() and (
-                    int(name) < len(node)):
-                node = node[int(name)]
-            elif isinstance(node, Mapping) and name in node:
-                node = node[name]
-            else:
-                if isinstance(node, Mapping):
-                    _check_new(cfg, node, (first, *rest[:i]), name)
+            parts = _parts(node)
+            if name not in parts:
+                _check_new(cfg, parts, (first, *rest[:i]), name)
                 break
+            node = parts[name]
         else:
             _check_kind(option, node, value)
 
 
 def check_values(cfg: Config) -> None:
-    """Check the settings of a config.
+    """Check a config for settings that would be misread silently.
 
     Raises:
-        UserError: For the first that would be misread silently.
+        UserError: For the first such setting.
     """
-    for path, value in _settings('', cfg.to_dict()):
-        for pattern, names in SILENT.items():
-            if isinstance(value, dict) and re.fullmatch(pattern, path):
-                for name in {*value} - names:
-                    raise UserError(f'{path}.{name} is not a setting'
-                                    f'{_did_you_mean(name, names)}')
-        if path == 'auto_scale_lr.enable' and _kind(value) != 'switch':
+    for path, value in _settings(cfg.to_dict()):
+        name = path.rpartition('.')[2]
+        if name in SILENT and isinstance(value, dict):
+            for unknown in {*value} - SILENT[name]:
+                raise UserError(f'{path}.{unknown} is not a setting'
+                                f'{_did_you_mean(unknown, SILENT[name])}')
+        if path == 'auto_scale_lr.enable' and not isinstance(value, bool):
             raise UserError(f'{path}={value!r} must be True or False')
         numbers = value if isinstance(value, list | tuple) else [value]
-        for pattern, holds, words in RANGES:
-            if re.fullmatch(pattern, path) and not all(
+        for words, holds, names in RANGES:
+            if name in names and not all(
                     holds(number) for number in numbers
                     if _kind(number) == 'number'):
                 raise UserError(f'{path}={value!r} must be {words}')
-        if value == [] and re.fullmatch(r'\w+_dataloader\.dataset\.pipeline',
-                                        path):
+        if path.endswith('_dataloader.dataset.pipeline') and value == []:
             raise UserError(f'{path} is empty: nothing loads the images')
 
 
@@ -126,58 +120,51 @@ def _check_new(cfg: Config, node: Mapping, path: Sequence[str],
 
 
 def _accepted(cfg: Config, settings: Mapping) -> set[str]:
-    """Arguments of the class in ``settings``; empty if it accepts any.
+    """Return the arguments of a class; empty if it accepts any name.
 
-    If registries share a name, the arguments of all its classes.
+    If registries share the class name, arguments of all these classes.
     """
-    kind, found = settings['type'], []
-    for package in (settings.get('_scope_') or toolbox(cfg), 'mmengine'):
-        try:
-            registries = vars(importlib.import_module(f'{package}.registry'))
-        except ImportError:
-            continue
-        found += [kind] if callable(kind) else [
-            registry.get(kind) for registry in registries.values()
-            if isinstance(registry, Registry)]
-    names = set()
-    for target in filter(callable, found):
-        try:
-            parameters = inspect.signature(target).parameters.values()
-        except (TypeError, ValueError):
-            return set()
-        if any(one.kind is one.VAR_KEYWORD for one in parameters):
-            return set()
-        names |= {one.name for one in parameters}
-    return names and names | _BESIDE
+    kind, scope = settings['type'], settings.get('_scope_') or toolbox(cfg)
+    with contextlib.suppress(ImportError):
+        importlib.import_module(f'{scope}.registry')
+    classes = [kind] if callable(kind) else [
+        each.children.get(scope, each).get(kind)
+        for each in vars(registry).values() if isinstance(each, Registry)]
+    parameters = [one for each in filter(callable, classes)
+                  for one in inspect.signature(each).parameters.values()]
+    if not parameters or any(one.kind is one.VAR_KEYWORD
+                             for one in parameters):
+        return set()
+    return {one.name for one in parameters} | _OTHER_NAMES
 
 
 def _check_kind(option: str, old: Any, new: Any) -> None:
     """Refuse e.g. text for a number, or a number for a switch."""
-    if option.endswith('.ignore_empty'):  # also takes 'damage'
-        return
     kind = _kind(old)
-    if _kind(new) in _REFUSED.get(kind, ()):
+    if kind and kind != 'text' and _kind(new) not in (kind, '') and (
+            not option.endswith('.ignore_empty')):  # also takes 'damage'
         raise UserError(f'--cfg-options {option}={new}: the config has '
                         f'{old!r}, a {kind}')
 
 
 def _kind(value: Any) -> str:
-    for kind, types in (('switch', bool), ('number', int | float),
-                        ('text', str), ('dict', Mapping),
-                        ('list', list | tuple)):
-        if isinstance(value, types):
-            return kind
-    return 'other'
+    """Return the kind of a value, '' for None, lists and others."""
+    return next((kind for kind, types in _KINDS.items()
+                 if isinstance(value, types)), '')
 
 
-def _settings(path: str, value: Any) -> Iterator[tuple[str, Any]]:
-    """Path and value of every setting, including dicts and lists."""
-    if path:
-        yield path, value
-    parts = value.items() if isinstance(value, Mapping) else (
-        enumerate(value) if isinstance(value, list | tuple) else ())
-    for name, part in parts:
-        yield from _settings(f'{path}.{name}'.lstrip('.'), part)
+def _parts(value: Any) -> Mapping[str, Any]:
+    """Return the settings in a dict by name, in a list by position."""
+    if isinstance(value, list | tuple):
+        return {str(i): part for i, part in enumerate(value)}
+    return value if isinstance(value, Mapping) else {}
+
+
+def _settings(value: Any, prefix: str = '') -> Iterator[tuple[str, Any]]:
+    """Yield path and value of every setting, including dicts and lists."""
+    for name, part in _parts(value).items():
+        yield f'{prefix}{name}', part
+        yield from _settings(part, f'{prefix}{name}.')
 
 
 def _did_you_mean(name: Any, known: Iterable) -> str:

@@ -1,5 +1,5 @@
 # Copyright (c) QB-Heat MM authors. All rights reserved.
-"""Prepare images for heads, and describe and draw what they find."""
+"""Preprocess images; format and draw predictions."""
 from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
@@ -10,121 +10,110 @@ from mmengine.visualization import Visualizer
 
 from ..apis import Heads
 from ..errors import UserError
-from ..utils.settings import toolbox, type_name
+from ..utils.settings import dataset_settings, toolbox, type_name
 
-#: Classes that are listed for an image, the most probable first.
+#: Classes listed for an image, the most probable first.
 TOP = 5
-# How mmdet encodes class and instance of panoptic segments.
-_INSTANCES = 1000
 
 
 def image_pipeline(heads: Heads, size: Sequence[int] | None = None
                    ) -> Callable[[dict], dict]:
-    """What a run does to images in tests, for images without annotations.
+    """Build the test pipeline without annotations.
 
     Args:
-        heads (Heads): The first detector decides, since its transforms tell
-            where the original pixels are, or else the first head.
-        size (Sequence[int], optional): Shorter and longer side that images
-            are scaled to fit, instead of the run's transforms.
+        heads (Heads): The pipeline is that of the first detector, or else of
+            the first head: detectors map boxes back to the original image.
+        size (Sequence[int], optional): Shorter and longer side to scale
+            images to, instead of the pipeline's own transforms.
 
     Raises:
-        UserError: If the config does not say.
+        UserError: If the config has no test pipeline.
     """
     configs = list(heads.configs.values())
     cfg = min(configs, key=lambda cfg: toolbox(cfg) != 'mmdet')
-    dataset = (cfg.get('test_dataloader') or cfg.get('val_dataloader')
-               or {}).get('dataset', {})
-    while 'pipeline' not in dataset and 'dataset' in dataset:
-        dataset = dataset['dataset']
-    if not dataset.get('pipeline'):
-        raise UserError(f"config '{cfg.filename}' does not say how to prepare "
-                        'images: set test_dataloader.dataset.pipeline')
-    _, *steps, last = dataset['pipeline']
+    pipeline = dataset_settings(cfg.get('test_dataloader') or cfg.get(
+        'val_dataloader')).get('pipeline')
+    if not pipeline:
+        raise UserError(f"config '{cfg.filename}' has no test pipeline: set "
+                        'test_dataloader.dataset.pipeline')
+    # Our loader also accepts decoded images.
+    steps = [dict(type='LoadImageFromFile', _scope_='qbheat_mm'),
+             *pipeline[1:]]
     if size:
-        steps = [dict(type='Resize', scale=tuple(size), keep_ratio=True)]
-    # Accepts images that were read.
-    load = dict(type='LoadImageFromFile', _scope_='qbheat_mm')
+        steps[1:-1] = [dict(type='Resize', scale=tuple(size), keep_ratio=True)]
     with DefaultScope.overwrite_default_scope(toolbox(cfg)):
-        return Compose([load, *(
-            step for step in steps
-            if not type_name(step).endswith('Annotations')), last])
+        return Compose([step for step in steps
+                        if not type_name(step).endswith('Annotations')])
 
 
 def describe(sample: BaseDataElement, classes: Sequence[str],
-             least: float) -> list[dict]:
-    """Describe a prediction in plain values, the surest first.
+             score_thr: float) -> list[dict]:
+    """Convert a prediction to JSON types, highest scores first.
 
     Args:
         sample (BaseDataElement): A data sample of mmpretrain or mmdet.
-        classes (Sequence[str]): Names; numbers are used where there is none.
-        least (float): Lowest score of objects.
+        classes (Sequence[str]): Class names; numbers replace missing ones.
+        score_thr (float): Minimum score of objects.
 
     Returns:
-        list[dict]: ``class`` and ``score``; of objects ``box``, x1, y1, x2,
-        y2 in pixels of the original image, and ``mask``, COCO's run-length
-        encoding; of panoptic segments only ``class`` and ``mask``.
+        list[dict]: ``class`` and ``score``; for objects also ``box`` (x1, y1,
+        x2, y2 in pixels of the original image) and ``mask`` (COCO run-length
+        encoding); for panoptic segments ``class`` and ``mask``.
     """
-    def name(label: int) -> str:
-        return classes[label] if label < len(classes) else str(label)
+    def item(label: int, **values) -> dict:
+        name = classes[label] if label < len(classes) else str(label)
+        return {'class': name, **values}
 
     if 'pred_score' in sample:
         scores, labels = sample.pred_score.sort(descending=True)
-        return [{'class': name(label), 'score': score} for label, score in zip(
+        return [item(label, score=score) for label, score in zip(
             labels[:TOP].tolist(), scores[:TOP].tolist())]
-    items = []
+    from mmdet.evaluation import INSTANCE_OFFSET
+    from mmdet.structures.mask import encode_mask_results
+    items, masks = [], []
     if 'pred_instances' in sample:
-        found = sample.pred_instances
-        found = found[found.scores >= least]
-        found = found[found.scores.argsort(descending=True)]
-        items = [{'class': name(label), 'score': score, 'box': box}
-                 for label, score, box in zip(
-                     found.labels.tolist(), found.scores.tolist(),
-                     found.bboxes.tolist())]
-        for item, mask in zip(items, found.get('masks', ())):
-            item['mask'] = _encode(mask.cpu().numpy())
+        objects = sample.pred_instances
+        objects = objects[objects.scores >= score_thr]
+        objects = objects[objects.scores.argsort(descending=True)]
+        items = [item(int(each.labels), score=float(each.scores),
+                      box=each.bboxes[0].tolist()) for each in objects]
+        masks = list(objects.get('masks', ()))
     if 'pred_panoptic_seg' in sample:
-        segments = sample.pred_panoptic_seg.sem_seg[0].cpu().numpy()
-        items += [{'class': name(i % _INSTANCES),
-                   'mask': _encode(segments == i)}
-                  for i in np.unique(segments).tolist()
-                  if i % _INSTANCES < len(classes)]
+        segments = sample.pred_panoptic_seg.sem_seg[0]
+        ids = [i for i in segments.unique().tolist()
+               if i % INSTANCE_OFFSET < len(classes)]
+        items += [item(i % INSTANCE_OFFSET) for i in ids]
+        masks += [segments == i for i in ids]
+    for each, mask in zip(items, encode_mask_results(masks)):
+        each['mask'] = {**mask, 'counts': mask['counts'].decode()}
     return items
 
 
-def draw(image: np.ndarray, found: Mapping[str, BaseDataElement],
-         heads: Heads, least: float) -> np.ndarray:
-    """Draw what heads found with mmdet's visualizer, and the best classes.
+def draw(image: np.ndarray, samples: Mapping[str, BaseDataElement],
+         heads: Heads, score_thr: float) -> np.ndarray:
+    """Draw objects with mmdet's visualizer, and the most probable classes.
 
     Args:
         image (np.ndarray): (H, W, 3), RGB, uint8.
-        found (Mapping[str, BaseDataElement]): A data sample of each head.
-        heads (Heads): Which found it.
-        least (float): Lowest score of objects.
+        samples (Mapping[str, BaseDataElement]): A data sample of each head.
+        heads (Heads): The heads, which know the class names.
+        score_thr (float): Minimum score of objects.
     """
     lines, size = [], max(10, max(image.shape) // 50)
-    for name, sample in found.items():
+    for name, sample in samples.items():
         classes = heads.trained[name].classes
         if 'pred_score' in sample:
-            best, *_ = describe(sample, classes, least)
+            best, *_ = describe(sample, classes, score_thr)
             lines.append(f"{name}: {best['class']} {best['score']:.2f}")
             continue
         from mmdet.visualization import DetLocalVisualizer
-        painter = DetLocalVisualizer(line_width=1 + size // 16, alpha=.5)
-        painter.dataset_meta = dict(classes=classes or None)
-        painter.add_datasample(name, image, sample, draw_gt=False,
-                               pred_score_thr=least)
-        image = painter.get_image()
+        visualizer = DetLocalVisualizer(line_width=1 + size // 16, alpha=.5)
+        visualizer.dataset_meta = dict(classes=classes or None)
+        visualizer.add_datasample(name, image, sample, draw_gt=False,
+                                  pred_score_thr=score_thr)
+        image = visualizer.get_image()
     if not lines:
         return image
     return Visualizer(image=image).draw_texts(
         '\n'.join(lines), np.array([2, 2]), font_sizes=size, colors='white',
         bboxes=[dict(facecolor='black', alpha=0.5, pad=1)]).get_image()
-
-
-def _encode(mask: np.ndarray) -> dict:
-    """COCO's run-length encoding of a mask (H, W), with text for JSON."""
-    from pycocotools import mask as coco
-    code = coco.encode(np.asfortranarray(mask, np.uint8))
-    return dict(size=list(map(int, code['size'])),
-                counts=code['counts'].decode())

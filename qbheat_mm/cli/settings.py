@@ -1,22 +1,21 @@
 # Copyright (c) QB-Heat MM authors. All rights reserved.
-"""Read the config of a run."""
+"""Read configs and apply the command line."""
 import os
 import os.path as osp
 from argparse import Namespace
 from collections.abc import Mapping
+from pathlib import Path
 
 import torch
-from mmengine.config import Config, ConfigDict
+from mmengine.config import Config
 
 from ..errors import UserError
 from ..utils.settings import loader_settings, open_file, toolbox
 from .option_check import check_names, check_values
 
-LOADERS = ('train_dataloader', 'val_dataloader', 'test_dataloader')
-
 
 def read_config(path: str, options: Mapping | None = None) -> Config:
-    """Read a config and replace settings by the user's options.
+    """Read a config and apply ``--cfg-options``.
 
     Args:
         path (str): Config file.
@@ -27,27 +26,26 @@ def read_config(path: str, options: Mapping | None = None) -> Config:
             misread silently.
     """
     cfg = open_file(path)
-    if toolbox(cfg) == 'mmpretrain':
-        _set_loader_defaults(cfg)
     if options:
         check_names(cfg, options)
         _drop_none(cfg, options)
         cfg.merge_from_dict(dict(options))
     check_values(cfg)
-    for name in LOADERS:
+    # mmdet's tools set no defaults.
+    defaults = {} if toolbox(cfg) != 'mmpretrain' else dict(
+        pin_memory=torch.cuda.is_available(), persistent_workers=True,
+        collate_fn=dict(type='default_collate'))
+    for name in ('train_dataloader', 'val_dataloader', 'test_dataloader'):
         if isinstance(cfg.get(name), Mapping):
-            cfg[name] = loader_settings(cfg[name])
+            cfg[name] = loader_settings({**defaults, **cfg[name]})
     return cfg
 
 
 def apply_common_arguments(cfg: Config, args: Namespace) -> None:
-    """Set the launcher and the work folder."""
+    """Apply ``--launcher`` and ``--work-dir``."""
     cfg.launcher = args.launcher
-    if args.work_dir is not None:
-        cfg.work_dir = args.work_dir
-    elif cfg.get('work_dir') is None:
-        name = osp.splitext(osp.basename(args.config))[0]
-        cfg.work_dir = osp.join('work_dirs', name)
+    cfg.work_dir = args.work_dir or cfg.get('work_dir') or osp.join(
+        'work_dirs', Path(args.config).stem)
 
 
 def require_file(path: str, option: str) -> None:
@@ -55,25 +53,15 @@ def require_file(path: str, option: str) -> None:
 
     Args:
         path (str): The checkpoint.
-        option (str): The option that names it, for the message.
+        option (str): The command-line option, for the message.
     """
     if '://' not in path and not osp.isfile(path):
         raise UserError(f"checkpoint '{path}' ({option}) is not a file "
                         f"(looked in '{os.getcwd()}')")
 
 
-def _set_loader_defaults(cfg: Config) -> None:
-    """Set the defaults of mmpretrain's own tools."""
-    for name in LOADERS:
-        if isinstance(cfg.get(name), Mapping):
-            cfg[name] = ConfigDict({
-                'pin_memory': torch.cuda.is_available(),
-                'persistent_workers': True,
-                'collate_fn': dict(type='default_collate'), **cfg[name]})
-
-
 def _drop_none(cfg: Config, options: Mapping) -> None:
-    """Let a dict replace None, which mmengine refuses; sections stay None."""
+    """Remove nested None where mmengine refuses to merge a dict into it."""
     for option, value in options.items():
         section, *names = option.split('.')
         node = cfg.get(section)

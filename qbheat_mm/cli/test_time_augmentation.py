@@ -1,23 +1,22 @@
 # Copyright (c) QB-Heat MM authors. All rights reserved.
-"""Draw predictions and augment at test time, as the toolboxes' tools do."""
+"""Draw predictions and augment at test time, like the toolboxes' tools."""
 import copy
 
 from mmengine.config import Config, ConfigDict
-from mmengine.logging import print_log
 
 from ..errors import UserError
-from ..utils.settings import toolbox
+from ..utils.settings import dataset_settings, toolbox
 
 
 def draw_predictions(cfg: Config, folder: str | None, show: bool,
                      wait_time: float) -> None:
-    """Switch on the toolbox's hook that draws predictions.
+    """Enable the toolbox's visualization hook.
 
     Args:
-        cfg (Config): Of mmdet or mmpretrain, changed in place.
-        folder (str, optional): For images.
+        cfg (Config): Config of mmdet or mmpretrain, changed in place.
+        folder (str, optional): Folder for images.
         show (bool): Whether to open a window for each image.
-        wait_time (float): Seconds that a window stays.
+        wait_time (float): Seconds that each window stays open.
 
     Raises:
         UserError: If the config has no such hook.
@@ -40,38 +39,29 @@ def augment_at_test_time(cfg: Config) -> None:
     ``tta_model`` and ``tta_pipeline`` of the config take precedence.
 
     Args:
-        cfg (Config): Of mmdet or mmpretrain, changed in place.
+        cfg (Config): Config of mmdet or mmpretrain, changed in place.
     """
-    dataset = cfg.test_dataloader.dataset
-    while 'dataset' in dataset:
-        dataset = dataset.dataset
-    detection = toolbox(cfg) == 'mmdet'
-    model = cfg.get('tta_model')
-    if model is None and detection:
-        model = dict(type='DetTTAModel', tta_cfg=_merging(cfg))
+    dataset = dataset_settings(cfg.test_dataloader)
+    model, scope = dict(type='mmpretrain.AverageClsScoreTTA'), 'mmpretrain'
+    if toolbox(cfg) == 'mmdet':
+        model, scope = dict(type='DetTTAModel', tta_cfg=_merging(cfg)), 'mmdet'
     pipeline = cfg.get('tta_pipeline')
     if pipeline is None:
-        *pipeline, pack = copy.deepcopy(dataset.pipeline)
+        *steps, pack = copy.deepcopy(dataset.pipeline)
         if 'meta_keys' in pack:  # mmdet flips boxes back by these
             pack.meta_keys = (*pack.meta_keys, 'flip', 'flip_direction')
-        flip = 'RandomFlip' if detection else 'mmpretrain.RandomFlip'
-        pipeline.append(dict(
-            type='mmcv.TestTimeAug',
-            transforms=[[dict(type=flip, prob=0.), dict(type=flip, prob=1.)],
-                        [pack]]))
-    cfg.model = ConfigDict(
-        **(model or dict(type='mmpretrain.AverageClsScoreTTA')),
-        module=cfg.model)
+        flips = [dict(type=f'{scope}.RandomFlip', prob=p) for p in (0., 1.)]
+        pipeline = [*steps, dict(type='mmcv.TestTimeAug',
+                                 transforms=[flips, [pack]])]
+    cfg.model = ConfigDict(cfg.get('tta_model') or model, module=cfg.model)
     dataset.pipeline = pipeline
 
 
 def _merging(cfg: Config) -> dict:
-    """How to merge boxes: like the detector, by default with NMS at 0.5."""
+    """How the detector merges boxes, by default with NMS at 0.5."""
     settings = cfg.model.get('test_cfg') or {}
     settings = settings.get('rcnn') or settings
     most = settings.get('max_per_img') or 100
-    merging = dict(
+    return dict(
         nms=settings.get('nms') or dict(type='nms', iou_threshold=0.5),
         max_per_img=most if most > 0 else 100)
-    print_log(f'--tta merges boxes with {merging}', 'current')
-    return merging

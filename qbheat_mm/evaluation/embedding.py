@@ -1,5 +1,5 @@
 # Copyright (c) QB-Heat MM authors. All rights reserved.
-"""Embeddings of images: files, folders, arrays, any number of them."""
+"""Embed files, folders and arrays of images in batches."""
 import logging
 import os
 from collections.abc import Iterator, Sequence
@@ -22,17 +22,17 @@ from ..errors import UserError
 from ..trained.encoder import Encoder
 from ..utils.modules import evaluating
 
-#: Height and width if the checkpoint does not say.
+#: Height and width for checkpoints without a training size.
 SIZE = (224, 224)
 
 
 @dataclass(frozen=True)
 class Embeddings:
-    """Vectors of images.
+    """Embeddings of images.
 
     Attributes:
-        embeddings (np.ndarray): (N, D), float32.
-        files (list[str]): The file of each row, or the index of an array, as
+        embeddings (np.ndarray): Vectors, (N, D), float32.
+        files (list[str]): File of each row, or an array's index, e.g.
             ``'[0]'``.
     """
     embeddings: np.ndarray
@@ -54,43 +54,43 @@ def embed_batches(encoder: Encoder,
 
     Args:
         encoder (Encoder): See :func:`load_encoder`.
-        items (Sequence[tuple[str, Any]]): Of :func:`list_images`.
+        items (Sequence[tuple[str, Any]]): See :func:`list_images`.
         pool, size, batch_size, workers: See :func:`qbheat_mm.apis.embed`.
 
     Yields:
-        tuple[list[str], np.ndarray]: Names, and vectors (B, D), float32.
+        tuple[list[str], np.ndarray]: Names and vectors (B, D), float32.
 
     Raises:
         UserError: If no image is readable, or ``size`` or ``pool`` is
-            impossible.
+            invalid.
     """
     loader = DataLoader(
         items, batch_size, num_workers=workers,
         collate_fn=partial(_load, size=_height_and_width(size, encoder)),
-        generator=torch.Generator())  # leaves the global one alone
+        generator=torch.Generator())  # keeps the global one unchanged
     device = next(encoder.backbone.parameters()).device
-    found = 0
+    count = 0
     for batch, problems in loader:
         for problem in problems:
             print_log(f'skipped: {problem}', logger='current',
                       level=logging.WARNING)
-        found += len(batch)
-        # Images of their own sizes: consecutive ones of equal size at once.
+        count += len(batch)
+        # Sizes may differ: group consecutive images of equal size.
         for _, rows in groupby(batch, key=lambda row: row[1].shape):
             names, images = zip(*rows)
             images = encoder.normalize(torch.stack(images).to(device))
             with evaluating(encoder):
                 vectors = encoder.pool(encoder(images), pool)
             yield list(names), vectors.float().cpu().numpy()
-    if not found:
+    if not count:
         raise UserError(f'none of {len(items)} images could be read, see the '
                         f'warnings above (the first is {items[0][0]!r})')
 
 
 def _load(items: Sequence[tuple[str, Any]], size: tuple[int, int] | None
           ) -> tuple[list[tuple[str, Tensor]], list[str]]:
-    """Names and RGB images (3, H, W), uint8, and problems of the others."""
-    found, problems = [], []
+    """Return names with RGB images (3, H, W), uint8, and error messages."""
+    loaded, problems = [], []
     for name, image in items:
         try:
             if isinstance(image, str):
@@ -99,18 +99,18 @@ def _load(items: Sequence[tuple[str, Any]], size: tuple[int, int] | None
             problems.append(str(error))
             continue
         image = fit(image, size or fitting_size(image, 32))
-        found.append((name, torch.tensor(image).permute(2, 0, 1)))
-    return found, problems
+        loaded.append((name, torch.tensor(image).permute(2, 0, 1)))
+    return loaded, problems
 
 
 def list_images(images: Any) -> list[tuple[str, Any]]:
-    """Name each image of whatever :func:`qbheat_mm.apis.embed` accepts.
+    """Name all images in whatever :func:`qbheat_mm.apis.embed` accepts.
 
     Returns:
-        list[tuple[str, Any]]: Names, and files or RGB arrays (H, W, 3).
+        list[tuple[str, Any]]: Names with files or RGB arrays (H, W, 3).
 
     Raises:
-        UserError: If there is no image, or something else.
+        UserError: If there is no image, or something is not an image.
     """
     if isinstance(images, str | os.PathLike | np.ndarray | Tensor |
                   Image.Image):
@@ -123,7 +123,7 @@ def list_images(images: Any) -> list[tuple[str, Any]]:
             items += [(f'[{len(items) + i}]', array)
                       for i, array in enumerate(_as_arrays(image))]
     if not items:
-        raise UserError('there is no image to embed: the list is empty')
+        raise UserError('no images: the list is empty')
     return items
 
 
@@ -133,7 +133,7 @@ def _as_arrays(image: Any) -> Sequence[np.ndarray]:
         name = getattr(image, 'filename', '') or 'of PIL'
         try:
             return [to_rgb(name, ImageOps.exif_transpose(image))]
-        except OSError as error:  # PIL reads files late
+        except OSError as error:  # PIL reads files lazily
             raise ImageError(name, f'is damaged ({error})') from error
     if isinstance(image, Tensor):
         image = image.detach().cpu()
@@ -142,21 +142,21 @@ def _as_arrays(image: Any) -> Sequence[np.ndarray]:
     if (image.ndim not in (3, 4) or image.shape[-1] != 3
             or image.dtype != np.uint8 or not image.size):
         raise UserError(
-            f'an array of shape {image.shape} and {image.dtype} is no image: '
-            'give RGB, uint8, arrays (H, W, 3) or (N, H, W, 3), or tensors '
-            '(3, H, W) or (N, 3, H, W)')
+            f'an array of shape {image.shape} and {image.dtype} is not an '
+            'image: give uint8 RGB arrays (H, W, 3) or (N, H, W, 3), or '
+            'tensors (3, H, W) or (N, 3, H, W)')
     return image if image.ndim == 4 else [image]
 
 
 def _height_and_width(size: int | Sequence[int] | None,
                       encoder: Encoder) -> tuple[int, int] | None:
-    """The size of all images; None for each image's own."""
+    """Return the size of all images, None to keep each image's own."""
     if size is None:
         return encoder.size or SIZE
     sides = tuple(size) if isinstance(size, list | tuple) else (size, )
     if sides == (0, ):
         return None
     if len(sides) not in (1, 2) or min(sides) < 1:
-        raise UserError(f'size={size!r}: give one side, or height and width, '
-                        'in pixels, or 0 for the own size of each image')
+        raise UserError(f'size={size!r} must be a side, or height and width, '
+                        'in pixels, or 0 to keep the size of each image')
     return sides[0], sides[-1]

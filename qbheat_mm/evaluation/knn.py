@@ -1,12 +1,12 @@
 # Copyright (c) QB-Heat MM authors. All rights reserved.
-"""Classification by the nearest neighbors of an embedding.
+"""k-NN classification of embeddings.
 
-The protocol is that of Wu et al., "Unsupervised Feature Learning via
-Non-Parametric Instance Discrimination" (CVPR 2018, Section 3.4): the k
-training images of the largest cosine similarity s vote for their classes
-with the weight exp(s / 0.07). k = 20 is that of Caron et al., "Emerging
-Properties in Self-Supervised Vision Transformers" (ICCV 2021, Section 4.1).
-Masked models rank low by k-NN and high by probes: judge them by both.
+Follows Wu et al., "Unsupervised Feature Learning via Non-Parametric Instance
+Discrimination" (CVPR 2018, Section 3.4): the k training images with the
+highest cosine similarity s vote for their classes, weighted by exp(s / 0.07).
+k = 20 as in Caron et al., "Emerging Properties in Self-Supervised Vision
+Transformers" (ICCV 2021, Section 4.1). Masked models score low by k-NN and
+high by probes: report both.
 """
 import os.path as osp
 from collections.abc import Sequence
@@ -24,7 +24,7 @@ from ..errors import UserError
 
 K = 20
 TEMPERATURE = 0.07
-#: Similarities computed at a time, 4 bytes each.
+#: Number of similarities per chunk, 4 bytes each.
 CHUNK = 2**24
 
 
@@ -37,17 +37,17 @@ def knn_classify(train: Tensor | np.ndarray,
     """Classify embeddings by their nearest neighbors.
 
     Args:
-        train (Tensor | np.ndarray): Embeddings with labels, (N, D), on the
-            device that computes.
-        labels (Tensor | np.ndarray): Classes, (N,), integers from 0.
+        train (Tensor | np.ndarray): Labeled embeddings, (N, D). Their device
+            is used.
+        labels (Tensor | np.ndarray): Class indices, (N,).
         queries (Tensor | np.ndarray, optional): Embeddings to classify,
-            (M, D). Defaults to those of ``train``, each by all the others.
-        k (int): Neighbors that vote; all if there are fewer. Defaults to 20.
-        temperature (float): Of the weights exp(similarity / temperature).
-            Defaults to 0.07.
+            (M, D). Defaults to ``train``, leaving one out.
+        k (int): Number of neighbors, at most all. Defaults to 20.
+        temperature (float): Softmax temperature of the votes. Defaults to
+            0.07.
 
     Returns:
-        np.ndarray: Classes, (M,), int64.
+        np.ndarray: Class indices, (M,), int64.
 
     Raises:
         UserError: If embeddings are not finite, labels don't match them, or
@@ -62,8 +62,8 @@ def knn_classify(train: Tensor | np.ndarray,
     if len(bank) <= leave_one_out:
         raise UserError(f'{len(bank)} embeddings have no neighbor')
     if k < 1 or not temperature > 0:
-        raise UserError(f'k={k} must be at least 1 and '
-                        f'temperature={temperature} above 0')
+        raise UserError(f'k={k} and temperature={temperature} must be '
+                        'positive')
     labels, k = labels.to(bank.device), min(k, len(bank) - leave_one_out)
     num_classes = int(labels.max()) + 1
     rows = max(CHUNK // max(len(bank), num_classes), 1)
@@ -73,7 +73,7 @@ def knn_classify(train: Tensor | np.ndarray,
         if leave_one_out:
             similarity.diagonal(first).fill_(-torch.inf)
         nearest, index = similarity.topk(k, dim=1)
-        # Relative to the nearest: exp(1 / temperature) may overflow.
+        # Relative to the nearest, since exp(1 / temperature) may overflow.
         weights = ((nearest - nearest[:, :1]) / temperature).exp()
         votes = weights.new_zeros(len(nearest), num_classes)
         votes.scatter_add_(1, labels[index], weights)
@@ -87,13 +87,13 @@ def knn_accuracy(train: Tensor | np.ndarray,
                  query_labels: Tensor | np.ndarray | None = None,
                  k: int = K,
                  temperature: float = TEMPERATURE) -> float:
-    """Percentage of embeddings that their neighbors classify correctly.
+    """Compute the k-NN accuracy in percent.
 
     Args:
         train, queries, k, temperature: See :func:`knn_classify`.
-        train_labels (Tensor | np.ndarray): Classes of ``train``, (N,).
-        query_labels (Tensor | np.ndarray, optional): Classes of ``queries``,
-            (M,).
+        train_labels (Tensor | np.ndarray): Class indices of ``train``, (N,).
+        query_labels (Tensor | np.ndarray, optional): Class indices of
+            ``queries``, (M,).
 
     Raises:
         UserError: See :func:`knn_classify`.
@@ -115,7 +115,7 @@ def _unit(values: Tensor | np.ndarray) -> Tensor:
     if not values.isfinite().all():
         raise UserError('embeddings are NaN or infinite: the encoder '
                         'diverged, or its file is damaged')
-    # The squares of large values would be infinite.
+    # Squares of large values would overflow.
     largest = values.abs().amax(dim=1, keepdim=True)
     return normalize(values / largest.clamp(min=1e-30), dim=1)
 
@@ -125,12 +125,12 @@ class KNNAccuracy(BaseMetric):
     """k-NN accuracy of an ``ImageClassifier`` with an ``EmbeddingHead``.
 
     Args:
-        bank (str, optional): Folder of the labeled images that are the
-            neighbors; all others are classified. The data set contains both,
-            as ``ConcatDataset``. Defaults to None: each image is classified
-            by all the others.
-        k (int): Neighbors that vote. Defaults to 20.
-        temperature (float): Of their weights. Defaults to 0.07.
+        bank (str, optional): Folder of the images used as neighbors; all
+            others are classified. Concatenate both data sets with
+            ``ConcatDataset``. Defaults to None, leaving one out.
+        k (int): Number of neighbors. Defaults to 20.
+        temperature (float): Softmax temperature of the votes. Defaults to
+            0.07.
         collect_device (str): As in ``BaseMetric``. Defaults to 'cpu'.
         prefix (str, optional): As in ``BaseMetric``. Defaults to 'knn'.
     """
@@ -149,29 +149,28 @@ class KNNAccuracy(BaseMetric):
 
     def process(self, data_batch: Sequence[dict],
                 data_samples: Sequence[dict]) -> None:
-        """Keep embedding, label and membership in the bank of each sample.
+        """Collect embeddings, labels and whether images are in the bank.
 
         Raises:
-            UserError: If the model computes no embeddings, or samples have
-                no label.
+            UserError: If samples have no embedding or no label.
         """
         for sample in data_samples:
             if 'embedding' not in sample or 'gt_label' not in sample:
                 raise UserError(
-                    'KNNAccuracy needs embedding and gt_label in each sample '
-                    f'and found {sorted(sample)}: set '
-                    "model.head=dict(type='EmbeddingHead') and a data set "
-                    'with labels')
+                    'KNNAccuracy needs embedding and gt_label in each sample, '
+                    f'but found {sorted(sample)}: set '
+                    "model.head=dict(type='EmbeddingHead') and use a labeled "
+                    'data set')
             self.results.append(
                 (sample['embedding'].cpu(), int(sample['gt_label']),
                  self.bank is None or _is_below(
                      osp.dirname(sample['img_path']), self.bank)))
 
     def compute_metrics(self, results: list) -> dict[str, float]:
-        """``top1``, in percent.
+        """Compute ``top1`` in percent.
 
         Raises:
-            UserError: If no image, or every image, lies in the bank.
+            UserError: If none or all of the images are in the bank.
         """
         embeddings = torch.stack([row[0] for row in results])
         labels = torch.tensor([row[1] for row in results])
@@ -182,8 +181,8 @@ class KNNAccuracy(BaseMetric):
         if inside.all() or not inside.any():
             raise UserError(
                 f'KNNAccuracy: {int(inside.sum())} of {len(inside)} images '
-                f'lie in bank={self.bank!r}: the data set must contain those '
-                'and images to classify, as a ConcatDataset of both')
+                f'are in bank={self.bank!r}: the data set must also contain '
+                'the others, e.g. as ConcatDataset')
         return dict(top1=knn_accuracy(
             embeddings[inside], labels[inside], embeddings[~inside],
             labels[~inside], **options))
@@ -191,9 +190,9 @@ class KNNAccuracy(BaseMetric):
 
 @lru_cache(maxsize=4096)
 def _is_below(folder: str, root: str) -> bool:
-    """Whether a folder is another or lies in it, by their real paths.
+    """Whether a folder is ``root`` or below it, following links.
 
-    Links to folders are followed, links to files are not: splits are often
-    links into one pool.
+    Callers pass the folder of an image rather than its file, which is often a
+    link into a pool that all splits share.
     """
     return Path(folder).resolve().is_relative_to(Path(root).resolve())

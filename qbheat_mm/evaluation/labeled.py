@@ -1,5 +1,5 @@
 # Copyright (c) QB-Heat MM authors. All rights reserved.
-"""k-NN accuracy on folders of classes."""
+"""k-NN accuracy on class folders."""
 import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -17,12 +17,12 @@ from .knn import TEMPERATURE, K, knn_accuracy
 
 @dataclass(frozen=True)
 class LabeledFolder:
-    """The images of a folder ``CLASS/...``.
+    """Images in class folders, as FOLDER/CLASS/image.jpg.
 
     Attributes:
-        folder (str): As given.
-        labels (dict[str, int]): Files and their classes' indices.
-        classes (tuple[str, ...]): Names of the folders, sorted.
+        folder (str): The folder.
+        labels (dict[str, int]): Class index by file.
+        classes (tuple[str, ...]): Class names.
     """
     folder: str
     labels: dict[str, int]
@@ -34,15 +34,15 @@ class LabeledFolder:
 
 def labeled_folder(folder: str,
                    classes: Sequence[str] | None = None) -> LabeledFolder:
-    """List the images of a folder of classes.
+    """List the images in class folders.
 
     Args:
-        folder (str): With one folder for each class.
-        classes (Sequence[str], optional): What labels index. Defaults to the
-            folders themselves.
+        folder (str): Folder that contains a folder for each class.
+        classes (Sequence[str], optional): Class names that labels refer to.
+            Defaults to the folder names, sorted.
 
     Raises:
-        UserError: If there is no image, or a class is not among ``classes``.
+        UserError: If there is no image, or a class is not in ``classes``.
     """
     data = NamedImageFolder(data_root=folder, pipeline=[])
     names = data.metainfo['classes']
@@ -51,8 +51,8 @@ def labeled_folder(folder: str,
     for info in map(data.get_data_info, range(len(data))):
         name = names[info['gt_label']]
         if name not in classes:
-            raise UserError(f'folder {folder!r} has the class {name!r}, '
-                            'which the other folder does not have')
+            raise UserError(f'class {name!r} of folder {folder!r} is missing '
+                            'from the other folder')
         labels[info['img_path']] = classes.index(name)
     return LabeledFolder(folder, labels, classes)
 
@@ -64,33 +64,33 @@ def knn_of_folders(encoder: Encoder,
                    temperature: float = TEMPERATURE,
                    watch: Callable[[int], Any] = lambda number: None,
                    **options: Any) -> float:
-    """Embed labeled images and classify them by their neighbors.
+    """Embed labeled images and compute their k-NN accuracy in percent.
 
     Args:
         encoder (Encoder): See :func:`load_encoder`.
-        train (LabeledFolder): The neighbors.
-        val (LabeledFolder, optional): Images to classify. Defaults to those
-            of ``train``, each by all the others.
-        k (int): Neighbors that vote. Defaults to 20.
-        temperature (float): Of their weights. Defaults to 0.07.
-        watch (Callable): Called with the number of images of each batch.
+        train (LabeledFolder): Images used as neighbors.
+        val (LabeledFolder, optional): Images to classify. Defaults to
+            ``train``, leaving one out.
+        k (int): Number of neighbors. Defaults to 20.
+        temperature (float): Softmax temperature of the votes. Defaults to
+            0.07.
+        watch (Callable): Callback for the number of images in each batch.
             Defaults to nothing.
-        **options: ``pool``, ``size``, ``batch_size`` and ``workers`` of
+        **options: ``pool``, ``size``, ``batch_size`` and ``workers`` for
             :func:`embed_batches`.
 
     Returns:
-        float: Percentage of images classified correctly. Unreadable images
-        are skipped with a warning.
+        float: Accuracy in percent. Unreadable images are skipped with a
+        warning.
 
     Raises:
-        UserError: If there is only one image, or an argument is impossible.
+        UserError: If there is only one image, or an argument is invalid.
     """
     neighbors = len(train) - (val is None)
     if not neighbors:
-        raise UserError(f'folder {train.folder!r} holds one image, which has '
-                        'no neighbor')
+        raise UserError(f'folder {train.folder!r} contains only one image')
     if k >= neighbors:
-        print_log(f'k={k}, and there are {neighbors} neighbors: all vote, '
+        print_log(f'k={k}, but there are {neighbors} neighbors: all vote, '
                   'which favors the largest class', logger='current',
                   level=logging.WARNING)
 

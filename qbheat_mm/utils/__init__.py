@@ -1,1 +1,1 @@
-"""Utilities for all other modules of the package."""
+"""Utilities for the whole package."""

@@ -1,5 +1,5 @@
 # Copyright (c) QB-Heat MM authors. All rights reserved.
-"""Write files that exist completely or not at all."""
+"""Write files atomically."""
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -7,13 +7,13 @@ from contextlib import contextmanager
 
 @contextmanager
 def atomic_write(path: str | os.PathLike) -> Iterator[str]:
-    """Write to a temporary name, which is renamed when all went well.
+    """Write to a temporary file that is renamed on success.
 
     Args:
-        path (str | PathLike): The file; its folder is created.
+        path (str | PathLike): File to write; its folder is created.
 
     Yields:
-        str: The temporary name, in the same folder.
+        str: Path of the temporary file, in the same folder.
     """
     folder, name = os.path.split(os.path.abspath(path))
     part = os.path.join(folder, f'.{os.getpid()}.{name}')

@@ -1,5 +1,5 @@
 # Copyright (c) QB-Heat MM authors. All rights reserved.
-"""Modules in wrappers and in evaluation mode."""
+"""Unwrap models, switch to eval mode temporarily, compare outputs."""
 import math
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 
 def unwrap(model: nn.Module) -> nn.Module:
-    """Remove the wrappers of distributed training and ``--tta``."""
+    """Remove wrappers for distributed training and ``--tta``."""
     while is_model_wrapper(model) or isinstance(model, BaseTTAModel):
         model = model.module
     return model
@@ -17,9 +17,9 @@ def unwrap(model: nn.Module) -> nn.Module:
 
 @contextmanager
 def evaluating(model: nn.Module) -> Iterator[nn.Module]:
-    """Put a model in evaluation mode and restore each module afterwards.
+    """Switch a model to eval mode and restore the mode of each module.
 
-    Unlike ``model.train()``, this leaves frozen parts in evaluation mode.
+    Unlike ``model.train()``, this keeps frozen parts in eval mode.
     """
     training = {module: module.training for module in model.modules()}
     model.eval()

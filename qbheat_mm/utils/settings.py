@@ -1,5 +1,5 @@
 # Copyright (c) QB-Heat MM authors. All rights reserved.
-"""Read settings of mmengine configs."""
+"""Read settings from mmengine configs."""
 import os.path as osp
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
@@ -15,7 +15,7 @@ def open_file(path: str) -> Config:
     """Read a config file.
 
     Raises:
-        UserError: If it is a folder, or a pipe, which would block.
+        UserError: If the path is a folder or a pipe.
     """
     if osp.exists(path) and not osp.isfile(path):
         raise UserError(f"config '{path}' is not a file")
@@ -23,23 +23,23 @@ def open_file(path: str) -> Config:
 
 
 def type_name(settings: Mapping) -> str:
-    """Name of a part's class, without scope or module.
+    """Return the class name in ``type``, without scope or module.
 
     Args:
-        settings (Mapping): Its ``type`` is a name or the class itself.
+        settings (Mapping): Settings, whose ``type`` may also be a class.
 
     Returns:
-        str: ``''`` without a ``type``.
+        str: Class name, ``''`` without a ``type``.
     """
     kind = settings.get('type') or ''
     return getattr(kind, '__name__', str(kind)).split('.')[-1]
 
 
 def toolbox(cfg: Mapping) -> str | None:
-    """Toolbox of a config, e.g. ``'mmdet'``; None if unknown.
+    """Return the toolbox of a config, e.g. ``'mmdet'``; None if unknown.
 
-    Its default scope, or the package of the model's class in new-style
-    configs.
+    This is the default scope, or in new-style configs the package of the
+    model's class.
     """
     if cfg.get('default_scope'):
         return cfg['default_scope']
@@ -76,14 +76,14 @@ def set_classes(cfg: Config, number: int) -> None:
 
 
 def backbone_settings(cfg: Mapping) -> dict:
-    """Settings that build the backbone of a config on its own.
+    """Return settings that build a config's backbone on its own.
 
     Args:
-        cfg (Mapping): With ``model.backbone``.
+        cfg (Mapping): Config with ``model.backbone``.
 
     Returns:
-        dict: Without weights and frozen stages, and with the scope of types
-        outside the root registry.
+        dict: Settings without ``init_cfg`` and frozen stages, with the scope
+        of types outside the root registry.
     """
     given = cfg['model']['backbone']
     alone = {key: value for key, value in given.items() if key not in (
@@ -97,19 +97,27 @@ def backbone_settings(cfg: Mapping) -> dict:
     return {**alone, '_scope_': scope}
 
 
+def dataset_settings(loader: Mapping | None) -> Mapping:
+    """Return the settings of a loader's data set, without wrappers."""
+    dataset = (loader or {}).get('dataset') or {}
+    while 'dataset' in dataset:
+        dataset = dataset['dataset']
+    return dataset
+
+
 def is_local(path: str, backend_args: Mapping | None = None) -> bool:
     """Whether mmengine reads a path from the local file system.
 
     Args:
-        path (str): Path or address, such as ``s3://bucket/folder``.
-        backend_args (Mapping, optional): Its file backend.
+        path (str): Path or URL, e.g. ``s3://bucket/folder``.
+        backend_args (Mapping, optional): Arguments of the file backend.
     """
     backend = (backend_args or {}).get('backend', 'local')
     return '://' not in path and backend == 'local'
 
 
 def loader_settings(settings: Mapping) -> Mapping:
-    """Drop the settings of workers that torch refuses without workers."""
+    """Drop worker settings if ``num_workers=0``."""
     if settings.get('num_workers') != 0:
         return settings
     kept = {name: value for name, value in settings.items()
@@ -118,19 +126,17 @@ def loader_settings(settings: Mapping) -> Mapping:
 
 
 def training_size(cfg: Mapping) -> tuple[int, int] | None:
-    """Height and width of the images that a config trains on.
+    """Return the height and width of a config's training images.
 
     Returns:
-        tuple[int, int] | None: After the last transform that crops, or resizes
-        without keeping the aspect ratio; None if there is none.
+        tuple[int, int] | None: Size after the last transform that crops, or
+        resizes without keeping the aspect ratio; None if there is none.
     """
     if cfg.get('default_scope', 'mmpretrain') != 'mmpretrain':
         return None
     for loader in ('train_dataloader', 'val_dataloader', 'test_dataloader'):
-        dataset = (cfg.get(loader) or {}).get('dataset') or {}
-        while 'dataset' in dataset:
-            dataset = dataset['dataset']
-        sizes = [size for step in _steps(dataset.get('pipeline') or ())
+        pipeline = dataset_settings(cfg.get(loader)).get('pipeline') or ()
+        sizes = [size for step in _steps(pipeline)
                  if (size := _size_after(step)) is not None]
         if sizes:
             return sizes[-1]
@@ -138,7 +144,7 @@ def training_size(cfg: Mapping) -> tuple[int, int] | None:
 
 
 def _steps(pipeline: Iterable) -> Iterator[Mapping]:
-    """Transforms of a pipeline, including those of the first view."""
+    """Yield a pipeline's transforms, including those of the first view."""
     for step in pipeline:
         inner = step.get('transforms')
         if not inner:
@@ -150,7 +156,7 @@ def _steps(pipeline: Iterable) -> Iterator[Mapping]:
 
 
 def _size_after(step: Mapping) -> tuple[int, int] | None:
-    """Height and width after a transform, if fixed."""
+    """Return height and width after a transform, if fixed."""
     name = type_name(step)
     size = step.get('size', step.get('crop_size', step.get('scale')))
     if size is None or 'Crop' not in name and (

@@ -98,8 +98,8 @@ def test_a_damaged_file_is_skipped(encoder, picture, tmp_path, caplog):
     np.zeros((4, 4, 3)), np.zeros((4, 4), np.uint8),
     torch.zeros(4, 4, 3, dtype=torch.uint8),
     np.zeros((0, 4, 4, 3), np.uint8), [3], [], 'nowhere'], ids=type)
-def test_what_is_no_image_is_refused(encoder, images):
-    with pytest.raises(UserError, match='no image|not exist'):
+def test_other_objects_are_refused(encoder, images):
+    with pytest.raises(UserError, match='no images|not an image|not exist'):
         embed(encoder, images)
 
 

@@ -151,7 +151,7 @@ def test_more_neighbors_than_there_are(checkpoint, folders, tmp_path,
         run_tool('knn.py', checkpoint, folders / 'train', *val, '--out', out)
         assert json.loads(out.read_text())['k'] == voting
         assert warnings.pop().startswith(
-            f'k=20, and there are {voting} neighbors')
+            f'k=20, but there are {voting} neighbors')
     for k in (10, 11):
         run_tool('knn.py', checkpoint, folders / 'train', '--k', k)
     assert len(warnings) == 1

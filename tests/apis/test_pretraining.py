@@ -47,7 +47,7 @@ def test_a_folder_becomes_an_encoder(folders, tmp_path):
     for name, tensor in encoder.state_dict().items():
         assert torch.equal(alone.state_dict()[name], tensor), name
     # Another run does not overwrite it, and it can be resumed.
-    with pytest.raises(UserError, match='holds another run.*resume=True'):
+    with pytest.raises(UserError, match='contains another run.*resume=True'):
         run(folders / 'train', out)
     with pytest.raises(UserError, match='T_max=6, not 9'):
         run(folders / 'train', out, epochs=3, resume=True)
@@ -83,7 +83,7 @@ def test_a_run_may_be_moved(folders, tmp_path):
     assert run(folders / 'train', second, resume=True) == str(
         second / 'epoch_1.pth')
     (second / 'last_checkpoint').unlink()
-    with pytest.raises(UserError, match='holds another run'):
+    with pytest.raises(UserError, match='contains another run'):
         run(folders / 'train', second)
 
 

@@ -83,7 +83,7 @@ def test_each_image_by_all_the_others(data, tmp_path):
 
 
 def test_an_empty_bank_is_named(data, tmp_path):
-    with pytest.raises(UserError, match="0 of 10 images lie in bank='else"):
+    with pytest.raises(UserError, match="0 of 10 images are in bank='else"):
         make_runner(data, tmp_path, bank='elsewhere').test()
 
 

@@ -9,7 +9,6 @@ from types import SimpleNamespace
 import pytest
 
 from qbheat_mm import build_mmcv
-from qbheat_mm.check_env import FAMILIES
 
 ROOT = Path(__file__).resolve().parents[2]
 WHEEL = 'mmcv-2.1.0-cp311-cp311-linux_x86_64.whl'
@@ -187,8 +186,3 @@ def test_a_missing_compiler_is_named(monkeypatch):
     monkeypatch.setenv('CXX', 'no-such-compiler')
     with pytest.raises(SystemExit, match='no-such-compiler'):
         build_mmcv.check_tools()
-
-
-def test_the_versions_built_are_those_tested():
-    assert {family: FAMILIES[family]['mmcv'][:2]
-            for family in build_mmcv.MMCV} == build_mmcv.MMCV

@@ -24,6 +24,7 @@ def wanted_state(before: dict) -> dict:
     digest = hashlib.sha256(str(ROOT).encode())
     for file in (Path(__file__), ROOT / 'setup.py',
                  ROOT / 'qbheat_mm/build_mmcv.py',
+                 ROOT / 'qbheat_mm/check_env.py',
                  *sorted(REQUIREMENTS.glob('*.txt'))):
         digest.update(file.read_bytes())
     return {**{name: os.environ.get(name, before.get(name, ''))
