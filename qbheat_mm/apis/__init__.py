@@ -9,12 +9,16 @@
     found = embed(encoder, 'my_images')
     print(found.embeddings.shape, found.files[:3])
 """
-from ..evaluation.embedding import Embeddings, embed_batches, list_images
+from ..engine.pretraining import pretrain
+from ..evaluation.embedding import (
+    Embeddings,
+    embed,
+    embed_batches,
+    list_images,
+)
 from ..trained import Encoder, build_encoder, load_encoder
 from ..trained.heads import Heads, load_heads
 from ..utils.model_index import find_config
-from .embedding import embed
-from .pretraining import pretrain
 
 __all__ = [
     'Embeddings', 'Encoder', 'Heads', 'build_encoder', 'embed',

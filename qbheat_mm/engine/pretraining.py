@@ -10,11 +10,11 @@ from mmengine.config import Config
 from mmengine.registry import RUNNERS
 
 from ..datasets import find_images
-from ..engine.resume import latest
 from ..errors import UserError
 from ..models.backbones import MobileFormer
 from ..utils.atomic_write import atomic_write
 from ..utils.model_index import find_config
+from .resume import latest
 
 #: The config for your own images.
 CONFIG = 'qbheat_mf-285m_1xb256-amp-coslr-400e_own-images'
