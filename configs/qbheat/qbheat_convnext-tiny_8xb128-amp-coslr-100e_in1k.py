@@ -1,8 +1,4 @@
-_base_ = [
-    '../_base_/models/qbheat.py', '../_base_/datasets/imagenet_qbheat.py',
-    '../_base_/schedules/qbheat_adamw_coslr.py',
-    '../_base_/runtime_mmpretrain.py'
-]
+_base_ = './qbheat_mf-285m_8xb128-amp-coslr-100e_in1k.py'
 
 model = dict(
     backbone=dict(

@@ -1,10 +1,6 @@
 # MF-Dec-211 on data of your own in COCO's format, on one GPU. Copy this file
 # beside itself and write the two settings; docs/own_data.md says the rest.
-_base_ = [
-    '../../_base_/models/mf-dec.py', '../../_base_/datasets/coco_detr.py',
-    '../../_base_/schedules/detr_500e.py',
-    '../../_base_/detection_runtime.py'
-]
+_base_ = './mf-dec-211_mf-285m_frozen_8xb2-500e_coco.py'
 
 data_root = 'data/own/'
 # In the order of the categories in the annotation files.
@@ -31,8 +27,4 @@ val_evaluator = dict(
     ann_file=data_root + 'annotations/val.json', classwise=True)
 test_evaluator = val_evaluator
 
-model = dict(
-    backbone=dict(arch='mf-285m'),
-    in_channels=(48, 720),
-    depths=(2, 1, 1),
-    bbox_head=dict(num_classes=len(classes)))
+model = dict(bbox_head=dict(num_classes=len(classes)))
