@@ -1,3 +1,4 @@
-_base_ = './mf-dec-211_mf-3.7g_frozen_8xb2-500e_coco.py'
+_base_ = './mf-dec-211_mf-285m_frozen_8xb2-500e_coco.py'
 
-model = dict(depths=(5, 2, 2))
+model = dict(
+    backbone=dict(arch='mf-3.7g'), in_channels=(192, 2880), depths=(5, 2, 2))
