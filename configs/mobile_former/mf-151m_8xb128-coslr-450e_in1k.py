@@ -11,6 +11,6 @@ model = dict(
 
 optim_wrapper = dict(optimizer=dict(lr=9e-4, weight_decay=0.1))
 
-# timm's warm-up starts at 1e-4, whatever it leads to.
+# timm's warm-up always starts at 1e-4.
 warmup, cosine = _base_.param_scheduler
 param_scheduler = [dict(warmup, start_factor=1e-4 / 9e-4), cosine]

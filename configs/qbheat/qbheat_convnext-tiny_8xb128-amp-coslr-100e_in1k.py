@@ -5,8 +5,8 @@ model = dict(
         _delete_=True,
         type='ConvNeXt',
         arch='tiny',
-        gap_before_final_norm=False),  # a map, not a vector
+        gap_before_final_norm=False),  # keep the feature map
     predictor=dict(in_channels=768),
-    # The last features are at 1/32.
+    # The last feature map has stride 32.
     neck=dict(patch_size=32),
     head=dict(patch_size=32))

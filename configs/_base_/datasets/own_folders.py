@@ -1,10 +1,10 @@
-# Your own data, one folder per class, in place of ImageNet: random crops and
-# flips in training. The number of classes is counted when a run starts.
+# Your own images, one folder per class, with random crops and flips for
+# training. The number of classes is counted when a run starts.
 _base_ = './imagenet_cls.py'
 
 count_classes = True
 data_root = 'data/own/'
-# Unlike ImageNet's, damaged files stop the run.
+# Stop at damaged files, unlike for ImageNet.
 load_image = dict(type='LoadImageFromFile', _scope_='qbheat_mm')
 load_and_crop = dict(_base_.train_pipeline[0], ignore_empty=False)
 

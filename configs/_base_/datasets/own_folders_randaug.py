@@ -1,5 +1,4 @@
-# Your own data, one folder per class, with the augmentation of
-# imagenet_randaug.py.
+# Your own images, one folder per class, with RandAug and random erasing.
 _base_ = ['./own_folders.py', './rand_augment.py']
 
 crop_and_flip = _base_.train_pipeline[:-1]

@@ -1,6 +1,6 @@
 _base_ = './mf-285m_8xb64-ft-tran1-coslr-200e_in1k.py'
 
-# The checkpoint of the tran-1 probing: --cfg-options load_from=FILE
+# The checkpoint of the tran-1 probe: --cfg-options load_from=FILE
 load_from = None
 custom_hooks = [
     dict(
