@@ -1,6 +1,10 @@
 # MF-Dec-211 on your own data in COCO format, on one GPU. Copy this file within
 # its folder and edit the two settings below (see docs/own_data.md).
-_base_ = './mf-dec-211_mf-285m_frozen_8xb2-500e_coco.py'
+_base_ = [
+    '../../_base_/models/mf-dec.py', '../../_base_/datasets/coco_detr.py',
+    '../../_base_/schedules/detr_500e.py',
+    '../../_base_/detection_runtime.py'
+]
 
 data_root = 'data/own/'
 # In the order of the categories in the annotation files
@@ -27,4 +31,8 @@ val_evaluator = dict(
     ann_file=data_root + 'annotations/val.json', classwise=True)
 test_evaluator = val_evaluator
 
-model = dict(bbox_head=dict(num_classes=len(classes)))
+model = dict(
+    backbone=dict(arch='mf-285m'),
+    in_channels=(48, 720),
+    depths=(2, 1, 1),
+    bbox_head=dict(num_classes=len(classes)))
