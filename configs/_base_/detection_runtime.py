@@ -3,7 +3,7 @@ _base_ = 'mmdet::_base_/default_runtime.py'
 custom_imports = dict(
     imports=['qbheat_mm', 'qbheat_mm.detection'], allow_failed_imports=False)
 
-# Few images, short runs and machines without a GPU are fitted to.
+# Adapts to small data sets, short runs and CPU-only machines.
 runner_type = 'AutoScaleRunner'
 
 default_hooks = dict(
@@ -12,20 +12,20 @@ default_hooks = dict(
         interval=0.1,  # every tenth of the run
         max_keep_ckpts=2,
         save_best='coco/bbox_mAP'),
-    # A checkpoint to load, resume or test fills the whole model.
+    # Fail unless the checkpoint provides every tensor.
     checkpoint_match=dict(type='StrictLoadHook'),
-    # The annotation files hold the classes of the data set and the head.
+    # Compare the classes of the annotations, the dataset and the head.
     check_classes=dict(type='CheckClassesHook'),
-    # Several processes validate the network whose checkpoint is written.
+    # Validate the same weights in all processes.
     broadcast_buffers=dict(type='BroadcastBuffersHook'),
-    # A resumed run goes on as if it had not been interrupted.
+    # Resume as if the run had not been interrupted.
     random_state=dict(type='RandomStateHook'),
     resume=dict(type='ResumeHook'),
-    # Files of another run, and how long the run will take.
+    # Warn about another run's files and estimate the duration.
     advice=dict(type='RunAdviceHook'),
     stop_on_non_finite_loss=dict(type='StopOnNonFiniteLossHook'))
 
 log_processor = dict(type='ThroughputLogProcessor')
 
-# Exact resuming needs the order of the data, which hangs on the seed.
+# Exact resuming needs a fixed seed.
 randomness = dict(seed=0, deterministic=False)

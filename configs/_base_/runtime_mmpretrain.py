@@ -1,25 +1,25 @@
-# What every run of mmpretrain shares: pre-training, probing, classification.
+# Shared by pre-training, probing and classification.
 _base_ = 'mmpretrain::_base_/default_runtime.py'
 
 custom_imports = dict(imports=['qbheat_mm'], allow_failed_imports=False)
 
-# Few images, short runs and machines without a GPU are fitted to.
+# Adapts to small data sets, short runs and CPU-only machines.
 runner_type = 'AutoScaleRunner'
 
 default_hooks = dict(
     logger=dict(interval=50),
     # Every tenth of the run.
     checkpoint=dict(type='SafeCheckpointHook', interval=0.1, max_keep_ckpts=2),
-    # A checkpoint to load, resume or test fills the whole model.
+    # Fail unless the checkpoint provides every tensor.
     checkpoint_match=dict(type='StrictLoadHook'),
-    # Several processes validate the network whose checkpoint is written.
+    # Validate the same weights in all processes.
     broadcast_buffers=dict(type='BroadcastBuffersHook'),
-    # A resumed run goes on as if it had not been interrupted.
+    # Resume as if the run had not been interrupted.
     random_state=dict(type='RandomStateHook'),
     resume=dict(type='ResumeHook'),
-    # With each checkpoint, a trained encoder: encoder.safetensors.
+    # Write encoder.safetensors with each checkpoint.
     export_encoder=dict(type='ExportEncoderHook'),
-    # Few images, files of another run, and how long the run will take.
+    # Warn about few images or another run's files; estimate the duration.
     advice=dict(type='RunAdviceHook'),
     stop_on_non_finite_loss=dict(type='StopOnNonFiniteLossHook'))
 

@@ -1,16 +1,6 @@
-# The supervised baseline: encoder and `tran-1` decoder, as all methods have in
-# Table "Fine-tuning results", trained from scratch. The paper does not say
-# how; this is the recipe of Mobile-Former (CVPR 2022) for its largest two.
-_base_ = [
-    '../_base_/models/finetune_tran.py',
-    '../_base_/datasets/imagenet_mobile_former.py',
-    '../_base_/schedules/mobile_former_adamw_coslr.py',
-    '../_base_/runtime_mmpretrain.py'
-]
+_base_ = './mf-285m_8xb128-tran1-coslr-450e_in1k.py'
 
 model = dict(
-    backbone=dict(arch='mf-1.0g', init_cfg=None),
-    neck=dict(
-        in_channels=1440, token_dims=256, embed_dims=384, drop_rate=0.3),
-    head=dict(in_channels=384),
-    train_cfg=dict(augments=dict(type='Mixup', alpha=0.2)))
+    backbone=dict(arch='mf-1.0g'),
+    neck=dict(in_channels=1440, token_dims=256, embed_dims=384),
+    head=dict(in_channels=384))

@@ -1,6 +1,6 @@
-# The supervised baseline: encoder and `tran-1` decoder, as all methods have in
-# Table "Fine-tuning results", trained from scratch. The paper does not say
-# how; this is the recipe of Mobile-Former (CVPR 2022) for its largest two.
+# The supervised baseline of Table "Fine-tuning results": encoder and `tran-1`
+# decoder, trained from scratch. The paper gives no recipe; this is the one of
+# the two largest networks in Mobile-Former (CVPR 2022).
 _base_ = [
     '../_base_/models/finetune_tran.py',
     '../_base_/datasets/imagenet_mobile_former.py',

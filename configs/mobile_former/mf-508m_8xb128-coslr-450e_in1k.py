@@ -1,9 +1,4 @@
-_base_ = [
-    '../_base_/models/mobile_former_v1.py',
-    '../_base_/datasets/imagenet_mobile_former.py',
-    '../_base_/schedules/mobile_former_adamw_coslr.py',
-    '../_base_/runtime_mmpretrain.py'
-]
+_base_ = './mf-294m_8xb128-coslr-450e_in1k.py'
 
 model = dict(
     backbone=dict(arch='mf-508m'),

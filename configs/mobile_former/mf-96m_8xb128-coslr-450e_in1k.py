@@ -1,9 +1,4 @@
-_base_ = [
-    '../_base_/models/mobile_former_v1.py',
-    '../_base_/datasets/imagenet_mobile_former.py',
-    '../_base_/schedules/mobile_former_adamw_coslr.py',
-    '../_base_/runtime_mmpretrain.py'
-]
+_base_ = './mf-294m_8xb128-coslr-450e_in1k.py'
 
 model = dict(
     backbone=dict(arch='mf-96m'),
@@ -16,6 +11,6 @@ model = dict(
 
 optim_wrapper = dict(optimizer=dict(lr=8e-4, weight_decay=0.1))
 
-# timm's warm-up starts at 1e-4, whatever it leads to.
+# timm's warm-up always starts at 1e-4.
 warmup, cosine = _base_.param_scheduler
 param_scheduler = [dict(warmup, start_factor=1e-4 / 8e-4), cosine]

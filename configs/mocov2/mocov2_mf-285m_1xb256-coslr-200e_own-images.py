@@ -1,10 +1,8 @@
-# MoCo-v2 on a folder of images of your own, on one GPU, to be compared with
-# QB-Heat on the same images:
+# MoCo-v2 on your own folder of images, on one GPU, to compare with QB-Heat:
 #   --cfg-options train_dataloader.dataset.data_root=FOLDER
-# The queue should hold fewer images than there are, or an image meets itself
-# in it: it is shorter than ImageNet's.
 _base_ = './mocov2_mf-285m_8xb32-coslr-200e_in1k.py'
 
+# Shorter than the data set, so that images don't meet themselves in the queue.
 model = dict(queue_len=4096)
 
 train_dataloader = dict(
@@ -14,7 +12,7 @@ train_dataloader = dict(
         type='NamedImageFolder',
         data_root='data/images',
         with_label=False,
-        # Unlike ImageNet's, damaged files stop the run.
+        # Stop at damaged files, unlike for ImageNet.
         pipeline=[
             dict(type='LoadImageFromFile', _scope_='qbheat_mm'),
             *_base_.train_pipeline[1:]

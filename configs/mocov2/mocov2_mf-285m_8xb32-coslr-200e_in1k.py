@@ -1,5 +1,5 @@
-# MoCo-v2's own recipe (200 epochs, SGD 0.03 at batch 256), which the numbers
-# that Table "Linear probing results" cites for other networks have too.
+# MoCo-v2's own recipe (200 epochs, SGD with lr 0.03 at batch 256), as for the
+# numbers cited in Table "Linear probing results".
 _base_ = [
     '../_base_/models/mocov2.py',
     '../_base_/datasets/imagenet_mocov2.py',

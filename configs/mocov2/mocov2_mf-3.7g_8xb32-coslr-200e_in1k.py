@@ -1,11 +1,4 @@
-# MoCo-v2's own recipe (200 epochs, SGD 0.03 at batch 256), which the numbers
-# that Table "Linear probing results" cites for other networks have too.
-_base_ = [
-    '../_base_/models/mocov2.py',
-    '../_base_/datasets/imagenet_mocov2.py',
-    'mmpretrain::_base_/schedules/imagenet_sgd_coslr_200e.py',
-    '../_base_/runtime_mmpretrain.py'
-]
+_base_ = './mocov2_mf-285m_8xb32-coslr-200e_in1k.py'
 
 model = dict(
     backbone=dict(arch='mf-3.7g'),
@@ -18,6 +11,3 @@ model = dict(
             out_channels=128,
             with_avg_pool=False)
     ])
-
-# base_batch_size = (8 GPUs) x (32 images per GPU)
-auto_scale_lr = dict(base_batch_size=256)

@@ -1,16 +1,12 @@
-_base_ = [
-    '../_base_/models/qbheat.py', '../_base_/datasets/imagenet_qbheat.py',
-    '../_base_/schedules/qbheat_adamw_coslr.py',
-    '../_base_/runtime_mmpretrain.py'
-]
+_base_ = './qbheat_mf-285m_8xb128-amp-coslr-100e_in1k.py'
 
 model = dict(
     backbone=dict(
         _delete_=True,
         type='ConvNeXt',
         arch='tiny',
-        gap_before_final_norm=False),  # a map, not a vector
+        gap_before_final_norm=False),  # keep the feature map
     predictor=dict(in_channels=768),
-    # The last features are at 1/32.
+    # The last feature map has stride 32.
     neck=dict(patch_size=32),
     head=dict(patch_size=32))

@@ -1,13 +1,11 @@
-# Pre-training on a folder of images of your own, flat or nested, without any
-# labels, on one GPU:
+# Pre-training on your own unlabeled images, in a flat or nested folder, on one
+# GPU:
 #   --cfg-options train_dataloader.dataset.data_root=FOLDER
-# The schedule is the paper's for the smaller batch. BN sees the images of one
-# GPU: accumulating gradients does not make up for a small batch.
+# The paper's schedule, scaled to the batch size. Gradient accumulation doesn't
+# make up for a small batch, since BN sees one batch at a time.
 _base_ = './qbheat_mf-285m_8xb128-amp-coslr-100e_in1k.py'
 
-# Pixels as they are, and not normalized patch by patch as in MAE: of all that
-# was tried on some thousands of images in as many epochs it made most
-# (docs/evidence.md).
+# Predict raw pixels: this helped most on a few thousand images.
 model = dict(head=dict(norm_pix=False))
 
 train_dataloader = dict(
@@ -17,7 +15,7 @@ train_dataloader = dict(
         type='NamedImageFolder',
         data_root='data/images',
         with_label=False,
-        # Unlike ImageNet's, damaged files stop the run.
+        # Stop at damaged files, unlike for ImageNet.
         pipeline=[
             dict(_base_.train_pipeline[0], ignore_empty=False),
             *_base_.train_pipeline[1:]

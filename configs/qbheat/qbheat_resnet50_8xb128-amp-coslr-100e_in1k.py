@@ -1,12 +1,8 @@
-_base_ = [
-    '../_base_/models/qbheat.py', '../_base_/datasets/imagenet_qbheat.py',
-    '../_base_/schedules/qbheat_adamw_coslr.py',
-    '../_base_/runtime_mmpretrain.py'
-]
+_base_ = './qbheat_mf-285m_8xb128-amp-coslr-100e_in1k.py'
 
 model = dict(
     backbone=dict(_delete_=True, type='ResNet', depth=50),
     predictor=dict(in_channels=2048),
-    # The last features are at 1/32.
+    # The last feature map has stride 32.
     neck=dict(patch_size=32),
     head=dict(patch_size=32))

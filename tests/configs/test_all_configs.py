@@ -1,5 +1,5 @@
 # Copyright (c) QB-Heat MM authors. All rights reserved.
-"""What all configs share, and what the runner leaves alone."""
+"""Properties of all configs; full runs aren't scaled."""
 import pytest
 from torch.utils.data import DataLoader
 
@@ -8,7 +8,7 @@ from qbheat_mm.engine.schedules import fit_schedulers
 
 from .shipped import NAMES, load
 
-#: Images of the training sets; one's own are few on purpose.
+#: Sizes of the training sets; users' own are small on purpose.
 IMAGES = dict(mmpretrain=1281167, mmdet=117266)
 OWN = 1000
 

@@ -1,5 +1,5 @@
 # Copyright (c) QB-Heat MM authors. All rights reserved.
-"""The list of models that mim reads, and the accuracies that it quotes."""
+"""The model index for mim, and the accuracies in it."""
 from pathlib import Path
 
 import mmpretrain

@@ -27,7 +27,7 @@ REPEATED = re.compile(
 
 
 class Done(Exception):
-    """The step has been taken."""
+    """Raised after the step."""
 
 
 class StopHook(Hook):
@@ -71,7 +71,7 @@ def encoder_of(model):
 
 @pytest.fixture
 def panopticapi(monkeypatch):
-    """The parts that training needs of a package that no index has."""
+    """Stubs for the parts of panopticapi that training needs."""
     package, utils = ModuleType('panopticapi'), ModuleType('panopticapi.utils')
     utils.rgb2id = lambda image: image.astype(np.int32) @ (1, 256, 65536)
     monkeypatch.setitem(sys.modules, 'panopticapi', package)

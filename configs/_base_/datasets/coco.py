@@ -1,7 +1,7 @@
-# COCO 2017 as in mmdet, refusing annotation files of other classes.
+# COCO 2017 as in mmdet, with strict checks of the annotation files.
 _base_ = 'mmdet::_base_/datasets/coco_detection.py'
 
-# mmdet's inferencer looks for this name.
+# mmdet's inferencer looks up this type name.
 load_image = dict(
     type='LoadImageFromFile',
     _scope_='qbheat_mm',
@@ -16,6 +16,6 @@ val_dataloader = dict(
     dataset=dict(type=dataset_type, pipeline=test_pipeline))
 test_dataloader = val_dataloader
 
-# Reads the annotations as the data set does.
+# Evaluates on the annotations that the dataset accepts.
 val_evaluator = dict(type='MatchedCocoMetric')
 test_evaluator = val_evaluator

@@ -1,5 +1,4 @@
-# COCO 2017 with DETR's augmentation: half of the images are resized at once,
-# half after a random crop.
+# COCO 2017 with DETR's augmentation: resize, or crop and resize.
 _base_ = './coco.py'
 
 scales = [(480 + 32 * i, 1333) for i in range(11)]

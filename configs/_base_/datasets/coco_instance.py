@@ -1,4 +1,4 @@
-# COCO 2017 with masks: coco.py with those of mmdet's coco_instance.py.
+# COCO 2017 with instance masks, as in mmdet's coco_instance.py.
 _base_ = './coco.py'
 
 load_masks = dict(type='LoadAnnotations', with_bbox=True, with_mask=True)

@@ -1,7 +1,7 @@
 # COCO 2017 with things and stuff, as in mmdet. Evaluation needs panopticapi.
 _base_ = 'mmdet::_base_/datasets/coco_panoptic.py'
 
-# mmdet's inferencer looks for this name.
+# mmdet's inferencer looks up this type name.
 load_image = dict(
     type='LoadImageFromFile',
     _scope_='qbheat_mm',

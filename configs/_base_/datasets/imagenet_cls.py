@@ -3,7 +3,8 @@
 dataset_type = 'NamedImageNet'
 data_root = 'data/imagenet/'
 
-# mmpretrain's inferencers look for this name. ImageNet has corrupt JPEG files.
+# mmpretrain's inferencers look up this type name. Some JPEG files of ImageNet
+# are corrupt.
 load_image = dict(
     type='LoadImageFromFile', _scope_='qbheat_mm', ignore_empty='damage')
 

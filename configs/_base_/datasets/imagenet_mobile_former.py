@@ -1,14 +1,13 @@
-# ImageNet-1K as Mobile-Former (CVPR 2022) was trained on: timm's RandAugment
-# "rand-m9-mstd0.5" and erasing of a fifth of the images, by pixels; bilinear
-# or bicubic interpolation in training, and in validation bilinear, as for its
-# published weights.
+# ImageNet-1K as in Mobile-Former (CVPR 2022): timm's RandAugment
+# "rand-m9-mstd0.5", pixel-wise random erasing with p=0.2, random interpolation
+# (bilinear or bicubic) in training, bilinear in validation.
 _base_ = './imagenet_cls.py'
 
 bgr_mean = [103.53, 116.28, 123.675]
 bgr_std = [57.375, 57.12, 58.395]
 
-# Without timm's "inc1": Posterize and Solarize get weaker with the magnitude,
-# colors go from 0.1 to 1.9 times theirs.
+# Without timm's "inc1", Posterize and Solarize get weaker as the magnitude
+# grows, and color factors range from 0.1 to 1.9.
 colors = dict(magnitude_range=(-0.9, 0.9), random_negative_prob=0.)
 operations = [
     dict(type='AutoContrast'),
@@ -27,8 +26,8 @@ operations = [
     dict(type='Translate', magnitude_range=(0, 0.45), direction='horizontal'),
     dict(type='Translate', magnitude_range=(0, 0.45), direction='vertical')
 ]
-# timm draws the interpolation for each use: every operation is here twice,
-# those that move pixels once with each.
+# timm draws the interpolation anew for each operation. To match this, list
+# geometric operations once per interpolation and all others twice.
 policies = [
     dict(operation, interpolation=interpolation)
     if operation['type'] in ('Rotate', 'Shear', 'Translate') else operation

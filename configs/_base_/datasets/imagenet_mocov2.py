@@ -1,6 +1,5 @@
-# mmpretrain's two views for MoCo-v2, cropped by torchvision's kernel, with
-# torchvision's ColorJitter in the place of mmcv 2.1's, whose shift of the hue
-# stops with an OverflowError on numpy 2.
+# mmpretrain's two views for MoCo-v2, with torchvision's crop and ColorJitter:
+# the hue shift of mmcv 2.1's ColorJitter raises OverflowError with numpy 2.
 _base_ = 'mmpretrain::_base_/datasets/imagenet_bs32_mocov2.py'
 
 _, _, *rest = _base_.view_pipeline
@@ -25,7 +24,7 @@ color_jitter = dict(
     prob=0.8)
 view_pipeline = [crop, color_jitter, *rest]
 
-# ImageNet has corrupt JPEG files.
+# Some JPEG files of ImageNet are corrupt.
 load_image = dict(
     type='LoadImageFromFile', _scope_='qbheat_mm', ignore_empty='damage')
 train_pipeline = [
@@ -35,7 +34,7 @@ train_pipeline = [
 ]
 
 train_dataloader = dict(
-    # A base of another package marks each dict by its scope, which a
-    # collate_fn does not understand.
+    # Drop the `_scope_` that mmengine adds to bases from other packages;
+    # collate_fn doesn't accept it.
     collate_fn=dict(_delete_=True, type='default_collate'),
     dataset=dict(type='NamedImageNet', pipeline=train_pipeline))

@@ -8,7 +8,7 @@ train_pipeline = [
         scale=256,
         crop_ratio_range=(0.2, 1.0),  # as in MAE
         interpolation='bicubic',
-        ignore_empty='damage'),  # ImageNet has corrupt JPEG files
+        ignore_empty='damage'),  # some files are corrupt
     dict(type='RandomFlip', _scope_='qbheat_mm', prob=0.5),
     dict(type='PackInputs', _scope_='qbheat_mm')
 ]

@@ -1,35 +1,13 @@
-# ImageNet-1K with RandAug(9, 0.5), as timm's "rand-m9-mstd0.5-inc1", and
-# random erasing of a quarter of the images (Tables "tran-1 probing setting"
-# and "End-to-end fine-tuning setting"). Children that do not erase take
-# `pipeline_without_erasing`.
-_base_ = './imagenet_cls.py'
-
-bgr_mean = [103.53, 116.28, 123.675]
-bgr_std = [57.375, 57.12, 58.395]
-
-rand_augment = dict(
-    type='RandAugment',
-    _scope_='qbheat_mm',
-    policies='timm_increasing',
-    num_policies=2,
-    total_level=10,
-    magnitude_level=9,
-    magnitude_std=0.5,
-    hparams=dict(
-        pad_val=[round(x) for x in bgr_mean], interpolation='bicubic'))
-random_erasing = dict(
-    type='RandomErasing',
-    _scope_='qbheat_mm',
-    erase_prob=0.25,
-    mode='rand',
-    min_area_ratio=0.02,
-    max_area_ratio=1 / 3,
-    fill_color=bgr_mean,
-    fill_std=bgr_std)
+# ImageNet-1K with RandAug and random erasing of a quarter of the images
+# (Tables "tran-1 probing setting" and "End-to-end fine-tuning setting").
+# `pipeline_without_erasing` is for the configs that don't erase.
+_base_ = ['./imagenet_cls.py', './rand_augment.py']
 
 crop_and_flip = _base_.train_pipeline[:-1]
 pack = _base_.train_pipeline[-1]
-pipeline_without_erasing = [*crop_and_flip, rand_augment, pack]
-train_pipeline = [*crop_and_flip, rand_augment, random_erasing, pack]
+pipeline_without_erasing = [*crop_and_flip, _base_.rand_augment, pack]
+train_pipeline = [
+    *crop_and_flip, _base_.rand_augment, _base_.random_erasing, pack
+]
 
 train_dataloader = dict(dataset=dict(pipeline=train_pipeline))

@@ -1,6 +1,6 @@
-# mmdet's DINO (dino-4scale_r50) on a frozen QB-Heat encoder: four scales, 1/8
-# and 1/16 of the encoder, 1/32 and 1/64 by convolutions. Children set `arch`
-# and the neck's `in_channels`.
+# mmdet's DINO (dino-4scale_r50) on a frozen QB-Heat encoder, with four scales:
+# 1/8 and 1/16 from the encoder, 1/32 and 1/64 from convolutions. Children set
+# `arch` and the neck's `in_channels`.
 attention = dict(embed_dims=256, num_levels=4, dropout=0.0)
 ffn = dict(embed_dims=256, feedforward_channels=2048, ffn_drop=0.0)
 model = dict(
@@ -17,7 +17,7 @@ model = dict(
     backbone=dict(
         type='MobileFormer',
         out_indices=(2, 4),
-        frozen_stages=5,  # all of it
+        frozen_stages=5,  # all
         # --cfg-options model.backbone.init_cfg.checkpoint=FILE
         init_cfg=dict(type='PretrainedEncoder', checkpoint=None)),
     neck=dict(

@@ -1,6 +1,5 @@
-# mmdet's FCOS with its later improvements (center sampling, GIoU, boxes in
-# units of the stride: fcos_r50-caffe_fpn_gn-head-center-normbbox-
-# centeronreg-giou) on a frozen QB-Heat encoder, on the levels of RetinaNet.
+# mmdet's improved FCOS (fcos_r50-caffe_fpn_gn-head-center-normbbox-
+# centeronreg-giou) on a frozen QB-Heat encoder, with RetinaNet's levels.
 # Children set `arch` and the neck's `in_channels`.
 model = dict(
     type='FCOS',
@@ -13,7 +12,7 @@ model = dict(
     backbone=dict(
         type='MobileFormer',
         out_indices=(2, 4),
-        frozen_stages=5,  # all of it
+        frozen_stages=5,  # all
         # --cfg-options model.backbone.init_cfg.checkpoint=FILE
         init_cfg=dict(type='PretrainedEncoder', checkpoint=None)),
     neck=dict(

@@ -1,7 +1,7 @@
-# MF-Dec on a frozen QB-Heat encoder. Children set the encoder's `arch` with
-# `in_channels`, its channels at 1/8 and 1/16 (Table "Specification of
-# Mobile-Former encoders"), and `depths` (Table "Specification of Mobile-Former
-# decoders"): (5, 2, 2) is MF-Dec-522, (2, 1, 1) is MF-Dec-211.
+# MF-Dec on a frozen QB-Heat encoder. Children set the encoder's `arch`, its
+# channels at 1/8 and 1/16 (`in_channels`) and the decoder's `depths` (Tables
+# "Specification of Mobile-Former encoders" and "... decoders"): (5, 2, 2) is
+# MF-Dec-522, (2, 1, 1) is MF-Dec-211.
 model = dict(
     type='MobileFormerDETR',
     data_preprocessor=dict(
@@ -13,7 +13,7 @@ model = dict(
     backbone=dict(
         type='MobileFormer',
         out_indices=(2, 4),
-        frozen_stages=5,  # all of it
+        frozen_stages=5,  # all
         # --cfg-options model.backbone.init_cfg.checkpoint=FILE
         init_cfg=dict(type='PretrainedEncoder', checkpoint=None)),
     num_queries=100,
@@ -22,7 +22,7 @@ model = dict(
         type='DETRHead',
         num_classes=80,
         embed_dims=256,
-        # Never left to DETRHead's default, which its first call changes.
+        # DETRHead modifies its default in place, so set it here.
         loss_cls=dict(
             type='CrossEntropyLoss',
             bg_cls_weight=0.1,

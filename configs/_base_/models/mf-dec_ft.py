@@ -1,7 +1,7 @@
-# MF-Dec and its encoder, all trained, from the checkpoint of the frozen run.
-# Children set what those of mf-dec.py set.
+# Fine-tunes MF-Dec and its encoder from the checkpoint of the frozen run.
+# Children set what mf-dec.py asks for.
 _base_ = './mf-dec.py'
 
-# With two images a GPU, BN of the encoder keeps its statistics, as in DETR.
+# As in DETR, BN statistics stay fixed: two images per GPU are too few.
 model = dict(
     backbone=dict(frozen_stages=-1, norm_eval=True, init_cfg=None))

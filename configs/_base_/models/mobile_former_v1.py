@@ -1,6 +1,6 @@
-# Mobile-Former V1 with its classifier. Children set `arch` with the channels
-# of its last 1x1 convolution (`neck.in_channels`), the width of its tokens,
-# the hidden width of the classifier and the dropout.
+# Mobile-Former V1 with its classifier. Children set `arch`, the channels of
+# the last 1x1 convolution (`neck.in_channels`), the token width, the
+# classifier's hidden width and the dropout rate.
 model = dict(
     type='ImageClassifier',
     data_preprocessor=dict(

@@ -1,5 +1,5 @@
-# MoCo-v2 of mmpretrain. What the projection reads is what `lin` probes: the
-# pooled pixels with the first token. Children set `arch` with this width.
+# mmpretrain's MoCo-v2. The projection head reads what `lin` probes: pooled
+# pixels and the first token. Children set `arch` and this width.
 model = dict(
     type='MoCo',
     queue_len=65536,

@@ -1,6 +1,6 @@
 # `lin`: batch norm without affine parameters and a linear classifier on the
 # pooled features of the frozen encoder (appendix, "Linear probing"). Children
-# set `arch` with the width of pooled features and token: 912, 1696, 3136.
+# set `arch` and the width of pooled features and token: 912, 1696 or 3136.
 model = dict(
     type='ImageClassifier',
     data_preprocessor=dict(
@@ -12,7 +12,7 @@ model = dict(
         type='MobileFormer',
         arch='mf-285m',
         out_indices=(4, 5),  # last 1x1 convolution, tokens
-        frozen_stages=5,  # all of it
+        frozen_stages=5,  # all
         # --cfg-options model.backbone.init_cfg.checkpoint=FILE
         init_cfg=dict(type='PretrainedEncoder', checkpoint=None)),
     neck=[

@@ -1,6 +1,6 @@
 # `tran-1`: a transformer block before pooling and classifier (Section
-# "Evaluation: Decoder Probing"), of width 192, 384, 768 for the three
-# encoders. Label smoothing and dropout: Table "tran-1 probing setting".
+# "Evaluation: Decoder Probing"), 192, 384 or 768 wide for the three encoders.
+# Label smoothing and dropout: Table "tran-1 probing setting".
 model = dict(
     type='ImageClassifier',
     data_preprocessor=dict(
@@ -12,7 +12,7 @@ model = dict(
         type='MobileFormer',
         arch='mf-285m',
         out_indices=(4, 5),  # last 1x1 convolution, tokens
-        frozen_stages=5,  # all of it
+        frozen_stages=5,  # all
         # --cfg-options model.backbone.init_cfg.checkpoint=FILE
         init_cfg=dict(type='PretrainedEncoder', checkpoint=None)),
     neck=dict(

@@ -1,5 +1,4 @@
-# The short schedule: a tenth of the paper's epochs. Learning rate and batch
-# are the paper's, the step at four fifths as there; it is also the 50-epoch
+# A tenth of the paper's epochs, with the step at four fifths as well: the
 # schedule of mmdet's Conditional DETR and DAB-DETR.
 _base_ = './detr_500e.py'
 

@@ -1,5 +1,5 @@
-# Appendix "Object Detection in COCO": 200 more epochs from the frozen run, all
-# parts at 1e-5, x0.1 after 150 epochs.
+# Appendix "Object Detection in COCO": 200 more epochs from the frozen run,
+# learning rate 1e-5 for all parts, x0.1 after 150 epochs.
 _base_ = './detr_500e.py'
 
 optim_wrapper = dict(optimizer=dict(lr=1e-5))

@@ -1,5 +1,5 @@
-# mmdet's 12 epochs for DINO. The encoder is frozen, so that its tenth of the
-# learning rate has nothing to act on.
+# mmdet's 12-epoch schedule for DINO, without the lower learning rate for the
+# backbone, which is frozen.
 optim_wrapper = dict(
     type='OptimWrapper',
     optimizer=dict(type='AdamW', lr=1e-4, weight_decay=1e-4),

@@ -1,8 +1,6 @@
-# Table "End-to-end fine-tuning setting"; children set the epochs and the
-# layer-wise decay of their encoder. The paper states the rule
-# lr = base lr * batch size / 256 for pre-training only; its other tables name
-# a "base learning rate" too, and MAE, whose protocol they follow, scales each
-# by this rule.
+# Table "End-to-end fine-tuning setting". Children set epochs and layer-wise
+# decay. The paper states lr = base lr * batch size / 256 for pre-training
+# only; we apply it to every "base learning rate", as MAE does.
 optim_wrapper = dict(
     type='OptimWrapper',
     optimizer=dict(
@@ -14,7 +12,7 @@ optim_wrapper = dict(
     constructor='LearningRateDecayOptimWrapperConstructor',
     paramwise_cfg=dict(
         layer_decay_rate=0.9,
-        # No decay of norms, biases and tokens, as in MAE.
+        # No weight decay on norms, biases and tokens, as in MAE.
         norm_decay_mult=0.,
         bias_decay_mult=0.,
         custom_keys={'backbone.tokens': dict(decay_mult=0.)}))

@@ -1,12 +1,11 @@
-# Mobile-Former (CVPR 2022), supervised training on ImageNet: AdamW, 450
-# epochs, cosine, batch 1024; learning rate and weight decay depend on the
-# network. Warm-up and last learning rate are those of timm, which the authors
-# trained with.
+# Supervised training of Mobile-Former (CVPR 2022) on ImageNet: AdamW, 450
+# epochs, cosine, batch 1024. Learning rate and weight decay depend on the
+# network; warm-up and final learning rate are timm's, which the authors used.
 optim_wrapper = dict(
     type='OptimWrapper',
     optimizer=dict(
         type='AdamW', lr=1e-3, weight_decay=0.2, fused=True),
-    # No decay of norms, biases and tokens.
+    # No weight decay on norms, biases and tokens.
     paramwise_cfg=dict(
         norm_decay_mult=0.,
         bias_decay_mult=0.,
@@ -15,7 +14,7 @@ optim_wrapper = dict(
 param_scheduler = [
     dict(
         type='LinearLR',
-        start_factor=0.1,  # from 1e-4, as timm
+        start_factor=0.1,  # from 1e-4, as in timm
         by_epoch=True,
         begin=0,
         end=3,

@@ -1,13 +1,12 @@
-# Table "Linear probing setting". The paper states the rule
-# lr = base lr * batch size / 256 for pre-training only; its other tables name
-# a "base learning rate" too, and MAE, whose protocol they follow, scales each
-# by this rule.
+# Table "Linear probing setting". The paper states
+# lr = base lr * batch size / 256 for pre-training only; we apply it to every
+# "base learning rate", as MAE does.
 optim_wrapper = dict(
     type='OptimWrapper',
     optimizer=dict(
         type='SGD',
         lr=0.1 * 4096 / 256,  # base learning rate, batch size
-        momentum=0.9,  # the paper does not say
+        momentum=0.9,  # not in the paper
         weight_decay=0.))
 
 param_scheduler = [

@@ -1,7 +1,6 @@
-# Table "tran-1 probing setting". The paper states the rule
-# lr = base lr * batch size / 256 for pre-training only; its other tables name
-# a "base learning rate" too, and MAE, whose protocol they follow, scales each
-# by this rule.
+# Table "tran-1 probing setting". The paper states
+# lr = base lr * batch size / 256 for pre-training only; we apply it to every
+# "base learning rate", as MAE does.
 optim_wrapper = dict(
     type='OptimWrapper',
     optimizer=dict(
@@ -10,7 +9,7 @@ optim_wrapper = dict(
         betas=(0.9, 0.999),
         weight_decay=0.1,
         fused=True),
-    # No decay of norms and biases, as in MAE.
+    # No weight decay on norms and biases, as in MAE.
     paramwise_cfg=dict(norm_decay_mult=0., bias_decay_mult=0.))
 
 param_scheduler = [

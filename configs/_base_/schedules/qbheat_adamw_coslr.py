@@ -1,5 +1,4 @@
-# Table "Pre-training setting". The length is `train_cfg.max_epochs`: the
-# cosine ends with it.
+# Table "Pre-training setting". The cosine ends at `train_cfg.max_epochs`.
 optim_wrapper = dict(
     type='AmpOptimWrapper',
     loss_scale='dynamic',
@@ -9,7 +8,7 @@ optim_wrapper = dict(
         betas=(0.9, 0.95),  # as in MAE
         weight_decay=0.1,
         fused=True),
-    # No decay of norms, biases and tokens, as in MAE.
+    # No weight decay on norms, biases and tokens, as in MAE.
     paramwise_cfg=dict(
         norm_decay_mult=0.,
         bias_decay_mult=0.,

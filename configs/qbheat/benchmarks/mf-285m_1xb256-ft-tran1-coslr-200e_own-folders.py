@@ -1,39 +1,14 @@
-# Fine-tuning of a pre-trained encoder on folders of classes of your own, on
-# one GPU: data/own/train/CLASS/..., data/own/val/CLASS/...
-# Its `tran-1` decoder begins at random; the paper's with the probed one, which
-# load_from=PROBE instead of an encoder's checkpoint would do.
-# The number of classes is that of the folders, counted when a run starts.
+# End-to-end fine-tuning on your own data, one folder per class, on one GPU:
+#   data/own/train/CLASS/..., data/own/val/CLASS/...
+# The number of classes is counted when a run starts. The `tran-1` decoder
+# starts from random weights; to start from a probed one, as in the paper, set
+# load_from=PROBE instead of the encoder's checkpoint.
 _base_ = [
     '../../_base_/models/finetune_tran.py',
-    '../../_base_/datasets/imagenet_randaug.py',
+    '../../_base_/datasets/own_folders_randaug.py',
     '../../_base_/schedules/finetune_adamw_coslr.py',
     '../../_base_/runtime_mmpretrain.py'
 ]
-
-count_classes = True
-data_root = 'data/own/'
-# Unlike ImageNet's, damaged files stop the run.
-load_image = dict(type='LoadImageFromFile', _scope_='qbheat_mm')
-load_and_crop = dict(_base_.train_pipeline[0], ignore_empty=False)
-
-train_dataloader = dict(
-    batch_size=256,
-    dataset=dict(
-        _delete_=True,
-        type='NamedImageFolder',
-        data_root=data_root,
-        data_prefix='train',
-        pipeline=[load_and_crop, *_base_.train_pipeline[1:]]))
-val_dataloader = dict(
-    dataset=dict(
-        _delete_=True,
-        type='NamedImageFolder',
-        data_root=data_root,
-        data_prefix='val',
-        pipeline=[load_image, *_base_.test_pipeline[1:]]))
-test_dataloader = val_dataloader
-val_evaluator = dict(topk=(1, ))
-test_evaluator = val_evaluator
 
 model = dict(
     data_preprocessor=dict(num_classes=2), head=dict(num_classes=2))

@@ -1,39 +1,18 @@
-# `tran-1` on folders of classes of your own, on one GPU:
+# `tran-1` probing on your own data, one folder per class, on one GPU:
 #   data/own/train/CLASS/..., data/own/val/CLASS/...
-# The number of classes is that of the folders, counted when a run starts.
-# Where the learning rate is too high (the loss is NaN, or stays at that of
-# chance): docs/own_data.md.
+# The number of classes is counted when a run starts. If the loss is NaN or
+# stays at chance level, lower the learning rate (docs/troubleshooting.md).
 _base_ = [
     '../../_base_/models/probe_tran.py',
-    '../../_base_/datasets/imagenet_randaug.py',
+    '../../_base_/datasets/own_folders_randaug.py',
     '../../_base_/schedules/probe_tran_adamw_coslr.py',
     '../../_base_/runtime_mmpretrain.py'
 ]
 
-count_classes = True
-data_root = 'data/own/'
-# Unlike ImageNet's, damaged files stop the run.
-load_image = dict(type='LoadImageFromFile', _scope_='qbheat_mm')
-load_and_crop = dict(_base_.train_pipeline[0], ignore_empty=False)
-
 train_dataloader = dict(
-    batch_size=256,
-    dataset=dict(
-        _delete_=True,
-        type='NamedImageFolder',
-        data_root=data_root,
-        data_prefix='train',
-        pipeline=[load_and_crop, *_base_.pipeline_without_erasing[1:]]))
-val_dataloader = dict(
-    dataset=dict(
-        _delete_=True,
-        type='NamedImageFolder',
-        data_root=data_root,
-        data_prefix='val',
-        pipeline=[load_image, *_base_.test_pipeline[1:]]))
-test_dataloader = val_dataloader
-val_evaluator = dict(topk=(1, ))
-test_evaluator = val_evaluator
+    dataset=dict(pipeline=[
+        _base_.load_and_crop, *_base_.pipeline_without_erasing[1:]
+    ]))
 
 model = dict(
     data_preprocessor=dict(num_classes=2), head=dict(num_classes=2))

@@ -6,7 +6,7 @@ _base_ = [
     '../../_base_/runtime_mmpretrain.py'
 ]
 
-# The checkpoint of the tran-1 probing: --cfg-options load_from=FILE
+# The checkpoint of the tran-1 probe: --cfg-options load_from=FILE
 load_from = None
 custom_hooks = [
     dict(

@@ -1,9 +1,4 @@
-_base_ = [
-    '../../_base_/models/probe_lin.py',
-    '../../_base_/datasets/imagenet_cls.py',
-    '../../_base_/schedules/probe_lin_sgd_coslr.py',
-    '../../_base_/runtime_mmpretrain.py'
-]
+_base_ = './mf-285m_8xb512-linear-coslr-90e_in1k.py'
 
 model = dict(
     backbone=dict(arch='mf-3.7g'),

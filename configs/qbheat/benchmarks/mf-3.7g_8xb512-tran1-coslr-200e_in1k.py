@@ -5,8 +5,8 @@ _base_ = [
     '../../_base_/runtime_mmpretrain.py'
 ]
 
-# Table "tran-1 probing setting": dropout depends on the encoder, so does
-# random erasing.
+# Table "tran-1 probing setting": dropout and random erasing depend on the
+# encoder.
 model = dict(
     backbone=dict(arch='mf-3.7g'),
     neck=dict(

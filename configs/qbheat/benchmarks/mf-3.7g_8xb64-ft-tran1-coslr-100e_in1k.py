@@ -1,12 +1,6 @@
-# Table "End-to-end fine-tuning setting".
-_base_ = [
-    '../../_base_/models/finetune_tran.py',
-    '../../_base_/datasets/imagenet_randaug.py',
-    '../../_base_/schedules/finetune_adamw_coslr.py',
-    '../../_base_/runtime_mmpretrain.py'
-]
+_base_ = './mf-285m_8xb64-ft-tran1-coslr-200e_in1k.py'
 
-# The checkpoint of the tran-1 probing: --cfg-options load_from=FILE
+# The checkpoint of the tran-1 probe: --cfg-options load_from=FILE
 load_from = None
 custom_hooks = [
     dict(
@@ -15,15 +9,13 @@ custom_hooks = [
 ]
 
 model = dict(
-    backbone=dict(arch='mf-3.7g', init_cfg=None),
+    backbone=dict(arch='mf-3.7g'),
     neck=dict(in_channels=2880, token_dims=256, embed_dims=768),
     head=dict(in_channels=768),
     train_cfg=dict(augments=[
         dict(type='Mixup', alpha=0.8),
         dict(type='CutMix', alpha=1.0)
     ]))
-
-train_dataloader = dict(batch_size=64)
 
 optim_wrapper = dict(paramwise_cfg=dict(layer_decay_rate=0.85))
 

@@ -1,5 +1,4 @@
-# A detector of DETR's kind for a short schedule, by deformable attention and
-# denoised queries.
+# A DETR variant that trains in 12 epochs.
 _base_ = [
     '../../_base_/models/dino.py', '../../_base_/datasets/coco_detr.py',
     '../../_base_/schedules/dino_12e.py', '../../_base_/detection_runtime.py'

@@ -1,7 +1,7 @@
-# Any detector of mmdet takes the encoder without new code: here Faster R-CNN
-# on an FPN over 1/8 and 1/16. What follows from a finest level of 1/8 instead
-# of ResNet's 1/4: half the anchors' scale, for the same sizes in pixels (32 to
-# 512), and RoIs of up to 224 instead of 112 pixels on the finest level.
+# Faster R-CNN on an FPN over 1/8 and 1/16; other mmdet detectors work the same
+# way. The finest level is 1/8 instead of ResNet's 1/4, so the anchor scale is
+# halved to keep sizes from 32 to 512 pixels, and RoIs of up to 224 instead of
+# 112 pixels use the finest level.
 _base_ = [
     'mmdet::_base_/models/faster-rcnn_r50_fpn.py',
     '../../_base_/datasets/coco.py',
@@ -15,7 +15,7 @@ model = dict(
         type='MobileFormer',
         arch='mf-285m',
         out_indices=(2, 4),
-        frozen_stages=5,  # all of it
+        frozen_stages=5,  # all
         # --cfg-options model.backbone.init_cfg.checkpoint=FILE
         init_cfg=dict(type='PretrainedEncoder', checkpoint=None)),
     neck=dict(in_channels=[48, 720]),

@@ -1,4 +1,4 @@
-# A one-stage detector without anchors.
+# An anchor-free one-stage detector.
 _base_ = [
     '../../_base_/models/fcos_fpn.py', '../../_base_/datasets/coco.py',
     'mmdet::_base_/schedules/schedule_1x.py',
@@ -8,7 +8,7 @@ _base_ = [
 model = dict(
     backbone=dict(arch='mf-285m'), neck=dict(in_channels=[48, 720]))
 
-# mmdet's for FCOS
+# mmdet's schedule for FCOS
 optim_wrapper = dict(
     optimizer=dict(lr=0.01),
     paramwise_cfg=dict(bias_lr_mult=2., bias_decay_mult=0.),

@@ -1,6 +1,5 @@
-# Boxes and masks on data of your own in COCO's format, on one GPU. Copy this
-# file beside itself and write the two settings; docs/own_data.md says the
-# rest.
+# Mask R-CNN on your own data in COCO format, on one GPU. Copy this file within
+# its folder and edit the two settings below (see docs/own_data.md).
 _base_ = [
     '../../_base_/models/mask-rcnn_fpn.py',
     '../../_base_/datasets/coco_instance.py',
@@ -9,7 +8,7 @@ _base_ = [
 ]
 
 data_root = 'data/own/'
-# In the order of the categories in the annotation files.
+# In the order of the categories in the annotation files
 classes = ('first', 'second')
 
 train_dataloader = dict(
@@ -20,7 +19,7 @@ train_dataloader = dict(
         ann_file='annotations/train.json',
         data_prefix=dict(img='images/'),
         metainfo=dict(classes=classes),
-        # Images without objects are examples, too.
+        # Keep images without objects.
         filter_cfg=dict(filter_empty_gt=False, min_size=1)))
 val_dataloader = dict(
     dataset=dict(

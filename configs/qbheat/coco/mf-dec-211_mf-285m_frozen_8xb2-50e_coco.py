@@ -1,4 +1,4 @@
-# A tenth of the paper's 500 epochs; the paper has no figure for it.
+# A tenth of the paper's 500 epochs, for which the paper has no numbers.
 _base_ = [
     '../../_base_/models/mf-dec.py', '../../_base_/datasets/coco_detr.py',
     '../../_base_/schedules/detr_50e.py',

@@ -1,5 +1,5 @@
-# MF-Dec-211 on data of your own in COCO's format, on one GPU. Copy this file
-# beside itself and write the two settings; docs/own_data.md says the rest.
+# MF-Dec-211 on your own data in COCO format, on one GPU. Copy this file within
+# its folder and edit the two settings below (see docs/own_data.md).
 _base_ = [
     '../../_base_/models/mf-dec.py', '../../_base_/datasets/coco_detr.py',
     '../../_base_/schedules/detr_500e.py',
@@ -7,7 +7,7 @@ _base_ = [
 ]
 
 data_root = 'data/own/'
-# In the order of the categories in the annotation files.
+# In the order of the categories in the annotation files
 classes = ('first', 'second')
 
 train_dataloader = dict(
@@ -18,7 +18,7 @@ train_dataloader = dict(
         ann_file='annotations/train.json',
         data_prefix=dict(img='images/'),
         metainfo=dict(classes=classes),
-        # Images without objects are examples, too.
+        # Keep images without objects.
         filter_cfg=dict(filter_empty_gt=False, min_size=1)))
 val_dataloader = dict(
     dataset=dict(

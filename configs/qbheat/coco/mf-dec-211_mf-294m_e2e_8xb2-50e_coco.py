@@ -1,6 +1,5 @@
-# On Mobile-Former V1 as in the frozen config, but end to end from the start,
-# as DETR trains: the encoder at a tenth of the learning rate, its BN with the
-# statistics of the checkpoint.
+# Like the frozen config, but trained end to end from the start as in DETR: the
+# encoder has a tenth of the learning rate and fixed BN statistics.
 _base_ = [
     '../../_base_/models/mf-dec.py', '../../_base_/datasets/coco_detr.py',
     '../../_base_/schedules/detr_50e.py',

@@ -1,7 +1,6 @@
-# On Mobile-Former V1, whose supervised weights are published: ENCODER is what
-# tools/model_converters/mobile_former_v1.py writes. MF-Dec takes maps at 1/8
-# and 1/16, as of QB-Heat's encoders, and makes 1/32 itself: here the ends of
-# stages 3 and 4. V1's stage at 1/32 is neither run nor trained.
+# MF-Dec on Mobile-Former V1, whose published supervised weights
+# tools/model_converters/mobile_former_v1.py converts. MF-Dec reads the maps at
+# 1/8 and 1/16, the ends of stages 3 and 4; V1's stage at 1/32 is not run.
 _base_ = [
     '../../_base_/models/mf-dec.py', '../../_base_/datasets/coco_detr.py',
     '../../_base_/schedules/detr_50e.py',

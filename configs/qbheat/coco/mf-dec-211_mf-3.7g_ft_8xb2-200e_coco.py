@@ -1,8 +1,4 @@
-_base_ = [
-    '../../_base_/models/mf-dec_ft.py', '../../_base_/datasets/coco_detr.py',
-    '../../_base_/schedules/detr_ft_200e.py',
-    '../../_base_/detection_runtime.py'
-]
+_base_ = './mf-dec-211_mf-285m_ft_8xb2-200e_coco.py'
 
 # The checkpoint of the frozen run: --cfg-options load_from=FILE
 load_from = None
@@ -12,5 +8,4 @@ custom_hooks = [
         origin='mf-dec-211_mf-3.7g_frozen_8xb2-500e_coco')
 ]
 
-model = dict(
-    backbone=dict(arch='mf-3.7g'), in_channels=(192, 2880), depths=(2, 1, 1))
+model = dict(backbone=dict(arch='mf-3.7g'), in_channels=(192, 2880))

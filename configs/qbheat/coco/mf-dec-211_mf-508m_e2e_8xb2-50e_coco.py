@@ -1,20 +1,3 @@
-# On Mobile-Former V1 as in the frozen config, but end to end from the start,
-# as DETR trains: the encoder at a tenth of the learning rate, its BN with the
-# statistics of the checkpoint.
-_base_ = [
-    '../../_base_/models/mf-dec.py', '../../_base_/datasets/coco_detr.py',
-    '../../_base_/schedules/detr_50e.py',
-    '../../_base_/detection_runtime.py'
-]
+_base_ = './mf-dec-211_mf-294m_e2e_8xb2-50e_coco.py'
 
-model = dict(
-    backbone=dict(
-        arch='mf-508m',
-        out_indices=(2, 3),
-        frozen_stages=-1,
-        norm_eval=True),
-    in_channels=(72, 176),
-    depths=(2, 1, 1))
-
-optim_wrapper = dict(
-    paramwise_cfg=dict(custom_keys=dict(backbone=dict(lr_mult=0.1))))
+model = dict(backbone=dict(arch='mf-508m'), in_channels=(72, 176))

@@ -1,8 +1,3 @@
-_base_ = [
-    '../../_base_/models/mf-dec.py', '../../_base_/datasets/coco_detr.py',
-    '../../_base_/schedules/detr_500e.py',
-    '../../_base_/detection_runtime.py'
-]
+_base_ = './mf-dec-211_mf-285m_frozen_8xb2-500e_coco.py'
 
-model = dict(
-    backbone=dict(arch='mf-285m'), in_channels=(48, 720), depths=(5, 2, 2))
+model = dict(depths=(5, 2, 2))

@@ -1,9 +1,3 @@
-# A tenth of the paper's 500 epochs; the paper has no figure for it.
-_base_ = [
-    '../../_base_/models/mf-dec.py', '../../_base_/datasets/coco_detr.py',
-    '../../_base_/schedules/detr_50e.py',
-    '../../_base_/detection_runtime.py'
-]
+_base_ = './mf-dec-211_mf-285m_frozen_8xb2-50e_coco.py'
 
-model = dict(
-    backbone=dict(arch='mf-285m'), in_channels=(48, 720), depths=(5, 2, 2))
+model = dict(depths=(5, 2, 2))

@@ -1,8 +1,4 @@
-_base_ = [
-    '../../_base_/models/mf-dec_ft.py', '../../_base_/datasets/coco_detr.py',
-    '../../_base_/schedules/detr_ft_200e.py',
-    '../../_base_/detection_runtime.py'
-]
+_base_ = './mf-dec-211_mf-285m_ft_8xb2-200e_coco.py'
 
 # The checkpoint of the frozen run: --cfg-options load_from=FILE
 load_from = None

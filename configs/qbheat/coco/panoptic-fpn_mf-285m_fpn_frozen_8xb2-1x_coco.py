@@ -1,5 +1,5 @@
-# Semantic and instance segmentation: mmdet's Panoptic FPN. Data and evaluation
-# need panopticapi, which no package index has:
+# mmdet's Panoptic FPN. Data and evaluation need panopticapi, which is not on
+# PyPI:
 #   pip install git+https://github.com/cocodataset/panopticapi.git
 _base_ = [
     '../../_base_/models/mask-rcnn_fpn.py',

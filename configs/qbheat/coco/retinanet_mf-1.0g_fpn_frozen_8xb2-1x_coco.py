@@ -1,11 +1,4 @@
-_base_ = [
-    '../../_base_/models/retinanet_fpn.py', '../../_base_/datasets/coco.py',
-    'mmdet::_base_/schedules/schedule_1x.py',
-    '../../_base_/detection_runtime.py'
-]
+_base_ = './retinanet_mf-285m_fpn_frozen_8xb2-1x_coco.py'
 
 model = dict(
     backbone=dict(arch='mf-1.0g'), neck=dict(in_channels=[96, 1440]))
-
-# mmdet's value for RetinaNet
-optim_wrapper = dict(optimizer=dict(lr=0.01))

@@ -7,5 +7,5 @@ _base_ = [
 model = dict(
     backbone=dict(arch='mf-285m'), neck=dict(in_channels=[48, 720]))
 
-# mmdet's value for RetinaNet
+# as in mmdet's RetinaNet
 optim_wrapper = dict(optimizer=dict(lr=0.01))
