@@ -8,11 +8,8 @@ _base_ = [
 
 # The checkpoint of the tran-1 probe: --cfg-options load_from=FILE
 load_from = None
-custom_hooks = [
-    dict(
-        type='RequireCheckpointHook',
-        origin='mf-285m_8xb512-tran1-coslr-200e_in1k')
-]
+default_hooks = dict(
+    checkpoint_match=dict(required='mf-285m_8xb512-tran1-coslr-200e_in1k'))
 
 model = dict(backbone=dict(init_cfg=None))
 

@@ -1,12 +1,7 @@
 _base_ = './mf-285m_8xb64-ft-tran1-coslr-200e_in1k.py'
 
-# The checkpoint of the tran-1 probe: --cfg-options load_from=FILE
-load_from = None
-custom_hooks = [
-    dict(
-        type='RequireCheckpointHook',
-        origin='mf-3.7g_8xb512-tran1-coslr-200e_in1k')
-]
+default_hooks = dict(
+    checkpoint_match=dict(required='mf-3.7g_8xb512-tran1-coslr-200e_in1k'))
 
 model = dict(
     backbone=dict(arch='mf-3.7g'),

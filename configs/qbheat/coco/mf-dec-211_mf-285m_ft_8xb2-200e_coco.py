@@ -6,11 +6,8 @@ _base_ = [
 
 # The checkpoint of the frozen run: --cfg-options load_from=FILE
 load_from = None
-custom_hooks = [
-    dict(
-        type='RequireCheckpointHook',
-        origin='mf-dec-211_mf-285m_frozen_8xb2-500e_coco')
-]
+default_hooks = dict(
+    checkpoint_match=dict(required='mf-dec-211_mf-285m_frozen_8xb2-500e_coco'))
 
 model = dict(
     backbone=dict(arch='mf-285m'), in_channels=(48, 720), depths=(2, 1, 1))
