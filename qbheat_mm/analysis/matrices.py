@@ -1,7 +1,7 @@
 # Copyright (c) QB-Heat MM authors. All rights reserved.
 """The learned matrices of a predictor, by scale and direction."""
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from ..models.selfsup.qbheat_predictor import (
     DIRECTIONS,
@@ -14,16 +14,14 @@ from ..models.selfsup.qbheat_predictor import (
 SCALES = dict(quarter=1 / 4, half=1 / 2)
 
 
-def linear_models(
-        predictor: QBHeatPredictor) -> dict[str, LinearExtrapolation]:
-    """Return the linear models of the scales that the predictor uses.
+def linear_models(predictor: nn.Module) -> dict[str, LinearExtrapolation]:
+    """Return the linear models of a predictor by scale.
 
-    None for a control, which has no matrices.
+    Controls and predictors of other classes have none.
     """
-    steps = {scale: getattr(predictor, f'{scale}_step', None)
-             for scale in SCALES}
-    return {scale: step for scale, step in steps.items()
-            if isinstance(step, LinearExtrapolation)}
+    if isinstance(predictor, QBHeatPredictor):
+        return predictor.linear_models()
+    return {}
 
 
 @torch.no_grad()

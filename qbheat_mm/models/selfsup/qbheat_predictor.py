@@ -193,6 +193,16 @@ class QBHeatPredictor(BaseModule):
         if position != 'corner':
             self.quarter_step = extrapolation()
 
+    def linear_models(self) -> dict[str, LinearExtrapolation]:
+        """Return the linear models by scale, the fine one first.
+
+        Controls have none.
+        """
+        steps = {scale: getattr(self, f'{scale}_step', None)
+                 for scale in ('quarter', 'half')}
+        return {scale: step for scale, step in steps.items()
+                if isinstance(step, LinearExtrapolation)}
+
     def forward(self, feats: Tensor, positions: Positions) -> Tensor:
         """Predict the features of the whole image.
 
