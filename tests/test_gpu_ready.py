@@ -61,7 +61,7 @@ def run(model, images):
         masked = torch.zeros(2, 48, dtype=torch.int64, device='cuda')
         pred = model.predict_pixels(
             images, sample_positions(2, 'center'), masked)
-        return pred, model.head.loss_at(pred, images, masked)
+        return pred, model.head.loss(pred, images, masked_ids=masked)
     if hasattr(model, 'bbox_head') or hasattr(model, 'roi_head'):
         return DetectionHead(model)(*model.backbone(images))
     return model(images, mode='tensor')

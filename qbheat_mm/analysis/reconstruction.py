@@ -1,21 +1,21 @@
 # Copyright (c) QB-Heat MM authors. All rights reserved.
-"""Reconstruct an image from one quarter, and show it without cheating.
+"""Reconstruct images from one quarter each.
 
 With normalized targets (``head.norm_pix``) the network predicts each patch
-with zero mean and unit variance, never its brightness and contrast. A picture
-takes these two numbers from one of :data:`STATISTICS`:
+with zero mean and unit variance, without its brightness and contrast. Pictures
+take these two from one of three sources:
 
-- ``'contrast'``: from nowhere. Mid-gray and a fixed contrast everywhere.
+- ``'contrast'``: mid-gray and a fixed contrast everywhere.
 - ``'visible'``: extrapolated from the patches of the visible quarter.
-- ``'true'``: from the masked pixels themselves. Such a picture looks best and
-  proves least: even a blank prediction would show the image coarsely.
+- ``'true'``: the masked pixels themselves. These pictures look best and prove
+  least: even a blank prediction would show the image coarsely.
 """
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from ..errors import UserError
 from ..models.selfsup import QBHeat
@@ -26,13 +26,10 @@ from .style import VERMILION, in_style, picture_rows
 
 QUARTERS = (*CORNERS, CENTER)
 
-#: Sources of the brightness and contrast of a predicted patch.
-STATISTICS = ('contrast', 'visible', 'true')
-
 #: Gray levels (of 256) that show one standard deviation of a patch.
 GREY_LEVELS_PER_STD = 48
 
-#: Titles of the columns, which say where brightness and contrast come from.
+#: Titles of the columns, with the source of brightness and contrast.
 TITLES = dict(
     original='original',
     given='visible quarter',
@@ -50,14 +47,12 @@ class Reconstruction:
     """Images reconstructed from one quarter each.
 
     Attributes:
-        position (str): Of the visible quarter.
         images (Tensor): The whole images, normalized, (B, 3, H, W).
         pred (Tensor): Prediction in units of the target, (B, 3, H, W).
-        mask (Tensor): (B, 1, H, W), 1 where the network saw nothing.
+        mask (Tensor): (B, 1, H, W), 1 for masked pixels.
         errors (Tensor): Loss of each image over its masked patches, (B, );
             1 for flat gray with normalized targets and the squared error.
     """
-    position: str
     images: Tensor
     pred: Tensor
     mask: Tensor
@@ -76,20 +71,21 @@ def reconstruct(model: QBHeat, images: Tensor,
     """Reconstruct normalized images (B, 3, H, W) from one quarter of each.
 
     Raises:
-        UserError: A position that the model is not trained on.
+        UserError: If the model is not trained on the position.
     """
     if position not in trained_positions(model):
         raise UserError(
             f'position {position!r}: a model of position={model.position!r} '
             f'predicts from {", ".join(trained_positions(model))} only')
+    head, positions = model.head, [(position, len(images))]
     with evaluating(model):
-        found = model.reconstruct(images, position)
-    mask = model.mask(images, [(position, len(images))])
-    pred = model.head.patchify(found['pred'])
-    errors = [model.head.loss(pred[i:i + 1], images[i:i + 1], mask[i:i + 1])
+        pred = model.predict_pixels(images, positions)
+    mask = model.mask(images, positions)
+    errors = [head.loss(pred[i:i + 1], images[i:i + 1], mask[i:i + 1])
               for i in range(len(images))]
-    return Reconstruction(position, images, found['pred'], found['mask'],
-                          torch.stack(errors))
+    pred, mask = (head.unpatchify(patches, *images.shape[2:])
+                  for patches in (pred, mask[..., None].expand_as(pred)))
+    return Reconstruction(images, pred, mask[:, :1], torch.stack(errors))
 
 
 def to_picture(images: Tensor) -> np.ndarray:
@@ -105,9 +101,9 @@ def render(reconstruction: Reconstruction, model: QBHeat,
     Args:
         reconstruction (Reconstruction): From :func:`reconstruct`.
         model (QBHeat): The model that predicted it.
-        normalize (Normalize): Of the model's input.
-        statistics (str): One of :data:`STATISTICS`; unused if the model
-            predicts pixels (``norm_pix=False``).
+        normalize (Normalize): Normalization of the model's input.
+        statistics (str): ``'contrast'``, ``'visible'`` or ``'true'``; unused
+            if the model predicts pixels (``norm_pix=False``).
     """
     pred = reconstruction.pred
     if not model.head.norm_pix:
@@ -117,7 +113,7 @@ def render(reconstruction: Reconstruction, model: QBHeat,
         predicted = 127.5 + GREY_LEVELS_PER_STD * pred
     else:
         predicted = normalize.inverse(
-            _add_statistics(reconstruction, model, statistics))
+            _add_statistics(reconstruction, model.head, statistics))
     return to_picture(torch.where(
         reconstruction.mask > 0, predicted,
         normalize.inverse(reconstruction.images)))
@@ -143,20 +139,18 @@ def strips(reconstruction: Reconstruction, model: QBHeat,
     return rows.reshape(-1, *rows.shape[2:])
 
 
-def _add_statistics(reconstruction: Reconstruction, model: QBHeat,
+def _add_statistics(reconstruction: Reconstruction, head: nn.Module,
                     statistics: str) -> Tensor:
     """Give predicted patches a mean and a standard deviation."""
-    head, images = model.head, reconstruction.images
-    patches = head.patchify(images)
+    size, p = reconstruction.images.shape[2:], head.patch_size
+    patches = head.patchify(reconstruction.images)
     mean, std = patches.mean(dim=-1), patches.std(dim=-1)
     if statistics == 'visible':
-        height, width = (n // head.patch_size for n in images.shape[2:])
-        mask = model.mask(images, [(reconstruction.position, len(images))])
         mean, std = extrapolate(torch.stack([mean, std]),
-                                (mask[0] == 0).view(height, width))
-    patches = (head.patchify(reconstruction.pred) * std[..., None]
-               + mean[..., None])
-    return head.unpatchify(patches, *images.shape[2:])
+                                reconstruction.mask[0, 0, ::p, ::p] == 0)
+    mean, std = (head.unpatchify(values[..., None].expand_as(patches), *size)
+                 for values in (mean, std))
+    return reconstruction.pred * std + mean
 
 
 def extrapolate(values: Tensor, visible: Tensor) -> Tensor:

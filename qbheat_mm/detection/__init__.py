@@ -1,3 +1,4 @@
+# Copyright (c) QB-Heat MM authors. All rights reserved.
 """Detection on mmdet; importing it registers the parts into mmdet.
 
 The only part of the package that needs mmdet and mmcv's compiled ops.

@@ -1,3 +1,4 @@
+# Copyright (c) QB-Heat MM authors. All rights reserved.
 """DETR with Mobile-Former's decoder."""
 import copy
 from collections.abc import Sequence

@@ -82,34 +82,29 @@ class QBHeatPretrainHead(BaseModule):
         return F.layer_norm(
             patches, (n, ), eps=1e-6 * unbiased) * unbiased**0.5
 
-    def loss(self, pred: Tensor, images: Tensor, mask: Tensor) -> Tensor:
-        """Average the error over masked patches, given all of them.
+    def loss(self,
+             pred: Tensor,
+             images: Tensor,
+             mask: Tensor | None = None,
+             masked_ids: Tensor | None = None) -> Tensor:
+        """Average the error over masked patches.
 
         Args:
-            pred (Tensor): All patches, (B, L, patch_size**2 * 3).
+            pred (Tensor): All patches or those of ``masked_ids``,
+                (B, L or M, patch_size**2 * 3).
             images (Tensor): (B, 3, H, W).
-            mask (Tensor): (B, L), 1 for masked, 0 for visible.
-
-        Returns:
-            Tensor: A scalar.
-        """
-        return self.loss_module(pred, self.target(images), mask)
-
-    def loss_at(self, pred: Tensor, images: Tensor,
-                masked_ids: Tensor) -> Tensor:
-        """Average the error of predictions for masked patches only.
-
-        Args:
-            pred (Tensor): Masked patches, (B, M, patch_size**2 * 3).
-            images (Tensor): (B, 3, H, W).
-            masked_ids (Tensor): (B, M), int64, their ids.
+            mask (Tensor, optional): (B, L), 1 for masked, 0 for visible.
+                Defaults to all predicted patches.
+            masked_ids (Tensor, optional): (B, M), int64: row-major ids of
+                the predicted patches. Defaults to all L.
 
         Returns:
             Tensor: A scalar.
         """
         target = self.target(images, masked_ids)
-        return self.loss_module(
-            pred, target, target.new_ones(target.shape[:2]))
+        if mask is None:
+            mask = target.new_ones(target.shape[:2])
+        return self.loss_module(pred, target, mask)
 
 
 @MODELS.register_module()
@@ -124,7 +119,7 @@ class EmbeddingHead(BaseModule):
         """Store the last of ``feats``, (B, D), as ``embedding``.
 
         Raises:
-            UserError: Features that are not pooled, or no samples.
+            UserError: If features are not pooled or samples are missing.
         """
         feats = feats[-1] if isinstance(feats, tuple | list) else feats
         if feats.ndim != 2 or data_samples is None:

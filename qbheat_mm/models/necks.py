@@ -1,5 +1,5 @@
 # Copyright (c) QB-Heat MM authors. All rights reserved.
-"""Decoders: QB-Heat's, those for probing, and Mobile-Former V1's.
+"""Decoders of QB-Heat, for probing, and of Mobile-Former V1.
 
 mmpretrain's transformer is imported when a model is built: importing
 mmpretrain.models imports mmdet and mmcv's compiled ops.
@@ -37,8 +37,8 @@ def run_block(block: nn.Module, x: Tensor,
     """Run a pre-norm block of mmpretrain, computing all or some outputs.
 
     All L positions serve as keys and values. Equals the block up to
-    rounding; splitting queries, keys and values here spares the backward pass
-    several copies.
+    rounding; splitting queries, keys and values here saves several copies in
+    the backward pass.
 
     Args:
         block (nn.Module): Pre-norm transformer block.
@@ -144,8 +144,8 @@ class QBHeatDecoder(BaseModule):
     def position_embedding(self, height: int, width: int) -> Tensor:
         """Position embedding, (1, H * W, D), cached per size.
 
-        It has the dtype of the weights: under AMP the features are float16,
-        but as in MAE the residual stream is not.
+        It has the dtype of the weights: under AMP features are float16, but
+        the residual stream is float32, as in MAE.
         """
         size, weights = (height, width), self.pixels.weight
         known = self._position_embeddings.get(size)

@@ -1,3 +1,4 @@
+# Copyright (c) QB-Heat MM authors. All rights reserved.
 """Size of a network: parameters and multiply-adds (MAdds)."""
 import copy
 from collections.abc import Callable

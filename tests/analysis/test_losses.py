@@ -12,7 +12,11 @@ from qbheat_mm.analysis.losses import (
     direction_regions,
     masked_loss,
 )
-from qbheat_mm.analysis.reconstruction import QUARTERS, trained_positions
+from qbheat_mm.analysis.reconstruction import (
+    QUARTERS,
+    reconstruct,
+    trained_positions,
+)
 from qbheat_mm.models.selfsup.qbheat_predictor import DIRECTIONS
 
 
@@ -38,9 +42,9 @@ def test_masked_loss_is_that_of_training(build, images):
     expected = []
     with torch.no_grad():
         for position in trained_positions(model):
-            made = model.reconstruct(images, position)
-            error = (made['pred'] - images).square().mean(1, keepdim=True)
-            expected.append(float(error[made['mask'] == 1].mean()))
+            made = reconstruct(model, images, position)
+            error = (made.pred - images).square().mean(1, keepdim=True)
+            expected.append(float(error[made.mask == 1].mean()))
     assert masked_loss(model, images) == pytest.approx(
         np.mean(expected), rel=1e-5)
 

@@ -89,7 +89,7 @@ def test_random_masking_predicts_masked_from_visible_patches(monkeypatch):
 def test_random_masking_cannot_reconstruct_from_a_quarter():
     model = qbheat(kind='RandomMasking')
     with pytest.raises(UserError, match='cannot reconstruct'):
-        model.reconstruct(torch.randn(2, 3, 64, 64), 'center')
+        model.predict_pixels(torch.randn(2, 3, 64, 64), [('center', 2)])
     hook = AnalysisHook()
     with pytest.raises(UserError, match='RandomMasking'):
         hook.before_train(SimpleNamespace(model=model))

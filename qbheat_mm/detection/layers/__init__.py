@@ -1,4 +1,5 @@
-"""Layers of MF-Dec; they know no configs and no registries."""
+# Copyright (c) QB-Heat MM authors. All rights reserved.
+"""Layers of MF-Dec, independent of configs and registries."""
 from .mf_block import Attention, BottleneckMobile, MFBlock, TransformerMobile
 from .mf_decoder import MFDecoder
 from .scale import Scale

@@ -1,3 +1,4 @@
+# Copyright (c) QB-Heat MM authors. All rights reserved.
 """The block of Mobile-Former's detection decoder (MF-Dec)."""
 import torch.nn.functional as F
 from mmcv.cnn.bricks.transformer import FFN

@@ -1,3 +1,4 @@
+# Copyright (c) QB-Heat MM authors. All rights reserved.
 """MF-Dec: Mobile-Former's decoder for DETR over 1/32, 1/16 and 1/8."""
 from collections.abc import Sequence
 from functools import partial
@@ -35,7 +36,7 @@ class SeparableConv(nn.Sequential):
     Args:
         in_channels (int): Input channels.
         out_channels (int): Output channels.
-        stride (int): Of the depthwise convolution. Defaults to 1.
+        stride (int): Stride of the depthwise convolution. Defaults to 1.
     """
 
     def __init__(self,

@@ -1,3 +1,4 @@
+# Copyright (c) QB-Heat MM authors. All rights reserved.
 """Feature maps of padded batches; nothing depends on the padding."""
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -90,8 +91,8 @@ def _padding(sizes: Tensor, hw: tuple[int, int]) -> Tensor:
     """(B, H, W), bool, True outside contents of sizes (B, 2)."""
     ends = sizes[:, :, None]
     below = torch.arange(hw[0], device=sizes.device) >= ends[:, 0]
-    beside = torch.arange(hw[1], device=sizes.device) >= ends[:, 1]
-    return below[:, :, None] | beside[:, None, :]
+    right = torch.arange(hw[1], device=sizes.device) >= ends[:, 1]
+    return below[:, :, None] | right[:, None, :]
 
 
 def zero_padding(x: Tensor, scale: Scale) -> Tensor:
@@ -186,9 +187,9 @@ def separable(depthwise: nn.Sequential, pointwise: Sequence[nn.Module],
 
     Args:
         depthwise (nn.Sequential): The convolution and its BN.
-        pointwise (Sequence[nn.Module]): What follows.
+        pointwise (Sequence[nn.Module]): The layers after it.
         x (Tensor): A map, (B, C, H, W), zero in its padding.
-        scale (Scale): Of the convolution's output.
+        scale (Scale): Scale of the convolution's output.
 
     Returns:
         Tensor: (B, C', H', W'), finite in the padding.

@@ -1,3 +1,4 @@
+# Copyright (c) QB-Heat MM authors. All rights reserved.
 """Backbones, available in mmpretrain and mmdet."""
 from .mobile_former import MobileFormer
 

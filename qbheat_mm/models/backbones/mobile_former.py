@@ -1,3 +1,4 @@
+# Copyright (c) QB-Heat MM authors. All rights reserved.
 """Mobile-Former as a backbone of mmpretrain and mmdet."""
 from collections.abc import Sequence
 from contextlib import nullcontext
@@ -44,7 +45,7 @@ class MobileFormer(BaseModule):
             - **stages** (list[list[tuple]]): rows (block, #exp, #out) with
               the blocks ``'lite'``, ``'lite-down'``, ``'mf'``, ``'mf-down'``,
             - **conv** (int): channels of the last 1x1 convolution,
-            - **groups** (int): of all 1x1 convolutions, with channel
+            - **groups** (int): groups of all 1x1 convolutions, with channel
               shuffles if > 1; defaults to 1,
             - **final_bridge** (bool): another Mobile->Former after the last
               block, as in V1; defaults to False.
@@ -62,7 +63,7 @@ class MobileFormer(BaseModule):
             convolutions and a truncated normal for linear layers if None.
 
     Raises:
-        UserError: Unknown ``arch``, block, output or stage.
+        UserError: If ``arch``, a block, an output or a stage is unknown.
     """
 
     def __init__(self,
@@ -78,7 +79,6 @@ class MobileFormer(BaseModule):
             dict(type='Constant', layer=['_BatchNorm', 'LayerNorm'], val=1)
         ])
         self.arch = self._resolve_arch(arch)
-        num_tokens, token_dims = self.arch['tokens']
         self.num_stages = len(self.arch['stages'])
         self.num_blocks = sum(map(len, self.arch['stages']))
         self.out_indices = self._resolve_out_indices(out_indices)
@@ -88,7 +88,12 @@ class MobileFormer(BaseModule):
                 f'{self.num_stages + 1} (which freezes all of {arch})')
         self.frozen_stages = frozen_stages
         self.norm_eval = norm_eval
+        self._build(drop_path_rate)
+        self._set_trainable()
 
+    def _build(self, drop_path_rate: float) -> None:
+        """Create the layers of ``arch``."""
+        num_tokens, token_dims = self.arch['tokens']
         groups = self.arch.get('groups', 1)
         channels = self.arch['stem']
         self.tokens = nn.Parameter(torch.randn(num_tokens, token_dims))
@@ -113,7 +118,6 @@ class MobileFormer(BaseModule):
             nn.ChannelShuffle(groups) if groups > 1 else nn.Identity(),
             *conv_bn(channels, self.arch['conv'], groups=groups),
             nn.ReLU6(inplace=True))
-        self._set_trainable()
 
     @staticmethod
     def _resolve_arch(arch: str | dict) -> dict:

@@ -1,3 +1,4 @@
+# Copyright (c) QB-Heat MM authors. All rights reserved.
 """The published variants of Mobile-Former, as data.
 
 Each row is (block, #exp, #out): ``lite`` is the lite bottleneck, ``mf`` the

@@ -1,4 +1,5 @@
-"""Building blocks of Mobile-Former; they know no configs and no registries."""
+# Copyright (c) QB-Heat MM authors. All rights reserved.
+"""Building blocks of Mobile-Former, independent of configs and registries."""
 from .mobile import (
     DownsampleMobile,
     DynamicReLU,

@@ -1,3 +1,4 @@
+# Copyright (c) QB-Heat MM authors. All rights reserved.
 """DY-ReLU and the convolutional sub-blocks of Mobile-Former."""
 from collections.abc import Sequence
 
@@ -92,10 +93,10 @@ class DynamicReLUCoefficients(nn.Module):
 
 
 class ConvBN(nn.Sequential):
-    """Sequential layers; BN is folded into its convolution at inference.
+    """Sequential layers that fold BN into its convolution at inference.
 
-    Folding saves one pass over each map wherever gradients are off and BN
-    uses running statistics, as in frozen encoders.
+    Folding saves one pass over each map if gradients are off and BN uses
+    running statistics, as in frozen encoders.
     """
 
     def forward(self, x: Tensor) -> Tensor:
@@ -131,7 +132,7 @@ def conv_bn(in_channels: int,
             stride: int = 1,
             groups: int = 1,
             shuffle: int = 1) -> ConvBN:
-    """Convolution and BN, then a channel shuffle if ``shuffle`` > 1."""
+    """Build convolution and BN, with a channel shuffle if ``shuffle`` > 1."""
     layers = [
         nn.Conv2d(
             in_channels,
@@ -152,7 +153,7 @@ def depthwise(in_channels: int,
               out_channels: int,
               stride: int = 1,
               shuffle: int = 1) -> ConvBN:
-    """3x3 depthwise convolution, with a channel multiplier, and BN."""
+    """Build a 3x3 depthwise convolution, possibly widening, and BN."""
     return conv_bn(in_channels, out_channels, 3, stride, in_channels, shuffle)
 
 
@@ -165,9 +166,9 @@ class LiteBottleneck(nn.Module):
         in_channels (int): Input channels.
         mid_channels (int): Channels after the depthwise convolution.
         out_channels (int): Output channels.
-        stride (int): Of the depthwise convolution. Defaults to 1.
-        groups (int): Of the 1x1 convolution, preceded by a channel shuffle
-            if > 1. Defaults to 1.
+        stride (int): Stride of the depthwise convolution. Defaults to 1.
+        groups (int): Groups of the 1x1 convolution, preceded by a channel
+            shuffle if > 1. Defaults to 1.
         drop_path_rate (float): Stochastic depth. Defaults to 0.
     """
 
@@ -200,8 +201,8 @@ class Mobile(nn.Module):
         in_channels (int): Input channels.
         mid_channels (int): Expanded channels.
         out_channels (int): Output channels.
-        groups (int): Of both 1x1 convolutions, each followed by a channel
-            shuffle if > 1. Defaults to 1.
+        groups (int): Groups of both 1x1 convolutions, each followed by a
+            channel shuffle if > 1. Defaults to 1.
         drop_path_rate (float): Stochastic depth. Defaults to 0.
     """
 
@@ -238,7 +239,7 @@ class DownsampleMobile(nn.Module):
         in_channels (int): Input channels.
         mid_channels (int): Channels after the strided depthwise convolution.
         out_channels (int): Output channels.
-        groups (int): Of both 1x1 convolutions. Defaults to 1.
+        groups (int): Groups of both 1x1 convolutions. Defaults to 1.
         drop_path_rate (float): Stochastic depth. Defaults to 0.
     """
     #: Expansion of the second depthwise convolution.

@@ -1,3 +1,4 @@
+# Copyright (c) QB-Heat MM authors. All rights reserved.
 """The Mobile-Former block: Mobile->Former, Former, Mobile, Former->Mobile.
 
 Pixels are read as (B, H * W, C), which in the ``channels_last`` layout is a
@@ -93,7 +94,7 @@ class FormerToMobile(nn.Module):
         self.key_value = nn.Linear(token_dims, 2 * channels)
         width = channels // num_heads
         own = torch.eye(num_heads).repeat_interleave(width, dim=1)
-        # (heads, 1, 2C): what a head takes of scaled keys and of values.
+        # (heads, 1, 2C): masks that also scale the keys.
         self.register_buffer(
             'heads', torch.cat([width**-0.5 * own, own], 1)[:, None],
             persistent=False)
@@ -115,10 +116,10 @@ class FormerToMobile(nn.Module):
         return x + update.unflatten(2, x.shape[2:])
 
     def attention(self, key: Tensor, pixels: Tensor) -> Tensor:
-        """Attention (B, heads, T, N), summing to 1 over the T tokens.
+        """Compute attention (B, heads, T, N), normalized over the T tokens.
 
         Args:
-            key (Tensor): Of :meth:`per_head`, (B, heads * T, C).
+            key (Tensor): Keys from :meth:`per_head`, (B, heads * T, C).
             pixels (Tensor): (B, C, N).
         """
         scores = torch.bmm(key, pixels)
@@ -183,7 +184,7 @@ class MobileFormerBlock(nn.Module):
         out_channels (int): Channels of the outgoing features.
         token_dims (int): Width of the tokens.
         downsample (bool): The stride-2 form. Defaults to False.
-        groups (int): Of the 1x1 convolutions. Defaults to 1.
+        groups (int): Groups of the 1x1 convolutions. Defaults to 1.
         drop_path_rate (float): Stochastic depth of the token updates and of
             the Mobile branch. Defaults to 0.
     """

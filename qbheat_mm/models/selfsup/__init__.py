@@ -1,3 +1,4 @@
+# Copyright (c) QB-Heat MM authors. All rights reserved.
 """Self-supervised pre-training."""
 from .qbheat import QBHeat
 from .qbheat_predictor import QBHeatPredictor

@@ -1,3 +1,4 @@
+# Copyright (c) QB-Heat MM authors. All rights reserved.
 """QB-Heat pre-training: crop, encode, predict, decode, compare."""
 import torch
 from mmengine.model import BaseModel
@@ -7,15 +8,13 @@ from torch import Tensor, nn
 
 from ...errors import UserError
 from .quarters import (
-    CENTER,
-    CORNERS,
     Positions,
     masked_patch_ids,
     quarter_offset,
     sample_positions,
 )
 
-#: Classes of mmpretrain, mmcv and torch that attend between pixels.
+#: Spatial self-attention in mmpretrain, mmcv and torch.
 _ATTENTION = {
     'Attention', 'AttentionWithBias', 'AttentionWithRoPE', 'BEiTAttention',
     'DaViTWindowMSA', 'LeAttention', 'LocallyGroupedSelfAttention',
@@ -33,8 +32,8 @@ class QBHeat(BaseModel):
     features to the other three, and a small decoder predicts the pixels.
     Only the encoder, ``backbone``, is kept after pre-training.
 
-    The interface is that of mmpretrain's ``BaseSelfSupervisor``. It is not
-    inherited because importing it imports mmdet and mmcv's compiled ops.
+    The interface is that of mmpretrain's ``BaseSelfSupervisor``, which is
+    not inherited: importing it imports mmdet and mmcv's compiled ops.
 
     Args:
         backbone (dict): Any convolutional backbone whose last output has
@@ -53,9 +52,9 @@ class QBHeat(BaseModel):
         init_cfg (dict, optional): Initialization of the whole model.
 
     Raises:
-        UserError: A backbone with spatial self-attention, an unknown
-            position or number of models, or parts with different widths or
-            patch sizes.
+        UserError: If the backbone uses spatial self-attention, the position
+            or the number of models is unknown, or widths or patch sizes of
+            the parts differ.
     """
 
     def __init__(self,
@@ -100,7 +99,7 @@ class QBHeat(BaseModel):
                 data_samples: list | None = None,
                 mode: str = 'tensor'
                 ) -> dict[str, Tensor] | tuple[Tensor, ...]:
-        """Dispatch by mode, as mmengine's runner expects.
+        """Compute losses or features, as mmengine's runner expects.
 
         Args:
             inputs (Tensor): Images, (B, 3, H, W).
@@ -129,7 +128,7 @@ class QBHeat(BaseModel):
         masked_ids = masked_patch_ids(positions, *self._grid(inputs)).to(
             inputs.device, non_blocking=True)
         pred = self.predict_pixels(inputs, positions, masked_ids)
-        return dict(loss=self.head.loss_at(pred, inputs, masked_ids))
+        return dict(loss=self.head.loss(pred, inputs, masked_ids=masked_ids))
 
     def predict_pixels(self,
                        images: Tensor,
@@ -190,35 +189,6 @@ class QBHeat(BaseModel):
         """Rows and columns of patches."""
         return [n // self.head.patch_size for n in images.shape[2:]]
 
-    @torch.no_grad()
-    def reconstruct(self, images: Tensor, position: str) -> dict[str, Tensor]:
-        """Predict whole images from one quarter of each.
-
-        Args:
-            images (Tensor): Normalized images, (B, 3, H, W).
-            position (str): A corner (``'top_left'`` ...) or ``'center'``.
-
-        Returns:
-            dict[str, Tensor]: ``pred``, the predicted images in units of the
-            target (zero mean and unit variance per patch if
-            ``head.norm_pix``), (B, 3, H, W), and ``mask``, 1 where masked,
-            (B, 1, H, W).
-
-        Raises:
-            UserError: Unknown position.
-        """
-        if position not in (*CORNERS, CENTER):
-            raise UserError(f'position={position!r} is not one of '
-                            f'{", ".join((*CORNERS, CENTER))}')
-        positions = [(position, len(images))]
-        height, width = images.shape[2:]
-        pred = self.head.unpatchify(
-            self.predict_pixels(images, positions), height, width)
-        mask = torch.ones_like(images[:, :1])
-        top, left = quarter_offset(position, height, width)
-        mask[..., top:top + height // 2, left:left + width // 2] = 0
-        return dict(pred=pred, mask=mask)
-
     @property
     def size_unit(self) -> int:
         """The divisor of valid image heights and widths.
@@ -252,7 +222,7 @@ def reject_pixel_attention(backbone: nn.Module) -> None:
     mmcv and torch are recognized.
 
     Raises:
-        UserError: With the names of the backbone and the layer.
+        UserError: If the backbone has such a layer.
     """
     for module in backbone.modules():
         for cls in type(module).__mro__:
@@ -260,8 +230,7 @@ def reject_pixel_attention(backbone: nn.Module) -> None:
             if cls.__name__ in _ATTENTION and package in _PACKAGES:
                 raise UserError(
                     f'{type(backbone).__name__} cannot be the encoder of '
-                    f'QB-Heat: its {type(module).__name__} attends between '
-                    'pixels, and pre-training shows only a quarter of them. '
-                    'Use a convolutional backbone such as MobileFormer, '
-                    'ResNet or ConvNeXt, or set '
-                    'model.allow_pixel_attention=True')
+                    f'QB-Heat: its {type(module).__name__} uses spatial '
+                    'self-attention, which QB-Heat does not support. Use a '
+                    'convolutional backbone such as MobileFormer, ResNet or '
+                    'ConvNeXt, or set model.allow_pixel_attention=True')

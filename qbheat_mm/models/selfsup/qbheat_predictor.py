@@ -1,4 +1,5 @@
-"""The predictor of QB-Heat: from one quarter's features to the whole map.
+# Copyright (c) QB-Heat MM authors. All rights reserved.
+"""QB-Heat's predictor: from one quarter's features to the whole map.
 
 Each linear model is z(x + dx, y + dy) = z(x, y) + M z(x, y).
 """
@@ -14,7 +15,7 @@ from .quarters import CENTER, CORNERS, POSITIONS, Positions
 Direction = tuple[int, int]
 
 #: Unit steps (x to the right, y downwards) in the order of the explicit
-#: models; with 2 explicit models A is the first and B the third of these.
+#: models. A is the matrix to the right, B the one downwards.
 DIRECTIONS = dict(
     right=(1, 0),
     left=(-1, 0),
@@ -26,7 +27,7 @@ DIRECTIONS = dict(
     left_up=(-1, -1))
 
 #: Directions with their own matrix (Figure "Number of explicit linear
-#: models"); the others are derived from these.
+#: models"); the others are derived from them.
 EXPLICIT_DIRECTIONS = {
     2: ('right', 'down'),
     4: ('right', 'left', 'down', 'up'),
@@ -48,7 +49,7 @@ class LinearExtrapolation(nn.Module):
         num_models (int): Explicit matrices: 2, 4 or 8. Defaults to 8.
 
     Raises:
-        UserError: Any other number of models.
+        UserError: If the number of models is unknown.
     """
 
     def __init__(self, embed_dims: int, num_models: int = 8) -> None:
@@ -73,7 +74,7 @@ class LinearExtrapolation(nn.Module):
             Tensor: (embed_dims, embed_dims).
 
         Raises:
-            UserError: Not one of the eight directions.
+            UserError: If it is not one of the eight directions.
         """
         if direction not in DIRECTIONS.values():
             raise UserError(f'direction={direction!r} must be two signs (-1, '
@@ -103,7 +104,7 @@ class LinearExtrapolation(nn.Module):
 
 
 class CopiedFeatures(nn.Module):
-    """Control: ``A = B = 0``, every prediction copies its feature.
+    """Control: with ``A = B = 0`` each prediction copies its feature.
 
     Args:
         embed_dims (int): Unused.
@@ -162,7 +163,7 @@ class QBHeatPredictor(BaseModule):
             if None.
 
     Raises:
-        UserError: Unknown position, number of models or prediction.
+        UserError: If position, number of models or prediction is unknown.
     """
 
     def __init__(self,
@@ -227,13 +228,16 @@ class QBHeatPredictor(BaseModule):
         """Extrapolate a corner (B, h, w, D) by half an image."""
         column, row = CORNERS[position]
         step_x, step_y = 1 - 2 * column, 1 - 2 * row
-        beside = self.half_step(z, (step_x, 0))
+        side = self.half_step(z, (step_x, 0))
         across = self.half_step(z, (0, step_y))
         diagonal = self.half_step(z, (step_x, step_y))
-        near = (z, beside)[::step_x]
-        far = (across, diagonal)[::step_x]
-        rows = [torch.cat(pair, dim=2) for pair in (near, far)[::step_y]]
-        return torch.cat(rows, dim=1)
+        if column == 0:
+            near = torch.cat([z, side], dim=2)
+            far = torch.cat([across, diagonal], dim=2)
+        else:
+            near = torch.cat([side, z], dim=2)
+            far = torch.cat([diagonal, across], dim=2)
+        return torch.cat([near, far] if row == 0 else [far, near], dim=1)
 
     def from_center(self, z: Tensor) -> Tensor:
         """Extrapolate the center (B, h, w, D) by a quarter of an image.
@@ -241,12 +245,12 @@ class QBHeatPredictor(BaseModule):
         Each of its four sub-blocks predicts its three outward neighbors.
         """
         top, bottom = z.chunk(2, dim=1)
-        upper = self.beside(self.quarter_step(top, (0, -1)), top, -1)
-        lower = self.beside(self.quarter_step(bottom, (0, 1)), bottom, 1)
-        middle = self.beside(z, z, 0)
+        upper = self.extend(self.quarter_step(top, (0, -1)), top, -1)
+        lower = self.extend(self.quarter_step(bottom, (0, 1)), bottom, 1)
+        middle = self.extend(z, z, 0)
         return torch.cat([upper, middle, lower], dim=1)
 
-    def beside(self, strip: Tensor, source: Tensor, step_y: int) -> Tensor:
+    def extend(self, strip: Tensor, source: Tensor, step_y: int) -> Tensor:
         """Extend a strip by the left and right neighbors of source."""
         left, right = source.chunk(2, dim=2)
         return torch.cat([

@@ -1,3 +1,4 @@
+# Copyright (c) QB-Heat MM authors. All rights reserved.
 """Position of the visible quarter in an image."""
 from collections.abc import Sequence
 
@@ -13,7 +14,7 @@ CENTER = 'center'
 #: Options for training (Table "ablation", a).
 POSITIONS = ('corner', 'center', 'mixed')
 
-#: Runs of images in a batch with the same position: (position, count).
+#: Consecutive images of a batch with the same position: (position, count).
 Positions = Sequence[tuple[str, int]]
 
 
@@ -32,7 +33,7 @@ def sample_positions(batch_size: int, position: str) -> list[tuple[str, int]]:
         list[tuple[str, int]]: Positions and counts, in batch order.
 
     Raises:
-        UserError: ``'mixed'`` with only one image.
+        UserError: If ``'mixed'`` gets a single image.
     """
     if position == 'center':
         return [(CENTER, batch_size)]

@@ -36,7 +36,7 @@ class RandomMasking(QBHeat):
         feats = self.encode(self.mask_images(inputs, masked_ids))
         z = self.predictor.proj(feats.permute(0, 2, 3, 1))
         pred = self.neck(z, masked_ids)
-        return dict(loss=self.head.loss_at(pred, inputs, masked_ids))
+        return dict(loss=self.head.loss(pred, inputs, masked_ids=masked_ids))
 
     def predict_pixels(self,
                        images: Tensor,
