@@ -1,6 +1,6 @@
 # Copyright (c) QB-Heat MM authors. All rights reserved.
-"""What a trained model has learned: numbers and pictures.
+"""Analyses of trained models: numbers and figures.
 
-One module per question, with its figure. Functions take tensors and models;
-the tools in ``tools/analysis`` read and write the files.
+One module per question. Functions take tensors and models; the tools in
+``tools/analysis`` read and write files.
 """

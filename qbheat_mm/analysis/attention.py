@@ -1,9 +1,10 @@
 # Copyright (c) QB-Heat MM authors. All rights reserved.
-"""Where do tokens look, and which tokens do pixels read?
+"""Attention maps of Mobile-Former's bridges between pixels and tokens.
 
-Attention maps of Mobile-Former's two-way bridge (figures "m2f" and "f2m" of
-the appendix).
+Figures "m2f" and "f2m" of the appendix.
 """
+from itertools import accumulate, chain
+
 import numpy as np
 import torch
 from torch import Tensor, nn
@@ -13,8 +14,8 @@ from ..models.layers import FormerToMobile, MobileFormerBlock, MobileToFormer
 from ..utils.modules import evaluating
 from .style import bare, grid, in_style, new_figure, show_picture
 
-#: The two bridges by the names of their modules. Attention sums to 1 over the
-#: pixels in Mobile->Former and over the tokens in Former->Mobile.
+#: Titles of the bridges. Attention sums to 1 over the pixels in Mobile->Former
+#: and over the tokens in Former->Mobile.
 BRIDGES = dict(mobile_to_former='Mobile → Former',
                former_to_mobile='Former → Mobile')
 _SCALES = dict(
@@ -33,13 +34,13 @@ def attention_maps(backbone: nn.Module,
 
     Returns:
         dict[int, dict[str, Tensor]]: Block (counted from 1 with the lite
-        bottlenecks, as in the paper) and bridge to maps (B, heads, T, H, W).
-        A block of stride 2 has H and W of its input in Mobile->Former and
-        of its output in Former->Mobile. Blocks after the last of
-        ``out_indices`` don't run and are left out.
+        bottlenecks, as in the paper) and bridge to maps (B, heads, T, H, W),
+        of the block's input in Mobile->Former and of its output in
+        Former->Mobile. Blocks that ``out_indices`` does not need are left
+        out.
 
     Raises:
-        UserError: The backbone has no Mobile-Former block.
+        UserError: If the backbone has no Mobile-Former block.
     """
     maps = {}
 
@@ -76,13 +77,8 @@ def _attention(bridge: MobileToFormer | FormerToMobile, x: Tensor,
 
 
 def numbered_blocks(backbone: nn.Module) -> dict[int, MobileFormerBlock]:
-    """Return the blocks with bridges by number.
-
-    Raises:
-        UserError: The backbone has no Mobile-Former block.
-    """
-    rows = [block for stage in getattr(backbone, 'stages', ())
-            for block in stage]
+    """Return the blocks with bridges by number, or raise UserError."""
+    rows = chain.from_iterable(getattr(backbone, 'stages', ()))
     blocks = {number: block for number, block in enumerate(rows, start=1)
               if isinstance(block, MobileFormerBlock)}
     if not blocks:
@@ -97,11 +93,9 @@ def default_blocks(backbone: nn.Module) -> list[int]:
 
     For the encoders of QB-Heat these are the blocks 3, 6, 10 and 12.
     """
-    numbers, first = set(), 1
-    for stage in backbone.stages:
-        middle, first = first + len(stage) // 2, first + len(stage)
-        numbers.add(first - 1)
-    return sorted((numbers | {middle}) & set(numbered_blocks(backbone)))
+    ends = list(accumulate(map(len, backbone.stages), initial=0))
+    middle = ends[-2] + 1 + len(backbone.stages[-1]) // 2
+    return sorted({*ends, middle} & set(numbered_blocks(backbone)))
 
 
 @in_style()

@@ -1,8 +1,7 @@
 # Copyright (c) QB-Heat MM authors. All rights reserved.
-"""Are the positions of a feature map redundant?
+"""Spatial correlation, the redundancy of a feature map.
 
-Spatial correlation, appendix "Analysis of Models Pre-trained by MoCo-v2",
-with its figure "moco-corr".
+Appendix "Analysis of Models Pre-trained by MoCo-v2", figure "moco-corr".
 """
 import math
 
@@ -24,8 +23,8 @@ def spatial_correlation(feats: Tensor) -> Tensor:
 
     Returns:
         Tensor: (B, ), 1 if all positions are equal up to sign and scale.
-        Positions where all channels are equal, as after a ReLU that passes
-        nothing, count as 0.
+        Positions whose channels are all equal, such as zeros after a ReLU,
+        count as 0.
     """
     vectors = feats.flatten(2)
     vectors = F.normalize(vectors - vectors.mean(dim=1, keepdim=True), dim=1)

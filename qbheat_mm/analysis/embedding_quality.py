@@ -1,7 +1,7 @@
 # Copyright (c) QB-Heat MM authors. All rights reserved.
-"""Do embeddings of different images differ? Measures without labels."""
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+"""Label-free measures of embeddings: rank and similarities."""
+import copy
+from collections.abc import Iterable
 
 import torch
 from torch import Tensor, nn
@@ -17,8 +17,8 @@ def effective_rank(embeddings: Tensor) -> float:
     Equation 1 of Garrido et al., "RankMe: Assessing the Downstream Performance
     of Pretrained Self-Supervised Representations by Their Rank" (ICML 2023):
     the exponential of the entropy of the singular values of the embeddings
-    (N, D), which are not centered. It is 1 if all are on one line, at most
-    min(N, D), and grows with N: only compare values of equal N.
+    (N, D), not centered. It is 1 if all are on one line, at most min(N, D),
+    and grows with N: only compare values of equal N.
     """
     values = torch.linalg.svdvals(embeddings.double())
     if not values.sum() > 0:
@@ -47,7 +47,7 @@ def describe_embeddings(model: nn.Module,
     """Describe an encoder's embeddings of a set of images.
 
     Args:
-        model (nn.Module): With ``backbone``; left unchanged.
+        model (nn.Module): A model with a ``backbone``; left unchanged.
         batches (Iterable[Tensor]): Normalized images, (B, 3, H, W) each, at
             least two in all.
 
@@ -61,9 +61,10 @@ def describe_embeddings(model: nn.Module,
         token in different images.
     """
     pooled, features, tokens = [], [], []
-    with evaluating(model), all_outputs(model.backbone):
+    with evaluating(model):
+        backbone = with_tokens(model.backbone)
         for images in batches:
-            outs = model.backbone(images)
+            outs = backbone(images)
             outs = (outs, ) if isinstance(outs, Tensor) else outs
             maps = [out for out in outs if out.ndim == 4][-1]
             pooled.append(maps.mean(dim=(2, 3)))
@@ -84,15 +85,13 @@ def describe_embeddings(model: nn.Module,
             for name, value in found.items()}
 
 
-@contextmanager
-def all_outputs(backbone: nn.Module) -> Iterator[None]:
-    """Let a ``MobileFormer`` return its last features and its tokens."""
-    if not isinstance(backbone, MobileFormer):
-        yield
-        return
-    kept = backbone.out_indices
-    backbone.out_indices = (backbone.num_stages, backbone.num_stages + 1)
-    try:
-        yield
-    finally:
-        backbone.out_indices = kept
+def with_tokens(backbone: nn.Module) -> nn.Module:
+    """Let a ``MobileFormer`` return its last features and its tokens.
+
+    Returns:
+        nn.Module: A copy that shares all weights; any other backbone itself.
+    """
+    if isinstance(backbone, MobileFormer):
+        backbone = copy.copy(backbone)
+        backbone.out_indices = (backbone.num_stages, backbone.num_stages + 1)
+    return backbone

@@ -34,7 +34,7 @@ from .style import (
     picture_rows,
 )
 
-#: Readings of A and how they are drawn.
+#: Readings of A with their color, line and marker.
 READINGS = dict(exact=(BLUE, '-', 'o'), euler=(VERMILION, '--', '^'))
 DIRECTIONS = dict(right=(1, 0), down=(0, 1), right_down=(1, 1))
 
@@ -48,7 +48,7 @@ def projected_features(model: QBHeat, images: Tensor,
         model (QBHeat): Left unchanged.
         images (Tensor): Normalized images, (B, 3, H, W).
         by_quarter (bool): Encode the four quarters one by one, as in
-            pre-training. Defaults to False, the whole image at once.
+            pre-training, instead of the whole image. Defaults to False.
 
     Returns:
         Tensor: (B, h, w, D).
@@ -76,7 +76,7 @@ class Flow:
         reading (str): One of :data:`READINGS`.
 
     Raises:
-        UserError: A matrix that can't be diagonalized (``'exact'`` only).
+        UserError: If the matrix can't be diagonalized (``'exact'`` only).
     """
 
     def __init__(self, matrix: Tensor, reading: str = 'exact') -> None:
@@ -144,8 +144,8 @@ def error_by_distance(fields: Tensor, flow_x: Flow, flow_y: Flow,
     Returns:
         dict[str, dict[str, Tensor]]: For ``'right'``, ``'down'`` and
         ``'right_down'`` the errors at distances of 0, 1, 2 ... positions
-        (along each axis) of the ``'flow'`` and of ``'constant'``, which
-        repeats the start (the collapse solution, A = B = 0).
+        (along each axis) of the ``'flow'`` and of ``'constant'``, the start
+        itself (the collapse solution, A = B = 0).
     """
     fields = fields.double()
     height, width = fields.shape[1:3]
@@ -191,7 +191,7 @@ def principal_colors(real: Tensor, *fields: Tensor) -> list[Tensor]:
 @in_style()
 def draw_rollouts(rows: Sequence[dict[str, np.ndarray]],
                   start: tuple[int, int]):
-    """Draw images beside feature maps, whose start (column, row) is framed.
+    """Draw images and feature maps, framing the start.
 
     Args:
         rows (Sequence[dict[str, np.ndarray]]): Title to picture, (H, W, 3),

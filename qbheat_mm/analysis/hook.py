@@ -1,8 +1,7 @@
 # Copyright (c) QB-Heat MM authors. All rights reserved.
-"""Watch what pre-training learns while it runs.
+"""Log analyses during pre-training.
 
-The analyses are imported on use: `import qbheat_mm`, which registers the
-hook, stays quick.
+They are imported on use, to keep `import qbheat_mm` fast.
 """
 from collections.abc import Sequence
 
@@ -19,7 +18,7 @@ from ..models.selfsup import QBHeat, RandomMasking
 from ..trained import Encoder, Normalization, Normalize
 from ..utils.modules import evaluating, unwrap
 
-#: What the log shows; the visualizer gets all.
+#: Scalars to log; the visualizer gets all.
 _LOGGED = ('loss', 'loss_copied', 'effective_rank', 'embedding_similarity',
            'token_similarity', 'knn_top1')
 
@@ -28,8 +27,8 @@ _LOGGED = ('loss', 'loss_copied', 'effective_rank', 'embedding_similarity',
 class AnalysisHook(Hook):
     """Log losses, matrices, embeddings and reconstructions.
 
-    Every ``interval`` epochs, and after the last, it writes to mmengine's
-    visualizer (files, TensorBoard, W&B: whatever ``vis_backends`` name)
+    Every ``interval`` epochs, and after the last, it writes to the backends
+    of mmengine's visualizer
 
     - ``analysis/loss``, ``loss_copied`` and ``loss_half_right`` ... on a few
       fixed images in evaluation mode: :mod:`qbheat_mm.analysis.losses`;
@@ -37,14 +36,13 @@ class AnalysisHook(Hook):
       norms and E(A) / E(B): :mod:`qbheat_mm.analysis.spectrum`;
     - ``analysis/effective_rank`` and similarities of the embeddings of more
       images: :mod:`qbheat_mm.analysis.embedding_quality`;
-    - ``analysis/knn_top1``, k-NN accuracy in percent, if ``knn_train`` is
-      given: :mod:`qbheat_mm.evaluation.knn`;
-    - ``reconstruction_top_left`` and ``reconstruction_center``, pictures:
+    - ``analysis/knn_top1``, k-NN accuracy in percent, given ``knn_train``:
+      :mod:`qbheat_mm.evaluation.knn`;
+    - pictures ``reconstruction_top_left`` and ``reconstruction_center``:
       original | visible quarter | reconstruction, with nothing taken from
       the masked pixels.
 
-    It draws no random number and leaves the model unchanged: training is
-    bit-identical with and without it.
+    Training is bit-identical with and without this hook.
 
     Args:
         interval (int): Epochs between two analyses. Defaults to 1.
@@ -54,13 +52,14 @@ class AnalysisHook(Hook):
         num_images (int): Images for losses and pictures. Defaults to 4.
         num_embeddings (int): Images to embed, the first ones of this run or
             spread evenly over ``images``; 0 for none. Defaults to 256.
-        knn_train (str, optional): A folder of classes, whose labels the
-            training never sees. Defaults to None.
-        knn_val (str, optional): Another one, to be classified by the first;
-            by default each image of the first is classified by the others.
+        knn_train (str, optional): Folder of classes; its labels are not used
+            for training. Defaults to None.
+        knn_val (str, optional): Folder to classify with ``knn_train``.
+            Defaults to ``knn_train``, leaving one out.
 
     Raises:
-        UserError: ``knn_val`` without ``knn_train``, or a number below 1.
+        UserError: If ``knn_val`` is given without ``knn_train``, or a number
+            is below 1.
     """
 
     def __init__(self,
@@ -88,7 +87,7 @@ class AnalysisHook(Hook):
         """Find the files before training starts.
 
         Raises:
-            UserError: If there is none, or the model is not QBHeat.
+            UserError: If there are none, or the model is not QBHeat.
         """
         model = unwrap(runner.model)
         if not isinstance(model, QBHeat) or isinstance(model, RandomMasking):
@@ -154,19 +153,19 @@ class AnalysisHook(Hook):
     def _describe_encoder(self, model: QBHeat, normalize: Normalize,
                           images: Tensor) -> dict[str, float]:
         from ..evaluation.labeled import knn_of_folders
-        from .embedding_quality import all_outputs, describe_embeddings
+        from .embedding_quality import describe_embeddings, with_tokens
 
         found = {}
         batches = images[:self.num_embeddings].split(32)
         if min(len(images), self.num_embeddings) > 1:
             found |= describe_embeddings(model, map(normalize, batches))
         if self.knn_data is not None:
-            with evaluating(model), all_outputs(model.backbone):
-                encoder = Encoder(model.backbone,
+            with evaluating(model):
+                encoder = Encoder(with_tokens(model.backbone),
                                   Normalization.of(model))
-                encoder.to(normalize.mean.device)
                 found['knn_top1'] = knn_of_folders(
-                    encoder, *self.knn_data, size=images.shape[2:])
+                    encoder.to(normalize.mean.device), *self.knn_data,
+                    size=images.shape[2:])
         return found
 
 

@@ -1,10 +1,10 @@
 # Copyright (c) QB-Heat MM authors. All rights reserved.
-"""What are the linear models worth? The loss by direction and without them.
-"""
+"""The pre-training loss by direction, and without the linear models."""
+import copy
 from collections import defaultdict
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from ..models.selfsup import QBHeat
 from ..models.selfsup.qbheat_predictor import DIRECTIONS
@@ -39,16 +39,10 @@ def copied_loss(model: QBHeat, images: Tensor) -> float:
     the loss is as low as :func:`masked_loss`, the decoder does not use what
     the matrices have learned.
     """
-    weights = [linear.weight
-               for linear in linear_models(model.predictor).values()]
-    kept = [weight.data for weight in weights]
-    try:
-        for weight in weights:
-            weight.data = torch.zeros_like(weight)
-        return masked_loss(model, images)
-    finally:
-        for weight, values in zip(weights, kept):
-            weight.data = values
+    model = copy.deepcopy(model)
+    for linear in linear_models(model.predictor).values():
+        nn.init.zeros_(linear.weight)
+    return masked_loss(model, images)
 
 
 @torch.no_grad()
@@ -80,7 +74,7 @@ def direction_regions(position: str, height: int,
     """Find the masked patches that are predicted along each direction.
 
     Args:
-        position (str): Of the visible quarter.
+        position (str): Position of the visible quarter.
         height (int): Rows of patches.
         width (int): Columns of patches.
 

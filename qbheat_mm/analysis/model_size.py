@@ -1,5 +1,5 @@
 # Copyright (c) QB-Heat MM authors. All rights reserved.
-"""How large is a model of a config? Counted on the meta device."""
+"""The size of a config's model, counted on the meta device."""
 import torch
 from mmengine.config import Config
 from mmengine.registry import MODELS, DefaultScope
@@ -17,7 +17,7 @@ def build_without_memory(cfg: Config) -> nn.Module:
     """
     model = cfg.model.copy()
     if cfg.default_scope == 'mmpretrain':
-        model.pop('train_cfg', None)  # only augmentation
+        model.pop('train_cfg', None)  # batch augmentation
     with DefaultScope.overwrite_default_scope(cfg.default_scope):
         try:
             with torch.device('meta'):
@@ -37,8 +37,8 @@ def count(part: str, model: nn.Module,
         size (tuple[int, int]): Height and width of the image.
 
     Returns:
-        tuple[int, int | None]: Multiply-adds are None if they depend on the
-        content of tensors.
+        tuple[int, int | None]: Parameters and multiply-adds, None if these
+        depend on the content of tensors.
     """
     image = torch.empty(1, 3, *size, device='meta')
     if part == 'Encoders':
@@ -55,35 +55,37 @@ def count(part: str, model: nn.Module,
 
 
 class DetectionHead(nn.Module):
-    """A detector without its backbone, on the backbone's maps."""
+    """Neck and heads of a detector.
+
+    Args:
+        detector (nn.Module): mmdet's detector.
+    """
 
     def __init__(self, detector: nn.Module) -> None:
         super().__init__()
         self.detector = detector
 
     def forward(self, *feats: torch.Tensor):
-        """Run neck and heads; regions are as many as mmdet tests."""
+        """Run neck and heads on maps, with as many regions as in tests."""
         detector = self.detector
         if hasattr(detector, 'forward_transformer'):
             return detector.bbox_head(**detector.forward_transformer(feats))
         maps = detector.neck(feats)
-        heads = getattr(detector, 'roi_head', None)
-        if heads is None:
+        if not hasattr(detector, 'roi_head'):
             return detector.bbox_head(maps)
+
+        def regions(extractor: nn.Module, limits: Config) -> torch.Tensor:
+            return maps[0].new_empty(limits.max_per_img,
+                                     extractor.out_channels,
+                                     *extractor.roi_layers[0].output_size)
+
+        heads, limits = detector.roi_head, detector.test_cfg
         outs = [
             detector.rpn_head(maps),
-            heads.bbox_head(_regions(maps, heads.bbox_roi_extractor,
-                                     detector.test_cfg.rpn.max_per_img))]
+            heads.bbox_head(regions(heads.bbox_roi_extractor, limits.rpn))]
         if heads.with_mask:
-            outs.append(heads.mask_head(_regions(
-                maps, heads.mask_roi_extractor,
-                detector.test_cfg.rcnn.max_per_img)))
+            outs.append(heads.mask_head(
+                regions(heads.mask_roi_extractor, limits.rcnn)))
         if hasattr(detector, 'semantic_head'):
             outs.append(detector.semantic_head(maps))
         return outs
-
-
-def _regions(maps: tuple[torch.Tensor, ...], extractor: nn.Module,
-             number: int) -> torch.Tensor:
-    return maps[0].new_empty(number, extractor.out_channels,
-                             *extractor.roi_layers[0].output_size)

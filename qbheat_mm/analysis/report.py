@@ -8,6 +8,7 @@ import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from operator import methodcaller
+from pathlib import Path
 
 import msgspec
 import numpy as np
@@ -24,7 +25,7 @@ class Table:
     """A table of a report.
 
     Attributes:
-        title (str): What the rows are.
+        title (str): Headline.
         columns (list[str]): Names with units.
         rows (list[list]): Strings and numbers.
     """
@@ -50,11 +51,11 @@ class Report:
     Attributes:
         analysis (str): Its name, such as ``'spectrum'``.
         title (str): Headline.
-        caption (str): What the pictures show, in sentences with units.
-        tables (list[Table]): Numbers to read.
+        caption (str): Explains the pictures, with units.
+        tables (list[Table]): The numbers to print.
         numbers (dict): All numbers by name, also as arrays and tensors.
         pictures (list[str]): PNG files, relative to the report.
-        source (dict): What the numbers were made from, such as ``command``.
+        source (dict): Origin of the numbers, such as ``command``.
     """
     analysis: str
     title: str
@@ -89,34 +90,31 @@ class Report:
         if arrays:
             np.savez_compressed(osp.join(folder, f'{self.analysis}.npz'),
                                 **arrays)
-        with open(osp.join(folder, f'{self.analysis}.json'), 'w',
-                  encoding='utf-8') as file:
-            file.write(self.to_json())
+        Path(folder, f'{self.analysis}.json').write_text(
+            self.to_json(), encoding='utf-8')
         print('\n\n'.join(map(str, (
             f'{self.title}: {self.analysis}.json in {folder}',
             *self.tables))))
 
 
 def command_line() -> str:
-    """The running command, with paths relative to here or to the home."""
+    """The running command, paths relative to the working or home directory."""
     command = shlex.join(['python', *sys.argv])
     for folder, short in ((os.getcwd(), ''), (osp.expanduser('~'), '~/')):
         command = re.sub(rf'(?<![^\s="\':]){re.escape(folder)}/', short,
                          command)
-    # File names may contain bytes that are no text.
+    # File names may be invalid UTF-8.
     return command.encode('utf-8', 'replace').decode()
 
 
 def read_report(file: str) -> Report | None:
-    """Read a report; None for JSON files of other content.
+    """Read a report; None for JSON files with other content.
 
     Raises:
-        UserError: If a part of a report has another type.
+        UserError: If a value has the wrong type.
     """
-    with open(file, 'rb') as stream:
-        content = stream.read()
     try:
-        found = msgspec.json.decode(content)
+        found = msgspec.json.decode(Path(file).read_bytes())
     # Logs hold one JSON value per line.
     except (msgspec.DecodeError, UnicodeDecodeError):
         return None

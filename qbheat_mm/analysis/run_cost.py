@@ -1,12 +1,12 @@
 # Copyright (c) QB-Heat MM authors. All rights reserved.
-"""What will a run cost? Measured on this machine, computed for others."""
+"""The cost of a run: measured on this machine, computed for others."""
 import copy
 import os.path as osp
 import tempfile
-import time
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
+from timeit import default_timer, timeit
 from typing import Any
 
 import cv2
@@ -24,14 +24,13 @@ from ..errors import UserError
 from ..utils.complexity import flop_counter, kept_bytes
 from ..utils.settings import type_name
 
-#: Dense TFLOP/s in fp16 or bf16 and in fp32, as the manufacturer states them
-#: (SXM modules).
+#: Dense TFLOP/s in fp16 or bf16 and in fp32, from the data sheets (SXM).
 ACCELERATORS = dict(
     t4=(65, 8.1), v100=(125, 15.7), a100=(312, 19.5), h100=(989, 67),
     rtx3090=(71, 35.6), rtx4090=(165, 82.6))
-#: Share of the peak rate that training reaches, in networks with depthwise
-#: convolutions and in others: timm's published rates of EfficientNet-B0 and
-#: DeiT-S, 1,459 and 1,054 images/s in mixed precision on an RTX 3090.
+#: Share of the peak rate in training, with depthwise convolutions and without:
+#: timm's published rates of EfficientNet-B0 and DeiT-S, 1,459 and 1,054 images/s
+#: in mixed precision on an RTX 3090.
 UTILIZATION = dict(depthwise=.05, dense=.41)
 # Images of ImageNet-1K, and of COCO with objects.
 _ELSEWHERE = dict(ImageNet=1_281_167, train2017=117_266)
@@ -39,7 +38,7 @@ _SAMPLES = 8
 
 
 def count_steps(cfg: Mapping, images: int, processes: int) -> int:
-    """Steps of a run.
+    """Count the steps of a run.
 
     Args:
         cfg (Mapping): The config.
@@ -63,17 +62,17 @@ class TrainingRun:
 
     Args:
         cfg (Config): The config.
-        device (str): Where the model runs, on the CPU in float32.
+        device (str): Device of the model; float32 on the CPU.
         gpus (int): Number of processes of the run.
-        images (int, optional): Number of training images, to look for no
-            data. An image is then drawn.
+        images (int, optional): Number of training images. The data is then
+            replaced by a synthetic image.
 
     Attributes:
-        input_seconds (float): To load an image in one thread.
-        forward (float): Multiply-adds of an image forward.
-        madds (dict[str, float]): Multiply-adds of an image in a training
-            step, by the keys of ``UTILIZATION``.
-        activations (float): Bytes that autograd keeps of an image.
+        input_seconds (float): Time to load an image in one thread.
+        forward (float): Multiply-adds per image of a forward pass.
+        madds (dict[str, float]): Multiply-adds per image of a training step,
+            by the keys of ``UTILIZATION``.
+        activations (float): Bytes per image that autograd keeps.
 
     Raises:
         UserError: If the number of images is unknown.
@@ -100,10 +99,10 @@ class TrainingRun:
         cv2.setNumThreads(1)
         set_random_seed(0)
         load(0)  # the first takes longer
-        start = time.perf_counter()
+        start = default_timer()
         self.samples = [load(i * self.images // _SAMPLES)
                         for i in range(_SAMPLES)]
-        self.input_seconds = (time.perf_counter() - start) / _SAMPLES
+        self.input_seconds = (default_timer() - start) / _SAMPLES
         cv2.setNumThreads(threads)
 
     def _build(self) -> None:
@@ -118,7 +117,7 @@ class TrainingRun:
         self.optimizer = build_optim_wrapper(self.model, wrapper)
 
     def batches(self, size: int) -> list:
-        """Batches of the samples, which are repeated to fill one."""
+        """Collate the samples, repeated to fill a batch."""
         collate = (pseudo_collate if self.cfg.default_scope == 'mmdet' else
                    default_collate)
         samples = self.samples * -(-size // _SAMPLES)
@@ -134,14 +133,13 @@ class TrainingRun:
             return self.model(*inputs, mode='loss')
 
     def _count(self) -> None:
-        """Count forward; what is trained passes backward at twice the cost.
+        """Count the forward pass; the backward pass of trained parts costs 2x.
 
         PyTorch counts depthwise convolutions as dense ones backward.
         """
-        size = min(self.batch_size, _SAMPLES)
         kept, madds = 0, Counter()
-        for batch in self.batches(size):
-            with flop_counter() as counter:  # which keeps what it has counted
+        for batch in self.batches(min(self.batch_size, _SAMPLES)):
+            with flop_counter() as counter:
                 kept += kept_bytes(self.model, partial(self._losses, batch))
             for name, found in counter.get_flop_counts().items():
                 madds[name] += sum(found.values()) / 2 / _SAMPLES
@@ -160,17 +158,18 @@ class TrainingRun:
     def step_seconds(self, size: int, repeats: int = 3) -> float:
         """Measure the mean time of a training step after the first."""
         batch, *_ = self.batches(size)
-        for repeat in range(repeats + 1):
-            if repeat == 1:
-                start = time.perf_counter()
+
+        def step() -> None:
             log = self.model.train_step(batch, self.optimizer)
             log['loss'].item()  # waits for a GPU
-        return (time.perf_counter() - start) / repeats
+
+        step()
+        return timeit(step, number=repeats) / repeats
 
     def computed(self, accelerator: str) -> tuple[float, float]:
-        """Hours and images a second on accelerators, without input."""
+        """Compute hours and images per second on accelerators, without input."""
         half, single = ACCELERATORS[accelerator]
-        # Memory limits depthwise convolutions, and float32 is twice the bytes.
+        # Depthwise convolutions are memory-bound: float32 takes twice as long.
         peak = dict(depthwise=half if self.amp else half / 2,
                     dense=half if self.amp else single)
         rate = self.gpus / sum(2 * n / (1e12 * peak[kind] * UTILIZATION[kind])
@@ -178,7 +177,7 @@ class TrainingRun:
         return self.seen / rate / 3600, rate
 
     def memory(self) -> dict[str, float]:
-        """Bytes of a training step; of the optimizer's state after one."""
+        """Bytes of a training step; call after one for the optimizer's."""
         weights = list(self.model.parameters())
         states = self.optimizer.optimizer.state.values()
         return dict(
@@ -191,7 +190,7 @@ class TrainingRun:
 
 def _find_data(cfg: Config, images: int | None
                ) -> tuple[int, str, Sequence | None]:
-    """Number of training images, where it is from, and the data if there."""
+    """Return the number of training images, its source, and any data."""
     if images:
         return images, 'as given', None
     settings = cfg.train_dataloader.dataset
@@ -210,8 +209,8 @@ def _draw(cfg: Config, file: str) -> Callable[[int], Any]:
     """Draw a JPEG file with as many bytes as a photograph.
 
     Returns:
-        Callable: Loads it with the training pipeline: 500x375 pixels for
-        mmpretrain, 640x480 with COCO's seven objects an image for mmdet.
+        Callable: Loads it with the training pipeline. It has 500x375 pixels,
+        or 640x480 and seven objects, as in COCO, for mmdet.
     """
     settings = cfg.train_dataloader.dataset
     while 'dataset' in settings:

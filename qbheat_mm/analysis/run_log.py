@@ -1,7 +1,8 @@
 # Copyright (c) QB-Heat MM authors. All rights reserved.
-"""What has a run logged so far? Curves, last values and reconstructions."""
+"""Curves, last values and reconstructions of a run, from its log."""
 import json
 import re
+from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from io import BytesIO
 from pathlib import Path
@@ -14,7 +15,7 @@ from .style import grid, in_style, new_figure
 #: Steps and values, ascending.
 Points = list[tuple[float, Any]]
 
-#: What mmengine writes into every line and nobody plots.
+# In every line that mmengine writes.
 _NOT_PLOTTED = {'step', 'iter', 'epoch', 'time', 'data_time', 'memory'}
 #: Titles of panels and the names of their curves.
 _PANELS = (
@@ -41,7 +42,7 @@ def report_run(work_dir: str) -> list[tuple[Report, list[bytes]]]:
     """Report the curves of a run and the reconstructions of its hook.
 
     Args:
-        work_dir (str): Of a run of mmengine, finished or not.
+        work_dir (str): Work folder of mmengine, also of a run in progress.
 
     Returns:
         list[tuple[Report, list[bytes]]]: Reports with the content of their
@@ -50,16 +51,15 @@ def report_run(work_dir: str) -> list[tuple[Report, list[bytes]]]:
     curves = read_curves(work_dir)
     if not curves:
         return []
+    values = Table('Last values', ['name', 'step', 'value', 'from'], [
+        [name, points[-1][0], float(points[-1][1]), float(points[0][1])]
+        for name, points in curves.items()])
     report = Report(
         'curves', 'Training curves',
-        'Training over steps, validation over epochs.',
-        tables=[Table('Last values', ['name', 'step', 'value', 'from'], [
-            [name, points[-1][0], float(points[-1][1]), float(points[0][1])]
-            for name, points in curves.items()])],
-        pictures=['curves.png'],
-        source=dict(command=command_line()))
+        'Training over steps, validation over epochs.', [values],
+        pictures=['curves.png'], source=dict(command=command_line()))
     with in_style(), BytesIO() as file:
-        draw_curves(panels(curves)).savefig(file, dpi=_DPI)
+        draw_curves(curves).savefig(file, dpi=_DPI)
         return [(report, [file.getvalue()]), *_report_pictures(work_dir)]
 
 
@@ -75,7 +75,7 @@ def read_curves(work_dir: str) -> dict[str, Points]:
 
 
 def _read_log(file: Path) -> dict[str, Points]:
-    found: dict[str, Points] = {}
+    found = defaultdict(list)
     for text in file.read_text(encoding='utf-8').splitlines():
         try:
             line = json.loads(text)
@@ -84,51 +84,44 @@ def _read_log(file: Path) -> dict[str, Points]:
             continue  # the last line may be half written
         for name, value in line.items():
             if name not in _NOT_PLOTTED and isinstance(value, int | float):
-                found.setdefault(name, []).append((step, value))
+                found[name].append((step, value))
     return found
 
 
 def _merge(runs: Iterable[Mapping[str, Points]]) -> dict[str, Points]:
-    """Merge a run and those that resumed it, in the order of time.
-
-    An earlier run ends at the step at which a later one begins.
-    """
-    found: dict[str, Points] = {}
+    """Merge a run and its resumptions, each up to the start of the next."""
+    found = defaultdict(list)
     for run in runs:
         for name, points in run.items():
-            found[name] = [point for point in found.get(name, [])
+            found[name] = [point for point in found[name]
                            if point[0] < points[0][0]] + points
     return found
 
 
-def panels(curves: Mapping[str, Points]) -> dict[str, dict[str, Points]]:
-    """Group curves by panel: title to short names and points.
+@in_style()
+def draw_curves(curves: Mapping[str, Points]):
+    """Draw the curves in panels, three in a row.
 
-    Curves of no known panel have one of their own.
+    Curves of no known panel get their own.
     """
-    drawn: dict[str, dict[str, Points]] = {title: {} for title, _ in _PANELS}
+    panels = {title: {} for title, _ in _PANELS}
     for name, points in curves.items():
         title = next((title for title, pattern in _PANELS
                       if re.fullmatch(pattern, name)), name)
-        drawn.setdefault(title, {})[name.split('/')[-1]] = points
-    return {title: group for title, group in drawn.items() if group}
-
-
-@in_style()
-def draw_curves(groups: Mapping[str, Mapping[str, Points]]):
-    """Draw the groups of :func:`panels`, three in a row."""
-    rows = -(-len(groups) // _COLUMNS)
+        panels.setdefault(title, {})[name.split('/')[-1]] = points
+    panels = {title: group for title, group in panels.items() if group}
+    rows = -(-len(panels) // _COLUMNS)
     figure = new_figure(9.0, 2.5 * rows)
     axes = grid(figure, rows, _COLUMNS).flatten()
-    for axis, (title, curves) in zip(axes, groups.items()):
-        for name, points in curves.items():
+    for axis, (title, group) in zip(axes, panels.items()):
+        for name, points in group.items():
             axis.plot(*zip(*points), label=name,
                       marker='.' if len(points) < 30 else None)
         axis.set(title=title)
         axis.grid(alpha=0.3)
-        if len(curves) > 1:
+        if len(group) > 1:
             axis.legend()
-    for axis in axes[len(groups):]:
+    for axis in axes[len(panels):]:
         axis.set_axis_off()
     return figure
 
@@ -154,8 +147,8 @@ def _report_pictures(work_dir: str) -> list[tuple[Report, list[bytes]]]:
 
 
 def _find_pictures(folder: Path) -> dict[str, Points]:
-    found: dict[str, Points] = {}
+    found = defaultdict(list)
     for file in folder.glob('*.png'):
         if match := _PICTURE.fullmatch(file.name):
-            found.setdefault(match[1], []).append((int(match[2]), file))
+            found[match[1]].append((int(match[2]), file))
     return {name: sorted(files) for name, files in found.items()}

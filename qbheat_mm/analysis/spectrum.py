@@ -20,7 +20,7 @@ from .style import BLUE, GREY, VERMILION, grid, in_style, new_figure
 
 #: A and B are the matrices of these directions.
 MATRICES = dict(A='right', B='down')
-#: How the steps are written in tables and figures.
+#: The steps in tables and figures.
 STEPS = dict(quarter='Δ = W/4', half='Δ = W/2')
 
 _LOOKS = dict(quarter=(BLUE, '-', 'o'), half=(VERMILION, '--', '^'))
@@ -45,7 +45,7 @@ def normalized_magnitudes(values: Tensor) -> Tensor:
 def overlap(values: Tensor, others: Tensor) -> float:
     """Sum of the smaller of each pair of normalized magnitudes, up to 1.
 
-    Unlike a correlation, which is high for any two sorted lists.
+    A correlation would be high for any two sorted lists.
     """
     return float(torch.minimum(normalized_magnitudes(values),
                                normalized_magnitudes(others)).sum())
@@ -82,8 +82,8 @@ def random_magnitudes(dims: int, frobenius: float) -> Tensor:
 def commutator(a: Tensor, b: Tensor) -> float:
     """``|AB - BA| / |AB|`` in the Frobenius norm.
 
-    0 for commuting matrices, which the derivation of the diagonals assumes;
-    near sqrt(2) for independent random ones.
+    0 for commuting matrices, as the derivation of the diagonals assumes; near
+    sqrt(2) for independent random ones.
     """
     return relative_gap(b @ a, a @ b)
 
@@ -114,31 +114,45 @@ def describe_matrix(matrix: Tensor) -> dict[str, float]:
 
 
 def describe_predictor(predictor: QBHeatPredictor) -> dict[str, dict]:
-    """Describe all matrices of a predictor: :func:`describe_matrices`."""
-    return describe_matrices(learned_matrices(predictor), {
-        scale: linear.explicit
-        for scale, linear in linear_models(predictor).items()})
+    """Describe all matrices of a predictor.
+
+    Returns:
+        dict[str, dict]: As from :func:`describe_matrices`; each scale also has
+        ``gap_to_derived``, the distance of each other explicit matrix from
+        the one that A and B derive.
+    """
+    matrices = learned_matrices(predictor)
+    report = describe_matrices(matrices)
+    for scale, linear in linear_models(predictor).items():
+        found = matrices[scale]
+        derived = derive(*(found[name] for name in MATRICES.values()))
+        report[scale]['gap_to_derived'] = {
+            name: relative_gap(found[name], derived[name])
+            for name in linear.explicit if name not in MATRICES.values()}
+    return report
 
 
-def describe_matrices(matrices: dict[str, dict[str, Tensor]],
-                      explicit: dict[str, Sequence[str]]) -> dict[str, dict]:
+def describe_matrices(
+        matrices: dict[str, dict[str, Tensor]]) -> dict[str, dict]:
     """Describe A and B at each scale.
 
     Args:
         matrices (dict): From :func:`~.matrices.learned_matrices`.
-        explicit (dict): Directions with a matrix of their own, by scale.
 
     Returns:
         dict[str, dict]: For each scale ``A`` and ``B`` (see
-        :func:`describe_matrix`), ``energy_ratio`` E(A) / E(B), ``commutator``
-        and ``gap_to_derived``, the distance of each other explicit matrix
-        from the one that A and B derive. With two scales also
-        ``across_scales``: for A and B the ``overlap`` of the spectra and
-        ``gap_of_two_quarters``, the distance of two steps of a quarter from
-        one of a half.
+        :func:`describe_matrix`), ``energy_ratio`` E(A) / E(B) and
+        ``commutator``. With two scales also ``across_scales``: for A and B
+        the ``overlap`` of the spectra and ``gap_of_two_quarters``, the
+        distance of two steps of a quarter from one of a half.
     """
-    report = {scale: _describe_scale(found, explicit[scale])
-              for scale, found in matrices.items()}
+    report = {}
+    for scale, found in matrices.items():
+        a, b = (found[direction] for direction in MATRICES.values())
+        report[scale] = dict(A=describe_matrix(a), B=describe_matrix(b))
+        energies = [report[scale][name]['energy'] for name in MATRICES]
+        report[scale].update(energy_ratio=energies[0] / energies[1],
+                             commutator=commutator(a, b))
     if len(matrices) == len(SCALES):
         report['across_scales'] = across = {}
         for name, direction in MATRICES.items():
@@ -149,20 +163,6 @@ def describe_matrices(matrices: dict[str, dict[str, Tensor]],
                 gap_of_two_quarters=relative_gap(
                     2 * quarter + quarter @ quarter, half))
     return report
-
-
-def _describe_scale(matrices: dict[str, Tensor],
-                    explicit: Sequence[str]) -> dict:
-    a, b = (matrices[direction] for direction in MATRICES.values())
-    derived = derive(a, b)
-    found = dict(A=describe_matrix(a), B=describe_matrix(b))
-    return dict(
-        **found,
-        energy_ratio=found['A']['energy'] / found['B']['energy'],
-        commutator=commutator(a, b),
-        gap_to_derived={
-            name: relative_gap(matrices[name], derived[name])
-            for name in explicit if name not in MATRICES.values()})
 
 
 @in_style()
@@ -230,7 +230,7 @@ def draw_energy_ratios(times: Sequence[int],
                   label=STEPS[scale])
     axis.axhline(1, color=GREY, linewidth=0.8, linestyle=':',
                  label='equal energy')
-    # A wide enough range keeps noise from looking like a trend.
+    # In a narrow range noise would look like a trend.
     low, high = axis.get_ylim()
     axis.set(xlabel=unit, ylabel='spectrum energy ratio E(A) / E(B)',
              title='Horizontal over vertical energy',

@@ -1,5 +1,5 @@
 # Copyright (c) QB-Heat MM authors. All rights reserved.
-"""One page that shows the reports on a run."""
+"""Show the reports on a run on one page."""
 import base64
 from collections.abc import Sequence
 from io import BytesIO
@@ -14,8 +14,7 @@ from .report import Report, read_report
 ORDER = ('reconstruction', 'heat_flow', 'spectrum', 'correlation',
          'attention')
 
-# Pixels per inch of a figure, chosen for its text to be as large as the
-# page's.
+# The text of figures is as large as the page's.
 _PIXELS_PER_INCH = 110
 
 
@@ -24,7 +23,7 @@ def find_reports(folder: str) -> list[tuple[Report, list[bytes]]]:
 
     Raises:
         UserError: If a report is malformed.
-        OSError: If a picture is missing or no PNG file.
+        OSError: If a picture is missing or not a PNG file.
     """
     found = []
     for file in sorted(Path(folder).rglob('*.json')):
@@ -47,8 +46,8 @@ def tell(title: str, introduction: str,
         introduction (str): A paragraph.
         reports (Sequence[tuple[Report, Sequence[bytes]]]): Each with the
             content of its pictures, PNG.
-        reload (int, optional): Seconds after which a browser reloads the
-            page. Defaults to None, never.
+        reload (int, optional): Seconds between reloads by the browser.
+            Defaults to None, never.
 
     Returns:
         str: HTML that needs no other file.
@@ -69,7 +68,7 @@ def tell(title: str, introduction: str,
 
 
 def _page_width(content: bytes) -> int:
-    """Width on the page of a PNG file, which may tell its resolution."""
+    """Width of a PNG file on the page, from its resolution if known."""
     with Image.open(BytesIO(content)) as picture:
         dpi = picture.info.get('dpi', (_PIXELS_PER_INCH, ))[0]
         return round(picture.width / dpi * _PIXELS_PER_INCH)

@@ -1,9 +1,8 @@
 # Copyright (c) QB-Heat MM authors. All rights reserved.
 """Read and check annotation files in COCO format.
 
-msgspec decodes the file with types, so that errors give the location of a
-wrong value. A few rules on arrays follow: a useless or ambiguous file is an
-error, lost boxes are counted in a warning.
+msgspec decodes and type-checks the file, and locates wrong values. Useless or
+ambiguous files are errors; lost boxes are counted in a warning.
 """
 import itertools
 import os
@@ -18,12 +17,12 @@ import numpy as np
 from ..errors import UserError
 from .images import ImageError, ImageFile
 
-#: Images whose files are compared with the annotations when a run starts.
+#: Number of image files to compare with the annotations when a run starts.
 SAMPLE = 100
 
 
 class _Record(msgspec.Struct, kw_only=True, gc=False):
-    """A record that mmdet reads like a dict, but far smaller."""
+    """A record with the dict methods that mmdet calls, but far smaller."""
 
     def __getitem__(self, key: str) -> Any:
         return getattr(self, key)
@@ -71,11 +70,11 @@ class _CocoMaskFile(CocoFile, kw_only=True):
 
 @dataclass
 class CocoReport:
-    """What was found in an annotation file.
+    """The findings in an annotation file.
 
     Attributes:
         path (str): The file.
-        warnings (list[str]): What is left out or looks wrong.
+        warnings (list[str]): Left out or suspicious boxes and images.
         per_class (dict[str, int]): Usable boxes of each class.
         summary (str): Numbers of images and boxes.
     """
@@ -147,7 +146,7 @@ def _decode(path: str, report: CocoReport, masks: bool) -> CocoFile:
 
 
 def _check_ids(content: CocoFile, report: CocoReport) -> None:
-    """Ids and names must be unique, sizes positive."""
+    """Require unique ids and names, and positive sizes."""
     for kind, key in (('images', 'id'), ('categories', 'id'),
                       ('categories', 'name')):
         values = Counter(record[key] for record in getattr(content, kind))
@@ -171,7 +170,7 @@ def _check_ids(content: CocoFile, report: CocoReport) -> None:
 
 def _check_classes(content: CocoFile, classes: Sequence[str],
                    allow_subset: bool, report: CocoReport) -> None:
-    """Require the categories to be the classes; sort them like these."""
+    """Require the categories to be the classes; sort them alike."""
     names = [category.name for category in content.categories]
     found = [name for name in names if name in classes or not allow_subset]
     if sorted(found) != sorted(classes):
@@ -195,7 +194,7 @@ def _check_classes(content: CocoFile, classes: Sequence[str],
 
 
 def _check_boxes(content: CocoFile, report: CocoReport) -> list[Annotation]:
-    """Remove what can't be evaluated; return what mmdet trains on."""
+    """Remove boxes that can't be evaluated; return those mmdet trains on."""
     annotations = content.annotations
     ids = {category.id for category in content.categories}
     for i, annotation in enumerate(annotations):
@@ -230,7 +229,7 @@ def _example(mask: np.ndarray, annotations: Sequence[Annotation]) -> str:
 def _check_format(boxes: np.ndarray, sizes: np.ndarray,
                   annotations: Sequence[Annotation],
                   report: CocoReport) -> None:
-    """Boxes must be (x, y, width, height) in pixels, not corners."""
+    """Require boxes (x, y, width, height) in pixels, not corners."""
     slack = 1 + 0.02 * sizes
     past = ((boxes[:, :2] + boxes[:, 2:] > sizes + slack)
             | (boxes[:, :2] < -slack)).any(1)
@@ -248,7 +247,7 @@ def _check_format(boxes: np.ndarray, sizes: np.ndarray,
 def _usable(boxes: np.ndarray, sizes: np.ndarray,
             annotations: Sequence[Annotation],
             report: CocoReport) -> tuple[np.ndarray, np.ndarray]:
-    """Which boxes are evaluated and which are trained on, (N,), bool."""
+    """Find boxes to evaluate and boxes to train on, (N,), bool each."""
     inside = (np.minimum(boxes[:, :2] + boxes[:, 2:], sizes)
               - np.maximum(boxes[:, :2], 0)).clip(0)
     areas = np.array([np.nan if a.area is None else a.area
@@ -280,7 +279,7 @@ def _usable(boxes: np.ndarray, sizes: np.ndarray,
 
 
 def _ignore_unreadable_masks(content: CocoFile, report: CocoReport) -> None:
-    """Detections of these objects count as neither right nor wrong."""
+    """Turn objects without a readable mask into ignored crowds."""
     sizes = {i.id: (i.height, i.width) for i in content.images}
     lost = [a for a in content.annotations
             if not _has_mask(a, sizes[a.image_id])]
@@ -342,8 +341,8 @@ def check_images(content: CocoFile,
 
     Args:
         content (CocoFile): The annotations.
-        folder (str): What ``file_name`` is relative to.
-        report (CocoReport): Gets the warnings.
+        folder (str): Base folder of ``file_name``.
+        report (CocoReport): Receives the warnings.
         use_exif (bool): Whether images are loaded with EXIF rotation.
         skip_unreadable (bool): Whether training skips unreadable images.
 

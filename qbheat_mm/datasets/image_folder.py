@@ -17,7 +17,7 @@ from PIL import Image
 from ..errors import UserError
 from ..utils.settings import is_local
 
-#: Extensions of image files, lower case. Pillow may lack the last four.
+#: Extensions of image files, lower case; the last four if Pillow has them.
 EXTENSIONS = ('.jpg', '.jpeg', '.jpe', '.jfif', '.png', '.bmp', '.dib',
               '.gif', '.webp', '.tif', '.tiff', '.ppm', '.pgm', '.pbm',
               '.pnm', *(extension for extension in
@@ -29,13 +29,13 @@ def scan_folder(folder: str, extensions: Sequence[str] = EXTENSIONS
                 ) -> tuple[list[str], Counter]:
     """Find the images in a folder and its subfolders.
 
-    Hidden files and folders are ignored. A folder that several links lead to
-    is read once, so that cycles end.
+    Hidden files and folders are ignored. Linked folders are read once, even
+    in cycles.
 
     Args:
         folder (str): The folder.
-        extensions (Sequence[str]): Of images, lower case. Defaults to
-            :data:`EXTENSIONS`.
+        extensions (Sequence[str]): Extensions of images, lower case. Defaults
+            to :data:`EXTENSIONS`.
 
     Returns:
         tuple[list[str], Counter]: Sorted paths relative to the folder, and
@@ -60,7 +60,7 @@ def scan_folder(folder: str, extensions: Sequence[str] = EXTENSIONS
 
 
 def _unseen(root: str, folders: list[str], seen: set[str]) -> list[str]:
-    """Visible folders not seen yet, links last."""
+    """Return visible folders not seen yet, links last."""
     paths = {name: osp.join(root, name) for name in folders
              if not name.startswith('.')}
     unseen = []
@@ -78,7 +78,7 @@ def _fail(error: OSError) -> None:
 
 
 def _report(folder: str, images: Sequence, others: Counter) -> None:
-    """Log how many other files there are; raise if there is no image."""
+    """Warn of other files; raise if there are no images."""
     found = ', '.join(f'{number} {extension}' for extension, number
                       in others.most_common(5)) or 'nothing'
     if not images:
@@ -89,8 +89,20 @@ def _report(folder: str, images: Sequence, others: Counter) -> None:
                   f'{found}', logger='current', level=logging.WARNING)
 
 
-class _ImageFolder(CustomDataset):
-    """What :class:`NamedImageFolder` and :class:`NamedImageNet` share."""
+@DATASETS.register_module()
+class NamedImageFolder(CustomDataset):
+    """``CustomDataset`` that never drops files or mixes up classes silently.
+
+    Given classes must be the names of the folders, in the order of the
+    labels; without them folders are sorted. Files that are not images are
+    counted in a warning.
+
+    Args:
+        *args: See ``CustomDataset``.
+        extensions (Sequence[str]): Extensions of images. Defaults to all
+            formats that can be decoded.
+        **kwargs: See ``CustomDataset``.
+    """
     #: Whether folders are named like the classes.
     named_by_class = True
 
@@ -102,7 +114,7 @@ class _ImageFolder(CustomDataset):
         """List the images, from the annotation file if there is one.
 
         Raises:
-            UserError: If there is no image, a line is malformed, or labels
+            UserError: If there are no images, a line is malformed, or labels
                 or folders don't match the classes.
         """
         samples = self._read_list() if self.ann_file else self._find_samples()
@@ -114,7 +126,7 @@ class _ImageFolder(CustomDataset):
                 for path, label in samples]
 
     def _read_list(self) -> list:
-        """Paths, or pairs of path and label, from the annotation file."""
+        """Read paths, or pairs of path and label, from the annotations."""
         try:
             lines = list_from_file(self.ann_file, encoding='utf-8-sig')
         except UnicodeDecodeError as error:
@@ -127,7 +139,7 @@ class _ImageFolder(CustomDataset):
                 else samples)
 
     def _pair(self, line: str) -> tuple[str, int]:
-        """Path and label of a line."""
+        """Split a line into path and label."""
         path, _, label = line.strip().rpartition(' ')
         most = len(self.CLASSES or ()) or math.inf
         if not path or not label.isdecimal() or int(label) >= most:
@@ -138,7 +150,7 @@ class _ImageFolder(CustomDataset):
         return path, int(label)
 
     def _find_samples(self) -> list:
-        """Paths, or pairs of path and label, from the folder."""
+        """Find paths, or pairs of path and label, in the folder."""
         root = self.img_prefix
         if not is_local(root):
             return super()._find_samples()
@@ -149,7 +161,7 @@ class _ImageFolder(CustomDataset):
 
     def _label(self, images: list[str],
                others: Counter) -> list[tuple[str, int]]:
-        """Pair images with the index of their class."""
+        """Pair images with the indices of their classes."""
         names = self._class_folders()
         self.folder_to_idx = {name: i for i, name in enumerate(names)}
         pairs = [(path, self.folder_to_idx[path.split(os.sep)[0]])
@@ -161,7 +173,7 @@ class _ImageFolder(CustomDataset):
         return pairs
 
     def _class_folders(self) -> list[str]:
-        """The class folders in the order of the labels."""
+        """Return the class folders in the order of the labels."""
         root, folders, _ = next(os.walk(self.img_prefix))
         folders = sorted(_unseen(root, folders, {osp.realpath(root)}))
         if self.CLASSES is None:
@@ -178,29 +190,13 @@ class _ImageFolder(CustomDataset):
 
 
 @DATASETS.register_module()
-class NamedImageFolder(_ImageFolder):
-    """``CustomDataset`` that never drops files or mixes up classes silently.
-
-    Given classes must be the names of the folders; labels follow their
-    order, by default the alphabet. Files that are not read are counted in a
-    warning.
-
-    Args:
-        *args: See ``CustomDataset``.
-        extensions (Sequence[str]): Of images. Defaults to all formats
-            that can be decoded.
-        **kwargs: See ``CustomDataset``.
-    """
-
-
-@DATASETS.register_module()
-class NamedImageNet(_ImageFolder, ImageNet):
-    """mmpretrain's ``ImageNet``, counting files that are not read."""
+class NamedImageNet(NamedImageFolder, ImageNet):
+    """mmpretrain's ``ImageNet`` that counts other files in a warning."""
     named_by_class = False  # n01440764 is 'tench'
 
 
 def find_images(paths: Sequence[str]) -> list[str]:
-    """List files, and the images in folders and their subfolders.
+    """List image files, also those in folders and subfolders.
 
     Args:
         paths (Sequence[str]): Files and folders.
@@ -209,7 +205,7 @@ def find_images(paths: Sequence[str]) -> list[str]:
         list[str]: Files as given, those of a folder sorted.
 
     Raises:
-        UserError: If a path does not exist or a folder holds no image.
+        UserError: If a path does not exist or a folder has no images.
     """
     found = []
     for path in paths:
@@ -226,16 +222,16 @@ def find_images(paths: Sequence[str]) -> list[str]:
 
 
 def spread(items: Sequence, number: int) -> list:
-    """``number`` of the items, evenly spaced, or all if there are fewer.
+    """Choose ``number`` evenly spaced items, or all if there are fewer.
 
-    The first ones would be of one class, since folders are sorted by class.
+    The first ones may all be of one class, as folders are sorted by class.
     """
     step = max(len(items) / number, 1)
     return [items[int(i * step)] for i in range(min(number, len(items)))]
 
 
 def short_names(files: Sequence[str]) -> list[str]:
-    """Shorten paths to the file name and as many folders as tell them apart.
+    """Shorten paths to file names, with parent folders if these coincide.
 
     Returns:
         list[str]: One for each file; only equal paths have equal names.

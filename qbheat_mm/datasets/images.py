@@ -19,23 +19,23 @@ from ..errors import UserError
 
 #: Factors by which the sides of JPEG files can be reduced while decoding.
 REDUCTIONS = (1, 2, 4, 8)
-# Pillow also knows formats that start other programs.
+# Some other formats of Pillow start external programs.
 _FORMATS = ('AVIF', 'BMP', 'DIB', 'GIF', 'HEIF', 'JPEG', 'JPEG2000', 'MPO',
             'PNG', 'PPM', 'TIFF', 'WEBP')
-# Damage after which libjpeg continues with wrong pixels.
+# Warnings of libjpeg before it continues with wrong pixels.
 _DAMAGE = re.compile('Corrupt JPEG data|Inconsistent progression|Invalid SOS')
 _DARK = 1 << 13
 
 
 class ImageError(UserError):
-    """An image file that cannot be used; the message names it."""
+    """An image file cannot be used; the message names it."""
 
     def __init__(self, path: str, problem: str) -> None:
         super().__init__(f'image {str(path)!r} {" ".join(problem.split())}')
 
 
 class DamagedImageError(ImageError):
-    """A JPEG file that decodes, but to wrong pixels."""
+    """A JPEG file decodes to wrong pixels."""
 
 
 class ImageFile:
@@ -43,8 +43,8 @@ class ImageFile:
 
     Args:
         path (str): The file.
-        backend_args (dict, optional): Of mmengine's file backends. Defaults
-            to None.
+        backend_args (dict, optional): Arguments of mmengine's file backend.
+            Defaults to None.
         use_exif (bool): Whether to apply the EXIF orientation. Defaults to
             True.
 
@@ -73,7 +73,7 @@ class ImageFile:
         if math.prod(self.shape) > 2 * (Image.MAX_IMAGE_PIXELS or math.inf):
             height, width = self.shape
             raise ImageError(path, f'is too large, {width} x {height} pixels')
-        if use_exif and _may_have_exif(self._content):
+        if use_exif:
             with _open(path, self._content) as image:
                 self.orientation = _orientation(image)
         self.reducible = self.orientation == 1
@@ -170,7 +170,7 @@ def _read_bytes(path: str, backend_args: dict | None) -> bytes:
 
 
 def _open(path: str, content: bytes) -> Image.Image:
-    """Let Pillow read the header."""
+    """Read the header with Pillow."""
     Image.init()
     formats = [name for name in _FORMATS if name in Image.OPEN]
     with warnings.catch_warnings():
@@ -181,20 +181,6 @@ def _open(path: str, content: bytes) -> Image.Image:
             raise ImageError(path, 'is not an image') from error
         except Exception as error:  # each format has its own errors
             raise ImageError(path, f'is damaged ({error})') from error
-
-
-def _may_have_exif(content: bytes) -> bool:
-    """Whether a segment before the scan is EXIF data, or is irregular."""
-    place = 2
-    while content[place:place + 1] == b'\xff':
-        marker = content[place + 1:place + 2]
-        if marker == b'\xda':
-            return False
-        if content[place + 4:place + 8] == b'Exif':
-            return True
-        place += 1 if marker == b'\xff' else 2 + int.from_bytes(
-            content[place + 2:place + 4], 'big')
-    return True
 
 
 def _orientation(image: Image.Image) -> int:
@@ -224,7 +210,7 @@ def to_rgb(path: str, image: Image.Image) -> np.ndarray:
     if image.mode == 'F' or gray.min() < 0 or gray.max() > 65535:
         raise ImageError(path, f'has mode {image.mode!r}: convert it to '
                          '8 bits')
-    if gray.max() < _DARK:  # as of 12-bit microscopes and detectors
+    if gray.max() < _DARK:  # e.g. 12-bit microscopes and detectors
         # Python shows it once for each folder.
         warnings.warn(f"16-bit images in '{osp.dirname(path)}' are nearly "
                       'black: below 8192, and the upper 8 bits are used; '
@@ -240,12 +226,12 @@ def load_images(files: Sequence[str],
     Args:
         files (Sequence[str]): Files.
         size (tuple[int, int], optional): Height and width to scale and crop
-            to; None keeps each image's own size, rounded to ``unit``.
-        unit (int): What own sizes become multiples of. Defaults to 1.
+            to; None keeps the size of each image, rounded to ``unit``.
+        unit (int): Rounds sizes to multiples. Defaults to 1.
 
     Returns:
-        tuple[list[str], list[np.ndarray]]: The files that could be read and
-        their images, (H, W, 3), BGR, uint8.
+        tuple[list[str], list[np.ndarray]]: The readable files and their
+        images, (H, W, 3), BGR, uint8.
 
     Raises:
         UserError: If no file could be read.
@@ -267,7 +253,7 @@ def load_images(files: Sequence[str],
 
 
 def fitting_size(image: np.ndarray, unit: int) -> tuple[int, int]:
-    """The multiples of ``unit`` nearest to height and width."""
+    """Round height and width to multiples of ``unit``."""
     height, width = (max(round(n / unit), 1) * unit for n in image.shape[:2])
     return height, width
 

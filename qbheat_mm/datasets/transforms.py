@@ -7,7 +7,6 @@ import cv2
 import numpy as np
 import torch
 from mmcv.transforms import LoadImageFromFile, RandomFlip
-from mmcv.transforms.utils import cache_randomness
 from mmengine.logging import print_log
 from mmengine.registry import TRANSFORMS as MMENGINE_TRANSFORMS
 from mmpretrain.datasets.transforms import (
@@ -30,19 +29,19 @@ _INTERPOLATIONS = ('bilinear', 'bicubic')
 class LoadNamedImageFromFile(LoadImageFromFile):
     """Load a color image; errors name unreadable and damaged files.
 
-    Configs use ``dict(type='LoadImageFromFile', _scope_='qbheat_mm')``, since
-    mmdet's and mmpretrain's inferencers look for that name.
+    Configs use ``dict(type='LoadImageFromFile', _scope_='qbheat_mm')``, the
+    name that mmdet's and mmpretrain's inferencers look for.
 
     Args:
         to_float32 (bool): Whether to convert to float32. Defaults to False.
         color_type (str): ``'color'`` applies the EXIF orientation,
             ``'color_ignore_orientation'`` does not. Defaults to 'color'.
         ignore_empty (bool | str): True skips unreadable files with a warning;
-            in training another image takes their place. ``'damage'`` uses
-            damaged JPEG files as they decode, with a warning. Defaults to
-            False.
-        backend_args (dict, optional): Of mmengine's file backends. Defaults
-            to None.
+            in training other images replace them. ``'damage'`` decodes
+            damaged JPEG files as far as possible, with a warning. Defaults
+            to False.
+        backend_args (dict, optional): Arguments of mmengine's file backend.
+            Defaults to None.
     """
 
     def __init__(self,
@@ -190,8 +189,8 @@ class LoadRandomResizedCrop(TorchvisionRandomResizedCrop):
             to 2.
         ignore_empty (bool | str): See :class:`LoadNamedImageFromFile`.
             Defaults to False.
-        backend_args (dict, optional): Of mmengine's file backends. Defaults
-            to None.
+        backend_args (dict, optional): Arguments of mmengine's file backend.
+            Defaults to None.
         **kwargs: See ``RandomResizedCrop``.
     """
 
@@ -241,7 +240,7 @@ class LoadRandomResizedCrop(TorchvisionRandomResizedCrop):
     def _resize_reduced(self, image: np.ndarray,
                         box: tuple[int, int, int, int],
                         reduction: int) -> np.ndarray:
-        """Resize a box with fractional borders, which only Pillow can."""
+        """Resize a box with fractional borders, using Pillow."""
         top, left, height, width = (side / reduction for side in box)
         return np.asarray(Image.fromarray(image).resize(
             self.scale[::-1],
@@ -251,16 +250,10 @@ class LoadRandomResizedCrop(TorchvisionRandomResizedCrop):
 
 @TRANSFORMS.register_module(name='RandomFlip')
 class FastRandomFlip(RandomFlip):
-    """mmcv's ``RandomFlip``: same draws and pixels, which stay contiguous.
+    """mmcv's ``RandomFlip``, with contiguous results for ``PackInputs``.
 
     Configs use ``dict(type='RandomFlip', _scope_='qbheat_mm')``.
     """
-
-    @cache_randomness
-    def _choose_direction(self) -> str | None:
-        if isinstance(self.prob, list) or not isinstance(self.direction, str):
-            return super()._choose_direction()
-        return self.direction if np.random.random() < self.prob else None
 
     def _flip(self, results: dict) -> None:
         image = results['img']

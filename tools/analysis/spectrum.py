@@ -93,8 +93,7 @@ def main() -> None:
         metas.append(load_pretraining(model, checkpoint))
         found.append(describe_predictor(model.predictor))
     matrices = learned_matrices(model.predictor)
-    control = describe_matrices(
-        random_like(matrices), dict.fromkeys(matrices, ()))
+    control = describe_matrices(random_like(matrices))
     report = Report(
         'spectrum', 'Spectra of A and B', CAPTION,
         make_tables(short_names(args.checkpoint), metas, found, control),
