@@ -2,16 +2,13 @@
 r"""Solve the learned linear system over the whole image.
 
 Property 2: :math:`z(x, y) = e^{Ax} e^{By} z(0, 0)`. Training only defines one
-step, :math:`z(x + \Delta) = P z(x)` with :math:`P = I + M`. The continuous A
-is read from it in one of two ways:
+step, :math:`z(x + \Delta) = P z(x)` with :math:`P = I + M`. Two readings of A:
 
-- ``'exact'``: :math:`e^{A\Delta} = P`, so that :math:`e^{Ax} = P^{x/\Delta}`,
-  a power on the principal branch. Whole steps repeat the trained prediction.
-  If P has a negative eigenvalue there is no real A; between whole steps the
-  real part of the power is taken.
-- ``'euler'``: :math:`A = M / \Delta`, the paper's finite difference, so that
-  :math:`e^{Ax} = e^{Mx/\Delta}`. Its step agrees with the trained one up to
-  :math:`M^2/2`.
+- ``'exact'``: :math:`e^{Ax} = P^{x/\Delta}`, a power on the principal branch.
+  Whole steps repeat the trained prediction. Negative eigenvalues of P allow
+  no real A; the real part is used between whole steps.
+- ``'euler'``: :math:`A = M / \Delta`, the paper's finite difference. Its step
+  equals the trained one up to :math:`M^2/2`.
 """
 from collections.abc import Sequence
 
@@ -112,9 +109,9 @@ def roll_out(start: Tensor, flow_x: Flow, flow_y: Flow,
         start (Tensor): z(0, 0), (D, ).
         flow_x (Flow): To the right.
         flow_y (Flow): Downwards.
-        steps_x (Sequence[float]): The W columns, in steps from the start;
-            negative steps, to the left, invert the flow.
-        steps_y (Sequence[float]): The H rows, likewise.
+        steps_x (Sequence[float]): Steps from the start to the W columns;
+            negative ones invert the flow.
+        steps_y (Sequence[float]): Steps from the start to the H rows.
 
     Returns:
         Tensor: (H, W, D).
@@ -130,10 +127,9 @@ def error_by_distance(fields: Tensor, flow_x: Flow, flow_y: Flow,
                       ) -> dict[str, dict[str, Tensor]]:
     r"""Compare the flow with real features, from all starts.
 
-    Errors are relative to the spread of the features, the root of
-    :math:`\overline{|\hat z - z|^2} / \overline{|z - \bar z|^2}`: the mean
-    feature has an error of 1, the feature of a random other position one of
-    about 1.41.
+    Errors are the root of
+    :math:`\overline{|\hat z - z|^2} / \overline{|z - \bar z|^2}`: 1 for the
+    mean feature, about 1.41 for that of another position.
 
     Args:
         fields (Tensor): Feature maps (B, H, W, D).
@@ -142,10 +138,9 @@ def error_by_distance(fields: Tensor, flow_x: Flow, flow_y: Flow,
         positions_per_step (Sequence[float]): Along x and y.
 
     Returns:
-        dict[str, dict[str, Tensor]]: For ``'right'``, ``'down'`` and
-        ``'right_down'`` the errors at distances of 0, 1, 2 ... positions
-        (along each axis) of the ``'flow'`` and of ``'constant'``, the start
-        itself (the collapse solution, A = B = 0).
+        dict[str, dict[str, Tensor]]: For each of :data:`DIRECTIONS` the
+        errors at distances of 0, 1, 2 ... positions of the ``'flow'`` and of
+        ``'constant'``, the start itself (A = B = 0).
     """
     fields = fields.double()
     height, width = fields.shape[1:3]
@@ -156,18 +151,19 @@ def error_by_distance(fields: Tensor, flow_x: Flow, flow_y: Flow,
 
     report = {}
     for name, (unit_x, unit_y) in DIRECTIONS.items():
-        reach = min(n for n, unit in ((width, unit_x), (height, unit_y))
-                    if unit)
-        errors = dict(flow=[], constant=[])
-        for distance in range(reach):
+        flow, constant = [], []
+        for distance in range(max(height, width)):
             dx, dy = unit_x * distance, unit_y * distance
-            start = fields[:, :height - dy, :width - dx]
             end = fields[:, dy:, dx:]
+            if not end.numel():
+                break
+            start = fields[:, :height - dy, :width - dx]
             propagator = flow_x(dx / positions_per_step[0]) @ flow_y(
                 dy / positions_per_step[1])
-            errors['flow'].append(error(start @ propagator.real.T, end))
-            errors['constant'].append(error(start, end))
-        report[name] = {key: torch.stack(e) for key, e in errors.items()}
+            flow.append(error(start @ propagator.real.T, end))
+            constant.append(error(start, end))
+        report[name] = dict(flow=torch.stack(flow),
+                            constant=torch.stack(constant))
     return report
 
 
@@ -175,8 +171,8 @@ def principal_colors(real: Tensor, *fields: Tensor) -> list[Tensor]:
     """Color feature maps (H, W, D) by the principal components of the first.
 
     Returns:
-        list[Tensor]: ``real`` and ``fields`` as (H, W, 3): the first three
-        components, with the 1st to 99th percentile of ``real`` as [0, 1].
+        list[Tensor]: Three components of ``real`` and ``fields``, (H, W, 3),
+        with the 1st to 99th percentile of ``real`` as [0, 1].
     """
     vectors = real.double().flatten(0, 1)
     mean = vectors.mean(dim=0)
@@ -196,7 +192,7 @@ def draw_rollouts(rows: Sequence[dict[str, np.ndarray]],
     Args:
         rows (Sequence[dict[str, np.ndarray]]): Title to picture, (H, W, 3),
             the image first.
-        start (tuple[int, int]): Column and row.
+        start (tuple[int, int]): Column and row of the start.
     """
     figure, axes = picture_rows(rows)
     for axis in axes[:, 1:].flat:
@@ -212,9 +208,8 @@ def draw_errors(errors: dict[str, dict[str, dict[str, np.ndarray]]],
     """Draw the error of the flow by distance, one panel per direction.
 
     Args:
-        errors (dict): By reading, from :func:`error_by_distance`.
-        trained (dict[str, int | None]): By direction, the trained distance in
-            positions.
+        errors (dict): Reading to the result of :func:`error_by_distance`.
+        trained (dict[str, int | None]): Direction to the trained distance.
     """
     figure = new_figure(9.0, 3.2)
     axes = grid(figure, 1, len(DIRECTIONS), sharey=True)[0]

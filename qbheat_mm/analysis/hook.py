@@ -171,10 +171,10 @@ class AnalysisHook(Hook):
 
 def _describe_losses(model: QBHeat, images: Tensor) -> dict[str, float]:
     from .losses import copied_loss, direction_losses, masked_loss
-    from .matrices import linear_models
+    from .matrices import learned_matrices
 
     found = dict(loss=masked_loss(model, images))
-    if linear_models(model.predictor):
+    if learned_matrices(model.predictor):
         found['loss_copied'] = copied_loss(model, images)
     for name, loss in direction_losses(model, images).items():
         found[f'loss_{name}'] = loss
@@ -184,10 +184,10 @@ def _describe_losses(model: QBHeat, images: Tensor) -> dict[str, float]:
 def _describe_matrices(model: QBHeat) -> dict[str, float]:
     from .spectrum import describe_predictor
 
-    numbers = describe_predictor(model.predictor)
-    numbers.pop('across_scales', None)
-    return {
-        f'{name}_{scale}': value for scale, found in numbers.items()
-        for name, value in (('energy_ratio', found['energy_ratio']),
-                            ('norm_A', found['A']['spectral_norm']),
-                            ('norm_B', found['B']['spectral_norm']))}
+    found = {}
+    for scale, numbers in describe_predictor(model.predictor).items():
+        if scale != 'across_scales':
+            found[f'energy_ratio_{scale}'] = numbers['energy_ratio']
+            for name in 'AB':
+                found[f'norm_{name}_{scale}'] = numbers[name]['spectral_norm']
+    return found

@@ -10,7 +10,6 @@ from ..models.selfsup import QBHeat
 from ..models.selfsup.qbheat_predictor import DIRECTIONS
 from ..models.selfsup.quarters import CENTER, quarter_offset
 from ..utils.modules import evaluating
-from .matrices import linear_models
 from .reconstruction import trained_positions
 
 
@@ -40,7 +39,7 @@ def copied_loss(model: QBHeat, images: Tensor) -> float:
     the matrices have learned.
     """
     model = copy.deepcopy(model)
-    for linear in linear_models(model.predictor).values():
+    for linear in model.predictor.linear_models().values():
         nn.init.zeros_(linear.weight)
     return masked_loss(model, images)
 

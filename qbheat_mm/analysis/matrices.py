@@ -14,19 +14,8 @@ from ..models.selfsup.qbheat_predictor import (
 SCALES = dict(quarter=1 / 4, half=1 / 2)
 
 
-def linear_models(predictor: nn.Module) -> dict[str, LinearExtrapolation]:
-    """Return the linear models of a predictor by scale.
-
-    Controls and predictors of other classes have none.
-    """
-    if isinstance(predictor, QBHeatPredictor):
-        return predictor.linear_models()
-    return {}
-
-
 @torch.no_grad()
-def learned_matrices(
-        predictor: QBHeatPredictor) -> dict[str, dict[str, Tensor]]:
+def learned_matrices(predictor: nn.Module) -> dict[str, dict[str, Tensor]]:
     """Return all matrices M of a predictor, explicit and derived.
 
     M includes the step: it is ``dx * A`` to the right and ``dy * B``
@@ -34,10 +23,13 @@ def learned_matrices(
 
     Returns:
         dict[str, dict[str, Tensor]]: Scale and direction (``'right'`` ...)
-        to (D, D), double precision, on the CPU.
+        to (D, D), double precision, on the CPU. Empty for controls and
+        predictors of other classes.
     """
+    if not isinstance(predictor, QBHeatPredictor):
+        return {}
     return {scale: _all_directions(linear)
-            for scale, linear in linear_models(predictor).items()}
+            for scale, linear in predictor.linear_models().items()}
 
 
 @torch.no_grad()

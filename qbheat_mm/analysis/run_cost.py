@@ -28,9 +28,9 @@ from ..utils.settings import type_name
 ACCELERATORS = dict(
     t4=(65, 8.1), v100=(125, 15.7), a100=(312, 19.5), h100=(989, 67),
     rtx3090=(71, 35.6), rtx4090=(165, 82.6))
-#: Share of the peak rate in training, with depthwise convolutions and without:
-#: timm's published rates of EfficientNet-B0 and DeiT-S, 1,459 and 1,054 images/s
-#: in mixed precision on an RTX 3090.
+#: Share of the peak rate in training, with depthwise convolutions or without:
+#: timm's published 1,459 and 1,054 images/s of EfficientNet-B0 and DeiT-S, in
+#: mixed precision on an RTX 3090.
 UTILIZATION = dict(depthwise=.05, dense=.41)
 # Images of ImageNet-1K, and of COCO with objects.
 _ELSEWHERE = dict(ImageNet=1_281_167, train2017=117_266)
@@ -167,7 +167,7 @@ class TrainingRun:
         return timeit(step, number=repeats) / repeats
 
     def computed(self, accelerator: str) -> tuple[float, float]:
-        """Compute hours and images per second on accelerators, without input."""
+        """Compute hours and images per second, without input."""
         half, single = ACCELERATORS[accelerator]
         # Depthwise convolutions are memory-bound: float32 takes twice as long.
         peak = dict(depthwise=half if self.amp else half / 2,
@@ -177,7 +177,7 @@ class TrainingRun:
         return self.seen / rate / 3600, rate
 
     def memory(self) -> dict[str, float]:
-        """Bytes of a training step; call after one for the optimizer's."""
+        """Return bytes by use, of the optimizer as after the last step."""
         weights = list(self.model.parameters())
         states = self.optimizer.optimizer.state.values()
         return dict(

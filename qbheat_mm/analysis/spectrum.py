@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from ..models.selfsup import QBHeatPredictor
-from .matrices import SCALES, derive, learned_matrices, linear_models
+from .matrices import SCALES, derive, learned_matrices
 from .style import BLUE, GREY, VERMILION, grid, in_style, new_figure
 
 #: A and B are the matrices of these directions.
@@ -123,12 +123,12 @@ def describe_predictor(predictor: QBHeatPredictor) -> dict[str, dict]:
     """
     matrices = learned_matrices(predictor)
     report = describe_matrices(matrices)
-    for scale, linear in linear_models(predictor).items():
-        found = matrices[scale]
+    for scale, found in matrices.items():
         derived = derive(*(found[name] for name in MATRICES.values()))
         report[scale]['gap_to_derived'] = {
             name: relative_gap(found[name], derived[name])
-            for name in linear.explicit if name not in MATRICES.values()}
+            for name in predictor.linear_models()[scale].explicit
+            if name not in MATRICES.values()}
     return report
 
 

@@ -14,7 +14,7 @@ import reconstruct
 import spectrum
 import story
 
-from qbheat_mm.analysis.matrices import linear_models
+from qbheat_mm.analysis.matrices import learned_matrices
 from qbheat_mm.cli import count, read_config, report_user_errors
 from qbheat_mm.cli.analysis_tool import analysis_parser
 from qbheat_mm.models.layers import MobileFormerBlock
@@ -65,7 +65,7 @@ def main() -> None:
     model = build_pretraining(read_config(args.config, args.cfg_options),
                               args.config)
     look(reconstruct, args.num_pictures, '--use-visible-patch-statistics')
-    if linear_models(model.predictor):
+    if learned_matrices(model.predictor):
         look(heat_flow, args.num_statistics, '--rows', args.num_pictures)
         call(spectrum, args.config, *args.checkpoint, *common)
     look(correlation, args.num_statistics, *further)
