@@ -5,10 +5,10 @@ Matplotlib is optional and imported on first use.
 """
 from contextlib import contextmanager
 
-#: The palette of Okabe and Ito, which the color-blind can tell apart.
-COLORS = BLUE, VERMILION, GREEN, ORANGE, PURPLE, SKY = (
-    '#0072B2', '#D55E00', '#009E73', '#E69F00', '#CC79A7', '#56B4E9')
-#: Of text and axes; has contrast on white and on black.
+#: The color-blind safe palette of Okabe and Ito.
+COLORS = ('#0072B2', '#D55E00', '#009E73', '#E69F00', '#CC79A7', '#56B4E9')
+BLUE, VERMILION, GREEN, *_ = COLORS
+#: Color of text and axes, readable on white and on black.
 GREY = '#787878'
 
 _SETTINGS = {
