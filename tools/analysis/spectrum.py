@@ -77,7 +77,7 @@ def draw_ratios(metas: list[dict], found: list[dict]) -> dict:
     for key in ('epoch', 'iter'):
         known = {meta.get(key): numbers for meta, numbers in zip(metas, found)}
         if len(known) == len(found) > 1 and None not in known:
-            scales = found[0].keys() & STEPS
+            scales = [scale for scale in STEPS if scale in found[0]]
             return dict(energy_ratio=draw_energy_ratios(sorted(known), {
                 scale: [known[time][scale]['energy_ratio']
                         for time in sorted(known)] for scale in scales}, key))
