@@ -124,8 +124,7 @@ def test_what_is_logged(train, labeled):
            in direction_losses(model, inputs).items()})
     assert len(expected) == 4 + 5 + 16
     model.backbone.out_indices = (2, 3)
-    encoder = Encoder(model.backbone,
-                      Normalization.of(model.data_preprocessor))
+    encoder = Encoder(model.backbone, Normalization.of(model))
     folder = labeled_folder(labeled)
     expected['knn_top1'] = knn_of_folders(encoder, folder, folder, size=32)
     for name, value in expected.items():
@@ -142,7 +141,7 @@ def test_pictures_are_saved_and_on_the_page_of_the_run(train):
     model = runner.model
     found = reconstruct(model, normalized(model, images_of(runner)), 'center')
     expected = strips(found, model, Normalize(
-        Normalization.of(model.data_preprocessor)))
+        Normalization.of(model)))
     assert np.array_equal(mmcv.imread(str(pictures[1]))[..., ::-1], expected)
     _, (_, content) = report_run(runner.work_dir)
     assert content == [picture.read_bytes() for picture in pictures]

@@ -41,7 +41,7 @@ def model(build):
 
 @pytest.fixture
 def normalize(model):
-    return Normalize(Normalization.of(model.data_preprocessor))
+    return Normalize(Normalization.of(model))
 
 
 @pytest.mark.parametrize('position', QUARTERS)
