@@ -19,7 +19,7 @@ from ..errors import UserError
 from ..trained.checkpoint import Checkpoint
 from ..utils.modules import unwrap
 from ..utils.settings import loader_settings, type_name
-from .check_folders import count_classes
+from .check_classes import count_classes
 from .console import shorten_console
 from .random_state import seeded
 from .resume import newest_readable
