@@ -1,7 +1,8 @@
 # Copyright (c) QB-Heat MM authors. All rights reserved.
 """mmengine's runner, adapting recipes to small data and machines."""
 import copy
-from collections.abc import Mapping
+import re
+from collections.abc import Mapping, Sequence
 
 from joblib import cpu_count
 from mmengine.config import Config
@@ -21,7 +22,7 @@ from ..utils.modules import unwrap
 from ..utils.settings import loader_settings, type_name
 from .check_classes import count_classes
 from .console import shorten_console
-from .random_state import seeded
+from .random_state import SeededBatchSampler, seeded
 from .resume import newest_readable
 from .schedules import fit_schedulers
 
@@ -45,7 +46,11 @@ class AutoScaleRunner(Runner):
     """
 
     def __init__(self, *args, train_dataloader=None, **kwargs) -> None:
-        self.train_settings = train_dataloader
+        if isinstance(train_dataloader, Mapping):
+            # For build_dataloader: other loaders may have equal settings.
+            train_dataloader = {**train_dataloader, 'for_training': True}
+        # Batch size of a process, as set and as trained with.
+        self._batch_sizes = (1, 1)
         super().__init__(*args, train_dataloader=train_dataloader, **kwargs)
 
     @classmethod
@@ -77,7 +82,8 @@ class AutoScaleRunner(Runner):
                         filename: str,
                         map_location='cpu',
                         strict: bool = False,
-                        revise_keys: list | None = None) -> dict:
+                        revise_keys: Sequence[tuple[str, str]] = (
+                            (r'^module\.', ''), )) -> dict:
         """Load a checkpoint without executing anything in it.
 
         Raises:
@@ -88,50 +94,49 @@ class AutoScaleRunner(Runner):
         checkpoint = trained.content
         # mmengine would execute this text when it resumes.
         (checkpoint.get('meta') or {}).pop('config', None)
+        state_dict = trained.weights
+        for pattern, replacement in revise_keys:
+            state_dict = {re.sub(pattern, replacement, name): value
+                          for name, value in state_dict.items()}
+        checkpoint['state_dict'] = state_dict
         self._load_from = self._load_from or filename
         self.call_hook('after_load_checkpoint', checkpoint=checkpoint)
-        load_state_dict(unwrap(self.model), trained.weights, strict,
-                        self.logger)
+        load_state_dict(unwrap(self.model), state_dict, strict, self.logger)
         self._has_loaded = True
         self.logger.info(f'Load checkpoint from {filename}')
         return checkpoint
 
     def build_dataloader(self, dataloader: DataLoader | dict, *args,
                          **kwargs) -> DataLoader:
-        """Build a loader, with seeded samples for training.
+        """Build a loader; for training, with seeded samples and full batches.
 
         Starts at most one worker for each core available to this process,
         given its affinity and its container's limit. ``num_workers=0`` alone
         turns workers off.
         """
-        if isinstance(dataloader, Mapping):
-            if dataloader == self.train_settings:
-                dataloader = seeded(dataloader, self.seed)
-            dataloader = loader_settings(self._limit_workers(dataloader))
-        return super().build_dataloader(dataloader, *args, **kwargs)
-
-    def _limit_workers(self, loader: Mapping) -> Mapping:
-        given, cores = loader.get('num_workers') or 0, cpu_count()
-        if given <= cores:
-            return loader
-        self.logger.info(f'num_workers: {given} -> {cores} (cores available '
-                         'to this process)')
-        return {**loader, 'num_workers': cores}
+        if not isinstance(dataloader, Mapping):
+            return super().build_dataloader(dataloader, *args, **kwargs)
+        settings = dict(dataloader)
+        if settings.pop('for_training', False):
+            settings = seeded(settings, self.seed)
+        given, cores = settings.get('num_workers') or 0, cpu_count()
+        if given > cores:
+            self.logger.info(f'num_workers: {given} -> {cores} (cores '
+                             'available to this process)')
+            settings['num_workers'] = cores
+        loader = super().build_dataloader(loader_settings(settings), *args,
+                                          **kwargs)
+        if isinstance(loader.batch_sampler, SeededBatchSampler):
+            self._fit_batch(loader)
+        return loader
 
     def build_train_loop(self, loop: BaseLoop | dict) -> BaseLoop:
-        """Build the loop with a batch size that the data set fills.
+        """Build the loop.
 
         Raises:
             UserError: If there are too few images, or no step to train.
         """
         built = super().build_train_loop(loop)
-        settings = self.train_settings
-        if isinstance(loop, dict) and isinstance(settings, dict) and (
-                'batch_size' in settings):
-            given = settings['batch_size']
-            settings['batch_size'] = self._fit_batch(built.dataloader, given)
-            if settings['batch_size'] < given:
-                built = super().build_train_loop(loop)
         if not len(built.dataloader) or built.max_iters < 1:
             raise UserError(
                 'the run has no step: '
@@ -139,43 +144,35 @@ class AutoScaleRunner(Runner):
                 f'{len(built.dataloader)} batches an epoch')
         return built
 
-    def _fit_batch(self, loader: DataLoader, batch: int) -> int:
-        """The batch size of a process; scales the learning rate with it."""
+    def _fit_batch(self, loader: DataLoader) -> None:
+        """Lower the batch size to what the data set fills."""
         model = unwrap(self.model)
         # Classifiers and pre-training have batch norm on pooled features.
         preprocessor = type(getattr(model, 'data_preprocessor', None))
-        least = 1 if preprocessor.__name__.startswith('Det') else 2
+        minimum = 1 if preprocessor.__name__.startswith('Det') else 2
         queue = getattr(model, 'queue_len', 0)
-        fitted = fitting_batch(loader, batch, self.world_size, least, queue)
+        given = loader.batch_sampler.batch_size
+        fitted = fitting_batch(loader, given, self.world_size, minimum, queue)
         step = fitted * self.world_size
         if queue % step:
             raise UserError(
                 f'model.queue_len={queue} is not a multiple of the {step} '
                 f'images of a step (train_dataloader.batch_size={fitted})')
-        if fitted < batch:
+        self._batch_sizes = given, fitted
+        if fitted < given:
+            loader.batch_sampler.set_batch_size(fitted)
             self.logger.warning(
                 f'{len(loader.dataset)} training images for '
                 f'{self.world_size} process(es): '
-                f'train_dataloader.batch_size={fitted}'
-                f'{self._lower_lr(fitted / batch)}')
-        return fitted
-
-    def _lower_lr(self, ratio: float) -> str:
-        """Scale the learning rate; returns the change in words."""
-        optimizer = (self.optim_wrapper.get('optimizer') if isinstance(
-            self.optim_wrapper, dict) else None) or {}
-        # auto_scale_lr uses the lowered batch size.
-        if 'lr' not in optimizer or (self.auto_scale_lr or {}).get('enable'):
-            return ''
-        given = optimizer['lr']
-        optimizer['lr'] = given * ratio
-        return f', learning rate {given:g} -> {optimizer["lr"]:g}'
+                f'train_dataloader.batch_size={fitted}, learning rate * '
+                f'{fitted / given:g}')
 
     def build_optim_wrapper(self, optim_wrapper) -> OptimWrapper:
         """Build the optimizer, in float32 if there is no GPU."""
         if isinstance(optim_wrapper, dict) and type_name(
                 optim_wrapper) == 'AmpOptimWrapper' and (
                     get_device() in ('cpu', 'mps')):
+            optim_wrapper = copy.deepcopy(optim_wrapper)
             use_float32(optim_wrapper)
             self.logger.info('no GPU for mixed precision: training in '
                              'float32')
@@ -183,15 +180,21 @@ class AutoScaleRunner(Runner):
 
     def scale_lr(self, optim_wrapper: OptimWrapper,
                  auto_scale_lr: dict | None = None) -> None:
-        """Scale the rate by the images of a step, accumulated ones included.
+        """Scale the rate by the images of a step.
+
+        These include accumulated ones, if ``auto_scale_lr`` is on. A lowered
+        batch size always lowers the rate.
         """
-        count = (self.cfg.get('optim_wrapper') or {}).get(
-            'accumulative_counts', 1)
-        if (auto_scale_lr or {}).get('enable'):
-            auto_scale_lr = dict(
-                auto_scale_lr,
-                base_batch_size=auto_scale_lr['base_batch_size'] / count)
-        super().scale_lr(optim_wrapper, auto_scale_lr)
+        scaling, (given, fitted) = dict(auto_scale_lr or {}), self._batch_sizes
+        # mmengine calculates with the given batch size.
+        if scaling.get('enable'):
+            count = (self.cfg.get('optim_wrapper') or {}).get(
+                'accumulative_counts', 1)
+            scaling['base_batch_size'] *= given / (fitted * count)
+        elif fitted < given:
+            scaling = dict(enable=True, base_batch_size=(
+                given * self.world_size * given / fitted))
+        super().scale_lr(optim_wrapper, scaling)
 
     def build_param_scheduler(self, scheduler) -> list:
         """Build schedulers that are no longer than the run.
@@ -230,14 +233,14 @@ class AutoScaleRunner(Runner):
 
 
 def fitting_batch(loader: DataLoader, batch: int, processes: int,
-                  least: int = 1, queue: int = 0) -> int:
+                  minimum: int = 1, queue: int = 0) -> int:
     """The batch size that the images of one process fill.
 
     Args:
-        loader (DataLoader): Of one process.
+        loader (DataLoader): Loader of one process.
         batch (int): Batch size of one process, as set.
         processes (int): Number of processes.
-        least (int): Minimum batch size. Defaults to 1.
+        minimum (int): Minimum batch size. Defaults to 1.
         queue (int): Multiple of the images of all processes in a step
             (MoCo); 0 for none. Defaults to 0.
 
@@ -245,20 +248,20 @@ def fitting_batch(loader: DataLoader, batch: int, processes: int,
         int: ``batch`` or less.
 
     Raises:
-        UserError: If a process has fewer than ``least`` images.
+        UserError: If a process has fewer than ``minimum`` images.
     """
     # With a batch_sampler, torch's loader.sampler runs over all images.
     sampler = getattr(loader.batch_sampler, 'sampler', loader.sampler)
     images = len(loader.dataset)
     share = batch if isinstance(sampler, InfiniteSampler) and (
         images) else len(sampler)
-    if share < least:
+    if share < minimum:
         raise UserError(
             f'train_dataloader.dataset has {images} images for {processes} '
-            f'process(es), and each needs at least {least}')
+            f'process(es), and each needs at least {minimum}')
     if share >= batch:
         return batch
-    while queue and share > least and queue % (share * processes):
+    while queue and share > minimum and queue % (share * processes):
         share -= 1
     return share
 

@@ -1,5 +1,5 @@
 # Copyright (c) QB-Heat MM authors. All rights reserved.
-"""Random numbers that a resumed run repeats."""
+"""Bit-identical resuming."""
 import random
 from collections import Counter
 from collections.abc import Iterator, Mapping
@@ -14,6 +14,7 @@ from mmengine.runner import IterBasedTrainLoop, Runner
 from torch.utils.data import BatchSampler, Dataset, Sampler
 
 from ..errors import UserError
+from .run_state import RunState
 
 # In the `meta` of a checkpoint: steps done of its epoch, steps it has.
 _PROGRESS = 'epoch_progress'
@@ -47,7 +48,7 @@ class RandomStateHook(Hook):
     def after_load_checkpoint(self, runner: Runner, checkpoint: dict) -> None:
         """Remember the progress of the interrupted epoch."""
         meta = checkpoint.get('meta')
-        if runner._resume and isinstance(meta, dict):
+        if RunState.of(runner).resumes and isinstance(meta, dict):
             self._resumed = meta.get(_PROGRESS) or {}
 
     def before_save_checkpoint(self, runner: Runner, checkpoint: dict) -> None:
@@ -105,7 +106,7 @@ def seeded(settings: Mapping, seed: int) -> dict:
     """Settings of a training loader with seeded samples.
 
     Args:
-        settings (Mapping): Of a loader, as mmengine builds it.
+        settings (Mapping): Settings of a loader of mmengine.
         seed (int): Seed of the run.
     """
     settings = dict(settings)
@@ -126,7 +127,7 @@ class SeededBatchSampler(Sampler):
     epoch while the current one runs.
 
     Args:
-        sampler (Sampler): Of indices.
+        sampler (Sampler): Sampler of indices.
         batch_size (int): Samples in a batch.
         batches (dict, optional): Settings of another batch sampler.
         drop_last (bool): Drop an incomplete last batch, if ``batches`` is
@@ -137,14 +138,12 @@ class SeededBatchSampler(Sampler):
     def __init__(self, sampler: Sampler, batch_size: int,
                  batches: dict | None = None, drop_last: bool = False,
                  seed: int = 0) -> None:
-        self.batches = BatchSampler(
-            sampler, batch_size, drop_last) if batches is None else (
-                DATA_SAMPLERS.build(batches, default_args=dict(
-                    sampler=sampler, batch_size=batch_size)))
-        # mmengine reads these, and sets the epoch of the sampler.
+        # mmengine reads it and sets its epoch.
         self.sampler = sampler
-        self.batch_size = batch_size
+        self.settings = batches
+        self.drop_last = drop_last
         self.seed = seed
+        self.set_batch_size(batch_size)
         #: The next epoch, and how many of its batches to skip.
         self.epoch = 0
         self.skipped = 0
@@ -154,11 +153,11 @@ class SeededBatchSampler(Sampler):
         self.epoch, self.skipped = epoch + 1, 0
         drawn = Counter()
         for number, batch in enumerate(self.batches):
-            batch = [self._draw(epoch, int(i), drawn) for i in batch]
+            batch = [self._index(epoch, int(i), drawn) for i in batch]
             if number >= skipped:
                 yield batch
 
-    def _draw(self, epoch: int, index: int, drawn: Counter) -> SeededIndex:
+    def _index(self, epoch: int, index: int, drawn: Counter) -> SeededIndex:
         # A sampler may repeat a sample, and processes may share one.
         repeat = (get_rank(), drawn[index])
         drawn[index] += 1
@@ -167,6 +166,15 @@ class SeededBatchSampler(Sampler):
 
     def __len__(self) -> int:
         return len(self.batches)
+
+    def set_batch_size(self, batch_size: int) -> None:
+        """Change the number of samples in a batch."""
+        self.batch_size = batch_size
+        self.batches = BatchSampler(
+            self.sampler, batch_size, self.drop_last
+        ) if self.settings is None else DATA_SAMPLERS.build(
+            self.settings, default_args=dict(
+                sampler=self.sampler, batch_size=batch_size))
 
 
 class SeededDataset(Dataset):

@@ -21,7 +21,7 @@ def test_a_full_run_is_as_the_recipe_says(name):
     images = OWN if 'own-' in name else IMAGES[cfg.default_scope]
     share = -(-images // processes)
     loader = DataLoader(range(images), batch, sampler=range(share))
-    assert fitting_batch(loader, batch, processes, least=2) == batch
+    assert fitting_batch(loader, batch, processes, minimum=2) == batch
     schedulers = cfg.param_scheduler
     epoch = share // batch
     assert fit_schedulers(schedulers, cfg.train_cfg.max_epochs * epoch,

@@ -14,9 +14,11 @@ from torch.utils.data import BatchSampler, DataLoader
 
 import qbheat_mm  # noqa: F401
 from qbheat_mm.engine.auto_scale_runner import fitting_batch
+from qbheat_mm.engine.random_state import SeededDataset
 from qbheat_mm.errors import UserError
 
 from ..configs.shipped import write_image
+from .runs import build
 
 RECIPE = Path(__file__).parents[2] / (
     'configs/qbheat/qbheat_mf-285m_1xb256-amp-coslr-400e_own-images.py')
@@ -80,22 +82,24 @@ def test_no_more_workers_than_cores_of_the_process(config):
     finally:
         os.sched_setaffinity(0, cores)
     assert runner.train_dataloader.num_workers == 1
-    assert 'num_workers: 8 -> 1' in log_of(runner)
+    assert log_of(runner).count('num_workers: 8 -> 1') == 1
 
 
 @needs_no_gpu
 @pytest.mark.parametrize('images,max_epochs', [(2, 1), (20, 2)])
 def test_few_images_for_few_epochs_without_a_gpu(config, images, max_epochs):
     cfg = config(images, **{'train_cfg.max_epochs': max_epochs})
+    given = cfg.to_dict()
     runner, rates = train(cfg)
+    assert cfg.to_dict() == given
     assert runner.iter == max_epochs  # one step per epoch
     assert runner.train_dataloader.batch_sampler.batch_size == images
     assert rates[0] == pytest.approx(images / 1000)
     log = log_of(runner)
     for line in ('training in float32',
                  f'{images} training images for 1 process(es): '
-                 f'train_dataloader.batch_size={images}, learning rate '
-                 f'0.256 -> {images / 1000:g}',
+                 f'train_dataloader.batch_size={images}, learning rate * '
+                 f'{images / 256:g}',
                  f'schedule shortened to the {max_epochs} steps'):
         assert log.count(line) == 1, line
     assert type(runner.optim_wrapper) is OptimWrapper
@@ -149,6 +153,13 @@ def test_schedules_in_epochs_need_epochs(config):
         train(cfg)
 
 
+def test_only_training_samples_are_seeded(tmp_path):
+    """Even if a validation loader has the same settings."""
+    runner = build(tmp_path)
+    assert isinstance(runner.train_dataloader.dataset, SeededDataset)
+    assert not isinstance(runner.val_dataloader.dataset, SeededDataset)
+
+
 def test_one_image_is_too_few(config):
     with pytest.raises(UserError, match='has 1 images.* needs at least 2'):
         RUNNERS.build(config(1)).train()
@@ -174,12 +185,12 @@ def loader(images, processes, batched=False):
     (20, 1, 20), (20, 3, 7), (256, 1, 256), (1000, 3, 256), (3, 2, 2)])
 def test_the_batch_of_each_process(images, processes, batch, batched):
     assert fitting_batch(loader(images, processes, batched), 256, processes,
-                         least=2) == batch
+                         minimum=2) == batch
 
 
 def test_more_processes_than_images():
     with pytest.raises(UserError, match='5 images for 8 process'):
-        fitting_batch(loader(5, 8), 256, 8, least=2)
+        fitting_batch(loader(5, 8), 256, 8, minimum=2)
     assert fitting_batch(loader(5, 8), 256, 8) == 1
 
 
