@@ -13,10 +13,9 @@ from mmengine.runner import IterBasedTrainLoop, Runner
 
 from ..errors import UserError
 from ..trained.checkpoint import Checkpoint
-from .strict_load import is_training
+from .run_state import RunState
 
-#: Attributes that decide the length of a schedule, apart from its ``end``,
-#: which follows the run.
+#: Attributes that decide the length of a schedule. Its ``end`` may change.
 _LENGTHS = ('begin', 'total_iters', 'total_steps', 'T_max', 'milestones',
             'step_size', 'periods')
 
@@ -94,9 +93,10 @@ class ResumeHook(Hook):
         Raises:
             UserError: If they differ.
         """
-        if not is_training(runner):
+        state = RunState.of(runner)
+        if not state.is_training:
             return
-        found = all_gather_object(osp.basename(runner._load_from or ''))
+        found = all_gather_object(osp.basename(state.load_from))
         if len(set(found)) > 1:
             raise UserError(
                 f'the processes start from different checkpoints {found}: '
@@ -108,9 +108,10 @@ class ResumeHook(Hook):
         Raises:
             UserError: Naming what is missing or differs.
         """
-        if not runner._resume or not is_training(runner):
+        state = RunState.of(runner)
+        if not state.resumes or not state.is_training:
             return
-        path = str(runner._load_from)
+        path = state.load_from
         _require_state(path, checkpoint)
         unit = 'iter' if isinstance(
             runner.train_loop, IterBasedTrainLoop) else 'epoch'

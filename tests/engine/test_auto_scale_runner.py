@@ -87,7 +87,8 @@ def test_no_more_workers_than_cores_of_the_process(config):
 
 @needs_no_gpu
 @pytest.mark.parametrize('images,max_epochs', [(2, 1), (20, 2)])
-def test_few_images_for_few_epochs_without_a_gpu(config, images, max_epochs):
+def test_few_images_for_few_epochs_without_a_gpu(config, capsys, images,
+                                                 max_epochs):
     cfg = config(images, **{'train_cfg.max_epochs': max_epochs})
     given = cfg.to_dict()
     runner, rates = train(cfg)
@@ -103,6 +104,10 @@ def test_few_images_for_few_epochs_without_a_gpu(config, images, max_epochs):
                  f'schedule shortened to the {max_epochs} steps'):
         assert log.count(line) == 1, line
     assert type(runner.optim_wrapper) is OptimWrapper
+    printed = capsys.readouterr().out
+    assert len(printed.partition('Epoch(train)')[0].splitlines()) < 10
+    for line in ('Config:', 'Hooks will be executed', 'paramwise_options'):
+        assert line in log and line not in printed
 
 
 @needs_no_gpu
