@@ -2,7 +2,8 @@
 """mmengine's runner, adapting recipes to small data and machines."""
 import copy
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 
 from joblib import cpu_count
 from mmengine.config import Config
@@ -14,7 +15,7 @@ from mmengine.registry import RUNNERS
 from mmengine.runner import BaseLoop, EpochBasedTrainLoop, Runner
 from mmengine.runner.checkpoint import load_state_dict
 from torch import nn
-from torch.utils.data import DataLoader
+from torch.utils.data import DataLoader, Sampler
 
 from ..errors import UserError
 from ..trained.checkpoint import Checkpoint
@@ -22,7 +23,7 @@ from ..utils.modules import unwrap
 from ..utils.settings import loader_settings, type_name
 from .check_classes import count_classes
 from .console import shorten_console
-from .random_state import SeededBatchSampler, seeded
+from .random_state import SeededBatchSampler
 from .resume import newest_readable
 from .schedules import fit_schedulers
 
@@ -117,17 +118,22 @@ class AutoScaleRunner(Runner):
         if not isinstance(dataloader, Mapping):
             return super().build_dataloader(dataloader, *args, **kwargs)
         settings = dict(dataloader)
-        if settings.pop('for_training', False):
-            settings = seeded(settings, self.seed)
         given, cores = settings.get('num_workers') or 0, cpu_count()
         if given > cores:
             self.logger.info(f'num_workers: {given} -> {cores} (cores '
                              'available to this process)')
             settings['num_workers'] = cores
+        if not settings.pop('for_training', False) or not isinstance(
+                settings.get('batch_sampler') or {}, Mapping):
+            return super().build_dataloader(loader_settings(settings), *args,
+                                            **kwargs)
+        settings['batch_sampler'] = dict(
+            type=SeededBatchSampler, batches=settings.get('batch_sampler'),
+            seed=self.seed, drop_last=settings.pop('drop_last', False),
+            fit=self._fit())
         loader = super().build_dataloader(loader_settings(settings), *args,
                                           **kwargs)
-        if isinstance(loader.batch_sampler, SeededBatchSampler):
-            self._fit_batch(loader)
+        self._report_batch(loader, settings['batch_size'])
         return loader
 
     def build_train_loop(self, loop: BaseLoop | dict) -> BaseLoop:
@@ -144,23 +150,20 @@ class AutoScaleRunner(Runner):
                 f'{len(built.dataloader)} batches an epoch')
         return built
 
-    def _fit_batch(self, loader: DataLoader) -> None:
-        """Lower the batch size to what the data set fills."""
+    def _fit(self) -> Callable[[Sampler, int], int]:
+        """A function that lowers the batch size, see `fitting_batch`."""
         model = unwrap(self.model)
         # Classifiers and pre-training have batch norm on pooled features.
         preprocessor = type(getattr(model, 'data_preprocessor', None))
-        minimum = 1 if preprocessor.__name__.startswith('Det') else 2
-        queue = getattr(model, 'queue_len', 0)
-        given = loader.batch_sampler.batch_size
-        fitted = fitting_batch(loader, given, self.world_size, minimum, queue)
-        step = fitted * self.world_size
-        if queue % step:
-            raise UserError(
-                f'model.queue_len={queue} is not a multiple of the {step} '
-                f'images of a step (train_dataloader.batch_size={fitted})')
+        return partial(
+            fitting_batch, processes=self.world_size,
+            minimum=1 if preprocessor.__name__.startswith('Det') else 2,
+            queue=getattr(model, 'queue_len', 0))
+
+    def _report_batch(self, loader: DataLoader, given: int) -> None:
+        fitted = loader.batch_sampler.batch_size
         self._batch_sizes = given, fitted
         if fitted < given:
-            loader.batch_sampler.set_batch_size(fitted)
             self.logger.warning(
                 f'{len(loader.dataset)} training images for '
                 f'{self.world_size} process(es): '
@@ -232,38 +235,40 @@ class AutoScaleRunner(Runner):
                              'minutes')
 
 
-def fitting_batch(loader: DataLoader, batch: int, processes: int,
+def fitting_batch(sampler: Sampler, batch: int, processes: int,
                   minimum: int = 1, queue: int = 0) -> int:
     """The batch size that the images of one process fill.
 
     Args:
-        loader (DataLoader): Loader of one process.
+        sampler (Sampler): Sampler of one process.
         batch (int): Batch size of one process, as set.
         processes (int): Number of processes.
         minimum (int): Minimum batch size. Defaults to 1.
-        queue (int): Multiple of the images of all processes in a step
-            (MoCo); 0 for none. Defaults to 0.
+        queue (int): Length of MoCo's queue, a multiple of the images of all
+            processes in a step; 0 for none. Defaults to 0.
 
     Returns:
         int: ``batch`` or less.
 
     Raises:
-        UserError: If a process has fewer than ``minimum`` images.
+        UserError: If a process has fewer than ``minimum`` images, or no
+            batch size fits ``queue``.
     """
-    # With a batch_sampler, torch's loader.sampler runs over all images.
-    sampler = getattr(loader.batch_sampler, 'sampler', loader.sampler)
-    images = len(loader.dataset)
-    share = batch if isinstance(sampler, InfiniteSampler) and (
-        images) else len(sampler)
+    share = len(sampler)
     if share < minimum:
         raise UserError(
-            f'train_dataloader.dataset has {images} images for {processes} '
-            f'process(es), and each needs at least {minimum}')
-    if share >= batch:
-        return batch
-    while queue and share > minimum and queue % (share * processes):
-        share -= 1
-    return share
+            f'each of {processes} process(es) gets {share} images of '
+            f'train_dataloader.dataset and needs at least {minimum}')
+    if share < batch and not isinstance(sampler, InfiniteSampler):
+        batch = share
+        while queue and batch > minimum and queue % (batch * processes):
+            batch -= 1
+    if queue % (batch * processes):
+        raise UserError(
+            f'model.queue_len={queue} is not a multiple of the '
+            f'{batch * processes} images of a step '
+            f'(train_dataloader.batch_size={batch})')
+    return batch
 
 
 def use_float32(wrapper: dict) -> None:

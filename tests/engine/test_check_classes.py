@@ -116,8 +116,8 @@ def test_testing_needs_the_classes_but_not_the_training_set(build, tmp_path):
     write_classes(tmp_path / 'other/val', 'ac')
     runner = build('', '', load_from=load_from, **{
         'test_dataloader.dataset.data_root': str(tmp_path / 'other')})
-    with pytest.raises(UserError, match="test_.*/other'.* it lacks 'b' and has in "
-                       "addition 'c'"):
+    with pytest.raises(UserError, match="test_.*/other'.* it lacks 'b' and "
+                       "has in addition 'c'"):
         runner.test()
 
 
@@ -126,7 +126,7 @@ def test_a_resumed_run_keeps_its_classes(build, tmp_path):
     checkpoint = str(tmp_path / 'work/epoch_1.pth')
     others = {f'{part}_dataloader.dataset.metainfo': dict(classes=('b', 'a'))
               for part in ('train', 'val', 'test')}
-    with pytest.raises(UserError, match='train_.* has 2 classes, the checkpoint 2: it '
-                       'has them in another order'):
+    with pytest.raises(UserError, match='train_.* has 2 classes, the '
+                       'checkpoint 2: it has them in another order'):
         build('', '', **others, resume=True, load_from=checkpoint,
               **{'train_cfg.max_epochs': 2}).train()
