@@ -123,17 +123,17 @@ class AutoScaleRunner(Runner):
             self.logger.info(f'num_workers: {given} -> {cores} (cores '
                              'available to this process)')
             settings['num_workers'] = cores
-        if not settings.pop('for_training', False) or not isinstance(
-                settings.get('batch_sampler') or {}, Mapping):
-            return super().build_dataloader(loader_settings(settings), *args,
-                                            **kwargs)
-        settings['batch_sampler'] = dict(
-            type=SeededBatchSampler, batches=settings.get('batch_sampler'),
-            seed=self.seed, drop_last=settings.pop('drop_last', False),
-            fit=self._fit())
+        batches = settings.get('batch_sampler')
+        seeds = settings.pop('for_training', False) and (
+            batches is None or isinstance(batches, Mapping))
+        if seeds:
+            settings['batch_sampler'] = dict(
+                type=SeededBatchSampler, batches=batches, seed=self.seed,
+                drop_last=settings.pop('drop_last', False), fit=self._fit())
         loader = super().build_dataloader(loader_settings(settings), *args,
                                           **kwargs)
-        self._report_batch(loader, settings['batch_size'])
+        if seeds:
+            self._report_batch(loader, settings['batch_size'])
         return loader
 
     def build_train_loop(self, loop: BaseLoop | dict) -> BaseLoop:
@@ -151,7 +151,7 @@ class AutoScaleRunner(Runner):
         return built
 
     def _fit(self) -> Callable[[Sampler, int], int]:
-        """A function that lowers the batch size, see `fitting_batch`."""
+        """A function of a sampler and a batch size that lowers the latter."""
         model = unwrap(self.model)
         # Classifiers and pre-training have batch norm on pooled features.
         preprocessor = type(getattr(model, 'data_preprocessor', None))
@@ -183,13 +183,13 @@ class AutoScaleRunner(Runner):
 
     def scale_lr(self, optim_wrapper: OptimWrapper,
                  auto_scale_lr: dict | None = None) -> None:
-        """Scale the rate by the images of a step.
+        """Scale the learning rate by the images of a step.
 
-        These include accumulated ones, if ``auto_scale_lr`` is on. A lowered
-        batch size always lowers the rate.
+        Accumulated ones count, if ``auto_scale_lr`` is on. A lowered batch
+        size always lowers the rate.
         """
         scaling, (given, fitted) = dict(auto_scale_lr or {}), self._batch_sizes
-        # mmengine calculates with the given batch size.
+        # mmengine assumes the given batch size.
         if scaling.get('enable'):
             count = (self.cfg.get('optim_wrapper') or {}).get(
                 'accumulative_counts', 1)
@@ -226,7 +226,8 @@ class AutoScaleRunner(Runner):
     def _maybe_compile(self, target: str) -> None:
         """Compile the model instead of mmengine's whole step.
 
-        Dynamo breaks at the optimizer, which gains nothing from it.
+        Dynamo breaks at the optimizer, which gains nothing from it. mmengine
+        has no public method for this.
         """
         settings = self.cfg.get('compile')
         if settings:

@@ -77,7 +77,7 @@ class CheckClassesHook(Hook):
     def before_train(self, runner: Runner) -> None:
         """Check training set, heads, checkpoint, validation set, evaluator."""
         if not RunState.of(runner).resumes:
-            self.trained_on = ()  # new heads may have other classes
+            self.trained_on = ()  # a new run may have other classes
         self._check(runner, 'train', runner.train_dataloader)
         self.trained_on = _classes(runner.train_dataloader)
         if runner.val_loop is not None:
