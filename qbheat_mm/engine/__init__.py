@@ -17,7 +17,6 @@ from .strict_load import StrictLoadHook
 __all__ = [
     'AutoScaleRunner', 'BroadcastBuffersHook', 'CheckClassesHook',
     'FrozenFeaturesHook', 'PretrainedEncoder', 'RandomStateHook',
-    'ResumeHook', 'RunAdviceHook',
-    'SafeCheckpointHook', 'StopOnNonFiniteLossHook', 'StrictLoadHook',
-    'ThroughputLogProcessor'
+    'ResumeHook', 'RunAdviceHook', 'SafeCheckpointHook',
+    'StopOnNonFiniteLossHook', 'StrictLoadHook', 'ThroughputLogProcessor'
 ]

@@ -102,7 +102,8 @@ class AutoScaleRunner(Runner):
         checkpoint['state_dict'] = state_dict
         self._load_from = self._load_from or filename
         self.call_hook('after_load_checkpoint', checkpoint=checkpoint)
-        load_state_dict(unwrap(self.model), state_dict, strict, self.logger)
+        load_state_dict(unwrap(self.model), checkpoint['state_dict'], strict,
+                        self.logger)
         self._has_loaded = True
         self.logger.info(f'Load checkpoint from {filename}')
         return checkpoint

@@ -104,7 +104,8 @@ def test_so_is_that_of_another_encoder(tmp_path, saved, mean, allow):
         type='PretrainedEncoder', checkpoint=file,
         allow_other_normalization=allow))
     runner.model.data_preprocessor = ImgDataPreprocessor([mean], [2])
-    assert runner.train_loop  # Runner.train builds it before the hook
+    # Runner.train builds it before the hook.
+    runner.optim_wrapper = runner.build_optim_wrapper(runner.optim_wrapper)
     if mean == 1 or allow:
         runner.call_hook('before_run')
     else:
