@@ -265,7 +265,7 @@ def fitting_batch(sampler: Sampler, batch: int, processes: int,
         batch = share
         while queue and batch > minimum and queue % (batch * processes):
             batch -= 1
-    if queue % (batch * processes):
+    if queue and queue % (batch * processes):
         raise UserError(
             f'model.queue_len={queue} is not a multiple of the '
             f'{batch * processes} images of a step '

@@ -13,7 +13,7 @@ from ..errors import UserError
 from ..trained.checkpoint import Checkpoint
 from ..utils.modules import unwrap
 from ..utils.settings import set_classes
-from .run_state import RunState
+from .resume import RunState
 
 #: Parts of models that predict the classes of the data set.
 _HEADS = {'head', 'bbox_head', 'mask_head'}

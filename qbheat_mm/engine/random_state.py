@@ -13,7 +13,7 @@ from mmengine.runner import IterBasedTrainLoop, Runner
 from torch.utils.data import BatchSampler, Sampler
 
 from ..errors import UserError
-from .run_state import RunState
+from .resume import RunState
 
 # In the `meta` of a checkpoint: steps done of its epoch, steps it has.
 _PROGRESS = 'epoch_progress'

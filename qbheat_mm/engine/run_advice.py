@@ -11,7 +11,7 @@ from torch import nn
 
 from ..trained.checkpoint import few
 from ..utils.modules import unwrap
-from .run_state import RunState
+from .resume import RunState
 
 #: Fewer images than this give poor features.
 FEW_IMAGES = 1000

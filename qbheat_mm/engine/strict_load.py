@@ -13,7 +13,7 @@ from ..trained.encoder import PretrainedEncoder
 from ..trained.normalization import Normalization
 from ..utils.modules import unwrap
 from ..utils.settings import type_name
-from .run_state import RunState
+from .resume import RunState
 
 _HINT = ('. Allow missing or other tensors with --cfg-options '
          "default_hooks.checkpoint_match.allow_missing=\"['PREFIX.']\"")
