@@ -42,9 +42,9 @@ class KeyValueAction(DictAction):
             if text.startswith('{'):
                 raise ArgumentError(None, f'{text} is not a Python dict: '
                                     'quote names and strings') from None
-            if ',' in text or text.startswith('['):
-                return DictAction._parse_iterable(text)
-            return DictAction._parse_int_float_bool(text)
+            # mmengine has no public parser, and this one removes blanks.
+            value = DictAction._parse_iterable(text)
+            return text if isinstance(value, str) else value
         if isinstance(value, tuple) and not text.startswith('('):
             return list(value)
         return value

@@ -94,7 +94,7 @@ def load_coco(path: str,
               masks: bool = False,
               require_masks: bool = False,
               allow_subset: bool = False,
-              unlabelled: bool = False,
+              unlabeled: bool = False,
               name: str = '') -> tuple[CocoFile, CocoReport]:
     """Read, check and normalize an annotation file.
 
@@ -110,7 +110,7 @@ def load_coco(path: str,
         require_masks (bool): Whether there must be masks. Defaults to False.
         allow_subset (bool): Whether the file may have other categories,
             whose boxes are left out. Defaults to False.
-        unlabelled (bool): Whether it may have no boxes. Defaults to False.
+        unlabeled (bool): Whether it may have no boxes. Defaults to False.
         name (str): The file's name in messages, if ``path`` is a copy.
 
     Raises:
@@ -128,7 +128,7 @@ def load_coco(path: str,
             a.segmentation for a in content.annotations):
         _ignore_unreadable_masks(content, report)
     _count(content, used, total, report)
-    if not (unlabelled or used):
+    if not (unlabeled or used):
         report.fail('there are no boxes of the classes')
     return content, report
 

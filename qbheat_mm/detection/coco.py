@@ -1,25 +1,23 @@
 # Copyright (c) QB-Heat MM authors. All rights reserved.
 """COCO data sets, evaluation and heads that agree on files and classes."""
 import os.path as osp
-from collections.abc import Iterable, Mapping, Sequence
+import warnings
+from collections.abc import Iterable
 
 import numpy as np
 from mmcv.transforms import LoadImageFromFile
 from mmdet.datasets import CocoDataset
 from mmdet.datasets.api_wrappers import COCO
 from mmdet.evaluation import CocoMetric
-from mmdet.registry import DATASETS, HOOKS, METRICS
+from mmdet.registry import DATASETS, METRICS
 from mmengine.evaluator import BaseMetric
 from mmengine.fileio import get_local_path
-from mmengine.hooks import Hook
 from mmengine.logging import MMLogger
-from mmengine.runner import Runner
 from msgspec.structs import asdict
-from torch.utils.data import DataLoader
 
-from qbheat_mm.datasets.coco_check import CocoFile, check_images, load_coco
-from qbheat_mm.errors import UserError
-from qbheat_mm.utils.settings import is_local
+from ..datasets.coco_check import CocoFile, check_images, load_coco
+from ..errors import UserError
+from ..utils.settings import is_local
 
 
 def index_coco(content: CocoFile, for_evaluation: bool = False) -> COCO:
@@ -54,7 +52,7 @@ class MatchedCocoDataset(CocoDataset):
         *args: See ``CocoDataset``.
         allow_subset (bool): Ignore categories of the file that are not among
             the classes. Defaults to False.
-        unlabelled (bool): Accept a file without boxes, such as a test set to
+        unlabeled (bool): Accept a file without boxes, such as a test set to
             be submitted. Defaults to False.
         **kwargs: See ``CocoDataset``.
 
@@ -65,10 +63,14 @@ class MatchedCocoDataset(CocoDataset):
     def __init__(self,
                  *args,
                  allow_subset: bool = False,
-                 unlabelled: bool = False,
+                 unlabeled: bool = False,
                  **kwargs) -> None:
+        if 'unlabelled' in kwargs:
+            warnings.warn('unlabelled is deprecated: use unlabeled',
+                          FutureWarning, stacklevel=2)
+            unlabeled = kwargs.pop('unlabelled')
         self.allow_subset = allow_subset
-        self.unlabelled = unlabelled
+        self.unlabeled = unlabeled
         prefix = kwargs.get('data_prefix')
         if isinstance(prefix, str):
             raise UserError(f'data_prefix={prefix!r} must be a dict: set '
@@ -89,7 +91,7 @@ class MatchedCocoDataset(CocoDataset):
                       for step in steps),
             require_masks=any(getattr(step, 'with_mask', False)
                               for step in steps),
-            allow_subset=self.allow_subset, unlabelled=self.unlabelled,
+            allow_subset=self.allow_subset, unlabeled=self.unlabeled,
             name=self.ann_file)
         load = next((step for step in steps
                      if isinstance(step, LoadImageFromFile)), None)
@@ -116,6 +118,43 @@ class MatchedCocoDataset(CocoDataset):
             self.report.fail(f'no image passes filter_cfg={self.filter_cfg}')
         return kept
 
+    def check_metrics(self, metrics: Iterable[BaseMetric],
+                      name: str) -> None:
+        """Check the annotation files of metrics, for ``CheckClassesHook``.
+
+        Args:
+            metrics (Iterable[BaseMetric]): Those that evaluate the data set.
+            name (str): Setting of the evaluator, for messages.
+
+        Raises:
+            UserError: If a file has other images or categories.
+        """
+        advice = f'set --cfg-options {name}.ann_file={self.ann_file}'
+        classes = self.metainfo['classes']
+        for metric in metrics:
+            # CocoMetric keeps its file nowhere else.
+            api = getattr(metric, '_coco_api', None)
+            if api is None:
+                continue
+            for i in range(len(self)):
+                info = self.get_data_info(i)
+                image = osp.basename(info['img_path'])
+                other = api.imgs.get(info['img_id'], {}).get('file_name', '')
+                if osp.basename(other) != image:
+                    raise UserError(
+                        f"image {info['img_id']} of '{self.ann_file}' is "
+                        f"'{image}', but '{other}' in {name}.ann_file: "
+                        f'{advice}')
+            ids = api.get_cat_ids(cat_names=classes)
+            by_name = isinstance(metric, MatchedCocoMetric)
+            if len(ids) != len(classes) or (
+                    ids != list(self.cat_ids) and not by_name):
+                raise UserError(
+                    f'{name}.ann_file has the category ids {ids} for '
+                    f"{list(classes)}, but '{self.ann_file}' has "
+                    f'{list(self.cat_ids)}: {advice} '
+                    f'{name}.type=MatchedCocoMetric')
+
 
 @METRICS.register_module()
 class MatchedCocoMetric(CocoMetric):
@@ -136,7 +175,7 @@ class MatchedCocoMetric(CocoMetric):
                     ann_file, backend_args=self.backend_args) as local_path:
                 content, _ = load_coco(
                     local_path, require_masks=masks, name=ann_file,
-                    unlabelled=self.format_only)
+                    unlabeled=self.format_only)
             self._coco_api = index_coco(content, for_evaluation=True)
 
     def compute_metrics(self, results: list) -> dict[str, float]:
@@ -154,106 +193,3 @@ class MatchedCocoMetric(CocoMetric):
             results = [(truth, dict(found, labels=ranks[found['labels']]))
                        for truth, found in results]
         return super().compute_metrics(results)
-
-
-@HOOKS.register_module()
-class CheckClassesHook(Hook):
-    """Compare the classes of heads, checkpoint, data sets and evaluator.
-
-    Raises UserError before training or testing if ``num_classes`` of a head
-    is wrong, if the classes of two data sets or of the checkpoint are in
-    another order, or if the evaluator reads other images or categories than
-    the data set.
-    """
-
-    def __init__(self) -> None:
-        self.trained_on: Sequence[str] = ()
-
-    def after_load_checkpoint(self, runner: Runner, checkpoint: dict) -> None:
-        """Remember the classes of the checkpoint."""
-        meta = checkpoint.get('meta')
-        meta = meta.get('dataset_meta') if isinstance(meta, Mapping) else None
-        classes = meta.get('classes') if isinstance(meta, Mapping) else None
-        self.trained_on = tuple(classes or ())
-
-    def before_train(self, runner: Runner) -> None:
-        """Check training set, checkpoint, validation set and evaluator."""
-        _check_heads(runner, runner.train_dataloader)
-        classes = runner.train_dataloader.dataset.metainfo['classes']
-        if runner._resume:
-            _compare('training set', classes, 'checkpoint', self.trained_on)
-        self.trained_on = classes
-        if runner.val_loop is not None:
-            dataset = runner.val_dataloader.dataset
-            _compare('validation set', dataset.metainfo['classes'],
-                     'training set', classes)
-            _check_evaluator(dataset, runner.val_evaluator.metrics, 'val')
-
-    def before_val(self, runner: Runner) -> None:
-        """Check the validation set."""
-        _check_heads(runner, runner.val_dataloader)
-
-    def before_test(self, runner: Runner) -> None:
-        """Check test set, checkpoint and evaluator."""
-        _check_heads(runner, runner.test_dataloader)
-        dataset = runner.test_dataloader.dataset
-        _compare('test set', dataset.metainfo['classes'], 'checkpoint',
-                 self.trained_on)
-        _check_evaluator(dataset, runner.test_evaluator.metrics, 'test')
-
-
-def _check_heads(runner: Runner, dataloader: DataLoader) -> None:
-    meta = dataloader.dataset.metainfo
-    # Panoptic data have boxes of things only.
-    classes = meta.get('thing_classes', meta['classes'])
-    for name, module in runner.model.named_modules():
-        found = getattr(module, 'num_classes', len(classes))
-        is_head = {'bbox_head', 'mask_head'} & {*name.split('.')}
-        if is_head and 'loss' not in name and found != len(classes):
-            name = name.removeprefix('module.')
-            raise UserError(
-                f'model.{name}.num_classes={found}, but the data set has '
-                f'{len(classes)} classes {list(classes)}: set --cfg-options '
-                f'model.{name}.num_classes={len(classes)}')
-
-
-def _compare(name: str, found: Sequence[str], other: str,
-             classes: Sequence[str]) -> None:
-    """Raise if a shared class has another position, hence label."""
-    if any(each in classes and list(classes).index(each) != i
-           for i, each in enumerate(found)):
-        raise UserError(
-            f'the classes of the {name}, {list(found)}, are in another order '
-            f'than those of the {other}, {list(classes)}: set '
-            f'metainfo.classes of the {name} to the latter')
-
-
-def _check_evaluator(dataset, metrics: Iterable[BaseMetric],
-                     part: str) -> None:
-    """Require the evaluator's file to match the data set's."""
-    if not isinstance(dataset, MatchedCocoDataset):
-        return
-    advice = f'set --cfg-options {part}_evaluator.ann_file={dataset.ann_file}'
-    classes = dataset.metainfo['classes']
-    for metric in metrics:
-        api = getattr(metric, '_coco_api', None)
-        if api is None:
-            continue
-        for i in range(len(dataset)):
-            info = dataset.get_data_info(i)
-            name = osp.basename(info['img_path'])
-            other = api.imgs.get(info['img_id'], {}).get('file_name', '')
-            if osp.basename(other) != name:
-                raise UserError(
-                    f"image {info['img_id']} of '{dataset.ann_file}' is "
-                    f"'{name}', but '{other}' in {part}_evaluator.ann_file: "
-                    f'{advice}')
-        ids = api.get_cat_ids(cat_names=classes)
-        if len(ids) != len(classes) or ids != list(
-                dataset.cat_ids) and not isinstance(metric,
-                                                    MatchedCocoMetric):
-            raise UserError(
-                f'{part}_evaluator.ann_file has the category ids {ids} for '
-                f"{list(classes)}, but '{dataset.ann_file}' has "
-                f'{list(dataset.cat_ids)}: {advice} '
-                f'{part}_evaluator.type=MatchedCocoMetric')

@@ -10,8 +10,7 @@ from mmdet.structures import OptSampleList, SampleList
 from mmdet.utils import ConfigType, OptConfigType, OptMultiConfig
 from torch import Tensor, nn
 
-from qbheat_mm.errors import UserError
-
+from ..errors import UserError
 from .layers import MFDecoder
 from .layers.mf_decoder import STRIDES
 

@@ -1,7 +1,7 @@
 # Copyright (c) QB-Heat MM authors. All rights reserved.
 from ..trained.encoder import PretrainedEncoder
 from .auto_scale_runner import AutoScaleRunner
-from .check_folders import CheckFoldersHook
+from .check_classes import CheckClassesHook
 from .console import ThroughputLogProcessor
 from .frozen_features import FrozenFeaturesHook
 from .random_state import RandomStateHook
@@ -15,9 +15,8 @@ from .safe_checkpoint import (
 from .strict_load import StrictLoadHook
 
 __all__ = [
-    'AutoScaleRunner', 'BroadcastBuffersHook', 'CheckFoldersHook',
+    'AutoScaleRunner', 'BroadcastBuffersHook', 'CheckClassesHook',
     'FrozenFeaturesHook', 'PretrainedEncoder', 'RandomStateHook',
-    'ResumeHook', 'RunAdviceHook',
-    'SafeCheckpointHook', 'StopOnNonFiniteLossHook', 'StrictLoadHook',
-    'ThroughputLogProcessor'
+    'ResumeHook', 'RunAdviceHook', 'SafeCheckpointHook',
+    'StopOnNonFiniteLossHook', 'StrictLoadHook', 'ThroughputLogProcessor'
 ]

@@ -1,7 +1,9 @@
 # Copyright (c) QB-Heat MM authors. All rights reserved.
 """mmengine's runner, adapting recipes to small data and machines."""
 import copy
-from collections.abc import Mapping
+import re
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 
 from joblib import cpu_count
 from mmengine.config import Config
@@ -13,15 +15,15 @@ from mmengine.registry import RUNNERS
 from mmengine.runner import BaseLoop, EpochBasedTrainLoop, Runner
 from mmengine.runner.checkpoint import load_state_dict
 from torch import nn
-from torch.utils.data import DataLoader
+from torch.utils.data import DataLoader, Sampler
 
 from ..errors import UserError
 from ..trained.checkpoint import Checkpoint
 from ..utils.modules import unwrap
 from ..utils.settings import loader_settings, type_name
-from .check_folders import count_classes
+from .check_classes import count_classes
 from .console import shorten_console
-from .random_state import seeded
+from .random_state import SeededBatchSampler
 from .resume import newest_readable
 from .schedules import fit_schedulers
 
@@ -45,7 +47,11 @@ class AutoScaleRunner(Runner):
     """
 
     def __init__(self, *args, train_dataloader=None, **kwargs) -> None:
-        self.train_settings = train_dataloader
+        if isinstance(train_dataloader, Mapping):
+            # For build_dataloader: other loaders may have equal settings.
+            train_dataloader = {**train_dataloader, 'for_training': True}
+        # Batch size of a process, as set and as trained with.
+        self._batch_sizes = (1, 1)
         super().__init__(*args, train_dataloader=train_dataloader, **kwargs)
 
     @classmethod
@@ -77,7 +83,8 @@ class AutoScaleRunner(Runner):
                         filename: str,
                         map_location='cpu',
                         strict: bool = False,
-                        revise_keys: list | None = None) -> dict:
+                        revise_keys: Sequence[tuple[str, str]] = (
+                            (r'^module\.', ''), )) -> dict:
         """Load a checkpoint without executing anything in it.
 
         Raises:
@@ -88,9 +95,14 @@ class AutoScaleRunner(Runner):
         checkpoint = trained.content
         # mmengine would execute this text when it resumes.
         (checkpoint.get('meta') or {}).pop('config', None)
+        state_dict = trained.weights
+        for pattern, replacement in revise_keys:
+            state_dict = {re.sub(pattern, replacement, name): value
+                          for name, value in state_dict.items()}
+        checkpoint['state_dict'] = state_dict
         self._load_from = self._load_from or filename
         self.call_hook('after_load_checkpoint', checkpoint=checkpoint)
-        load_state_dict(unwrap(self.model), trained.weights, strict,
+        load_state_dict(unwrap(self.model), checkpoint['state_dict'], strict,
                         self.logger)
         self._has_loaded = True
         self.logger.info(f'Load checkpoint from {filename}')
@@ -98,40 +110,40 @@ class AutoScaleRunner(Runner):
 
     def build_dataloader(self, dataloader: DataLoader | dict, *args,
                          **kwargs) -> DataLoader:
-        """Build a loader, with seeded samples for training.
+        """Build a loader; for training, with seeded samples and full batches.
 
         Starts at most one worker for each core available to this process,
         given its affinity and its container's limit. ``num_workers=0`` alone
         turns workers off.
         """
-        if isinstance(dataloader, Mapping):
-            if dataloader == self.train_settings:
-                dataloader = seeded(dataloader, self.seed)
-            dataloader = loader_settings(self._limit_workers(dataloader))
-        return super().build_dataloader(dataloader, *args, **kwargs)
-
-    def _limit_workers(self, loader: Mapping) -> Mapping:
-        given, cores = loader.get('num_workers') or 0, cpu_count()
-        if given <= cores:
-            return loader
-        self.logger.info(f'num_workers: {given} -> {cores} (cores available '
-                         'to this process)')
-        return {**loader, 'num_workers': cores}
+        if not isinstance(dataloader, Mapping):
+            return super().build_dataloader(dataloader, *args, **kwargs)
+        settings = dict(dataloader)
+        given, cores = settings.get('num_workers') or 0, cpu_count()
+        if given > cores:
+            self.logger.info(f'num_workers: {given} -> {cores} (cores '
+                             'available to this process)')
+            settings['num_workers'] = cores
+        batches = settings.get('batch_sampler')
+        seeds = settings.pop('for_training', False) and (
+            batches is None or isinstance(batches, Mapping))
+        if seeds:
+            settings['batch_sampler'] = dict(
+                type=SeededBatchSampler, batches=batches, seed=self.seed,
+                drop_last=settings.pop('drop_last', False), fit=self._fit())
+        loader = super().build_dataloader(loader_settings(settings), *args,
+                                          **kwargs)
+        if seeds:
+            self._report_batch(loader, settings['batch_size'])
+        return loader
 
     def build_train_loop(self, loop: BaseLoop | dict) -> BaseLoop:
-        """Build the loop with a batch size that the data set fills.
+        """Build the loop.
 
         Raises:
             UserError: If there are too few images, or no step to train.
         """
         built = super().build_train_loop(loop)
-        settings = self.train_settings
-        if isinstance(loop, dict) and isinstance(settings, dict) and (
-                'batch_size' in settings):
-            given = settings['batch_size']
-            settings['batch_size'] = self._fit_batch(built.dataloader, given)
-            if settings['batch_size'] < given:
-                built = super().build_train_loop(loop)
         if not len(built.dataloader) or built.max_iters < 1:
             raise UserError(
                 'the run has no step: '
@@ -139,43 +151,32 @@ class AutoScaleRunner(Runner):
                 f'{len(built.dataloader)} batches an epoch')
         return built
 
-    def _fit_batch(self, loader: DataLoader, batch: int) -> int:
-        """The batch size of a process; scales the learning rate with it."""
+    def _fit(self) -> Callable[[Sampler, int], int]:
+        """A function of a sampler and a batch size that lowers the latter."""
         model = unwrap(self.model)
         # Classifiers and pre-training have batch norm on pooled features.
         preprocessor = type(getattr(model, 'data_preprocessor', None))
-        least = 1 if preprocessor.__name__.startswith('Det') else 2
-        queue = getattr(model, 'queue_len', 0)
-        fitted = fitting_batch(loader, batch, self.world_size, least, queue)
-        step = fitted * self.world_size
-        if queue % step:
-            raise UserError(
-                f'model.queue_len={queue} is not a multiple of the {step} '
-                f'images of a step (train_dataloader.batch_size={fitted})')
-        if fitted < batch:
+        return partial(
+            fitting_batch, processes=self.world_size,
+            minimum=1 if preprocessor.__name__.startswith('Det') else 2,
+            queue=getattr(model, 'queue_len', 0))
+
+    def _report_batch(self, loader: DataLoader, given: int) -> None:
+        fitted = loader.batch_sampler.batch_size
+        self._batch_sizes = given, fitted
+        if fitted < given:
             self.logger.warning(
                 f'{len(loader.dataset)} training images for '
                 f'{self.world_size} process(es): '
-                f'train_dataloader.batch_size={fitted}'
-                f'{self._lower_lr(fitted / batch)}')
-        return fitted
-
-    def _lower_lr(self, ratio: float) -> str:
-        """Scale the learning rate; returns the change in words."""
-        optimizer = (self.optim_wrapper.get('optimizer') if isinstance(
-            self.optim_wrapper, dict) else None) or {}
-        # auto_scale_lr uses the lowered batch size.
-        if 'lr' not in optimizer or (self.auto_scale_lr or {}).get('enable'):
-            return ''
-        given = optimizer['lr']
-        optimizer['lr'] = given * ratio
-        return f', learning rate {given:g} -> {optimizer["lr"]:g}'
+                f'train_dataloader.batch_size={fitted}, learning rate * '
+                f'{fitted / given:g}')
 
     def build_optim_wrapper(self, optim_wrapper) -> OptimWrapper:
         """Build the optimizer, in float32 if there is no GPU."""
         if isinstance(optim_wrapper, dict) and type_name(
                 optim_wrapper) == 'AmpOptimWrapper' and (
                     get_device() in ('cpu', 'mps')):
+            optim_wrapper = copy.deepcopy(optim_wrapper)
             use_float32(optim_wrapper)
             self.logger.info('no GPU for mixed precision: training in '
                              'float32')
@@ -183,15 +184,21 @@ class AutoScaleRunner(Runner):
 
     def scale_lr(self, optim_wrapper: OptimWrapper,
                  auto_scale_lr: dict | None = None) -> None:
-        """Scale the rate by the images of a step, accumulated ones included.
+        """Scale the learning rate by the images of a step.
+
+        Accumulated ones count, if ``auto_scale_lr`` is on. A lowered batch
+        size always lowers the rate.
         """
-        count = (self.cfg.get('optim_wrapper') or {}).get(
-            'accumulative_counts', 1)
-        if (auto_scale_lr or {}).get('enable'):
-            auto_scale_lr = dict(
-                auto_scale_lr,
-                base_batch_size=auto_scale_lr['base_batch_size'] / count)
-        super().scale_lr(optim_wrapper, auto_scale_lr)
+        scaling, (given, fitted) = dict(auto_scale_lr or {}), self._batch_sizes
+        # mmengine assumes the given batch size.
+        if scaling.get('enable'):
+            count = (self.cfg.get('optim_wrapper') or {}).get(
+                'accumulative_counts', 1)
+            scaling['base_batch_size'] *= given / (fitted * count)
+        elif fitted < given:
+            scaling = dict(enable=True, base_batch_size=(
+                given * self.world_size * given / fitted))
+        super().scale_lr(optim_wrapper, scaling)
 
     def build_param_scheduler(self, scheduler) -> list:
         """Build schedulers that are no longer than the run.
@@ -220,7 +227,8 @@ class AutoScaleRunner(Runner):
     def _maybe_compile(self, target: str) -> None:
         """Compile the model instead of mmengine's whole step.
 
-        Dynamo breaks at the optimizer, which gains nothing from it.
+        Dynamo breaks at the optimizer, which gains nothing from it. mmengine
+        has no public method for this.
         """
         settings = self.cfg.get('compile')
         if settings:
@@ -229,38 +237,40 @@ class AutoScaleRunner(Runner):
                              'minutes')
 
 
-def fitting_batch(loader: DataLoader, batch: int, processes: int,
-                  least: int = 1, queue: int = 0) -> int:
+def fitting_batch(sampler: Sampler, batch: int, processes: int,
+                  minimum: int = 1, queue: int = 0) -> int:
     """The batch size that the images of one process fill.
 
     Args:
-        loader (DataLoader): Of one process.
+        sampler (Sampler): Sampler of one process.
         batch (int): Batch size of one process, as set.
         processes (int): Number of processes.
-        least (int): Minimum batch size. Defaults to 1.
-        queue (int): Multiple of the images of all processes in a step
-            (MoCo); 0 for none. Defaults to 0.
+        minimum (int): Minimum batch size. Defaults to 1.
+        queue (int): Length of MoCo's queue, a multiple of the images of all
+            processes in a step; 0 for none. Defaults to 0.
 
     Returns:
         int: ``batch`` or less.
 
     Raises:
-        UserError: If a process has fewer than ``least`` images.
+        UserError: If a process has fewer than ``minimum`` images, or no
+            batch size fits ``queue``.
     """
-    # With a batch_sampler, torch's loader.sampler runs over all images.
-    sampler = getattr(loader.batch_sampler, 'sampler', loader.sampler)
-    images = len(loader.dataset)
-    share = batch if isinstance(sampler, InfiniteSampler) and (
-        images) else len(sampler)
-    if share < least:
+    share = len(sampler)
+    if share < minimum:
         raise UserError(
-            f'train_dataloader.dataset has {images} images for {processes} '
-            f'process(es), and each needs at least {least}')
-    if share >= batch:
-        return batch
-    while queue and share > least and queue % (share * processes):
-        share -= 1
-    return share
+            f'each of {processes} process(es) gets {share} images of '
+            f'train_dataloader.dataset and needs at least {minimum}')
+    if share < batch and not isinstance(sampler, InfiniteSampler):
+        batch = share
+        while queue and batch > minimum and queue % (batch * processes):
+            batch -= 1
+    if queue and queue % (batch * processes):
+        raise UserError(
+            f'model.queue_len={queue} is not a multiple of the '
+            f'{batch * processes} images of a step '
+            f'(train_dataloader.batch_size={batch})')
+    return batch
 
 
 def use_float32(wrapper: dict) -> None:

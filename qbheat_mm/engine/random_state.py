@@ -1,19 +1,19 @@
 # Copyright (c) QB-Heat MM authors. All rights reserved.
-"""Random numbers that a resumed run repeats."""
+"""Bit-identical resuming."""
 import random
 from collections import Counter
-from collections.abc import Iterator, Mapping
-from typing import Any, NamedTuple
+from collections.abc import Callable, Iterator
 
 import numpy as np
 import torch
 from mmengine.dist import get_rank
 from mmengine.hooks import Hook
-from mmengine.registry import DATA_SAMPLERS, DATASETS, HOOKS
+from mmengine.registry import DATA_SAMPLERS, HOOKS
 from mmengine.runner import IterBasedTrainLoop, Runner
-from torch.utils.data import BatchSampler, Dataset, Sampler
+from torch.utils.data import BatchSampler, Sampler
 
 from ..errors import UserError
+from .resume import RunState
 
 # In the `meta` of a checkpoint: steps done of its epoch, steps it has.
 _PROGRESS = 'epoch_progress'
@@ -47,7 +47,7 @@ class RandomStateHook(Hook):
     def after_load_checkpoint(self, runner: Runner, checkpoint: dict) -> None:
         """Remember the progress of the interrupted epoch."""
         meta = checkpoint.get('meta')
-        if runner._resume and isinstance(meta, dict):
+        if RunState.of(runner).resumes and isinstance(meta, dict):
             self._resumed = meta.get(_PROGRESS) or {}
 
     def before_save_checkpoint(self, runner: Runner, checkpoint: dict) -> None:
@@ -95,48 +95,49 @@ class RandomStateHook(Hook):
         torch.manual_seed(seed)
 
 
-class SeededIndex(NamedTuple):
-    """Index of a sample, and the numbers that seed its augmentation."""
-    index: int
-    numbers: tuple[int, ...]
+class SeededBatch:
+    """Indices of samples; iterating over them seeds their augmentation.
 
-
-def seeded(settings: Mapping, seed: int) -> dict:
-    """Settings of a training loader with seeded samples.
+    torch loads each sample before it takes the next index. The seeds travel
+    with the indices, since workers fetch batches of the next epoch while the
+    current one runs.
 
     Args:
-        settings (Mapping): Of a loader, as mmengine builds it.
-        seed (int): Seed of the run.
+        samples (list[tuple]): Index and numbers that form the seed.
     """
-    settings = dict(settings)
-    batches = settings.get('batch_sampler')
-    if batches is None or isinstance(batches, Mapping):
-        settings['batch_sampler'] = dict(
-            type=SeededBatchSampler, batches=batches, seed=seed,
-            drop_last=settings.pop('drop_last', False))
-        settings['dataset'] = dict(type=SeededDataset,
-                                   dataset=settings['dataset'])
-    return settings
+
+    def __init__(self, samples: list[tuple[int, tuple[int, ...]]]) -> None:
+        self.samples = samples
+
+    def __iter__(self) -> Iterator[int]:
+        for index, numbers in self.samples:
+            seed_generators(mix(*numbers))
+            yield index
+
+    def __len__(self) -> int:
+        return len(self.samples)
 
 
 class SeededBatchSampler(Sampler):
-    """Batches of :class:`SeededIndex` instead of indices.
-
-    The seed is part of the index, since workers fetch batches of the next
-    epoch while the current one runs.
+    """Batches that seed the augmentation of their samples.
 
     Args:
-        sampler (Sampler): Of indices.
+        sampler (Sampler): Sampler of indices.
         batch_size (int): Samples in a batch.
         batches (dict, optional): Settings of another batch sampler.
         drop_last (bool): Drop an incomplete last batch, if ``batches`` is
             None. Defaults to False.
         seed (int): Seed of the run. Defaults to 0.
+        fit (Callable, optional): Takes ``sampler`` and ``batch_size`` and
+            returns the batch size to use.
     """
 
     def __init__(self, sampler: Sampler, batch_size: int,
                  batches: dict | None = None, drop_last: bool = False,
-                 seed: int = 0) -> None:
+                 seed: int = 0,
+                 fit: Callable[[Sampler, int], int] | None = None) -> None:
+        if fit is not None:
+            batch_size = fit(sampler, batch_size)
         self.batches = BatchSampler(
             sampler, batch_size, drop_last) if batches is None else (
                 DATA_SAMPLERS.build(batches, default_args=dict(
@@ -149,55 +150,25 @@ class SeededBatchSampler(Sampler):
         self.epoch = 0
         self.skipped = 0
 
-    def __iter__(self) -> Iterator[list[SeededIndex]]:
+    def __iter__(self) -> Iterator[SeededBatch]:
         epoch, skipped = self.epoch, self.skipped
         self.epoch, self.skipped = epoch + 1, 0
-        drawn = Counter()
+        repeats = Counter()
         for number, batch in enumerate(self.batches):
-            batch = [self._draw(epoch, int(i), drawn) for i in batch]
+            samples = [self._sample(epoch, int(i), repeats) for i in batch]
             if number >= skipped:
-                yield batch
+                yield SeededBatch(samples)
 
-    def _draw(self, epoch: int, index: int, drawn: Counter) -> SeededIndex:
+    def _sample(self, epoch: int, index: int,
+                repeats: Counter) -> tuple[int, tuple[int, ...]]:
         # A sampler may repeat a sample, and processes may share one.
-        repeat = (get_rank(), drawn[index])
-        drawn[index] += 1
+        repeat = (get_rank(), repeats[index])
+        repeats[index] += 1
         numbers = (self.seed, epoch, index)
-        return SeededIndex(index, numbers + repeat if any(repeat) else numbers)
+        return index, numbers + repeat if any(repeat) else numbers
 
     def __len__(self) -> int:
         return len(self.batches)
-
-
-class SeededDataset(Dataset):
-    """Seed the generators before a sample is loaded and augmented.
-
-    All other attributes are those of the data set; hooks read and set them.
-
-    Args:
-        dataset (Dataset | dict): Map-style data set, or its settings.
-    """
-
-    def __init__(self, dataset: Dataset | dict) -> None:
-        vars(self)['dataset'] = DATASETS.build(dataset) if isinstance(
-            dataset, Mapping) else dataset
-
-    def __getitem__(self, index: SeededIndex | int) -> Any:
-        if isinstance(index, SeededIndex):
-            seed_generators(mix(*index.numbers))
-            index = index.index
-        return self.dataset[index]
-
-    def __len__(self) -> int:
-        return len(self.dataset)
-
-    def __getattr__(self, name: str) -> Any:
-        if name == 'dataset' or name.startswith('__'):
-            raise AttributeError(name)  # while a copy is being filled
-        return getattr(self.dataset, name)
-
-    def __setattr__(self, name: str, value: Any) -> None:
-        setattr(self.dataset, name, value)
 
 
 def seed_generators(seed: int) -> None:

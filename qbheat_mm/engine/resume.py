@@ -1,24 +1,48 @@
 # Copyright (c) QB-Heat MM authors. All rights reserved.
-"""Resume from the newest readable checkpoint."""
+"""How a run starts; resume from the newest readable checkpoint."""
 import os.path as osp
 import re
 from collections.abc import Mapping
 from pathlib import Path
+from typing import NamedTuple
 
 from mmengine.dist import all_gather_object
 from mmengine.hooks import Hook
 from mmengine.logging import print_log
+from mmengine.optim import OptimWrapper
 from mmengine.registry import HOOKS
 from mmengine.runner import IterBasedTrainLoop, Runner
 
 from ..errors import UserError
 from ..trained.checkpoint import Checkpoint
-from .strict_load import is_training
 
-#: Attributes that decide the length of a schedule, apart from its ``end``,
-#: which follows the run.
+#: Attributes that decide the length of a schedule. Its ``end`` may change.
 _LENGTHS = ('begin', 'total_iters', 'total_steps', 'T_max', 'milestones',
             'step_size', 'periods')
+
+
+class RunState(NamedTuple):
+    """How a run starts, which mmengine's runner keeps in private attributes.
+
+    Attributes:
+        resumes (bool): Whether the run continues another one.
+        load_from (str): Checkpoint to load or resume, ``''`` for none.
+        has_loaded (bool): Whether a checkpoint was loaded.
+        is_training (bool): Whether ``before_run`` is called by
+            ``Runner.train``. Unlike ``test`` and ``val``, it builds the
+            optimizer first.
+    """
+    resumes: bool
+    load_from: str
+    has_loaded: bool
+    is_training: bool
+
+    @classmethod
+    def of(cls, runner: Runner) -> 'RunState':
+        """Read the state of a runner."""
+        return cls(
+            runner._resume, str(runner._load_from or ''), runner._has_loaded,
+            isinstance(runner.optim_wrapper, OptimWrapper))
 
 
 def latest(work_dir: str) -> str | None:
@@ -94,9 +118,10 @@ class ResumeHook(Hook):
         Raises:
             UserError: If they differ.
         """
-        if not is_training(runner):
+        state = RunState.of(runner)
+        if not state.is_training:
             return
-        found = all_gather_object(osp.basename(runner._load_from or ''))
+        found = all_gather_object(osp.basename(state.load_from))
         if len(set(found)) > 1:
             raise UserError(
                 f'the processes start from different checkpoints {found}: '
@@ -108,9 +133,10 @@ class ResumeHook(Hook):
         Raises:
             UserError: Naming what is missing or differs.
         """
-        if not runner._resume or not is_training(runner):
+        state = RunState.of(runner)
+        if not state.resumes or not state.is_training:
             return
-        path = str(runner._load_from)
+        path = state.load_from
         _require_state(path, checkpoint)
         unit = 'iter' if isinstance(
             runner.train_loop, IterBasedTrainLoop) else 'epoch'

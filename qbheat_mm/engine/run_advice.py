@@ -11,6 +11,7 @@ from torch import nn
 
 from ..trained.checkpoint import few
 from ..utils.modules import unwrap
+from .resume import RunState
 
 #: Fewer images than this give poor features.
 FEW_IMAGES = 1000
@@ -33,7 +34,7 @@ class RunAdviceHook(Hook):
                 f'{images} images are few for pre-training: expect useful '
                 f'features from about {FEW_IMAGES} images')
         work_dir = Path(runner.work_dir)
-        old = [] if runner._resume else sorted(
+        old = [] if RunState.of(runner).resumes else sorted(
             path.name for pattern in ('*.pth', '*.safetensors')
             for path in work_dir.glob(pattern))
         if old:

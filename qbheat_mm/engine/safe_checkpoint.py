@@ -86,7 +86,8 @@ class SafeCheckpointHook(CheckpointHook):
         return self.file_backend.join_path(self.out_dir,
                                            os.path.basename(path))
 
-    # Overridden since it deletes the oldest checkpoint before it writes.
+    # It deletes the oldest checkpoint before it writes, without a hook
+    # method in between.
     def _save_checkpoint_with_step(self, runner: Runner, step: int,
                                    meta: dict) -> None:
         broken = non_finite(unwrap(runner.model).state_dict())
@@ -106,23 +107,9 @@ class StopOnNonFiniteLossHook(Hook):
     Checked in every iteration; mmengine's log reads the loss anyway.
     """
 
-    def after_train_iter(self,
-                         runner: Runner,
-                         batch_idx: int,
-                         data_batch=None,
-                         outputs: dict | None = None) -> None:
-        """Check the losses of one step.
-
-        Args:
-            runner (Runner): The runner.
-            batch_idx (int): Index of the batch.
-            data_batch (Any): Unused.
-            outputs (dict, optional): Scalar tensors by name; ``'loss'`` is
-                their sum.
-
-        Raises:
-            UserError: If ``'loss'`` is not finite.
-        """
+    def after_train_iter(self, runner: Runner, batch_idx: int,
+                         data_batch=None, outputs: dict | None = None) -> None:
+        """Raise UserError if ``outputs['loss']`` is not finite."""
         loss = (outputs or {}).get('loss')
         if loss is not None and not math.isfinite(float(loss.detach())):
             parts = ', '.join(

@@ -16,7 +16,7 @@ def fit_schedulers(schedulers: Sequence[Mapping], steps: int,
 
     Milestones and annealing keep their proportions. A warm-up of more than
     half of the run is shortened to a tenth of it, and dropped if that is a
-    single step; what follows it begins earlier.
+    single step; later schedulers start earlier.
 
     Args:
         schedulers (Sequence[Mapping]): mmengine's settings. A missing
@@ -83,7 +83,7 @@ def _length(part: Mapping, steps: int) -> float:
 
 
 def _move_end(parts: Sequence[dict], warm_up: dict, end: int) -> None:
-    """End a warm-up earlier, and begin what follows it there."""
+    """End a warm-up earlier, and start later schedulers there."""
     old = warm_up['end']
     for part in parts:
         if part is not warm_up and 0 < part.get('begin', 0) == old:
@@ -94,7 +94,7 @@ def _move_end(parts: Sequence[dict], warm_up: dict, end: int) -> None:
 
 
 def _rounded(part: dict) -> dict:
-    # Down, so that what ends with the run doesn't end later.
+    # Round down: a schedule must not end after the run.
     for name in {*_PLACES} & {*part}:
         part[name] = int(part[name] + 1e-6)
     if 'end' in part:

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from mmengine.hooks import Hook
 from mmengine.registry import HOOKS
-from mmengine.runner import BaseLoop, Runner
+from mmengine.runner import Runner
 from torch import nn
 
 from ..errors import UserError
@@ -13,6 +13,7 @@ from ..trained.encoder import PretrainedEncoder
 from ..trained.normalization import Normalization
 from ..utils.modules import unwrap
 from ..utils.settings import type_name
+from .resume import RunState
 
 _HINT = ('. Allow missing or other tensors with --cfg-options '
          "default_hooks.checkpoint_match.allow_missing=\"['PREFIX.']\"")
@@ -56,17 +57,18 @@ class StrictLoadHook(Hook):
             UserError: If there is no checkpoint to load or resume, or an
                 encoder was trained with another input normalization.
         """
+        state = RunState.of(runner)
         # Training initializes weights anew, whatever was loaded before.
-        loaded = runner._has_loaded and not is_training(runner)
-        if self.required and not runner._load_from and not loaded:
+        loaded = state.has_loaded and not state.is_training
+        if self.required and not state.load_from and not loaded:
             raise UserError(
                 'this config starts from a checkpoint of '
                 f'{self.required}: set --cfg-options load_from=FILE')
-        if not is_training(runner):
+        if not state.is_training:
             return
         model = unwrap(runner.model)
         for name, module, settings in _encoders(model):
-            if runner._load_from:
+            if state.load_from:
                 self._encoders += (f'{name}.', )
                 module.is_init = True
             elif settings.get('checkpoint') and not settings.get(
@@ -81,7 +83,7 @@ class StrictLoadHook(Hook):
             UserError: If it doesn't fit.
         """
         model = unwrap(runner.model)
-        trained = Checkpoint(checkpoint, str(runner._load_from))
+        trained = Checkpoint(checkpoint, RunState.of(runner).load_from)
         needed = {
             name: tensor for name, tensor in model.state_dict().items()
             if not name.startswith(self.allow_missing)
@@ -94,14 +96,6 @@ class StrictLoadHook(Hook):
         trained.require_fit(needed, found, type(model).__name__, _HINT)
         if not self.allow_other_normalization:
             trained.require_normalization(Normalization.of(model))
-
-
-def is_training(runner: Runner) -> bool:
-    """Whether ``before_run`` is called by ``Runner.train``.
-
-    Unlike ``test`` and ``val``, it builds the training loop first.
-    """
-    return isinstance(runner._train_loop, BaseLoop)
 
 
 def _encoders(

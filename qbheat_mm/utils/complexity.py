@@ -23,7 +23,10 @@ def count_parameters(module: nn.Module, exclude: tuple[str, ...] = ()) -> int:
 
 
 def flop_counter() -> FlopCounterMode:
-    """PyTorch's counter, with the CPU's attention kernel added."""
+    """PyTorch's counter, with the CPU's attention kernel added.
+
+    The kernel has no public name, and the counter ignores it.
+    """
     cpu_attention = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu
     return FlopCounterMode(
         display=False, custom_mapping={cpu_attention: _attention_flops})
@@ -39,14 +42,14 @@ def count_madds(module: nn.Module, *inputs: Any) -> int:
 
     Args:
         module (nn.Module): The network, left unchanged.
-        *inputs: Of ``module.forward``. Tensors on the meta device need no
-            computation.
+        *inputs: Inputs of ``module.forward``. Tensors on the meta device
+            need no computation.
 
     Returns:
         int: MAdds (half of the FLOPs that PyTorch counts).
     """
-    tensors = torch.utils._pytree.tree_leaves(inputs)
-    is_meta = any(isinstance(t, Tensor) and t.is_meta for t in tensors)
+    is_meta = any(isinstance(each, Tensor) and each.is_meta
+                  for each in inputs)
     module = copy.deepcopy(module).requires_grad_(False)
     module.eval()  # returns None for some backbones
     if is_meta:

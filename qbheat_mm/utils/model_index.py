@@ -21,6 +21,7 @@ def register_models() -> None:
         classifies = 'benchmarks' in file.parts or (
             'mobile_former' in file.parts)
         result = Result('Image Classification', 'ImageNet-1k', None)
+        # The public register_model_index parses all metafiles.
         ModelHub._models_dict.setdefault(file.stem, Model(
             Name=file.stem, Config=str(file),
             Results=[result] if classifies else None))

@@ -1,7 +1,6 @@
 # Copyright (c) QB-Heat MM authors. All rights reserved.
 """Properties of all configs; full runs aren't scaled."""
 import pytest
-from torch.utils.data import DataLoader
 
 from qbheat_mm.engine.auto_scale_runner import fitting_batch
 from qbheat_mm.engine.schedules import fit_schedulers
@@ -20,8 +19,7 @@ def test_a_full_run_is_as_the_recipe_says(name):
     processes = cfg.auto_scale_lr.base_batch_size // batch
     images = OWN if 'own-' in name else IMAGES[cfg.default_scope]
     share = -(-images // processes)
-    loader = DataLoader(range(images), batch, sampler=range(share))
-    assert fitting_batch(loader, batch, processes, least=2) == batch
+    assert fitting_batch(range(share), batch, processes, minimum=2) == batch
     schedulers = cfg.param_scheduler
     epoch = share // batch
     assert fit_schedulers(schedulers, cfg.train_cfg.max_epochs * epoch,

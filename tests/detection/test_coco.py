@@ -8,7 +8,7 @@ import torch
 from mmdet.registry import DATASETS, METRICS
 from mmengine.runner import Runner
 
-from qbheat_mm.detection.coco import _check_heads
+from qbheat_mm.engine.check_classes import _check_heads
 from qbheat_mm.errors import UserError
 
 from .conftest import CLASSES, write_coco
@@ -183,7 +183,9 @@ def test_a_test_set_without_boxes(coco_root):
     change(coco_root, lambda content: content.update(annotations=[]))
     with pytest.raises(UserError, match='no boxes'):
         build(coco_root, test_mode=True)
-    assert len(build(coco_root, unlabelled=True)) == 4
+    assert len(build(coco_root, unlabeled=True)) == 4
+    with pytest.warns(FutureWarning, match='use unlabeled'):
+        assert len(build(coco_root, unlabelled=True)) == 4
     make_metric(coco_root, format_only=True, outfile_prefix='x')
 
 
@@ -196,7 +198,8 @@ def test_a_head_with_another_number_of_classes(tiny_config):
 
 
 @pytest.mark.parametrize('heads', [
-    dict(bbox_head=3, mask_head=2), {'bbox_head.0': 3, 'bbox_head.1': 80}])
+    dict(bbox_head=3, mask_head=2), {'bbox_head.0': 3, 'bbox_head.1': 80},
+    {'backbone.head': 1, 'head.loss': 2, 'head': 4}])
 def test_every_head_is_compared(heads):
     modules = {}
     for name, number in heads.items():
@@ -231,10 +234,10 @@ def use(cfg, root, *parts):
 def test_labels_mean_the_same_in_every_part(trained, tmp_path):
     cfg, checkpoint = trained
     use(cfg, tmp_path, 'val', 'test')
-    with pytest.raises(UserError, match='of the validation set, .*order'):
+    with pytest.raises(UserError, match='val_data.*the training set 3.*order'):
         Runner.from_cfg(cfg).train()
     cfg.load_from = checkpoint
-    with pytest.raises(UserError, match='those of the checkpoint'):
+    with pytest.raises(UserError, match='the checkpoint 3: .*order'):
         Runner.from_cfg(cfg).test()
 
 
@@ -243,7 +246,7 @@ def test_a_resumed_run_keeps_its_classes(trained, tmp_path):
     use(cfg, tmp_path, 'train', 'val', 'test')
     cfg.load_from, cfg.resume = checkpoint, True
     cfg.train_cfg.max_epochs = 2
-    with pytest.raises(UserError, match='those of the checkpoint'):
+    with pytest.raises(UserError, match='the checkpoint 3: .*order'):
         Runner.from_cfg(cfg).train()
     # A new run may start from the weights.
     cfg.resume = False

@@ -10,13 +10,15 @@ from mmengine.config import Config
 from mmengine.optim import OptimWrapper
 from mmengine.registry import RUNNERS
 from torch import nn
-from torch.utils.data import BatchSampler, DataLoader
+from torch.utils.data import BatchSampler
 
 import qbheat_mm  # noqa: F401
 from qbheat_mm.engine.auto_scale_runner import fitting_batch
+from qbheat_mm.engine.random_state import SeededBatchSampler
 from qbheat_mm.errors import UserError
 
 from ..configs.shipped import write_image
+from .runs import build
 
 RECIPE = Path(__file__).parents[2] / (
     'configs/qbheat/qbheat_mf-285m_1xb256-amp-coslr-400e_own-images.py')
@@ -80,25 +82,32 @@ def test_no_more_workers_than_cores_of_the_process(config):
     finally:
         os.sched_setaffinity(0, cores)
     assert runner.train_dataloader.num_workers == 1
-    assert 'num_workers: 8 -> 1' in log_of(runner)
+    assert log_of(runner).count('num_workers: 8 -> 1') == 1
 
 
 @needs_no_gpu
 @pytest.mark.parametrize('images,max_epochs', [(2, 1), (20, 2)])
-def test_few_images_for_few_epochs_without_a_gpu(config, images, max_epochs):
+def test_few_images_for_few_epochs_without_a_gpu(config, capsys, images,
+                                                 max_epochs):
     cfg = config(images, **{'train_cfg.max_epochs': max_epochs})
+    given = cfg.to_dict()
     runner, rates = train(cfg)
+    assert cfg.to_dict() == given
     assert runner.iter == max_epochs  # one step per epoch
     assert runner.train_dataloader.batch_sampler.batch_size == images
     assert rates[0] == pytest.approx(images / 1000)
     log = log_of(runner)
     for line in ('training in float32',
                  f'{images} training images for 1 process(es): '
-                 f'train_dataloader.batch_size={images}, learning rate '
-                 f'0.256 -> {images / 1000:g}',
+                 f'train_dataloader.batch_size={images}, learning rate * '
+                 f'{images / 256:g}',
                  f'schedule shortened to the {max_epochs} steps'):
         assert log.count(line) == 1, line
     assert type(runner.optim_wrapper) is OptimWrapper
+    printed = capsys.readouterr().out
+    assert len(printed.partition('Epoch(train)')[0].splitlines()) < 10
+    for line in ('Hooks will be executed', 'paramwise_options'):
+        assert line in log and line not in printed
 
 
 @needs_no_gpu
@@ -149,8 +158,16 @@ def test_schedules_in_epochs_need_epochs(config):
         train(cfg)
 
 
+def test_only_training_samples_are_seeded(tmp_path):
+    """Even if a validation loader has the same settings."""
+    runner = build(tmp_path)
+    for part, kind in (('train', SeededBatchSampler), ('val', BatchSampler)):
+        loader = getattr(runner, f'{part}_dataloader')
+        assert type(loader.batch_sampler) is kind
+
+
 def test_one_image_is_too_few(config):
-    with pytest.raises(UserError, match='has 1 images.* needs at least 2'):
+    with pytest.raises(UserError, match='gets 1 images.* needs at least 2'):
         RUNNERS.build(config(1)).train()
 
 
@@ -161,30 +178,21 @@ def test_a_run_without_steps_is_refused(config, max_epochs):
         RUNNERS.build(cfg).train()
 
 
-def loader(images, processes, batched=False):
-    sampler = range(math.ceil(images / processes))
-    if batched:  # like mmdet's AspectRatioBatchSampler
-        return DataLoader(range(images), batch_sampler=BatchSampler(
-            sampler, 256, drop_last=False))
-    return DataLoader(range(images), 256, sampler=sampler, drop_last=True)
-
-
-@pytest.mark.parametrize('batched', [False, True])
 @pytest.mark.parametrize('images, processes, batch', [
     (20, 1, 20), (20, 3, 7), (256, 1, 256), (1000, 3, 256), (3, 2, 2)])
-def test_the_batch_of_each_process(images, processes, batch, batched):
-    assert fitting_batch(loader(images, processes, batched), 256, processes,
-                         least=2) == batch
+def test_the_batch_of_each_process(images, processes, batch):
+    sampler = range(math.ceil(images / processes))
+    assert fitting_batch(sampler, 256, processes, minimum=2) == batch
 
 
 def test_more_processes_than_images():
-    with pytest.raises(UserError, match='5 images for 8 process'):
-        fitting_batch(loader(5, 8), 256, 8, least=2)
-    assert fitting_batch(loader(5, 8), 256, 8) == 1
+    with pytest.raises(UserError, match='each of 8 process.* gets 1 images'):
+        fitting_batch(range(1), 256, 8, minimum=2)
+    assert fitting_batch(range(1), 256, 8) == 1
 
 
 def test_a_queue_is_filled_by_whole_steps(config):
-    assert fitting_batch(loader(20, 1), 32, 1, 2, queue=65536) == 16
+    assert fitting_batch(range(20), 32, 1, 2, queue=65536) == 16
     runner = RUNNERS.build(config(4, **{'train_dataloader.batch_size': 4}))
     runner.model.queue_len = 6
     with pytest.raises(UserError, match='queue_len=6 is not a multiple of'):

@@ -7,7 +7,8 @@ from qbheat_mm.engine.console import shorten_console
 
 from .runs import build
 
-REPORTS = ['Config:\na = 1', 'Exp name: x', '"FileClient" will be deprecated',
+REPORTS = ['fc.bias is skipped since its requires_grad=False', 'Exp name: x',
+           '"FileClient" will be deprecated',
            'paramwise_options -- neck.bias:weight_decay=0.0']
 
 

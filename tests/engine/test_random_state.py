@@ -1,6 +1,5 @@
 # Copyright (c) QB-Heat MM authors. All rights reserved.
 """Resumed runs draw the random numbers of uninterrupted ones."""
-import copy
 import functools
 import random
 from types import SimpleNamespace
@@ -16,7 +15,7 @@ from torch import nn
 from torch.utils.data import BatchSampler, DataLoader
 
 from qbheat_mm.engine import AutoScaleRunner, RandomStateHook
-from qbheat_mm.engine.random_state import SeededBatchSampler, SeededDataset
+from qbheat_mm.engine.random_state import SeededBatchSampler
 from qbheat_mm.errors import UserError
 
 
@@ -199,7 +198,7 @@ def test_ranks_and_iterations_seed_the_model_differently(monkeypatch):
 
 def drawn(epoch, num_workers=0, **sampler):
     """Index and numbers of the samples of one epoch."""
-    data = SeededDataset(RandomData())
+    data = RandomData()
     sampler = RepeatAugSampler(data, seed=3, **sampler)
     sampler.set_epoch(epoch)
     batches = SeededBatchSampler(sampler, 2, seed=3)
@@ -230,10 +229,7 @@ def test_hooks_reach_the_data_set_and_other_batch_samplers(tmp_path):
     runner.register_hook(DistSamplerSeedHook())
     runner.train()
     loader = runner.train_dataloader
-    loader.dataset.pipeline = 'switched'
-    assert loader.dataset.dataset.pipeline == 'switched'
-    copied = copy.deepcopy(loader.dataset)
-    assert len(copied) == 6 and copied.metainfo == {}
+    assert type(loader.dataset) is RandomData
     assert loader.batch_sampler.sampler.epoch == 1
     order = [*loader.batch_sampler.sampler]
     assert [i for i, _ in runner.model.seen[-6:]] == [

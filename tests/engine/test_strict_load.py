@@ -51,6 +51,17 @@ def test_further_tensors_are_ignored(tmp_path, saved):
     train(tmp_path / 'a', epochs=1, load_from=file)
 
 
+def test_tensors_are_renamed(tmp_path):
+    runner = build(tmp_path / 'a')
+    state = {f'old.{name}': torch.full_like(value, 7)
+             for name, value in runner.model.state_dict().items()}
+    torch.save(dict(state_dict=state), tmp_path / 'a.pth')
+    runner.load_checkpoint(str(tmp_path / 'a.pth'),
+                           revise_keys=[(r'^old\.', '')])
+    assert all((value == 7).all()
+               for value in runner.model.state_dict().values())
+
+
 def loaded(tmp_path, file, preprocessor=None, **hook):
     """The model after loading a checkpoint with settings of the hook."""
     runner = build(tmp_path / 'a', load_from=file)
@@ -93,7 +104,8 @@ def test_so_is_that_of_another_encoder(tmp_path, saved, mean, allow):
         type='PretrainedEncoder', checkpoint=file,
         allow_other_normalization=allow))
     runner.model.data_preprocessor = ImgDataPreprocessor([mean], [2])
-    assert runner.train_loop  # Runner.train builds it before the hook
+    # Runner.train builds it before the hook.
+    runner.optim_wrapper = runner.build_optim_wrapper(runner.optim_wrapper)
     if mean == 1 or allow:
         runner.call_hook('before_run')
     else:

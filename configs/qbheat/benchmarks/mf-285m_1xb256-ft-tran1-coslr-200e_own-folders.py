@@ -16,4 +16,4 @@ model = dict(
 optim_wrapper = dict(optimizer=dict(lr=0.0005 * 256 / 256))
 auto_scale_lr = dict(base_batch_size=256)
 
-default_hooks = dict(check_classes=dict(type='CheckFoldersHook'))
+default_hooks = dict(check_classes=dict(type='CheckClassesHook'))

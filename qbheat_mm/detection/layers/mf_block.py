@@ -4,8 +4,7 @@ import torch.nn.functional as F
 from mmcv.cnn.bricks.transformer import FFN
 from torch import Tensor, nn
 
-from qbheat_mm.models.layers import LiteBottleneck
-
+from ...models.layers import LiteBottleneck
 from .scale import Scale, separable, to_map, to_sequence, zero_padding
 
 

@@ -8,9 +8,8 @@ from mmdet.models.layers import SinePositionalEncoding
 from mmengine.model import BaseModule, xavier_init
 from torch import Tensor, nn
 
-from qbheat_mm.errors import UserError
-from qbheat_mm.models.layers.mobile import conv_bn, depthwise
-
+from ...errors import UserError
+from ...models.layers.mobile import conv_bn, depthwise
 from .mf_block import BottleneckMobile, MFBlock, TransformerMobile
 from .scale import (
     Scale,

@@ -1,0 +1,150 @@
+# Copyright (c) QB-Heat MM authors. All rights reserved.
+"""Count classes; check that all parts of a run agree on them."""
+from collections.abc import Iterable, Sequence
+
+from mmengine.config import Config
+from mmengine.evaluator import BaseMetric
+from mmengine.hooks import Hook
+from mmengine.registry import DATASETS, HOOKS, DefaultScope
+from mmengine.runner import Runner
+from torch.utils.data import DataLoader
+
+from ..errors import UserError
+from ..trained.checkpoint import Checkpoint
+from ..utils.modules import unwrap
+from ..utils.settings import set_classes
+from .resume import RunState
+
+#: Parts of models that predict the classes of the data set.
+_HEADS = {'head', 'bbox_head', 'mask_head'}
+
+
+def count_classes(cfg: Config) -> int:
+    """Set a classifier's number of classes to that of its data.
+
+    Args:
+        cfg (Config): Changed in place.
+
+    Returns:
+        int: Classes of the first data set that exists.
+
+    Raises:
+        UserError: If there are fewer than two, or an annotation file gives
+            no names.
+    """
+    missing = None
+    for name in ('train_dataloader', 'val_dataloader', 'test_dataloader'):
+        settings = (cfg.get(name) or {}).get('dataset')
+        if not settings:
+            continue
+        try:
+            with DefaultScope.overwrite_default_scope('mmpretrain'):
+                dataset = DATASETS.build(settings)
+        # Tests may run where the training set is not available.
+        except (FileNotFoundError, UserError) as error:
+            missing = missing or error
+            continue
+        number = len(dataset.metainfo.get('classes') or ())
+        if number < 2:
+            raise UserError(
+                f'{name}.dataset ({settings.get("data_root", "")}) has '
+                f'{number} classes, and at least 2 are needed: a folder for '
+                'each class, or metainfo.classes for an annotation file')
+        set_classes(cfg, number)
+        return number
+    raise UserError(f'cannot count classes: no data set found ({missing})')
+
+
+# The second name is deprecated: configs written by 0.3.0 use it.
+@HOOKS.register_module(['CheckClassesHook', 'CheckFoldersHook'])
+class CheckClassesHook(Hook):
+    """Compare the classes of data sets, heads, checkpoint and evaluator.
+
+    Data sets number their classes independently, e.g. by the alphabetical
+    order of folders, so one missing class silently shifts the labels of all
+    that follow. Raises UserError before training or testing if names, their
+    order or ``num_classes`` of a head differ, or if a data set's method
+    ``check_metrics`` (see :class:`MatchedCocoDataset`) refuses the evaluator.
+    """
+
+    def __init__(self) -> None:
+        self.trained_on: Sequence[str] = ()
+
+    def after_load_checkpoint(self, runner: Runner, checkpoint: dict) -> None:
+        """Remember the classes that the checkpoint was trained on."""
+        self.trained_on = Checkpoint(checkpoint).classes
+
+    def before_train(self, runner: Runner) -> None:
+        """Check training set, heads, checkpoint, validation set, evaluator."""
+        if not RunState.of(runner).resumes:
+            self.trained_on = ()  # a new run may have other classes
+        self._check(runner, 'train', runner.train_dataloader)
+        self.trained_on = _classes(runner.train_dataloader)
+        if runner.val_loop is not None:
+            self._check(runner, 'val', runner.val_dataloader,
+                        runner.val_evaluator.metrics, 'training set')
+
+    def before_val(self, runner: Runner) -> None:
+        """Check the validation set and the heads."""
+        _check_heads(runner, runner.val_dataloader)
+
+    def before_test(self, runner: Runner) -> None:
+        """Check test set, heads, checkpoint and evaluator."""
+        self._check(runner, 'test', runner.test_dataloader,
+                    runner.test_evaluator.metrics)
+
+    def _check(self, runner: Runner, part: str, loader: DataLoader,
+               metrics: Iterable[BaseMetric] = (),
+               other: str = 'checkpoint') -> None:
+        if self.trained_on:
+            _require_same(f'{part}_dataloader.dataset', loader,
+                          other, self.trained_on)
+        _check_heads(runner, loader)
+        check = getattr(loader.dataset, 'check_metrics', None)
+        if check is not None:
+            check(metrics, f'{part}_evaluator')
+
+
+def _classes(loader: DataLoader) -> Sequence[str]:
+    return tuple(loader.dataset.metainfo.get('classes') or ())
+
+
+def _require_same(name: str, loader: DataLoader, other: str,
+                  classes: Sequence[str]) -> None:
+    found = _classes(loader)
+    if found == classes:
+        return
+    lacking, more = {*classes} - {*found}, {*found} - {*classes}
+    differences = [
+        f'{verb} {_first(sorted(names))}' for verb, names in (
+            ('lacks', lacking), ('has in addition', more)) if names] or [
+                f'has them in another order ({_first(found)} instead of '
+                f'{_first(classes)})']
+    source = getattr(loader.dataset, 'ann_file', '') or getattr(
+        loader.dataset, 'data_root', '')
+    raise UserError(
+        f"{name} ('{source}') has {len(found)} classes, the {other} "
+        f'{len(classes)}: it {" and ".join(differences)}; use the same '
+        'folders (empty ones for classes without images) and the same '
+        'metainfo.classes')
+
+
+def _first(names: Sequence[str]) -> str:
+    # ascii tells apart letters that look the same (macOS composes them).
+    return ', '.join(map(ascii, names[:5]))
+
+
+def _check_heads(runner: Runner, loader: DataLoader) -> None:
+    # Panoptic data have boxes of things only.
+    classes = list(loader.dataset.metainfo.get(
+        'thing_classes', _classes(loader)))
+    for name, module in unwrap(runner.model).named_modules():
+        number = getattr(module, 'num_classes', len(classes))
+        is_head = _HEADS & {*name.split('.')} and not name.startswith(
+            'backbone.') and 'loss' not in name
+        if is_head and number != len(classes):
+            setting = f'model.{name}.num_classes'
+            raise UserError(
+                f'{setting}={number}, but the data set has {len(classes)} '
+                f'classes {classes[:5]}: set --cfg-options '
+                f'{setting}={len(classes)}, or change metainfo.classes')
