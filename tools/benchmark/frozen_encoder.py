@@ -1,16 +1,15 @@
 # Copyright (c) QB-Heat MM authors. All rights reserved.
 """Step time and memory of training a detector on a frozen encoder.
 
-The same detector with random weights is trained on a frozen and on a trained
-encoder: steps are timed in turn. Memory is what autograd keeps of a forward
-pass for the backward pass.
+Trains the same detector with random weights on a frozen and on a trained
+encoder, step by step in turn. Memory is what autograd keeps of a forward pass
+for the backward pass.
 """
 import argparse
-from collections.abc import Callable
 from pathlib import Path
 
+import common
 import torch
-from common import CONFIGS, describe, make_parser, medians, parse, training
 from mmdet.registry import MODELS
 from mmdet.testing import demo_mm_inputs
 from mmdet.utils import register_all_modules
@@ -20,20 +19,20 @@ import qbheat_mm.detection  # noqa: F401
 from qbheat_mm.cli import count, read_config, report_user_errors
 from qbheat_mm.utils.complexity import kept_bytes
 
-CONFIG = CONFIGS / 'coco/mf-dec-211_mf-285m_frozen_8xb2-500e_coco.py'
+CONFIG = common.CONFIGS / 'coco/mf-dec-211_mf-285m_frozen_8xb2-500e_coco.py'
 FROZEN = dict(frozen={}, trained=dict(frozen_stages=-1, norm_eval=True))
 
 
-def build(kind: str, args: argparse.Namespace) -> nn.Module:
-    """The detector in training mode; ``kind`` is a key of FROZEN."""
+def build(settings: dict, args: argparse.Namespace) -> nn.Module:
+    """Build the detector in training mode, with settings of its encoder."""
     torch.manual_seed(0)
     cfg = read_config(args.config)
-    cfg.model.backbone.update(init_cfg=None, **FROZEN[kind])
+    cfg.model.backbone.update(init_cfg=None, **settings)
     return MODELS.build(cfg.model).train().to(args.device)
 
 
 def make_batch(args: argparse.Namespace) -> dict:
-    """Random images with ten random boxes of the first class each."""
+    """Make random images with ten random boxes of the first class each."""
     batch = demo_mm_inputs(
         args.batch_size, image_shapes=(3, *args.size),
         num_items=[10] * args.batch_size, with_mask=True, device=args.device)
@@ -42,35 +41,33 @@ def make_batch(args: argparse.Namespace) -> dict:
     return batch
 
 
-def make_step(model: nn.Module, batch: dict) -> Callable[[], None]:
-    """One step of training, as mmengine takes it."""
-
-    def loss() -> Tensor:
-        inputs = model.data_preprocessor(batch, True)
-        return model.parse_losses(model(**inputs, mode='loss'))[0]
-
-    return training(loss, torch.optim.AdamW(
-        [p for p in model.parameters() if p.requires_grad], lr=1e-6))
+def loss(model: nn.Module, batch: dict) -> Tensor:
+    """Preprocess a batch; return the sum of all losses."""
+    inputs = model.data_preprocessor(batch, True)
+    return model.parse_losses(model(**inputs, mode='loss'))[0]
 
 
 def main() -> None:
-    """Measure and print."""
-    parser = make_parser(__doc__)
+    parser = common.make_parser(__doc__)
     parser.add_argument('--config', default=str(CONFIG),
-                        help='of a detector whose backbone can be frozen')
+                        help='config of a detector')
     parser.add_argument('--batch-size', type=count, default=2)
-    parser.add_argument('--size', type=count, nargs=2, default=(800, 1333),
-                        metavar=('H', 'W'))
-    args = parse(parser)
+    common.add_size(parser, 800, 1333)
+    args = common.parse(parser)
     register_all_modules()
     batch = make_batch(args)
-    models = {kind: build(kind, args) for kind in FROZEN}
-    steps = {kind: make_step(model, batch) for kind, model in models.items()}
-    kept = {kind: kept_bytes(models[kind], steps[kind]) for kind in FROZEN}
-    times = medians(steps, args, warmups=1)
+    steps, kept = {}, {}
+    for kind, settings in FROZEN.items():
+        model = build(settings, args)
+        optimizer = torch.optim.AdamW(
+            [p for p in model.parameters() if p.requires_grad], lr=1e-6)
+        steps[kind] = common.make_step(
+            lambda model=model: loss(model, batch), optimizer, args.device)
+        kept[kind] = kept_bytes(model, steps[kind])
+    times = common.medians(steps, args, warmups=1)
     print(Path(args.config).stem)
-    print(describe(args, f'batch {args.batch_size}',
-                   f'{args.size[0]}x{args.size[1]}', 'float32'))
+    print(common.describe(args, f'batch {args.batch_size}',
+                          f'{args.size[0]}x{args.size[1]}', 'float32'))
     for kind in FROZEN:
         print(f'{kind:<8} encoder: {times[kind]:8.3f} s a step, '
               f'{kept[kind] / 2**20:8.0f} MiB kept')

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Measure a GPU: tools/benchmark/gpu.sh > gpu.txt
-# Steps of pre-training beside MAE ViT-S and the rate of matrix products, with
+# Steps of pre-training next to MAE ViT-S and the rate of matrix products, with
 # peak memory, in float32, float16 and bfloat16, and compiled; the encoder,
 # detectors, a frozen encoder; the input pipeline of one CPU thread.
 # DEVICE, BATCH_SIZE and REPEATS change the defaults; PYTHON=echo prints the
@@ -28,7 +28,7 @@ for size in 285m 3.7g; do
     done
 done
 measure encoder_speed.py --device "$DEVICE" --batch-size "$BATCH_SIZE"
-measure detector_latency.py --device "$DEVICE"
+measure detectors.py --device "$DEVICE"
 measure frozen_encoder.py --device "$DEVICE"
 measure input.py
 measure input.py --config \
