@@ -79,7 +79,12 @@ def parse_args() -> argparse.Namespace:
 def check_arguments(args: argparse.Namespace) -> None:
     """Raise UserError for options that exclude each other."""
     if args.heads:
-        _check_heads(args)
+        refuse('does not go with --head, which names config and checkpoint of '
+               'each head', {
+                   'CONFIG': args.config,
+                   '--part encoder': args.part == 'encoder',
+                   '--out-indices': args.out_indices,
+                   '--cfg-options': args.cfg_options})
     elif args.checkpoint is None:
         raise UserError('give CONFIG and CHECKPOINT, or heads on one encoder '
                         'by --head NAME=RUN')
@@ -91,26 +96,20 @@ def check_arguments(args: argparse.Namespace) -> None:
         raise UserError(f"--out '{args.out}' must end in "
                         f'{" or ".join(extensions)} for --format '
                         f'{args.format}')
-    given = [name for name, value in (
-        ('--size', args.size), ('--out-indices', args.out_indices),
-        ('--with-preprocessing', args.with_preprocessing),
-        ('--unpadded', args.unpadded)) if value]
-    if given and args.format not in NETWORKS:
-        raise UserError(f'{given[0]} is for --format pt2 and onnx; '
-                        f'{args.format} contains only weights')
-
-
-def _check_heads(args: argparse.Namespace) -> None:
-    given = [name for name, value in (
-        ('CONFIG', args.config), ('--part encoder', args.part == 'encoder'),
-        ('--out-indices', args.out_indices),
-        ('--cfg-options', args.cfg_options)) if value]
-    if given:
-        raise UserError(f'{given[0]} does not go with --head, which names '
-                        'config and checkpoint of each head')
     if args.format not in NETWORKS:
-        raise UserError('--head is for --format pt2 and onnx; '
-                        f'{args.format} contains only the encoder')
+        refuse(f'is for --format pt2 and onnx; {args.format} contains only '
+               "the encoder's weights", {
+                   '--head': args.heads, '--size': args.size,
+                   '--out-indices': args.out_indices,
+                   '--with-preprocessing': args.with_preprocessing,
+                   '--unpadded': args.unpadded})
+
+
+def refuse(reason: str, options: dict) -> None:
+    """Raise UserError if one of the options is given."""
+    for name, value in options.items():
+        if value:
+            raise UserError(f'{name} {reason}')
 
 
 def load(args: argparse.Namespace) -> nn.Module:

@@ -91,8 +91,8 @@ def test_heads_on_one_encoder_stand_next_to_separate_models(report):
 
 def test_a_frozen_encoder_keeps_less_for_the_backward_pass(report):
     pytest.importorskip('mmdet')
-    last = report('frozen_encoder.py', f'--size 64 96 --batch-size 1 {COMMON}'
-                  )[-1]
+    last = report('detectors.py', f'--train --size 64 96 --batch-size 1 '
+                  f'{COMMON}')[-1]
     assert 0 < float(re.search(r'([\d.]+) kept', last)[1]) < 0.8
 
 

@@ -1,7 +1,7 @@
 # Copyright (c) QB-Heat MM authors. All rights reserved.
 """Attention between pixels and tokens, for any block, head and token.
 
---also puts a second encoder (with its own config) beside the first.
+--also adds further encoders, with their own configs, to the figures.
 """
 import argparse
 from collections import defaultdict
@@ -34,15 +34,15 @@ CAPTION = (
     'lite bottlenecks included.')
 
 
-def parse_args() -> argparse.Namespace:
+def parse_args(argv: list[str] | None) -> argparse.Namespace:
     parser = analysis_parser(__doc__, compare=True)
     for option, default in (
             ('--blocks', 'the last of each stage and the middle of the last'),
             ('--heads', 'all'), ('--tokens', 'all')):
         parser.add_argument(
             option, type=count, nargs='+', metavar='N',
-            help=f'numbers from 1; by default {default}')
-    return parser.parse_args()
+            help=f'numbers from 1; defaults to {default}')
+    return parser.parse_args(argv)
 
 
 def to_rows(blocks: dict[int, np.ndarray], args: argparse.Namespace) -> dict:
@@ -55,8 +55,8 @@ def to_rows(blocks: dict[int, np.ndarray], args: argparse.Namespace) -> dict:
         for block, maps in blocks.items() for head in heads}
 
 
-def main() -> None:
-    args = parse_args()
+def main(argv: list[str] | None = None) -> None:
+    args = parse_args(argv)
     encoders, files, images = load_encoders(args)
     figures, arrays, similarities = {}, {}, defaultdict(list)
     for number, image in enumerate(images, start=1):

@@ -20,7 +20,7 @@ from qbheat_mm.cli.analysis_tool import analysis_parser, load_run, to_batch
 from qbheat_mm.datasets import short_names
 
 CAPTION = (
-    'Each image is reconstructed from the one quarter shown beside it; the '
+    'Each image is reconstructed from the one quarter shown next to it; the '
     'error is the pre-training loss over the three masked quarters. Look for '
     'outlines and shading that continue out of the visible quarter. The rest '
     'is pale and blurred by design: the squared error is lowest for the mean '
@@ -39,12 +39,11 @@ CAPTIONS = dict(
 ROWS = 5  # of one picture
 
 
-def parse_args() -> argparse.Namespace:
+def parse_args(argv: list[str] | None) -> argparse.Namespace:
     parser = analysis_parser(__doc__)
     parser.add_argument(
         '--positions', nargs='+', choices=QUARTERS,
-        help='positions of the visible quarter; by default all that the model '
-        'is trained on')
+        help='positions of the visible quarter; defaults to those trained on')
     parser.add_argument(
         '--use-visible-patch-statistics', dest='statistics',
         action='append_const', const='visible', default=['contrast'],
@@ -55,11 +54,11 @@ def parse_args() -> argparse.Namespace:
         action='append_const', const='true',
         help='add a reconstruction with brightness and contrast taken from '
         'the masked pixels, labeled so')
-    return parser.parse_args()
+    return parser.parse_args(argv)
 
 
-def main() -> None:
-    args = parse_args()
+def main(argv: list[str] | None = None) -> None:
+    args = parse_args(argv)
     model, normalize, files, images = load_run(args)
     positions = args.positions or trained_positions(model)
     columns = args.statistics if model.head.norm_pix else ['pixels']

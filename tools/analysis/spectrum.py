@@ -1,8 +1,8 @@
 # Copyright (c) QB-Heat MM authors. All rights reserved.
 """Spectra of A and B: eigenvalues, energies, ratio, commutator.
 
-Given several checkpoints of a run it prints the energy ratio of each, as in
-the paper's table. It describes and draws the matrices of the last, beside
+Given several checkpoints of a run, also prints the energy ratio of each, as in
+the paper's table. Describes and draws the matrices of the last one, next to
 random ones.
 """
 from qbheat_mm.analysis.matrices import learned_matrices
@@ -84,8 +84,8 @@ def draw_ratios(metas: list[dict], found: list[dict]) -> dict:
     return {}
 
 
-def main() -> None:
-    args = analysis_parser(__doc__, images=False).parse_args()
+def main(argv: list[str] | None = None) -> None:
+    args = analysis_parser(__doc__, images=False).parse_args(argv)
     cfg = read_config(args.config, args.cfg_options)
     model = build_pretraining(cfg, args.config, linear=True)
     found, metas = [], []

@@ -1,8 +1,8 @@
 # Copyright (c) QB-Heat MM authors. All rights reserved.
 """Time alternatives in turn in one process.
 
-Other load on the machine then affects all of them alike: trust the ratios of
-the medians more than the medians.
+Other load on the machine affects all alike: trust the ratios of the medians
+more than the medians.
 """
 import argparse
 import statistics
@@ -34,13 +34,6 @@ def make_parser(doc: str, threads: int = 1, repeats: int = 5
     parser.add_argument(
         '--device', default='cuda' if torch.cuda.is_available() else 'cpu')
     return parser
-
-
-def add_size(parser: argparse.ArgumentParser, height: int,
-             width: int) -> None:
-    """Add ``--size``, the height and width of images."""
-    parser.add_argument('--size', type=count, nargs=2,
-                        default=[height, width], metavar=('HEIGHT', 'WIDTH'))
 
 
 def parse(parser: argparse.ArgumentParser) -> argparse.Namespace:

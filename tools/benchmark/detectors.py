@@ -5,26 +5,35 @@ Prints milliseconds and, in parentheses, the ratio to DETR-R50; compare the
 ratios. `predict` is the whole detector in eager PyTorch; weights are random,
 which leaves RetinaNet's NMS little to do. The other ways run the network
 without post-processing: in eager PyTorch, torch.compile, ONNX Runtime and
-OpenVINO.
+OpenVINO. With --train, times training steps of one detector instead, on a
+frozen and on a trained encoder; memory is what autograd keeps of a forward
+pass for the backward pass.
 """
 import argparse
+from pathlib import Path
 
 import common
 import torch
 from mmdet.registry import MODELS
 from mmdet.structures import DetDataSample
+from mmdet.testing import demo_mm_inputs
 from mmdet.utils import register_all_modules
 from mmengine.config import Config
 from mmengine.hub import get_config
 from torch import Tensor, nn
+from torch.utils._pytree import tree_leaves
 
 import qbheat_mm.detection  # noqa: F401
-from qbheat_mm.cli import report_user_errors
-from qbheat_mm.export.detectors import detector_network
+from qbheat_mm.cli import count, read_config, report_user_errors
 from qbheat_mm.export.network import folded
 from qbheat_mm.export.programs import relative_difference
-from qbheat_mm.utils.complexity import count_madds, count_parameters
+from qbheat_mm.utils.complexity import (
+    count_madds,
+    count_parameters,
+    kept_bytes,
+)
 
+COCO = common.CONFIGS / 'coco'
 OURS = {
     f'MF-Dec-{decoder} on MF-{encoder.upper()}':
     f'mf-dec-{decoder}_mf-{encoder}_frozen_8xb2-500e_coco.py'
@@ -39,51 +48,52 @@ TOLERANCE = 1e-2  # random weights, many layers deep
 
 def parse_args() -> argparse.Namespace:
     parser = common.make_parser(__doc__, repeats=10)
-    common.add_size(parser, 800, 1333)
+    parser.add_argument('--size', type=count, nargs=2, default=[800, 1333],
+                        metavar=('HEIGHT', 'WIDTH'))
     parser.add_argument(
         '--names', nargs='+', choices=[*OURS, *THEIRS], help='detectors',
         default=[*(name for name in OURS if '285M' in name), *THEIRS])
     parser.add_argument(
         '--ways', nargs='+', choices=WAYS, default=['predict'],
         help='how to run them; defaults to predict')
+    parser.add_argument(
+        '--train', nargs='?', metavar='CONFIG',
+        const=str(COCO / OURS['MF-Dec-211 on MF-285M']),
+        help='train the detector of CONFIG; defaults to MF-Dec-211')
+    parser.add_argument('--batch-size', type=count, default=2,
+                        help='images per training step')
     return common.parse(parser)
 
 
 def build(name: str) -> nn.Module:
     """Build a detector with random weights."""
     if name in OURS:
-        cfg = Config.fromfile(common.CONFIGS / 'coco' / OURS[name])
+        cfg = Config.fromfile(COCO / OURS[name])
     else:
         cfg = get_config(f'mmdet::{THEIRS[name]}')
     cfg.model.backbone.init_cfg = None
     return MODELS.build(cfg.model).eval()
 
 
-def make_sample(size: list[int]) -> DetDataSample:
+def make_samples(size: list[int]) -> list[DetDataSample]:
     """Describe an image without padding."""
-    return DetDataSample(metainfo=dict(
-        img_shape=size, ori_shape=size, batch_input_shape=size,
-        scale_factor=(1., 1.)))
+    shape = tuple(size)
+    return [DetDataSample(metainfo=dict(
+        img_shape=shape, ori_shape=shape, batch_input_shape=shape,
+        scale_factor=(1., 1.)))]
 
 
-class OneImage(nn.Module):
-    """A detector up to its post-processing, with BN folded."""
+class Network(nn.Module):
+    """A detector without post-processing, with BN folded."""
 
-    def __init__(self, model: nn.Module, is_detr: bool) -> None:
+    def __init__(self, model: nn.Module,
+                 samples: list[DetDataSample] | None) -> None:
         super().__init__()
-        model = folded(model)
-        self.is_detr = is_detr
-        self.network = model if is_detr else detector_network(model)
-        self.eval()
+        self.model, self.samples = folded(model), samples
 
-    def forward(self, image: Tensor) -> tuple[Tensor, ...]:
-        """Map (1, 3, H, W) to the network's outputs."""
-        if not self.is_detr:
-            return tuple(self.network(image).values())
-        states = self.network.forward_transformer(
-            self.network.extract_feat(image),
-            [make_sample(tuple(image.shape[2:]))])
-        return self.network.bbox_head(states['hidden_states'][-1])
+    def forward(self, image: Tensor) -> list[Tensor]:
+        """Map (1, 3, H, W) to the outputs of the head."""
+        return tree_leaves(self.model(image, self.samples, mode='tensor'))
 
 
 def make_steps(name: str, model: nn.Module, args: argparse.Namespace
@@ -94,7 +104,8 @@ def make_steps(name: str, model: nn.Module, args: argparse.Namespace
         RuntimeError: If one computes other outputs than eager PyTorch.
     """
     image = torch.randn(1, 3, *args.size, device=args.device)
-    network = OneImage(model, name == BASELINE)
+    # Without samples MF-Dec masks nothing; DETR needs them.
+    network = Network(model, None if name in OURS else make_samples(args.size))
     steps: dict[str, common.Step] = dict(eager=lambda: network(image))
     if 'compiled' in args.ways:
         compiled = torch.compile(network)
@@ -109,14 +120,13 @@ def make_steps(name: str, model: nn.Module, args: argparse.Namespace
         if difference > TOLERANCE:
             raise RuntimeError(f'{name} in {way} differs by {difference}')
     steps['predict'] = lambda: model(
-        image, [make_sample(tuple(args.size))], mode='predict')
+        image, make_samples(args.size), mode='predict')
     return {way: steps[way] for way in args.ways}
 
 
 @torch.no_grad()
-def main() -> None:
-    args = parse_args()
-    register_all_modules()
+def time_inference(args: argparse.Namespace) -> None:
+    """Compare detectors."""
     if {*args.ways} & {*common.RUNTIMES}:  # cannot export the fast path
         torch.backends.mha.set_fastpath_enabled(False)
     models = {name: build(name).to(args.device) for name in args.names}
@@ -129,7 +139,7 @@ def main() -> None:
         f'{way:>20}' for way in args.ways))
     image = torch.empty(1, 3, *args.size, device='meta')
     for name, model in models.items():
-        madds = count_madds(model, image, [make_sample(tuple(args.size))])
+        madds = count_madds(model, image, make_samples(args.size))
         print(f'{name:<22}{count_parameters(model) / 1e6:7.1f}M'
               f'{madds / 1e9:8.1f}G', end='')
         for way in args.ways:
@@ -137,6 +147,50 @@ def main() -> None:
             ratio = f' ({seconds / baseline:.2f})' if baseline else ''
             print(f'{f"{seconds * 1e3:.0f} ms{ratio}":>20}', end='')
         print()
+
+
+def time_training(args: argparse.Namespace) -> None:
+    """Compare a frozen with a trained encoder."""
+    batch = demo_mm_inputs(
+        args.batch_size, image_shapes=(3, *args.size),
+        num_items=[10] * args.batch_size, with_mask=True, device=args.device)
+    for sample in batch['data_samples']:
+        sample.gt_instances.labels.zero_()  # a class of every detector
+
+    def loss(model: nn.Module) -> Tensor:
+        inputs = model.data_preprocessor(batch, True)
+        return model.parse_losses(model(**inputs, mode='loss'))[0]
+
+    steps, kept = {}, {}
+    for kind, settings in dict(
+            frozen={}, trained=dict(frozen_stages=-1, norm_eval=True)).items():
+        torch.manual_seed(0)
+        cfg = read_config(args.train)
+        cfg.model.backbone.update(init_cfg=None, **settings)
+        model = MODELS.build(cfg.model).train().to(args.device)
+        steps[kind] = common.make_step(
+            lambda model=model: loss(model), torch.optim.AdamW(
+                [p for p in model.parameters() if p.requires_grad], lr=1e-6),
+            args.device)
+        kept[kind] = kept_bytes(model, steps[kind])
+    times = common.medians(steps, args, warmups=1)
+    print(Path(args.train).stem)
+    print(common.describe(args, f'batch {args.batch_size}',
+                          '{}x{}'.format(*args.size), 'float32'))
+    for kind in steps:
+        print(f'{kind:<8} encoder: {times[kind]:8.3f} s a step, '
+              f'{kept[kind] / 2**20:8.0f} MiB kept')
+    print(f'frozen / trained: {times["frozen"] / times["trained"]:.2f} time, '
+          f'{kept["frozen"] / kept["trained"]:.2f} kept')
+
+
+def main() -> None:
+    args = parse_args()
+    register_all_modules()
+    if args.train:
+        time_training(args)
+    else:
+        time_inference(args)
 
 
 if __name__ == '__main__':

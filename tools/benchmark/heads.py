@@ -11,10 +11,10 @@ ONNX Runtime on the CPU; exporting takes a minute for each line and head.
 import itertools
 import tempfile
 from argparse import Namespace
-from dataclasses import dataclass
 from pathlib import Path
 
 import common
+import numpy as np
 import torch
 from mmengine.config import Config
 from mmengine.registry import MODELS, DefaultScope
@@ -36,15 +36,6 @@ HEADS = {
 Runs = dict[str, tuple[Config, str]]
 
 
-@dataclass
-class Network:
-    """Heads on one encoder: parameters, and bytes of weights and tensors."""
-    step: common.Step
-    parameters: int
-    weights: int
-    peak: int = 0
-
-
 def write_runs(args: Namespace, folder: str) -> Runs:
     """Write a checkpoint for each head, all with the same encoder."""
     runs, shared = {}, None
@@ -61,53 +52,60 @@ def write_runs(args: Namespace, folder: str) -> Runs:
     return runs
 
 
-def load(runs: Runs, args: Namespace, folder: str) -> Network:
-    """Load heads and make a step on random images."""
+def load(runs: Runs, args: Namespace, folder: str
+         ) -> tuple[common.Step, list[float]]:
+    """Load heads on one encoder.
+
+    Returns:
+        tuple: A step on random images; millions of parameters, MB of weights,
+        and MB of a step's tensors at their peak.
+    """
     heads = load_heads(runs)
     network = folded(make_network(heads)).to(args.device)
     values = (torch.randn(args.batch_size, 3, *args.size, device=args.device),
               torch.tensor([args.size] * args.batch_size, device=args.device))
     inputs = dict(zip(network.inputs, values))
-    parameters = count_parameters(network)
+    parameters = count_parameters(network) / 1e6
     if args.onnx:
         file = Path(folder, f'{"-".join(runs)}.onnx')
         export_network(heads, str(file))
         arrays = {name: value.numpy() for name, value in inputs.items()}
         step = common.onnxruntime_step(str(file), arrays, args.threads)
-        return Network(step, parameters, file.stat().st_size)
+        return step, [parameters, file.stat().st_size / 2**20, 0]
     with profile(profile_memory=True) as log:
         network(*inputs.values())
     peak = max(itertools.accumulate(
         event.self_cpu_memory_usage + event.self_device_memory_usage
         for event in sorted(log.events(), key=lambda e: e.time_range.end)))
     weights = sum(value.nbytes for value in network.state_dict().values())
-    return Network(lambda: network(*inputs.values()), parameters, weights,
-                   peak)
+    return (lambda: network(*inputs.values()),
+            [parameters, weights / 2**20, peak / 2**20])
 
 
-def print_table(heads: list[str], networks: dict[tuple[str, ...], Network],
-                times: dict[tuple[str, ...], float]) -> None:
-    """Print a line for each head added."""
+def print_table(heads: list[str], costs: dict[tuple[str, ...], list]) -> None:
+    """Print a line for each head added.
+
+    Args:
+        heads (list[str]): Names in order.
+        costs (dict[tuple[str, ...], list]): Milliseconds and costs of
+            :func:`load` of heads on one encoder.
+    """
     print(f'{"":<13}{"ms added":>8}' + ''.join(
         f'{unit:>9}{"separate":>10}{"ratio":>6}'
         for unit in ('ms', 'M params', 'MB')))
     before = 0.
     for n, head in enumerate(heads):
-        shared = tuple(heads[:n + 1])
-        alone = [(name, ) for name in shared]
-        one, separate = networks[shared], [networks[each] for each in alone]
-        columns = (
-            (1e3 * times[shared], 1e3 * sum(times[each] for each in alone)),
-            (one.parameters / 1e6,
-             sum(each.parameters for each in separate) / 1e6),
-            ((one.weights + one.peak) / 2**20,
-             (sum(each.weights for each in separate)
-              + max(each.peak for each in separate)) / 2**20))
+        together = np.array(costs[tuple(heads[:n + 1])])
+        alone = np.array([costs[name, ] for name in heads[:n + 1]])
+        # Separate models can run one after the other.
+        separate = np.append(alone[:, :3].sum(0), alone[:, 3].max())
+        columns = zip(*([*cost[:2], cost[2:].sum()]
+                        for cost in (together, separate)))
         label = f'+ {head}' if n else head
-        print(f'{label:<13}{1e3 * (times[shared] - before):+8.0f}' + ''.join(
+        print(f'{label:<13}{together[0] - before:+8.0f}' + ''.join(
             f'{ours:9.1f} {theirs:9.1f} {ours / theirs:5.2f}'
             for ours, theirs in columns))
-        before = times[shared]
+        before = together[0]
 
 
 @torch.no_grad()
@@ -117,24 +115,25 @@ def main() -> None:
                         choices=('285m', '1.0g', '3.7g'))
     parser.add_argument('--heads', nargs='+', default=list(HEADS),
                         choices=HEADS)
-    common.add_size(parser, 320, 320)
+    parser.add_argument('--size', type=count, nargs=2, default=[320, 320],
+                        metavar=('HEIGHT', 'WIDTH'))
     parser.add_argument('--batch-size', type=count, default=1)
     parser.add_argument('--onnx', action='store_true')
     args = common.parse(parser)
+    sets = {tuple(args.heads[:n + 1]) for n in range(len(args.heads))}
+    steps, costs = {}, {}
     with tempfile.TemporaryDirectory() as folder:
         runs = write_runs(args, folder)
-        sets = {tuple(args.heads[:n + 1]) for n in range(len(args.heads))}
-        networks = {
-            heads: load({name: runs[name] for name in heads}, args, folder)
-            for heads in sets | {(name, ) for name in args.heads}}
-        times = common.medians(
-            {heads: network.step for heads, network in networks.items()},
-            args, warmups=1)
+        for heads in sets | {(name, ) for name in args.heads}:
+            steps[heads], costs[heads] = load(
+                {name: runs[name] for name in heads}, args, folder)
+        for heads, seconds in common.medians(steps, args, warmups=1).items():
+            costs[heads].insert(0, 1e3 * seconds)
     print(common.describe(
         args, f'MF-{args.encoder.upper()}',
         'ONNX Runtime' if args.onnx else 'PyTorch',
         f'{args.batch_size} of {args.size}, random weights'))
-    print_table(args.heads, networks, times)
+    print_table(args.heads, costs)
 
 
 if __name__ == '__main__':
