@@ -1,5 +1,5 @@
 # Copyright (c) QB-Heat MM authors. All rights reserved.
-"""What will a run cost? Time, memory and CPU cores, before it starts.
+"""Estimate time, memory and CPU cores of a run before it starts.
 
 Times a few training steps and the input pipeline on this machine, on a
 synthetic image if the data is missing. Times on accelerators are computed,
@@ -19,14 +19,8 @@ from mmengine.device import get_device
 from mmengine.logging import MMLogger
 
 import qbheat_mm  # noqa: F401
+from qbheat_mm import cli
 from qbheat_mm.analysis.run_cost import ACCELERATORS, TrainingRun
-from qbheat_mm.cli import (
-    add_cfg_options,
-    add_device,
-    count,
-    read_config,
-    report_user_errors,
-)
 
 
 def parse_args() -> argparse.Namespace:
@@ -35,24 +29,24 @@ def parse_args() -> argparse.Namespace:
         formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument('config', nargs='+')
     parser.add_argument(
-        '--gpus', type=count, help='number of GPUs; defaults to the one in '
-        "the config's name, such as 8xb128, or 1")
+        '--gpus', type=cli.count, help='number of GPUs; defaults to the one '
+        "in the config's name, such as 8xb128, or 1")
     parser.add_argument(
         '--accelerator', nargs='+', choices=ACCELERATORS, metavar='NAME',
         default=['v100', 'a100', 'h100'],
         help=f'among {", ".join(ACCELERATORS)}')
     parser.add_argument(
-        '--images', type=count, help='number of training images, instead of '
-        'counting them; times a synthetic image')
+        '--images', type=cli.count, help='number of training images, instead '
+        'of counting them; times a synthetic image')
     parser.add_argument(
-        '--batch-size', type=count, help='batch size of the timed steps; '
+        '--batch-size', type=cli.count, help='batch size of the timed steps; '
         "defaults to the config's, and at most 8 on a CPU")
     parser.add_argument(
         '--table', action='store_true',
         help='print a Markdown table with a row per config, without timing '
         'steps')
-    add_device(parser)
-    add_cfg_options(parser)
+    cli.add_device(parser)
+    cli.add_cfg_options(parser)
     parser.set_defaults(device=get_device())
     return parser.parse_args()
 
@@ -110,7 +104,7 @@ def main() -> None:
         print(f'| {" | ".join(head)} |\n|---|---|'
               + '--:|' * (len(head) - 2))
     for path in args.config:
-        cfg, name = read_config(path, args.cfg_options), Path(path).stem
+        cfg, name = cli.read_config(path, args.cfg_options), Path(path).stem
         if cfg.default_scope == 'mmdet':
             importlib.import_module('qbheat_mm.detection')
         cfg.model.backbone.init_cfg = None
@@ -124,4 +118,4 @@ def main() -> None:
 
 
 if __name__ == '__main__':
-    report_user_errors(main)
+    cli.report_user_errors(main)

@@ -8,16 +8,7 @@ import argparse
 
 import torch
 
-from qbheat_mm.analysis.heat_flow import (
-    READINGS,
-    Flow,
-    draw_errors,
-    draw_rollouts,
-    error_by_distance,
-    principal_colors,
-    projected_features,
-    roll_out,
-)
+from qbheat_mm.analysis import heat_flow
 from qbheat_mm.analysis.matrices import SCALES, learned_matrices
 from qbheat_mm.analysis.report import Report, Table
 from qbheat_mm.cli import count, report_user_errors
@@ -44,7 +35,8 @@ def parse_args(argv: list[str] | None) -> argparse.Namespace:
         help='step whose A and B to use; defaults to the quarter step if the '
         'model has one')
     parser.add_argument(
-        '--readings', nargs='+', choices=tuple(READINGS), default=[*READINGS],
+        '--readings', nargs='+', choices=tuple(heat_flow.READINGS),
+        default=[*heat_flow.READINGS],
         help='how to read A from the learned matrix; defaults to both')
     parser.add_argument(
         '--start', type=int, nargs=2, default=(0, 0),
@@ -74,17 +66,7 @@ def error_table(errors: dict, trained: dict) -> Table:
     return table
 
 
-def find_start(args: argparse.Namespace, height: int,
-               width: int) -> tuple[int, int]:
-    """Check ``--start``; return its column and row."""
-    column, row = args.start
-    if not (0 <= column < width and 0 <= row < height):
-        raise UserError(f'--start {column} {row}: the feature map has '
-                        f'{width} columns and {height} rows')
-    return column, row
-
-
-def all_fields(real: torch.Tensor, flows: dict[str, list[Flow]],
+def solve(real: torch.Tensor, flows: dict[str, list[heat_flow.Flow]],
                start: tuple[int, int], step: tuple[float, float]
                ) -> dict[str, torch.Tensor]:
     """Solve the flows from the start of an image's features, (H, W, D)."""
@@ -92,7 +74,7 @@ def all_fields(real: torch.Tensor, flows: dict[str, list[Flow]],
     steps_x = [(x - column) / step[0] for x in range(width)]
     steps_y = [(y - row) / step[1] for y in range(height)]
     return {"encoder's features": real, **{
-        f'linear flow ({reading})': roll_out(
+        f'linear flow ({reading})': heat_flow.roll_out(
             real[row, column], *flow, steps_x, steps_y)
         for reading, flow in flows.items()}}
 
@@ -102,22 +84,25 @@ def main(argv: list[str] | None = None) -> None:
     model, normalize, _, images = load_run(args, linear=True)
     matrices = learned_matrices(model.predictor)
     scale = args.scale or next(iter(matrices))
-    fields = projected_features(model, normalize(to_batch(images)),
-                                args.by_quarter).cpu()
+    fields = heat_flow.projected_features(
+        model, normalize(to_batch(images)), args.by_quarter).cpu()
     height, width = fields.shape[1:3]
-    start = find_start(args, height, width)
+    column, row = args.start
+    if not (0 <= column < width and 0 <= row < height):
+        raise UserError(f'--start {column} {row}: the feature map has '
+                        f'{width} columns and {height} rows')
     step = width * SCALES[scale], height * SCALES[scale]
-    flows = {reading: [Flow(matrices[scale][name], reading)
+    flows = {reading: [heat_flow.Flow(matrices[scale][name], reading)
                        for name in ('right', 'down')]
              for reading in args.readings}
-    errors = {reading: error_by_distance(fields, *flow, step)
+    errors = {reading: heat_flow.error_by_distance(fields, *flow, step)
               for reading, flow in flows.items()}
     trained = dict(right=round(step[0]), down=round(step[1]),
                    right_down=round(step[0]) if step[0] == step[1] else None)
     rows, arrays = [], {}
     for number in spread(range(len(images)), args.rows):
-        found = all_fields(fields[number], flows, start, step)
-        colors = principal_colors(*found.values())
+        found = solve(fields[number], flows, args.start, step)
+        colors = heat_flow.principal_colors(*found.values())
         rows.append({'image': images[number][..., ::-1],
                      **dict(zip(found, map(torch.Tensor.numpy, colors)))})
         names = ['features', *(f'flow_{reading}' for reading in flows)]
@@ -128,8 +113,8 @@ def main(argv: list[str] | None = None) -> None:
         [error_table(errors, trained)],
         dict(scale=scale, positions_per_step=step, errors=errors))
     report.save(args.out, dict(
-        heat_flow=draw_rollouts(rows, start),
-        heat_flow_error=draw_errors(errors, trained)), arrays)
+        heat_flow=heat_flow.draw_rollouts(rows, args.start),
+        heat_flow_error=heat_flow.draw_errors(errors, trained)), arrays)
 
 
 if __name__ == '__main__':

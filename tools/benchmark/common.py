@@ -8,7 +8,6 @@ import argparse
 import statistics
 import time
 from collections.abc import Callable, Mapping
-from importlib.util import find_spec
 from pathlib import Path
 
 import numpy as np
@@ -59,11 +58,6 @@ def make_step(loss: Callable[[], Tensor], optimizer: torch.optim.Optimizer,
         scaler.update()
 
     return step
-
-
-def runtimes() -> list[str]:
-    """Installed ONNX runtimes."""
-    return [name for name in RUNTIMES if find_spec(name)]
 
 
 @torch.no_grad()

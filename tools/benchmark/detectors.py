@@ -21,12 +21,10 @@ from mmdet.utils import register_all_modules
 from mmengine.config import Config
 from mmengine.hub import get_config
 from torch import Tensor, nn
-from torch.utils._pytree import tree_leaves
 
 import qbheat_mm.detection  # noqa: F401
 from qbheat_mm.cli import count, read_config, report_user_errors
 from qbheat_mm.export.network import folded
-from qbheat_mm.export.programs import relative_difference
 from qbheat_mm.utils.complexity import (
     count_madds,
     count_parameters,
@@ -43,7 +41,6 @@ THEIRS = {
     'RetinaNet-R50': 'retinanet/retinanet_r50_fpn_1x_coco.py'}
 BASELINE = 'DETR-R50'
 WAYS = ('predict', 'eager', 'compiled', *common.RUNTIMES)
-TOLERANCE = 1e-2  # random weights, many layers deep
 
 
 def parse_args() -> argparse.Namespace:
@@ -91,18 +88,14 @@ class Network(nn.Module):
         super().__init__()
         self.model, self.samples = folded(model), samples
 
-    def forward(self, image: Tensor) -> list[Tensor]:
+    def forward(self, image: Tensor) -> tuple:
         """Map (1, 3, H, W) to the outputs of the head."""
-        return tree_leaves(self.model(image, self.samples, mode='tensor'))
+        return self.model(image, self.samples, mode='tensor')
 
 
 def make_steps(name: str, model: nn.Module, args: argparse.Namespace
                ) -> dict[str, common.Step]:
-    """Make a step for each way to run a detector.
-
-    Raises:
-        RuntimeError: If one computes other outputs than eager PyTorch.
-    """
+    """Make a step for each way to run a detector."""
     image = torch.randn(1, 3, *args.size, device=args.device)
     # Without samples MF-Dec masks nothing; DETR needs them.
     network = Network(model, None if name in OURS else make_samples(args.size))
@@ -112,13 +105,6 @@ def make_steps(name: str, model: nn.Module, args: argparse.Namespace
         steps['compiled'] = lambda: compiled(image)
     for way in {*args.ways} & {*common.RUNTIMES}:
         steps[way] = common.in_runtime(way, network, image, args.threads)
-    expected = network(image)
-    for way, step in steps.items():
-        difference = max(
-            relative_difference(torch.as_tensor(output), wanted)
-            for output, wanted in zip(step(), expected, strict=True))
-        if difference > TOLERANCE:
-            raise RuntimeError(f'{name} in {way} differs by {difference}')
     steps['predict'] = lambda: model(
         image, make_samples(args.size), mode='predict')
     return {way: steps[way] for way in args.ways}

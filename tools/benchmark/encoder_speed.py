@@ -8,6 +8,7 @@ Runtime and OpenVINO if installed, with BN folded in both networks.
 import argparse
 from collections.abc import Callable
 from functools import partial
+from importlib.util import find_spec
 
 import common
 import torch
@@ -82,7 +83,7 @@ def main() -> None:
     compare('one image, one thread', nets, predict, images[:1], args)
     if args.device == 'cpu' and not args.no_onnx:
         small = {name: folded(net) for name, net in nets.items()}
-        for runtime in common.runtimes():
+        for runtime in filter(find_spec, common.RUNTIMES):
             compare(f'the same in {runtime}', small, partial(
                 common.in_runtime, runtime, threads=1), images[:1], args)
     torch.set_num_threads(args.threads)

@@ -15,6 +15,7 @@ from pathlib import Path
 
 import common
 import torch
+from mmengine.hub import get_config
 from mmpretrain.registry import MODELS
 from torch import Tensor, nn
 
@@ -28,17 +29,12 @@ PRODUCTS = ((4096, 512, 2048), (4096, 2048, 512), (2048, 2048, 2048),
 
 
 def mae(size: int) -> dict:
-    """ViT-S/16 with MAE's decoder, as mmpretrain's recipe of ViT-B."""
-    patches = (size // 16)**2
-    return dict(
-        type='MAE',
-        backbone=dict(type='MAEViT', arch='deit-small', patch_size=16,
-                      mask_ratio=0.75, img_size=size),
-        neck=dict(type='MAEPretrainDecoder', patch_size=16, in_chans=3,
-                  embed_dim=384, decoder_embed_dim=512, decoder_depth=8,
-                  decoder_num_heads=16, mlp_ratio=4., num_patches=patches),
-        head=dict(type='MAEPretrainHead', norm_pix=True, patch_size=16,
-                  loss=dict(type='PixelReconstructionLoss', criterion='L2')))
+    """Read mmpretrain's MAE with ViT-S/16 instead of ViT-B/16."""
+    model = get_config('mmpretrain::mae/mae_vit-base-p16_8xb512-amp-coslr-300e'
+                       '_in1k.py').model
+    model.backbone.update(arch='deit-small', img_size=size)
+    model.neck.update(embed_dim=384, num_patches=(size // 16)**2)
+    return model
 
 
 def operations(model: nn.Module, images: Tensor) -> int:
