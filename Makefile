@@ -58,7 +58,7 @@ docs: env
 
 # The generated pages. The sizes take some minutes.
 pages: env
-	$(BIN)/python tools/docs/configs_page.py
+	$(BIN)/python tools/analysis/complexity.py --configs > docs/configs.md
 	$(BIN)/python tools/analysis/complexity.py > docs/model_sizes.md
 
 # The resolved configs that a test compares.

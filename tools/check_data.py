@@ -1,5 +1,5 @@
 # Copyright (c) QB-Heat MM authors. All rights reserved.
-"""Count the images, classes and boxes of a config's data, and check them."""
+"""Check the data of a config, and count its images, classes and boxes."""
 import argparse
 import os.path as osp
 from collections import Counter
@@ -22,7 +22,7 @@ from qbheat_mm.utils.settings import type_name
 
 @dataclass
 class Split:
-    """What a data set holds."""
+    """The content of a data set."""
     summary: str
     classes: dict[str, int] = field(default_factory=dict)
     files: list[str] = field(default_factory=list)
@@ -41,7 +41,7 @@ def unwrap(setting: str, dataset: dict) -> Iterator[tuple[str, dict]]:
 
 
 def check_split(title: str, settings: dict, deep: bool) -> Split:
-    """Check a data set and print what it holds."""
+    """Check a data set and print its content."""
     try:
         split = read_split(settings, deep)
     except UserError as error:
@@ -57,7 +57,7 @@ def check_split(title: str, settings: dict, deep: bool) -> Split:
 
 
 def read_split(settings: dict, deep: bool) -> Split:
-    """Build a data set, which checks it, and count what it holds."""
+    """Build a data set, which checks it, and count its content."""
     if type_name(settings) == 'CocoDataset':
         settings = dict(settings, type='MatchedCocoDataset')
     dataset = DATASETS.build(dict(settings, lazy_init=False))
@@ -104,7 +104,7 @@ def unreadable(dataset: BaseDataset, infos: list[dict]) -> list[str]:
 
 
 def shared(found: dict[str, list[Split]]) -> Iterator[str]:
-    """Describe images of validation and test that are also trained on."""
+    """Warn of validation and test images that are also trained on."""
     trained = {osp.realpath(file) for split in found.get('train', ())
                for file in split.files}
     for part in ('val', 'test'):
@@ -122,7 +122,7 @@ def main() -> None:
     parser.add_argument('config', help='config file')
     parser.add_argument(
         '--deep', action='store_true',
-        help='decode every image instead of reading some of them')
+        help='decode all images, not only some of them')
     add_cfg_options(parser)
     args = parser.parse_args()
     cfg = read_config(args.config, args.cfg_options)
@@ -130,14 +130,14 @@ def main() -> None:
     shorten_console(MMLogger.get_current_instance())
     found = {}
     for part in ('train', 'val', 'test'):
-        name = f'{part}_dataloader'
-        loader = cfg.get(name)
-        if loader is not None and not (
+        loader = cfg.get(f'{part}_dataloader')
+        if loader is None or (
                 part == 'test' and loader == cfg.get('val_dataloader')):
-            found[part] = [
-                check_split(f'{part} ({setting})', dataset, args.deep)
-                for setting, dataset in unwrap(f'{name}.dataset',
-                                               loader.dataset)]
+            continue
+        found[part] = [
+            check_split(f'{part} ({setting})', dataset, args.deep)
+            for setting, dataset in unwrap(f'{part}_dataloader.dataset',
+                                           loader.dataset)]
     if not found:
         raise UserError(f"'{args.config}' has no train_dataloader, "
                         'val_dataloader or test_dataloader')

@@ -1,12 +1,12 @@
 # Copyright (c) QB-Heat MM authors. All rights reserved.
-"""What will a run cost? Time, memory and CPU cores, before it starts.
+"""Estimate time, memory and CPU cores of a run before it starts.
 
-A few training steps and the input pipeline are measured on this machine, with
-a drawn image if the data is not there. Times on accelerators are computed,
+Times a few training steps and the input pipeline on this machine, on a
+synthetic image if the data is missing. Times on accelerators are computed,
 never measured: multiply-adds over the peak rate, of which networks with
 depthwise convolutions such as Mobile-Former are taken to reach 5 %, others
 41 % (timm's published rates of EfficientNet-B0 and DeiT-S on an RTX 3090).
-Small batches, such as MF-Dec's two images a GPU, take longer than computed.
+Small batches, such as MF-Dec's two images per GPU, take longer than computed.
 """
 import argparse
 import importlib
@@ -19,14 +19,8 @@ from mmengine.device import get_device
 from mmengine.logging import MMLogger
 
 import qbheat_mm  # noqa: F401
+from qbheat_mm import cli
 from qbheat_mm.analysis.run_cost import ACCELERATORS, TrainingRun
-from qbheat_mm.cli import (
-    add_cfg_options,
-    add_device,
-    count,
-    read_config,
-    report_user_errors,
-)
 
 
 def parse_args() -> argparse.Namespace:
@@ -35,30 +29,31 @@ def parse_args() -> argparse.Namespace:
         formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument('config', nargs='+')
     parser.add_argument(
-        '--gpus', type=count,
-        help="by default those of the config's name, such as 8xb128, or 1")
+        '--gpus', type=cli.count, help='number of GPUs; defaults to the one '
+        "in the config's name, such as 8xb128, or 1")
     parser.add_argument(
         '--accelerator', nargs='+', choices=ACCELERATORS, metavar='NAME',
         default=['v100', 'a100', 'h100'],
-        help=f'of {", ".join(ACCELERATORS)}')
+        help=f'among {", ".join(ACCELERATORS)}')
     parser.add_argument(
-        '--images', type=count, help='number of training images, instead of '
-        'counting them; the image that is loaded is drawn')
+        '--images', type=cli.count, help='number of training images, instead '
+        'of counting them; times a synthetic image')
     parser.add_argument(
-        '--batch-size', type=count, help='of the measured steps; by default '
-        "the config's on a GPU, and at most 8 without")
+        '--batch-size', type=cli.count, help='batch size of the timed steps; '
+        "defaults to the config's, and at most 8 on a CPU")
     parser.add_argument(
         '--table', action='store_true',
-        help='one row of a Markdown table for each config, without measuring '
+        help='print a Markdown table with a row per config, without timing '
         'steps')
-    add_device(parser)
-    add_cfg_options(parser)
+    cli.add_device(parser)
+    cli.add_cfg_options(parser)
     parser.set_defaults(device=get_device())
     return parser.parse_args()
 
 
-def report(name: str, run: TrainingRun, args: argparse.Namespace) -> None:
-    """Print what is known of a run, in a dozen lines."""
+def print_report(name: str, run: TrainingRun,
+                 args: argparse.Namespace) -> None:
+    """Print the costs of a run."""
     size = args.batch_size or (
         min(run.batch_size, 8) if args.device == 'cpu' else run.batch_size)
     here = run.step_seconds(size) / size
@@ -70,14 +65,14 @@ def report(name: str, run: TrainingRun, args: argparse.Namespace) -> None:
     print(f"""{name}
 run       {run.steps:,} steps of {run.gpus} x {run.batch_size} images: \
 {run.seen / run.images:,.4g} epochs of {run.images:,} images ({run.source})
-work      {run.forward / 1e9:.3g} G multiply-adds an image forward, \
+work      {run.forward / 1e9:.3g} G multiply-adds per image forward, \
 {work / 1e9:.3g} with the backward pass; {work * run.seen / 1e15:.3g} P in \
 the run
-memory    of each GPU, {sum(memory.values()):,.0f} MiB: \
+memory    per GPU, {sum(memory.values()):,.0f} MiB: \
 {', '.join(f'{part} {n:,.0f}' for part, n in memory.items())} \
 (on {args.device}, without temporary buffers)
-input     {1 / run.input_seconds:,.0f} images/s of a core, with \
-{'a drawn JPEG file' if run.drawn else 'the images'}
+input     {1 / run.input_seconds:,.0f} images/s per core, with \
+{'a synthetic JPEG file' if run.drawn else 'the images'}
 here      {1 / here:.3g} images/s, {run.seen * here / 3600:,.3g} hours: \
 measured on {args.device} with {torch.get_num_threads()} threads at batch \
 {size}, input included
@@ -92,8 +87,8 @@ without input:
               f'{rate * run.input_seconds:>26,.1f}')
 
 
-def row(name: str, run: TrainingRun, args: argparse.Namespace) -> None:
-    """Print a row of the table."""
+def print_row(name: str, run: TrainingRun, args: argparse.Namespace) -> None:
+    """Print the costs of a run as a row of the table."""
     print('|', ' | '.join([
         name, f'{run.gpus} x {run.batch_size}', f'{run.steps:,}',
         f'{sum(run.madds.values()) / 1e9:.2f}',
@@ -109,15 +104,18 @@ def main() -> None:
         print(f'| {" | ".join(head)} |\n|---|---|'
               + '--:|' * (len(head) - 2))
     for path in args.config:
-        cfg, name = read_config(path, args.cfg_options), Path(path).stem
+        cfg, name = cli.read_config(path, args.cfg_options), Path(path).stem
         if cfg.default_scope == 'mmdet':
             importlib.import_module('qbheat_mm.detection')
         cfg.model.backbone.init_cfg = None
         found = re.search(r'_(\d+)xb\d', name)
         gpus = args.gpus or int(found[1] if found else 1)
-        (row if args.table else report)(
-            name, TrainingRun(cfg, args.device, gpus, args.images), args)
+        run = TrainingRun(cfg, args.device, gpus, args.images)
+        if args.table:
+            print_row(name, run, args)
+        else:
+            print_report(name, run, args)
 
 
 if __name__ == '__main__':
-    report_user_errors(main)
+    cli.report_user_errors(main)

@@ -52,22 +52,22 @@ def parse_args() -> argparse.Namespace:
         '--out', required=True, type=target, help='file to write')
     parser.add_argument(
         '--embedding', action='store_true',
-        help='--head: also write the mean of the last features, as '
-        'tools/embed.py')
+        help='--head: also output the mean of the last features, as '
+        'tools/embed.py does')
     parser.add_argument(
         '--part', choices=('model', 'encoder'), default='model',
-        help='pt2, onnx: the whole model, or only its encoder; of '
-        'pre-training always the encoder')
+        help='pt2, onnx: the whole model or only its encoder; always the '
+        'encoder for pre-training')
     parser.add_argument(
         '--out-indices', type=int, nargs='+', metavar='N',
         help="pt2, onnx: outputs of the encoder; defaults to a MobileFormer's "
-        'last features and tokens, and to those of the config for others')
+        "last features and tokens, and to the config's for others")
     parser.add_argument(
         '--size', type=count, nargs=2, metavar=('HEIGHT', 'WIDTH'),
-        help='pt2, onnx: of all images; defaults to any size')
+        help='pt2, onnx: size of all images; defaults to any size')
     parser.add_argument(
         '--with-preprocessing', action='store_true',
-        help='pt2, onnx: images are (B, H, W, 3), RGB, uint8')
+        help='pt2, onnx: take images as (B, H, W, 3), RGB, uint8')
     parser.add_argument(
         '--unpadded', action='store_true',
         help='pt2, onnx: detectors take no image_sizes; images of a batch '
@@ -79,7 +79,11 @@ def parse_args() -> argparse.Namespace:
 def check_arguments(args: argparse.Namespace) -> None:
     """Raise UserError for options that exclude each other."""
     if args.heads:
-        _check_heads(args)
+        refuse('does not go with --head, which names config and checkpoint of '
+               'each head', {'CONFIG': args.config,
+                             '--part encoder': args.part == 'encoder',
+                             '--out-indices': args.out_indices,
+                             '--cfg-options': args.cfg_options})
     elif args.checkpoint is None:
         raise UserError('give CONFIG and CHECKPOINT, or heads on one encoder '
                         'by --head NAME=RUN')
@@ -91,26 +95,20 @@ def check_arguments(args: argparse.Namespace) -> None:
         raise UserError(f"--out '{args.out}' must end in "
                         f'{" or ".join(extensions)} for --format '
                         f'{args.format}')
-    given = [name for name, value in (
-        ('--size', args.size), ('--out-indices', args.out_indices),
-        ('--with-preprocessing', args.with_preprocessing),
-        ('--unpadded', args.unpadded)) if value]
-    if given and args.format not in NETWORKS:
-        raise UserError(f'{given[0]} is for --format pt2 and onnx; '
-                        f'{args.format} contains only weights')
-
-
-def _check_heads(args: argparse.Namespace) -> None:
-    given = [name for name, value in (
-        ('CONFIG', args.config), ('--part encoder', args.part == 'encoder'),
-        ('--out-indices', args.out_indices),
-        ('--cfg-options', args.cfg_options)) if value]
-    if given:
-        raise UserError(f'{given[0]} does not go with --head, which names '
-                        'config and checkpoint of each head')
     if args.format not in NETWORKS:
-        raise UserError('--head is for --format pt2 and onnx; '
-                        f'{args.format} contains only the encoder')
+        refuse(f'is for --format pt2 and onnx; {args.format} contains only '
+               "the encoder's weights", {
+                   '--head': args.heads, '--size': args.size,
+                   '--out-indices': args.out_indices,
+                   '--with-preprocessing': args.with_preprocessing,
+                   '--unpadded': args.unpadded})
+
+
+def refuse(reason: str, options: dict) -> None:
+    """Raise UserError if one of the options is given."""
+    for name, value in options.items():
+        if value:
+            raise UserError(f'{name} {reason}')
 
 
 def load(args: argparse.Namespace) -> nn.Module:

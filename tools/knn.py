@@ -1,8 +1,8 @@
 # Copyright (c) QB-Heat MM authors. All rights reserved.
 """k-NN accuracy of an encoder's embeddings.
 
-Each image of VAL is classified by the 20 images of TRAIN that are nearest by
-cosine similarity. Nothing is trained. Both are folders of classes, as
+The 20 images of TRAIN that are nearest by cosine similarity classify each
+image of VAL. Nothing is trained. Both are folders of classes, as
 FOLDER/CLASS/image.jpg.
 """
 import argparse
@@ -37,10 +37,10 @@ def parse_args() -> argparse.Namespace:
         '--k', type=count, default=K, help=f'neighbors; defaults to {K}')
     parser.add_argument(
         '--temperature', type=positive, default=TEMPERATURE,
-        help=f'of their weights; defaults to {TEMPERATURE}')
+        help=f'softmax temperature of the votes; defaults to {TEMPERATURE}')
     parser.add_argument(
         '--seed', type=int, default=0,
-        help='of the random weights of a config; defaults to 0')
+        help='seed of the random weights of a config; defaults to 0')
     parser.add_argument(
         '--out', type=target, metavar='FILE.json',
         help='also write the result to a file')
@@ -53,11 +53,11 @@ def find_encoder(args: argparse.Namespace) -> Encoder:
     """Load the encoder of a checkpoint, or build that of a config."""
     if not args.encoder.endswith('.py'):
         if args.cfg_options:
-            raise UserError('--cfg-options change a config, and '
-                            f"'{args.encoder}' is none")
+            raise UserError('--cfg-options change a config, but '
+                            f"'{args.encoder}' is a checkpoint")
         return load_encoder(args.encoder, args.config, device=args.device)
     if args.config:
-        raise UserError(f"--config is for checkpoints, and '{args.encoder}' "
+        raise UserError(f"--config is for checkpoints, but '{args.encoder}' "
                         'is a config: omit one')
     torch.manual_seed(args.seed)
     cfg = read_config(args.encoder, args.cfg_options)

@@ -3,9 +3,9 @@
 
     python tools/predict.py --head NAME=RUN --head ... IMAGES --out FOLDER
 
-Writes an annotated copy of each image, and what all heads found to
-FOLDER/predictions.json. Images are prepared once, as in the tests of the
-first detector, or else of the first head.
+Writes an annotated copy of each image, and all predictions to
+FOLDER/predictions.json. Images are preprocessed once, by the test pipeline of
+the first detector or else of the first head.
 """
 import argparse
 import json
@@ -22,7 +22,7 @@ from qbheat_mm.datasets import ImageError, find_images, read_image, short_names
 from qbheat_mm.errors import UserError
 from qbheat_mm.utils.atomic_write import atomic_write
 
-#: What pictures are written as; others become PNG.
+#: Formats of written pictures; others become PNG.
 EXTENSIONS = ('.jpg', '.jpeg', '.png')
 
 
@@ -38,10 +38,10 @@ def parse_args() -> argparse.Namespace:
     parser.add_argument(
         '--size', type=count, nargs=2, metavar=('SHORT', 'LONG'),
         help='scale images so that their sides are at most these, as 800 '
-        '1333; defaults to what the config does in tests')
+        "1333; defaults to the config's test pipeline")
     parser.add_argument(
         '--score', type=float, default=0.3,
-        help='lowest score of objects; defaults to 0.3')
+        help='minimum score of objects; defaults to 0.3')
     add_device(parser)
     return parser.parse_args()
 

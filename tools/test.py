@@ -6,16 +6,7 @@ import mmengine
 from mmengine.dist import is_main_process
 from mmengine.registry import METRICS, RUNNERS
 
-from qbheat_mm.cli import (
-    add_common_arguments,
-    apply_common_arguments,
-    augment_at_test_time,
-    draw_predictions,
-    init_processes,
-    read_config,
-    report_user_errors,
-    require_file,
-)
+from qbheat_mm import cli
 from qbheat_mm.cli.command_line import target
 from qbheat_mm.errors import UserError
 from qbheat_mm.utils.settings import toolbox
@@ -24,7 +15,7 @@ from qbheat_mm.utils.settings import toolbox
 def parse_args() -> argparse.Namespace:
     """Parse the command line."""
     parser = argparse.ArgumentParser(description=__doc__)
-    add_common_arguments(parser)
+    cli.add_common_arguments(parser)
     parser.add_argument('checkpoint', help='checkpoint file or URL')
     parser.add_argument(
         '--out', type=target, metavar='FILE.pkl', help='save predictions')
@@ -50,20 +41,20 @@ def parse_args() -> argparse.Namespace:
 def main() -> None:
     """Test."""
     args = parse_args()
-    cfg = read_config(args.config, args.cfg_options)
-    apply_common_arguments(cfg, args)
-    require_file(args.checkpoint, 'checkpoint')
+    cfg = cli.read_config(args.config, args.cfg_options)
+    cli.apply_common_arguments(cfg, args)
+    cli.require_file(args.checkpoint, 'checkpoint')
     cfg.load_from = args.checkpoint
     cfg.resume = False
     if args.show or args.show_dir:
-        draw_predictions(cfg, args.show_dir, args.show, args.wait_time)
+        cli.draw_predictions(cfg, args.show_dir, args.show, args.wait_time)
     for file, extensions in ((args.out, ('.pkl', '.pickle')),
                              (args.out_metrics, ('.json', ))):
         if file and not file.endswith(extensions):
             raise UserError(f"'{file}' must end with {extensions[0]}")
     if args.tta:
-        augment_at_test_time(cfg)
-    init_processes(cfg)
+        cli.augment_at_test_time(cfg)
+    cli.init_processes(cfg)
     cfg.setdefault('runner_type', 'AutoScaleRunner')
     runner = RUNNERS.build(cfg)
     if args.out:
@@ -78,4 +69,4 @@ def main() -> None:
 
 
 if __name__ == '__main__':
-    report_user_errors(main)
+    cli.report_user_errors(main)

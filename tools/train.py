@@ -6,14 +6,7 @@ from mmengine.config import Config
 from mmengine.device import get_device
 from mmengine.registry import RUNNERS
 
-from qbheat_mm.cli import (
-    add_common_arguments,
-    apply_common_arguments,
-    init_processes,
-    read_config,
-    report_user_errors,
-    require_file,
-)
+from qbheat_mm import cli
 from qbheat_mm.engine.auto_scale_runner import use_float32
 from qbheat_mm.engine.resume import latest
 from qbheat_mm.errors import UserError
@@ -23,7 +16,7 @@ from qbheat_mm.utils.settings import type_name
 def parse_args() -> argparse.Namespace:
     """Parse the command line."""
     parser = argparse.ArgumentParser(description=__doc__)
-    add_common_arguments(parser)
+    cli.add_common_arguments(parser)
     parser.add_argument(
         '--resume', nargs='?', const='auto', metavar='CHECKPOINT',
         help='resume from CHECKPOINT or the latest one in the work folder')
@@ -44,7 +37,7 @@ def parse_args() -> argparse.Namespace:
 
 def apply_arguments(cfg: Config, args: argparse.Namespace) -> None:
     """Apply the arguments to the config."""
-    apply_common_arguments(cfg, args)
+    cli.apply_common_arguments(cfg, args)
     if args.no_validate:
         cfg.val_cfg = cfg.val_dataloader = cfg.val_evaluator = None
     if args.compile:
@@ -57,7 +50,7 @@ def apply_arguments(cfg: Config, args: argparse.Namespace) -> None:
         if not starts:
             cfg.load_from = None if args.resume == 'auto' else args.resume
     if cfg.get('load_from'):
-        require_file(cfg.load_from, 'load_from or --resume')
+        cli.require_file(cfg.load_from, 'load_from or --resume')
     if args.auto_scale_lr:
         if 'base_batch_size' not in (cfg.get('auto_scale_lr') or {}):
             raise UserError('--auto-scale-lr needs '
@@ -81,12 +74,12 @@ def set_precision(cfg: Config, amp: bool | None) -> None:
 def main() -> None:
     """Train."""
     args = parse_args()
-    cfg = read_config(args.config, args.cfg_options)
+    cfg = cli.read_config(args.config, args.cfg_options)
     apply_arguments(cfg, args)
-    init_processes(cfg)
+    cli.init_processes(cfg)
     cfg.setdefault('runner_type', 'AutoScaleRunner')
     RUNNERS.build(cfg).train()
 
 
 if __name__ == '__main__':
-    report_user_errors(main)
+    cli.report_user_errors(main)

@@ -57,7 +57,8 @@ CALLS = [
     ('knn.py good.pth good.pth', 'good.pth'),
     ('knn.py good.pth classes folder', 'folder'),
     ('knn.py good.pth classes --k 0', "'0'"),
-    ('knn.py good.pth classes --cfg-options a=1', "'good.pth' is none"),
+    ('knn.py good.pth classes --cfg-options a=1',
+     "'good.pth' is a checkpoint"),
     ('knn.py config.py classes --config config.py', 'omit one'),
     ('export.py config.py good.pth --format pt2 --out x.onnx', 'x.onnx'),
     ('export.py config.py good.pth --format safetensors --out '

@@ -27,7 +27,7 @@ def test_values_are_as_last_reviewed(name):
 @pytest.fixture(scope='module')
 def tool():
     spec = importlib.util.spec_from_file_location(
-        'configs_page', DOCS.parent / 'tools/docs/configs_page.py')
+        'complexity', DOCS.parent / 'tools/analysis/complexity.py')
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
@@ -47,7 +47,9 @@ def written():
 def test_the_page_of_configs_is_up_to_date(tool):
     sizes = written()
     assert sorted(sizes) == sorted(tool.shipped()) == NAMES, 'run `make pages`'
-    page = tool.page({name: load(name) for name in tool.shipped()}, sizes)
+    tables = tool.config_tables(
+        {name: load(name) for name in tool.shipped()}, sizes)
+    page = tool.page('all_configs.md', tables)
     assert page == (DOCS / 'configs.md').read_text(), 'run `make pages`'
 
 
@@ -56,6 +58,6 @@ def test_the_page_of_configs_is_up_to_date(tool):
     'qbheat/coco/dino_mf-285m_4scale_frozen_8xb2-12e_coco.py',
     'qbheat/coco/panoptic-fpn_mf-285m_fpn_frozen_8xb2-1x_coco.py'])
 def test_the_page_of_configs_has_the_measured_size(tool, name):
-    image, params, madds = tool.measure(load(name))
+    image, params, madds = tool.measure_config(load(name))
     assert (image, round(params, 2), madds and round(madds, 3)) == (
         written()[name])

@@ -11,6 +11,8 @@ import string
 import sys
 from pathlib import Path
 
+from mmengine.utils import get_installed_path
+
 from .reading import ROOT, Block
 
 _ASSIGNMENT = re.compile(r'(?:export )?(\w+)=(\S*)')
@@ -64,6 +66,10 @@ class Page:
         if assignment := _ASSIGNMENT.fullmatch(text):
             self.variables[assignment[1]] = words[-1].partition('=')[2]
         elif words:
+            if words[:3] == ['mim', 'run', 'mmdet']:
+                tool, = Path(get_installed_path('mmdet'), '.mim/tools').rglob(
+                    f'{words[3]}.py')
+                words[:4] = ['python', str(tool)]
             assert words[0] == 'python', f'cannot run {line}'
             self._run_program([  # * as in a shell
                 name for word in words[1:] for name in (

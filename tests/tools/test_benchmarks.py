@@ -4,6 +4,7 @@ import re
 import shlex
 
 import pytest
+from mmengine.hub import get_config
 
 from ..conftest import run_tool
 from .conftest import ROOT
@@ -23,7 +24,7 @@ def report(capsys):
     return report
 
 
-def test_a_step_stands_beside_maes_and_the_limit(report):
+def test_a_step_stands_next_to_maes_and_the_limit(report):
     lines = report('pretraining.py', f'--config {DEMO} --size 64 '
                    f'--batch-size 2 {COMMON}')[-4:]
     assert re.match(r'limit: \d+ GFLOP/s', lines[1])
@@ -53,30 +54,30 @@ def test_one_command_measures_a_gpu(report, script):
         assert end.value.code == 0
 
 
-def test_a_pipeline_stands_beside_mmpretrains(report):
+def test_a_pipeline_stands_next_to_mmpretrains(report):
     lines = report('input.py', '--images 2 --size 96 64 --repeats 1')[-3:]
     ratios = [float(re.search(r'([\d.]+) of', line)[1]) for line in lines]
     assert ratios[1] == 1 and min(ratios) > 0
 
 
-def test_an_encoder_stands_beside_mobilenet(report):
+def test_an_encoder_stands_next_to_mobilenet(report):
     lines = report('encoder_speed.py',
                    f'--size 64 --batch-size 2 --no-onnx {COMMON}')
     assert [line.split('  ')[0] for line in lines[-3:]] == [
         'one image, one thread', 'inference', 'training']
 
 
-def test_detectors_stand_beside_each_other(report):
+def test_detectors_stand_next_to_each_other(report):
     pytest.importorskip('mmdet')
     rows = {line[:22].strip(): re.findall(r'[\d.]+', line[22:])
-            for line in report('detector_latency.py',
+            for line in report('detectors.py',
                                f'--size 64 96 {COMMON}')[2:]}
     # 41M is the published size of DETR-R50 (41.3M with its 92 classes).
     assert float(rows['DETR-R50'][0]) == pytest.approx(41.5, rel=0.01)
-    assert rows['DETR-R50'][3] == rows['RetinaNet-R50'][4] == '1.00'
+    assert 'RetinaNet-R50' in rows and rows['DETR-R50'][3] == '1.00'
 
 
-def test_heads_on_one_encoder_stand_beside_separate_models(report):
+def test_heads_on_one_encoder_stand_next_to_separate_models(report):
     pytest.importorskip('mmdet')
     lines = report('heads.py', '--heads lin tran-1 --size 64 64 '
                    f'{COMMON}')[-2:]
@@ -88,38 +89,27 @@ def test_heads_on_one_encoder_stand_beside_separate_models(report):
     assert ours == pytest.approx(ratio * theirs, abs=0.1)
 
 
-def test_reading_annotations_stands_beside_mmdets(report):
-    pytest.importorskip('mmdet')
-    lines = report('annotation_checks.py',
-                   '--images 20 --boxes 100 --classes 3 --repeats 1')
-    assert [line.split(':')[0] for line in lines[-2:]] == ['mmdet', 'ours']
-    assert all(re.search(r'\d+ MB at most', line) for line in lines[-2:])
-
-
 def test_a_frozen_encoder_keeps_less_for_the_backward_pass(report):
     pytest.importorskip('mmdet')
-    last = report('frozen_encoder.py', f'--size 64 96 --batch-size 1 {COMMON}'
-                  )[-1]
+    last = report('detectors.py', f'--train --size 64 96 --batch-size 1 '
+                  f'{COMMON}')[-1]
     assert 0 < float(re.search(r'([\d.]+) kept', last)[1]) < 0.8
 
 
-def test_exported_detectors_stand_beside_each_other(report, monkeypatch):
+def test_exported_detectors_stand_next_to_each_other(report, monkeypatch):
     for package in ('mmdet', 'onnx', 'onnxruntime', 'onnxscript'):
         pytest.importorskip(package)
-    monkeypatch.syspath_prepend(str(ROOT / 'tools/benchmark'))
-    import detector_latency
-    real = detector_latency.get_config
 
-    def small(name):
+    def small(name, real=get_config):
         cfg = real(name)
         cfg.model.backbone.update(depth=18, base_channels=8)
         cfg.model.neck.in_channels = [64]
         cfg.model.encoder.num_layers = cfg.model.decoder.num_layers = 1
         return cfg
 
-    monkeypatch.setattr(detector_latency, 'get_config', small)
+    monkeypatch.setattr('mmengine.hub.get_config', small)
     ways, row = report(
-        'export_latency.py', '--size 64 96 --repeats 1 --names DETR-R50 '
+        'detectors.py', '--size 64 96 --repeats 1 --names DETR-R50 '
         '--ways eager onnxruntime')[-2:]
-    assert ways.split() == ['eager', 'onnxruntime']
+    assert ways.split()[-2:] == ['eager', 'onnxruntime']
     assert re.findall(r'\((.+?)\)', row) == ['1.00', '1.00']

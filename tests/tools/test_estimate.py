@@ -30,7 +30,7 @@ def number(pattern, text):
 
 def passes(text):
     """Multiply-adds forward, and in a training step."""
-    return (number(r'([\d.e-]+) G multiply-adds an image forward', text),
+    return (number(r'([\d.e-]+) G multiply-adds per image forward', text),
             number(r'([\d.e-]+) with the backward pass', text))
 
 
@@ -56,7 +56,7 @@ def test_runs_without_their_data(estimate, request, config, classes):
     with pytest.raises(SystemExit, match='nowhere.*--images N'):
         estimate(path, *options)
     text = estimate(path, '--images', 1000, *options)
-    assert '1,000 images (as given)' in text and 'drawn JPEG file' in text
+    assert '1,000 images (as given)' in text and 'synthetic JPEG file' in text
     forward, step = passes(text)
     assert (step < 2.9 * forward) == (config == 'detector_config')
     if classes:

@@ -1,7 +1,7 @@
 # Copyright (c) QB-Heat MM authors. All rights reserved.
 """Attention between pixels and tokens, for any block, head and token.
 
---also puts a second encoder (with its own config) beside the first.
+--also adds further encoders, with their own configs, to the figures.
 """
 import argparse
 from collections import defaultdict
@@ -9,12 +9,7 @@ from collections import defaultdict
 import numpy as np
 import torch
 
-from qbheat_mm.analysis.attention import (
-    BRIDGES,
-    attention_maps,
-    default_blocks,
-    draw_attention,
-)
+from qbheat_mm.analysis import attention
 from qbheat_mm.analysis.embedding_quality import mean_similarity
 from qbheat_mm.analysis.report import Report, Table
 from qbheat_mm.cli import count, report_user_errors
@@ -34,15 +29,15 @@ CAPTION = (
     'lite bottlenecks included.')
 
 
-def parse_args() -> argparse.Namespace:
+def parse_args(argv: list[str] | None) -> argparse.Namespace:
     parser = analysis_parser(__doc__, compare=True)
     for option, default in (
             ('--blocks', 'the last of each stage and the middle of the last'),
             ('--heads', 'all'), ('--tokens', 'all')):
         parser.add_argument(
             option, type=count, nargs='+', metavar='N',
-            help=f'numbers from 1; by default {default}')
-    return parser.parse_args()
+            help=f'numbers from 1; defaults to {default}')
+    return parser.parse_args(argv)
 
 
 def to_rows(blocks: dict[int, np.ndarray], args: argparse.Namespace) -> dict:
@@ -55,17 +50,17 @@ def to_rows(blocks: dict[int, np.ndarray], args: argparse.Namespace) -> dict:
         for block, maps in blocks.items() for head in heads}
 
 
-def main() -> None:
-    args = parse_args()
+def main(argv: list[str] | None = None) -> None:
+    args = parse_args(argv)
     encoders, files, images = load_encoders(args)
     figures, arrays, similarities = {}, {}, defaultdict(list)
     for number, image in enumerate(images, start=1):
-        rows = {bridge: {} for bridge in BRIDGES}
+        rows = {bridge: {} for bridge in attention.BRIDGES}
         for name, encoder in encoders.items():
-            found = attention_maps(encoder.backbone,
-                                   encoder.normalize(to_batch([image])))
-            blocks = args.blocks or default_blocks(encoder.backbone)
-            for bridge in BRIDGES:
+            found = attention.attention_maps(
+                encoder.backbone, encoder.normalize(to_batch([image])))
+            blocks = args.blocks or attention.default_blocks(encoder.backbone)
+            for bridge in attention.BRIDGES:
                 maps = {block: found[block][bridge][0].float().cpu().numpy()
                         for block in sorted(blocks)}
                 rows[bridge][name] = to_rows(maps, args)
@@ -73,14 +68,15 @@ def main() -> None:
                     arrays[f'{bridge}_{number}_{name}_block{block}'] = values
                     similarities[bridge, block, name] += mean_similarity(
                         torch.from_numpy(values).flatten(2)).tolist()
-        for bridge in BRIDGES:
-            figures[f'attention_{bridge}_{number:02d}'] = draw_attention(
+        for bridge in attention.BRIDGES:
+            name = f'attention_{bridge}_{number:02d}'
+            figures[name] = attention.draw_attention(
                 bridge, image[..., ::-1], rows[bridge])
     table = Table(
         'Similarity of the tokens\' maps (mean cosine over images and heads; '
         '1 if all tokens do the same)',
         ['bridge', 'block', 'model', 'similarity'],
-        [[BRIDGES[bridge], block, name, float(np.mean(values))]
+        [[attention.BRIDGES[bridge], block, name, float(np.mean(values))]
          for (bridge, block, name), values in sorted(similarities.items())])
     report = Report('attention', 'Attention between pixels and tokens',
                     CAPTION, [table], numbers=dict(images=files))

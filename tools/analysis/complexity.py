@@ -1,12 +1,15 @@
 # Copyright (c) QB-Heat MM authors. All rights reserved.
-"""Parameters and multiply-adds beside the published ones.
+"""Parameters and multiply-adds of the configs, next to published numbers.
 
-Prints docs/model_sizes.md. Nothing is computed: the count takes seconds on any
-machine. Detection heads are left out without mmdet.
+Prints docs/model_sizes.md in seconds on any machine, since models are built on
+the meta device. Without mmdet, detection heads are left out. --configs prints
+docs/configs.md, which lists all configs, and needs mmdet.
 """
 import argparse
 import csv
 import importlib.util
+import re
+from collections.abc import Iterable
 from pathlib import Path
 
 from mmengine.config import Config
@@ -14,40 +17,48 @@ from mmengine.config import Config
 from qbheat_mm.analysis.model_size import build_without_memory, count
 from qbheat_mm.cli import report_user_errors
 
-ROOT = Path(__file__).resolve().parents[2]
-# As published: encoders and detectors in the captions and columns of the
-# tables of results, V1 with its weights.
+CONFIGS = Path(__file__).resolve().parents[2] / 'configs'
+#: As published: encoders and detectors in the captions and columns of the
+#: tables of results, V1 with its weights.
 PUBLISHED = Path(__file__).with_name('published_sizes.csv')
-
-#: The page around the tables.
-TEMPLATE = Path(__file__).with_name('model_sizes.md')
 
 HEADER = ['model', 'image', 'params (M)', 'published', 'difference',
           'MAdds (G)', 'published', 'difference', 'config']
 LEFT = (0, 1, 8)  # columns of text
+#: Headings of the folders on the page of all configs.
+FOLDERS = {
+    'qbheat': 'Pre-training with QB-Heat',
+    'qbheat/ablation': 'Ablations of the pre-training',
+    'mocov2': 'Pre-training with MoCo-v2',
+    'mobile_former': 'Supervised training',
+    'qbheat/benchmarks': 'Classification on a pre-trained encoder',
+    'qbheat/coco': 'Detection and segmentation'}
+
+
+def measure(cfg: Config, parts: Iterable[str],
+            size: tuple[int, int]) -> tuple[float, float | None]:
+    """Count millions of parameters and billions of multiply-adds of parts."""
+    model = build_without_memory(cfg)
+    params, madds = zip(*(count(part, model, size) for part in parts))
+    return sum(params) / 1e6, None if None in madds else sum(madds) / 1e9
 
 
 def published() -> list[dict]:
-    """Read the table of published sizes."""
+    """Read the published sizes; detection heads need mmdet."""
     with open(PUBLISHED, encoding='utf-8', newline='') as file:
-        return list(csv.DictReader(file))
+        return [row for row in csv.DictReader(file)
+                if row['part'] != 'Detection heads'
+                or importlib.util.find_spec('mmdet')]
 
 
-def measure(row: dict) -> tuple[float, float]:
-    """Count millions of parameters and billions of multiply-adds.
-
-    Args:
-        row (dict): Of :func:`published`.
-    """
-    model = build_without_memory(
-        Config.fromfile(ROOT / 'configs' / row['config']))
-    params, madds = count(row['part'], model,
-                          (int(row['height']), int(row['width'])))
-    return params / 1e6, madds / 1e9
+def measure_published(row: dict) -> tuple[float, float]:
+    """Measure what a row of :func:`published` is about."""
+    return measure(Config.fromfile(CONFIGS / row['config']), [row['part']],
+                   (int(row['height']), int(row['width'])))
 
 
 def cells(row: dict, params: float, madds: float) -> list[str]:
-    """Format a row of :func:`published` with what was counted."""
+    """Format a row of :func:`published` next to what was counted."""
     return [
         row['name'], f'{row["height"]}x{row["width"]}', f'{params:.2f}',
         *compare(params, row['params_m']), f'{madds:.3f}',
@@ -55,12 +66,12 @@ def cells(row: dict, params: float, madds: float) -> list[str]:
 
 
 def compare(ours: float, printed: str) -> list[str]:
-    """The published figure and the difference."""
+    """Format a published number and our relative difference from it."""
     return [printed, f'{100 * (ours / float(printed) - 1):+.1f}%']
 
 
 def format_table(rows: list[list[str]]) -> str:
-    """Format a Markdown table, readable in a terminal as well."""
+    """Format a Markdown table that is readable in a terminal as well."""
     widths = [max(map(len, column)) for column in zip(HEADER, *rows)]
     rule = ['-' * width if i in LEFT else '-' * (width - 1) + ':'
             for i, width in enumerate(widths)]
@@ -70,21 +81,88 @@ def format_table(rows: list[list[str]]) -> str:
         for row in (HEADER, rule, *rows))
 
 
-def main() -> None:
-    argparse.ArgumentParser(
-        description=__doc__,
-        formatter_class=argparse.RawDescriptionHelpFormatter).parse_args()
+def published_tables() -> list[str]:
+    """Format a table for each part."""
     rows = published()
-    if importlib.util.find_spec('mmdet'):
-        import qbheat_mm.detection  # noqa: F401
-    else:
-        rows = [row for row in rows if row['part'] != 'Detection heads']
-    tables = [
-        f'## {part}\n\n' + format_table([
-            cells(row, *measure(row)) for row in rows if row['part'] == part])
+    return [f'## {part}\n\n' + format_table([
+        cells(row, *measure_published(row)) for row in rows
+        if row['part'] == part])
         for part in dict.fromkeys(row['part'] for row in rows)]
-    print(TEMPLATE.read_text(encoding='utf-8').replace(
-        'TABLES', '\n\n'.join(tables)), end='')
+
+
+def shipped() -> list[str]:
+    """List all configs but the bases, 100 epochs before 1600."""
+    names = [path.relative_to(CONFIGS).as_posix()
+             for path in CONFIGS.rglob('*.py')]
+    return sorted((name for name in names if not name.startswith('_base_/')),
+                  key=lambda name: [
+                      (int(part), '') if part.isdigit() else (0, part)
+                      for part in re.split(r'(\d+)', name)])
+
+
+def measure_config(cfg: Config) -> tuple[str, float, float | None]:
+    """Return the size of the image, parameters and multiply-adds."""
+    size, parts = (224, 224), ['Encoders']
+    if cfg.default_scope == 'mmdet':
+        # Panoptic FPN needs multiples of 32 pixels.
+        size = (800, 1344 if 'semantic_head' in cfg.model else 1333)
+        parts.append('Detection heads')
+    elif cfg.model.type == 'ImageClassifier':
+        parts = ['Classifiers']
+    return ('{}x{}'.format(*size), *measure(cfg, parts, size))
+
+
+def config_tables(cfgs: dict[str, Config],
+                  sizes: dict[str, tuple]) -> list[str]:
+    """Format a table for each folder.
+
+    Args:
+        cfgs (dict[str, Config]): All configs by name.
+        sizes (dict[str, tuple]): Their results of :func:`measure_config`.
+    """
+    tables = {folder: {} for folder in FOLDERS}
+    for name, cfg in cfgs.items():
+        folder, _, file = name.rpartition('/')
+        stem, (image, params, madds) = file.removesuffix('.py'), sizes[name]
+        row = (re.sub(r'-\d+e_', '-*e_', stem), image, f'{params:.2f}',
+               '-' if madds is None else f'{madds:.3f}')
+        tables[folder].setdefault(row, {})[stem] = (
+            f'[{cfg.train_cfg.max_epochs}](../configs/{name})')
+    return [f'## {FOLDERS[folder]}\n\n'
+            '| config | epochs | image | params (M) | MAdds (G) |\n'
+            '|---|---:|---:|---:|---:|\n' + '\n'.join(
+                f'| `{pattern if len(links) > 1 else [*links][0]}` | '
+                f'{", ".join(links.values())} | {" | ".join(size)} |'
+                for (pattern, *size), links in rows.items())
+            for folder, rows in tables.items()]
+
+
+def page(template: str, tables: list[str]) -> str:
+    """Insert tables into a page."""
+    text = Path(__file__).with_name(template).read_text(encoding='utf-8')
+    return text.replace('TABLES', '\n\n'.join(tables))
+
+
+def main(argv: list[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument('--configs', action='store_true',
+                        help='print docs/configs.md instead')
+    args = parser.parse_args(argv)
+    if args.configs or importlib.util.find_spec('mmdet'):
+        import qbheat_mm.detection  # noqa: F401
+    if not args.configs:
+        print(page('model_sizes.md', published_tables()), end='')
+        return
+    cfgs = {name: Config.fromfile(CONFIGS / name) for name in shipped()}
+    sizes, known = {}, {}
+    for name, cfg in cfgs.items():
+        key = str(cfg.model.to_dict() | dict(train_cfg=None))
+        if key not in known:  # schedules share a model
+            known[key] = measure_config(cfg)
+        sizes[name] = known[key]
+    print(page('all_configs.md', config_tables(cfgs, sizes)), end='')
 
 
 if __name__ == '__main__':

@@ -1,8 +1,8 @@
 # Copyright (c) QB-Heat MM authors. All rights reserved.
 """Spatial correlation of the feature map over many images.
 
-Of the encoder of any config with model.backbone; --also adds further encoders
-to the figure.
+For the encoder of any config with model.backbone; --also adds further
+encoders to the figure.
 """
 import numpy as np
 import torch
@@ -32,7 +32,7 @@ CAPTION = (
 
 @torch.no_grad()
 def correlate(encoder: Encoder, images: list) -> tuple[np.ndarray, int]:
-    """Spatial correlation of each image, (N, ), and the channels."""
+    """Return the correlation of each image, (N, ), and the channels."""
     values = []
     for image in images:
         maps = [feat for feat in encoder(encoder.normalize(to_batch([image])))
@@ -46,8 +46,8 @@ def correlate(encoder: Encoder, images: list) -> tuple[np.ndarray, int]:
     return np.array(values), maps[-1].shape[1]
 
 
-def main() -> None:
-    args = analysis_parser(__doc__, compare=True).parse_args()
+def main(argv: list[str] | None = None) -> None:
+    args = analysis_parser(__doc__, compare=True).parse_args(argv)
     encoders, files, images = load_encoders(args)
     found, chance, numbers = {}, {}, {}
     for name, encoder in encoders.items():

@@ -1,23 +1,14 @@
 # Copyright (c) QB-Heat MM authors. All rights reserved.
 """Roll the learned linear system out from one position of the feature map.
 
-Shows z(x, y) = exp(Ax) exp(By) z(0, 0) beside the encoder's real features,
+Shows z(x, y) = exp(Ax) exp(By) z(0, 0) next to the encoder's real features,
 and the error by distance over all starts and images.
 """
 import argparse
 
 import torch
 
-from qbheat_mm.analysis.heat_flow import (
-    READINGS,
-    Flow,
-    draw_errors,
-    draw_rollouts,
-    error_by_distance,
-    principal_colors,
-    projected_features,
-    roll_out,
-)
+from qbheat_mm.analysis import heat_flow
 from qbheat_mm.analysis.matrices import SCALES, learned_matrices
 from qbheat_mm.analysis.report import Report, Table
 from qbheat_mm.cli import count, report_user_errors
@@ -37,15 +28,16 @@ CAPTION = (
     'spread of the features; 1 is as bad as predicting their mean.')
 
 
-def parse_args() -> argparse.Namespace:
+def parse_args(argv: list[str] | None) -> argparse.Namespace:
     parser = analysis_parser(__doc__)
     parser.add_argument(
         '--scale', choices=tuple(SCALES),
-        help='whose A and B to use; by default those of the quarter step, '
-        'if the model has one')
+        help='step whose A and B to use; defaults to the quarter step if the '
+        'model has one')
     parser.add_argument(
-        '--readings', nargs='+', choices=tuple(READINGS), default=[*READINGS],
-        help='how A is read from the learned matrix; both by default')
+        '--readings', nargs='+', choices=tuple(heat_flow.READINGS),
+        default=[*heat_flow.READINGS],
+        help='how to read A from the learned matrix; defaults to both')
     parser.add_argument(
         '--start', type=int, nargs=2, default=(0, 0),
         metavar=('COLUMN', 'ROW'),
@@ -56,7 +48,7 @@ def parse_args() -> argparse.Namespace:
     parser.add_argument(
         '--rows', type=count, default=4, metavar='N',
         help='images in the picture; defaults to 4')
-    return parser.parse_args()
+    return parser.parse_args(argv)
 
 
 def error_table(errors: dict, trained: dict) -> Table:
@@ -74,50 +66,55 @@ def error_table(errors: dict, trained: dict) -> Table:
     return table
 
 
-def main() -> None:
-    args = parse_args()
+def solve(real: torch.Tensor, flows: dict[str, list[heat_flow.Flow]],
+               start: tuple[int, int], step: tuple[float, float]
+               ) -> dict[str, torch.Tensor]:
+    """Solve the flows from the start of an image's features, (H, W, D)."""
+    (height, width), (column, row) = real.shape[:2], start
+    steps_x = [(x - column) / step[0] for x in range(width)]
+    steps_y = [(y - row) / step[1] for y in range(height)]
+    return {"encoder's features": real, **{
+        f'linear flow ({reading})': heat_flow.roll_out(
+            real[row, column], *flow, steps_x, steps_y)
+        for reading, flow in flows.items()}}
+
+
+def main(argv: list[str] | None = None) -> None:
+    args = parse_args(argv)
     model, normalize, _, images = load_run(args, linear=True)
     matrices = learned_matrices(model.predictor)
     scale = args.scale or next(iter(matrices))
-    fields = projected_features(model, normalize(to_batch(images)),
-                                args.by_quarter).cpu()
+    fields = heat_flow.projected_features(
+        model, normalize(to_batch(images)), args.by_quarter).cpu()
     height, width = fields.shape[1:3]
     column, row = args.start
     if not (0 <= column < width and 0 <= row < height):
         raise UserError(f'--start {column} {row}: the feature map has '
                         f'{width} columns and {height} rows')
-
-    step_x, step_y = width * SCALES[scale], height * SCALES[scale]
-    flows = {reading: [Flow(matrices[scale][name], reading)
+    step = width * SCALES[scale], height * SCALES[scale]
+    flows = {reading: [heat_flow.Flow(matrices[scale][name], reading)
                        for name in ('right', 'down')]
              for reading in args.readings}
-    errors = {reading: error_by_distance(fields, *flow, (step_x, step_y))
+    errors = {reading: heat_flow.error_by_distance(fields, *flow, step)
               for reading, flow in flows.items()}
-    trained = dict(right=round(step_x), down=round(step_y),
-                   right_down=round(step_x) if step_x == step_y else None)
+    trained = dict(right=round(step[0]), down=round(step[1]),
+                   right_down=round(step[0]) if step[0] == step[1] else None)
     rows, arrays = [], {}
     for number in spread(range(len(images)), args.rows):
-        found = {"encoder's features": fields[number], **{
-            f'linear flow ({reading})': roll_out(
-                fields[number, row, column], *flow,
-                [(x - column) / step_x for x in range(width)],
-                [(y - row) / step_y for y in range(height)])
-            for reading, flow in flows.items()}}
-        colors = principal_colors(*found.values())
+        found = solve(fields[number], flows, args.start, step)
+        colors = heat_flow.principal_colors(*found.values())
         rows.append({'image': images[number][..., ::-1],
                      **dict(zip(found, map(torch.Tensor.numpy, colors)))})
-        arrays |= dict(zip(
-            [f'features_{number}',
-             *(f'flow_{reading}_{number}' for reading in flows)],
-            (field.float() for field in found.values())))
+        names = ['features', *(f'flow_{reading}' for reading in flows)]
+        arrays |= {f'{name}_{number}': field.float()
+                   for name, field in zip(names, found.values())}
     report = Report(
         'heat_flow', 'Heat flow: the learned linear system, solved', CAPTION,
         [error_table(errors, trained)],
-        dict(scale=scale, positions_per_step=[step_x, step_y],
-             errors=errors))
+        dict(scale=scale, positions_per_step=step, errors=errors))
     report.save(args.out, dict(
-        heat_flow=draw_rollouts(rows, (column, row)),
-        heat_flow_error=draw_errors(errors, trained)), arrays)
+        heat_flow=heat_flow.draw_rollouts(rows, args.start),
+        heat_flow_error=heat_flow.draw_errors(errors, trained)), arrays)
 
 
 if __name__ == '__main__':

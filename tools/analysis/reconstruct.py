@@ -6,21 +6,14 @@ is taken from the masked pixels; see docs/analysis.md.
 """
 import argparse
 
-from qbheat_mm.analysis.reconstruction import (
-    QUARTERS,
-    draw_reconstructions,
-    hide,
-    reconstruct,
-    render,
-    trained_positions,
-)
+from qbheat_mm.analysis import reconstruction
 from qbheat_mm.analysis.report import Report, Table
 from qbheat_mm.cli import report_user_errors
 from qbheat_mm.cli.analysis_tool import analysis_parser, load_run, to_batch
 from qbheat_mm.datasets import short_names
 
 CAPTION = (
-    'Each image is reconstructed from the one quarter shown beside it; the '
+    'Each image is reconstructed from the one quarter shown next to it; the '
     'error is the pre-training loss over the three masked quarters. Look for '
     'outlines and shading that continue out of the visible quarter. The rest '
     'is pale and blurred by design: the squared error is lowest for the mean '
@@ -39,12 +32,11 @@ CAPTIONS = dict(
 ROWS = 5  # of one picture
 
 
-def parse_args() -> argparse.Namespace:
+def parse_args(argv: list[str] | None) -> argparse.Namespace:
     parser = analysis_parser(__doc__)
     parser.add_argument(
-        '--positions', nargs='+', choices=QUARTERS,
-        help='positions of the visible quarter; by default all that the model '
-        'is trained on')
+        '--positions', nargs='+', choices=reconstruction.QUARTERS,
+        help='positions of the visible quarter; defaults to those trained on')
     parser.add_argument(
         '--use-visible-patch-statistics', dest='statistics',
         action='append_const', const='visible', default=['contrast'],
@@ -55,26 +47,28 @@ def parse_args() -> argparse.Namespace:
         action='append_const', const='true',
         help='add a reconstruction with brightness and contrast taken from '
         'the masked pixels, labeled so')
-    return parser.parse_args()
+    return parser.parse_args(argv)
 
 
-def main() -> None:
-    args = parse_args()
+def main(argv: list[str] | None = None) -> None:
+    args = parse_args(argv)
     model, normalize, files, images = load_run(args)
-    positions = args.positions or trained_positions(model)
+    positions = args.positions or reconstruction.trained_positions(model)
     columns = args.statistics if model.head.norm_pix else ['pixels']
     rows, arrays, errors = [], {}, {}
     for number, (name, image) in enumerate(
             zip(short_names(files), images), start=1):
         errors[name] = {}
         for position in positions:
-            found = reconstruct(model, normalize(to_batch([image])), position)
+            found = reconstruction.reconstruct(
+                model, normalize(to_batch([image])), position)
             error = errors[name][position] = float(found.errors[0])
             rows.append((
                 f'{name}\n{position.replace("_", " ")}\nerror {error:.3f}',
                 dict(original=image[..., ::-1],
-                     given=hide(found, normalize)[0],
-                     **{key: render(found, model, normalize, key)[0]
+                     given=reconstruction.hide(found, normalize)[0],
+                     **{key: reconstruction.render(
+                         found, model, normalize, key)[0]
                         for key in columns})))
             arrays[f'pred_{number}_{position}'] = found.pred[0].cpu()
             arrays[f'mask_{number}_{position}'] = found.mask[0, 0].cpu()
@@ -87,7 +81,7 @@ def main() -> None:
         numbers=dict(statistics=columns, errors=errors))
     report.save(args.out, {
         f'reconstruction_{first // ROWS + 1:02d}':
-        draw_reconstructions(rows[first:first + ROWS])
+        reconstruction.draw_reconstructions(rows[first:first + ROWS])
         for first in range(0, len(rows), ROWS)}, arrays)
 
 

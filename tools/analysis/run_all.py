@@ -1,11 +1,10 @@
 # Copyright (c) QB-Heat MM authors. All rights reserved.
 """All analyses of one pre-training run, and the page that shows them.
 
-Takes the checkpoints of a run, oldest first; all give energy ratios, the last
-one everything else.
+Takes the checkpoints of a run, oldest first. Energy ratios are of all, the
+other analyses of the last one.
 """
 import argparse
-import sys
 
 import attention
 import correlation
@@ -28,24 +27,14 @@ def parse_args() -> argparse.Namespace:
         help='image files or folders of images')
     parser.add_argument(
         '--num-pictures', type=count, default=4, metavar='N',
-        help='images that pictures are made of; defaults to 4')
+        help='images in the pictures; defaults to 4')
     parser.add_argument(
         '--num-statistics', type=count, default=100, metavar='N',
-        help='images that statistics are taken over; defaults to 100')
+        help='images in the statistics; defaults to 100')
     parser.add_argument(
         '--title', default='What QB-Heat has learned',
         help='headline of the page')
     return parser.parse_args()
-
-
-def call(tool, *arguments) -> None:
-    """Run another tool of this folder with these arguments."""
-    before = sys.argv
-    sys.argv = [tool.__file__, *map(str, arguments)]
-    try:
-        tool.main()
-    finally:
-        sys.argv = before
 
 
 def main() -> None:
@@ -58,21 +47,22 @@ def main() -> None:
     if args.names:
         further += ['--names', *args.names]
 
-    def look(tool, number: int, *arguments) -> None:
-        call(tool, args.config, args.checkpoint[-1], *args.images,
-             '--max-images', number, *arguments, *common)
+    def analyze(tool, number: int, *arguments: str) -> None:
+        tool.main([args.config, args.checkpoint[-1], *args.images,
+                   '--max-images', str(number), *arguments, *common])
 
     model = build_pretraining(read_config(args.config, args.cfg_options),
                               args.config)
-    look(reconstruct, args.num_pictures, '--use-visible-patch-statistics')
+    analyze(reconstruct, args.num_pictures, '--use-visible-patch-statistics')
     if learned_matrices(model.predictor):
-        look(heat_flow, args.num_statistics, '--rows', args.num_pictures)
-        call(spectrum, args.config, *args.checkpoint, *common)
-    look(correlation, args.num_statistics, *further)
+        analyze(heat_flow, args.num_statistics, '--rows',
+                str(args.num_pictures))
+        spectrum.main([args.config, *args.checkpoint, *common])
+    analyze(correlation, args.num_statistics, *further)
     if any(isinstance(part, MobileFormerBlock) for part in model.modules()):
         # Two pictures for each image, of many maps each.
-        look(attention, min(2, args.num_pictures), *further)
-    call(story, args.out, '--title', args.title)
+        analyze(attention, min(2, args.num_pictures), *further)
+    story.main([args.out, '--title', args.title])
 
 
 if __name__ == '__main__':

@@ -17,24 +17,23 @@ from qbheat_mm.cli.command_line import target
 from qbheat_mm.errors import UserError
 from qbheat_mm.utils.atomic_write import atomic_write
 
-INTRODUCTION = ('Every picture and number was made by the command below it.')
+INTRODUCTION = 'Every picture and number was made by the command below it.'
 
 
-def parse_args() -> argparse.Namespace:
+def parse_args(argv: list[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument(
         'folder', help='work folder of a run, or a folder of reports, also '
         'nested ones')
     parser.add_argument(
         '--out', type=target,
-        help='the page to write; defaults to FOLDER/index.html')
+        help='page to write; defaults to FOLDER/index.html')
     parser.add_argument(
         '--title', help='headline; defaults to the name of the folder')
     parser.add_argument(
         '--every', type=count, metavar='SECONDS',
-        help='write the page again and again, until interrupted; a browser '
-        'that shows it reloads it')
-    return parser.parse_args()
+        help='rewrite the page until interrupted; browsers reload it')
+    return parser.parse_args(argv)
 
 
 def write_page(args: argparse.Namespace) -> None:
@@ -57,8 +56,8 @@ def write_page(args: argparse.Namespace) -> None:
     print(f'{len(reports)} reports on one page: {out}', flush=True)
 
 
-def main() -> None:
-    args = parse_args()
+def main(argv: list[str] | None = None) -> None:
+    args = parse_args(argv)
     write_page(args)
     while args.every:
         try:

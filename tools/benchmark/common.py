@@ -1,14 +1,13 @@
 # Copyright (c) QB-Heat MM authors. All rights reserved.
 """Time alternatives in turn in one process.
 
-Other load on the machine then affects all of them alike: trust the ratios of
-the medians more than the medians.
+Other load on the machine affects all alike: trust the ratios of the medians
+more than the medians.
 """
 import argparse
 import statistics
 import time
 from collections.abc import Callable, Mapping
-from importlib.util import find_spec
 from pathlib import Path
 
 import numpy as np
@@ -20,11 +19,13 @@ from qbheat_mm.cli import count
 
 CONFIGS = Path(__file__).resolve().parents[2] / 'configs/qbheat'
 PRETRAINING = CONFIGS / 'qbheat_mf-285m_8xb128-amp-coslr-100e_in1k.py'
+PRECISIONS = dict(fp32=None, bf16=torch.bfloat16, fp16=torch.float16)
+Step = Callable[[], object]
 
 
 def make_parser(doc: str, threads: int = 1, repeats: int = 5
                 ) -> argparse.ArgumentParser:
-    """A parser with the options of every benchmark."""
+    """Create a parser with the options of all benchmarks."""
     parser = argparse.ArgumentParser(
         description=doc, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument('--threads', type=count, default=threads)
@@ -42,60 +43,61 @@ def parse(parser: argparse.ArgumentParser) -> argparse.Namespace:
     return args
 
 
-def training(loss: Callable[[], Tensor], optimizer: torch.optim.Optimizer
-             ) -> Callable[[], None]:
-    """A step of training: forward, backward, optimizer."""
+def make_step(loss: Callable[[], Tensor], optimizer: torch.optim.Optimizer,
+              device: str, precision: str = 'fp32') -> Step:
+    """Make a training step: forward, backward, optimizer."""
+    dtype, kind = PRECISIONS[precision], torch.device(device).type
+    scaler = torch.amp.GradScaler(kind, enabled=precision == 'fp16')
 
     def step() -> None:
+        with torch.autocast(kind, dtype, enabled=dtype is not None):
+            value = loss()
         optimizer.zero_grad()
-        loss().backward()
-        optimizer.step()
+        scaler.scale(value).backward()
+        scaler.step(optimizer)
+        scaler.update()
 
     return step
 
 
-def runtimes() -> list[str]:
-    """The installed ones among those that run ONNX files."""
-    return [name for name in RUNTIMES if find_spec(name)]
-
-
 @torch.no_grad()
 def in_runtime(runtime: str, network: nn.Module, images: Tensor,
-               names: list[str], threads: int) -> Callable[[], dict]:
-    """Export for images of this very shape; return a step of a runtime."""
+               threads: int) -> Step:
+    """Export a network for images of this shape; make a step."""
     from qbheat_mm.export.onnx_graph import to_onnx
-    exported = to_onnx(torch.export.export(network, (images, ), strict=False),
-                       input_names=['images'], output_names=names)
-    return RUNTIMES[runtime](exported.model_proto.SerializeToString(),
-                             images.numpy(), names, threads)
+    program = torch.export.export(network, (images, ), strict=False)
+    model = to_onnx(program, input_names=['images']).model_proto
+    return RUNTIMES[runtime](model.SerializeToString(),
+                             dict(images=images.numpy()), threads)
 
 
-def _onnxruntime(model: bytes, images: np.ndarray, names: list[str],
-                 threads: int) -> Callable[[], dict]:
+def onnxruntime_step(model: bytes | str, inputs: dict[str, np.ndarray],
+                     threads: int) -> Step:
+    """Run a model or a file in ONNX Runtime; a step returns the outputs."""
     import onnxruntime
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = threads
     options.inter_op_num_threads = 1
     session = onnxruntime.InferenceSession(
         model, options, providers=['CPUExecutionProvider'])
-    return lambda: dict(zip(names, session.run(names, dict(images=images))))
+    return lambda: session.run(None, inputs)
 
 
-def _openvino(model: bytes, images: np.ndarray, names: list[str],
-              threads: int) -> Callable[[], dict]:
+def _openvino_step(model: bytes, inputs: dict[str, np.ndarray],
+                   threads: int) -> Step:
     import openvino
     core = openvino.Core()
     compiled = core.compile_model(core.read_model(model), 'CPU', dict(
         INFERENCE_NUM_THREADS=threads, PERFORMANCE_HINT='LATENCY',
         INFERENCE_PRECISION_HINT='f32'))
-    return lambda: dict(zip(names, compiled(dict(images=images)).values()))
+    return lambda: list(compiled(inputs).values())
 
 
-RUNTIMES = dict(onnxruntime=_onnxruntime, openvino=_openvino)
+RUNTIMES = dict(onnxruntime=onnxruntime_step, openvino=_openvino_step)
 
 
-def medians(steps: Mapping[str, Callable[[], object]],
-            args: argparse.Namespace, warmups: int = 3) -> dict[str, float]:
+def medians(steps: Mapping[str, Step], args: argparse.Namespace,
+            warmups: int = 3) -> dict[str, float]:
     """Median seconds of each step over ``--repeats`` rounds after warm-up."""
     times = {name: [] for name in steps}
     for repeat in range(args.repeats + warmups):
@@ -110,7 +112,7 @@ def medians(steps: Mapping[str, Callable[[], object]],
 
 
 def describe(args: argparse.Namespace, *more: str) -> str:
-    """The conditions of a measurement, in one line."""
+    """Describe the conditions of a measurement in one line."""
     return ', '.join([
         f'torch {torch.__version__}', args.device, f'{args.threads} threads',
         *more, f'median of {args.repeats}',

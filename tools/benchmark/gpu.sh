@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
 # Measure a GPU: tools/benchmark/gpu.sh > gpu.txt
-# Steps of pre-training beside MAE ViT-S and the rate of matrix products, with
-# peak memory, in float32, float16 and bfloat16, and compiled; the encoder,
-# detectors, a frozen encoder; the input pipeline of one CPU thread.
+# Steps of pre-training next to MAE ViT-S and the rate of matrix products, with
+# peak memory, in float32, float16 and bfloat16, and compiled; the encoder;
+# detectors, and training them on a frozen encoder; the input pipeline of one
+# CPU thread.
 # DEVICE, BATCH_SIZE and REPEATS change the defaults; PYTHON=echo prints the
 # commands.
 set -eu
@@ -28,8 +29,8 @@ for size in 285m 3.7g; do
     done
 done
 measure encoder_speed.py --device "$DEVICE" --batch-size "$BATCH_SIZE"
-measure detector_latency.py --device "$DEVICE"
-measure frozen_encoder.py --device "$DEVICE"
+measure detectors.py --device "$DEVICE"
+measure detectors.py --train --device "$DEVICE"
 measure input.py
 measure input.py --config \
     "$CONFIGS/mobile_former/mf-1.0g_8xb128-tran1-coslr-450e_in1k.py"

@@ -1,21 +1,21 @@
 # Copyright (c) QB-Heat MM authors. All rights reserved.
-"""Several heads on one encoder beside separate models.
+"""Several heads on one encoder next to separate models.
 
-Heads join one after the other, in the order of --heads. A line gives the time,
-parameters and memory (weights, and tensors of a step at its peak; of ONNX
-Runtime the file) of all heads so far on one encoder, and their ratios to
-separate models. Networks end before post-processing (the best boxes, NMS),
-weights are random. With --onnx they run in ONNX Runtime on the CPU; exporting
-takes a minute for each line and each head.
+Adds heads one by one, in the order of --heads. A line gives the time,
+parameters and memory of all heads so far on one encoder, and their ratios to
+separate models. Memory is that of the weights and of a step's tensors at
+their peak, in ONNX Runtime the size of the file. Networks end before
+post-processing (the best boxes, NMS); weights are random. --onnx runs them in
+ONNX Runtime on the CPU; exporting takes a minute for each line and head.
 """
 import itertools
 import tempfile
 from argparse import Namespace
-from collections.abc import Callable
 from pathlib import Path
 
+import common
+import numpy as np
 import torch
-from common import CONFIGS, describe, make_parser, medians, parse
 from mmengine.config import Config
 from mmengine.registry import MODELS, DefaultScope
 from torch.profiler import profile
@@ -33,15 +33,15 @@ HEADS = {
     'tran-1': 'benchmarks/mf-{}_8xb512-tran1-coslr-200e_in1k.py',
     'mf-dec-211': 'coco/mf-dec-211_mf-{}_frozen_8xb2-500e_coco.py',
     'retinanet': 'coco/retinanet_mf-{}_fpn_frozen_8xb2-1x_coco.py'}
-Step = Callable[[], object]
 Runs = dict[str, tuple[Config, str]]
 
 
 def write_runs(args: Namespace, folder: str) -> Runs:
-    """Config and checkpoint of each head, on one encoder."""
+    """Write a checkpoint for each head, all with the same encoder."""
     runs, shared = {}, None
     for name in args.heads:
-        cfg = Config.fromfile(CONFIGS / HEADS[name].format(args.encoder))
+        cfg = Config.fromfile(
+            common.CONFIGS / HEADS[name].format(args.encoder))
         cfg.model.backbone.init_cfg = None
         with DefaultScope.overwrite_default_scope(cfg.default_scope):
             model = MODELS.build(cfg.model)
@@ -52,45 +52,65 @@ def write_runs(args: Namespace, folder: str) -> Runs:
     return runs
 
 
-def make_step(runs: Runs, args: Namespace, folder: str
-              ) -> tuple[Step, float, float, float]:
-    """Load heads.
+def load(runs: Runs, args: Namespace, folder: str
+         ) -> tuple[common.Step, list[float]]:
+    """Load heads on one encoder.
 
     Returns:
-        tuple: A step on random images, millions of parameters, MB of the
-        weights or the file, and MB of a step's tensors at most.
+        tuple: A step on random images; millions of parameters, MB of weights,
+        and MB of a step's tensors at their peak.
     """
     heads = load_heads(runs)
     network = folded(make_network(heads)).to(args.device)
     values = (torch.randn(args.batch_size, 3, *args.size, device=args.device),
               torch.tensor([args.size] * args.batch_size, device=args.device))
     inputs = dict(zip(network.inputs, values))
-    size = count_parameters(network) / 1e6
+    parameters = count_parameters(network) / 1e6
     if args.onnx:
-        import onnxruntime
         file = Path(folder, f'{"-".join(runs)}.onnx')
         export_network(heads, str(file))
-        options = onnxruntime.SessionOptions()
-        options.intra_op_num_threads = args.threads
-        session = onnxruntime.InferenceSession(
-            file, options, providers=['CPUExecutionProvider'])
         arrays = {name: value.numpy() for name, value in inputs.items()}
-        return (lambda: session.run(None, arrays), size,
-                file.stat().st_size / 2**20, 0)
+        step = common.onnxruntime_step(str(file), arrays, args.threads)
+        return step, [parameters, file.stat().st_size / 2**20, 0]
     with profile(profile_memory=True) as log:
         network(*inputs.values())
     peak = max(itertools.accumulate(
         event.self_cpu_memory_usage + event.self_device_memory_usage
         for event in sorted(log.events(), key=lambda e: e.time_range.end)))
     weights = sum(value.nbytes for value in network.state_dict().values())
-    return (lambda: network(*inputs.values()), size, weights / 2**20,
-            peak / 2**20)
+    return (lambda: network(*inputs.values()),
+            [parameters, weights / 2**20, peak / 2**20])
+
+
+def print_table(heads: list[str], costs: dict[tuple[str, ...], list]) -> None:
+    """Print a line for each head added.
+
+    Args:
+        heads (list[str]): Names in order.
+        costs (dict[tuple[str, ...], list]): Milliseconds and costs of
+            :func:`load` of heads on one encoder.
+    """
+    print(f'{"":<13}{"ms added":>8}' + ''.join(
+        f'{unit:>9}{"separate":>10}{"ratio":>6}'
+        for unit in ('ms', 'M params', 'MB')))
+    before = 0.
+    for n, head in enumerate(heads):
+        together = np.array(costs[tuple(heads[:n + 1])])
+        alone = np.array([costs[name, ] for name in heads[:n + 1]])
+        # Separate models can run one after the other.
+        separate = np.append(alone[:, :3].sum(0), alone[:, 3].max())
+        columns = zip(*([*cost[:2], cost[2:].sum()]
+                        for cost in (together, separate)))
+        label = f'+ {head}' if n else head
+        print(f'{label:<13}{together[0] - before:+8.0f}' + ''.join(
+            f'{ours:9.1f} {theirs:9.1f} {ours / theirs:5.2f}'
+            for ours, theirs in columns))
+        before = together[0]
 
 
 @torch.no_grad()
 def main() -> None:
-    """Measure and print."""
-    parser = make_parser(__doc__)
+    parser = common.make_parser(__doc__)
     parser.add_argument('--encoder', default='285m',
                         choices=('285m', '1.0g', '3.7g'))
     parser.add_argument('--heads', nargs='+', default=list(HEADS),
@@ -99,35 +119,21 @@ def main() -> None:
                         metavar=('HEIGHT', 'WIDTH'))
     parser.add_argument('--batch-size', type=count, default=1)
     parser.add_argument('--onnx', action='store_true')
-    args = parse(parser)
-    sets = [tuple(args.heads[:n + 1]) for n in range(len(args.heads))]
+    args = common.parse(parser)
+    sets = {tuple(args.heads[:n + 1]) for n in range(len(args.heads))}
+    steps, costs = {}, {}
     with tempfile.TemporaryDirectory() as folder:
         runs = write_runs(args, folder)
-        steps, size, weights, peak = ({}, {}, {}, {})
-        for heads in {*sets, *((name, ) for name in args.heads)}:
-            steps[heads], size[heads], weights[heads], peak[heads] = make_step(
+        for heads in sets | {(name, ) for name in args.heads}:
+            steps[heads], costs[heads] = load(
                 {name: runs[name] for name in heads}, args, folder)
-        times = medians(steps, args, warmups=1)
-    print(describe(args, f'MF-{args.encoder.upper()}',
-                   'ONNX Runtime' if args.onnx else 'PyTorch',
-                   f'{args.batch_size} of {args.size}, random weights'))
-    print(f'{"":<13}{"ms added":>8}' + ''.join(
-        f'{unit:>9}{"separate":>10}{"ratio":>6}'
-        for unit in ('ms', 'M params', 'MB')))
-    before = 0.
-    for heads in sets:
-        alone = [(name, ) for name in heads]
-        columns = (
-            (times[heads] * 1e3, sum(times[name] for name in alone) * 1e3),
-            (size[heads], sum(size[name] for name in alone)),
-            (weights[heads] + peak[heads],
-             sum(weights[name] for name in alone)
-             + max(peak[name] for name in alone)))
-        print(f'{"+ " * (len(heads) > 1) + heads[-1]:<13}'
-              f'{columns[0][0] - before:+8.0f}' + ''.join(
-                  f'{ours:9.1f} {theirs:9.1f} {ours / theirs:5.2f}'
-                  for ours, theirs in columns))
-        before = columns[0][0]
+        for heads, seconds in common.medians(steps, args, warmups=1).items():
+            costs[heads].insert(0, 1e3 * seconds)
+    print(common.describe(
+        args, f'MF-{args.encoder.upper()}',
+        'ONNX Runtime' if args.onnx else 'PyTorch',
+        f'{args.batch_size} of {args.size}, random weights'))
+    print_table(args.heads, costs)
 
 
 if __name__ == '__main__':

@@ -1,10 +1,9 @@
 # Copyright (c) QB-Heat MM authors. All rights reserved.
-"""Images a second of a training pipeline, beside mmpretrain's and decoding.
+"""Images per second of a training pipeline.
 
-The steps of a config's training pipeline are run on JPEG files by one
-thread, as a worker of the data loader does: as they are, with mmpretrain's
-transforms in the place of ours, and decoding alone, which nothing that reads
-JPEG files on the CPU can beat. All in turn in one process.
+Runs a config's training pipeline on JPEG files in one thread, as a worker of
+the data loader does: as it is, with mmpretrain's transforms instead of ours,
+and decoding alone, the upper limit of reading JPEG files on the CPU.
 """
 import argparse
 import os
@@ -13,9 +12,9 @@ from collections import deque
 from collections.abc import Callable
 from pathlib import Path
 
+import common
 import cv2
 import numpy as np
-from common import PRETRAINING, make_parser, medians, parse
 from mmcv.transforms import Compose
 from mmpretrain.registry import TRANSFORMS
 from PIL import Image
@@ -29,15 +28,15 @@ OURS = ('type', '_scope_', 'ignore_empty', 'oversampling', 'backend_args')
 
 
 def parse_args() -> argparse.Namespace:
-    parser = make_parser(__doc__, repeats=7)
-    parser.add_argument('--config', default=str(PRETRAINING))
+    parser = common.make_parser(__doc__, repeats=7)
+    parser.add_argument('--config', default=str(common.PRETRAINING))
     parser.add_argument(
-        '--folder', help='of JPEG files; by default they are drawn')
+        '--folder', help='folder of JPEG files; defaults to drawn ones')
     parser.add_argument(
         '--size', type=count, nargs=2, default=(500, 375),
-        metavar=('WIDTH', 'HEIGHT'), help='of drawn files')
+        metavar=('WIDTH', 'HEIGHT'), help='size of drawn files')
     parser.add_argument('--images', type=count, default=64)
-    return parse(parser)
+    return common.parse(parser)
 
 
 def draw(folder: str, args: argparse.Namespace) -> list[str]:
@@ -53,8 +52,8 @@ def draw(folder: str, args: argparse.Namespace) -> list[str]:
     return paths
 
 
-def of_mmpretrain(step: dict) -> list[dict]:
-    """The steps of their recipes that stand where one of ours does."""
+def to_mmpretrain(step: dict) -> list[dict]:
+    """Replace a step of ours by those of mmpretrain's recipes."""
     settings = {key: value for key, value in step.items() if key not in OURS}
     if settings.get('interpolation') == 'random':
         settings['interpolation'] = 'bicubic'
@@ -68,22 +67,23 @@ def of_mmpretrain(step: dict) -> list[dict]:
     return [dict(settings, type=step['type'])]
 
 
-def over(items: list, run: Callable) -> Callable:
-    return lambda: deque(map(run, items), maxlen=0)  # keeps no result
+def over(items: list, run: Callable) -> common.Step:
+    """Make a step that runs all items and keeps no result."""
+    return lambda: deque(map(run, items), maxlen=0)
 
 
 def main() -> None:
     args = parse_args()
     cv2.setNumThreads(args.threads)
     steps = read_config(args.config).train_dataloader.dataset.pipeline
-    replaced = [new for step in steps for new in of_mmpretrain(step)]
+    replaced = [new for step in steps for new in to_mmpretrain(step)]
     ours, theirs = (Compose([TRANSFORMS.build(step) for step in each])
                     for each in (steps, replaced))
     with tempfile.TemporaryDirectory() as folder:
         paths = (find_images([args.folder])[:args.images] if args.folder
                  else draw(folder, args))
         contents = [np.fromfile(path, np.uint8) for path in paths]
-        times = medians({
+        times = common.medians({
             'ours': over(paths, lambda path: ours(dict(img_path=path))),
             'mmpretrain': over(
                 paths, lambda path: theirs(dict(img_path=path))),

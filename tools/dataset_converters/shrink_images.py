@@ -1,7 +1,7 @@
 # Copyright (c) QB-Heat MM authors. All rights reserved.
-"""Copy an image folder with images no larger than training needs.
+"""Copy an image folder, shrunk to the size that training needs.
 
-Decoding is most of what an image costs in training. The copy has the same
+Decoding is most of the cost of an image in training. The copy has the same
 subfolders and JPEG files, with EXIF rotation applied; files of other formats
 get the extension .jpg in addition. Run it again to continue or to add images.
 Boxes and masks are not scaled: use it for pre-training and classification.
@@ -33,11 +33,11 @@ def parse_args() -> argparse.Namespace:
     parser.add_argument('target', help='where to write; created if needed')
     parser.add_argument(
         '--short-side', type=count, default=320,
-        help='pixels of the shorter side (default: 320, where a crop of half '
-        'the image is 226 wide)')
+        help='pixels of the shorter side (default: 320; a crop of half the '
+        'image is then 226 wide)')
     parser.add_argument('--quality', type=int, choices=range(1, 101),
                         metavar='1-100', default=90,
-                        help='of JPEG (default: 90)')
+                        help='JPEG quality (default: 90)')
     parser.add_argument('--threads', type=count, default=cpu_count())
     return parser.parse_args()
 
@@ -53,8 +53,9 @@ def plan(source: str, target: str) -> list[tuple[str, str]]:
     pairs = []
     for path in find_images([source]):
         name = osp.relpath(path, source)
-        is_jpeg = name.lower().endswith(('.jpg', '.jpeg'))
-        pairs.append((path, osp.join(target, name + '.jpg' * (not is_jpeg))))
+        if not name.lower().endswith(('.jpg', '.jpeg')):
+            name += '.jpg'
+        pairs.append((path, osp.join(target, name)))
     return pairs
 
 

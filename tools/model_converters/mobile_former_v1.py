@@ -1,7 +1,7 @@
 # Copyright (c) QB-Heat MM authors. All rights reserved.
-"""Convert the published weights of Mobile-Former V1 to this project's names.
+"""Convert the published weights of Mobile-Former V1 to our names.
 
-The variant is found from the shapes. The result is a checkpoint for
+The shapes tell the variant. The result is a checkpoint for
 configs/mobile_former/mf-*_8xb128-coslr-450e_in1k.py, and for every config
 with init_cfg=dict(type='PretrainedEncoder').
 """
@@ -23,8 +23,7 @@ from qbheat_mm.utils.atomic_write import atomic_write
 CONFIGS = Path(__file__).resolve().parents[2] / 'configs/mobile_former'
 VARIANTS = ('26m', '52m', '96m', '151m', '214m', '294m', '508m')
 
-# Our modules and the published ones; two where we compute two linear layers
-# as one.
+# Our modules and the published ones; two where we merge two linear layers.
 BRIDGE = {
     'query_gate': ('q', 'alpha.0'),
     'proj': ('proj', ),
@@ -43,7 +42,7 @@ MOBILE = {
     'mf': ('expand', 'depthwise', 'project'),
     'mf-down': ('depthwise1', 'project1', 'depthwise2', 'project2'),
 }
-# The published convolutions that a DY-ReLU follows.
+# Numbers of the published convolutions before a DY-ReLU.
 DYNAMIC = {'mf': (1, 2), 'mf-down': (1, 3)}
 LITE = {
     'depthwise.0': ('conv.0', ),
@@ -103,7 +102,7 @@ def published_tensors(model: nn.Module) -> dict[str, Tensor]:
     """Tensors with the names and shapes of the published weights."""
     state, tensors = model.state_dict(), {}
     for ours, sources in published_names(model).items():
-        # A counter has no dimension to divide.
+        # BN counters have no dimensions.
         tensors.update(zip(sources, state[ours].chunk(len(sources))
                            if len(sources) > 1 else [state[ours]]))
     return tensors
@@ -114,7 +113,7 @@ def find_variant(path: str, tensors: dict[str, Tensor]
     """Find the variant that has exactly the tensors of a checkpoint.
 
     Raises:
-        UserError: If there is none; names what differs from the nearest.
+        UserError: If there is none, with the difference from the nearest.
     """
     problems = []
     for name in VARIANTS:
@@ -128,7 +127,7 @@ def find_variant(path: str, tensors: dict[str, Tensor]
             return name, cfg, model
         problems.append((len({*expected} ^ {*tensors}), name, problem))
     _, name, problem = min(problems)
-    raise UserError(f"checkpoint '{path}' is no published variant of "
+    raise UserError(f"checkpoint '{path}' is not a published variant of "
                     f'Mobile-Former V1; the nearest is {name}: {problem}')
 
 
@@ -138,7 +137,7 @@ def convert(model: nn.Module, tensors: dict[str, Tensor]
     state = {}
     for ours, sources in published_names(model).items():
         parts = [tensors[each] for each in sources if each in tensors]
-        if parts:  # old checkpoints have no counters of BN
+        if parts:  # old checkpoints lack BN counters
             state[ours] = torch.cat(parts) if len(parts) > 1 else parts[0]
     return state
 
@@ -153,7 +152,7 @@ def main() -> None:
     if Path(args.dst).resolve() == Path(args.src).resolve():
         raise UserError(f"'{args.dst}' is both SRC and DST")
     init_default_scope('mmpretrain')
-    # timm stores its arguments beside the weights, which is harmless.
+    # timm stores its arguments next to the weights, which is harmless.
     with torch.serialization.safe_globals([argparse.Namespace]):
         tensors = Checkpoint.read(args.src).weights
     name, cfg, model = find_variant(args.src, tensors)
