@@ -20,8 +20,8 @@ from typing import NamedTuple
 
 # Import name: distribution, supported versions.
 # torch 2.6 is the first with safe globals, which mmengine's checkpoints need.
-# mmdet 3.3.0 asserts mmcv < 2.2.0. mmengine and mim import pkg_resources,
-# which setuptools 81 dropped.
+# mmdet 3.3.0 asserts mmcv < 2.2.0. mmengine and mim import pkg_resources;
+# setuptools 81 dropped it.
 COMMON = dict(
     numpy=('numpy', '>=1.26'),
     pkg_resources=('setuptools', '>=40,<81'),

@@ -29,7 +29,7 @@ class Scale(NamedTuple):
     def key_mask(self) -> Tensor | None:
         """Tensor, optional: (B, 1, 1, H*W), 0 inside the image, else -inf.
 
-        Of a boolean one, ONNX makes two more passes over the attention.
+        ONNX needs two more passes over the attention for a boolean mask.
         """
         if self.padding is None:
             return None
