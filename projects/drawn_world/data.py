@@ -34,7 +34,7 @@ from . import (
     classification_scene,
     detection_scene,
 )
-from .materials import MaterialBank
+from .textures import MaterialBank
 
 
 @dataclass(frozen=True)
@@ -106,7 +106,7 @@ def demo_root(sizes: str = 'full') -> Path:
     cache = os.environ.get('QBHEAT_CACHE') or '~/.cache/qbheat_mm'
     digest = hashlib.sha256(
         json.dumps(asdict(SIZES[sizes]), sort_keys=True).encode())
-    for module in ('data', 'objects', 'scenes', 'textures', 'materials',
+    for module in ('data', 'objects', 'scenes', 'textures',
                    'digits'):
         digest.update((Path(__file__).parent / f'{module}.py').read_bytes())
     return (Path(cache).expanduser().resolve() / 'demo' /

@@ -66,7 +66,7 @@ class PhotographBank:
                        for label in range(len(self.classes))]
 
     def surface(self, rng: np.random.Generator, height: int, width: int,
-                beside: np.ndarray | None = None) -> np.ndarray:
+                avoid: np.ndarray | None = None) -> np.ndarray:
         """Crop a photograph, (height, width, 3), float32, RGB."""
         photograph = self.photographs[rng.integers(len(self.photographs))]
         shorter = min(photograph.shape[:2])
@@ -91,9 +91,9 @@ class _Ink:
 
     @staticmethod
     def surface(rng: np.random.Generator, height: int, width: int,
-                beside: np.ndarray | None = None) -> np.ndarray:
+                avoid: np.ndarray | None = None) -> np.ndarray:
         color = rng.uniform(0, 255, 3)
-        while beside is not None and np.linalg.norm(color - beside) < _APART:
+        while avoid is not None and np.linalg.norm(color - avoid) < _APART:
             color = rng.uniform(0, 255, 3)
         return np.full((height, width, 3), color, np.float32)
 

@@ -108,18 +108,18 @@ OBJECTS: dict[str, Callable[[Callable[[float], float]], list[Part]]] = dict(
 CLASSES = tuple(OBJECTS)
 
 
-def draw_parts(rng: np.random.Generator, label: int) -> list[Part]:
+def draw_parts(rng: np.random.Generator, shape: str) -> list[Part]:
     """Draw the parts of an object, of random angle and proportions.
 
     Args:
         rng (np.random.Generator): The only source of randomness.
-        label (int): Index into ``CLASSES``.
+        shape (str): One of ``CLASSES``.
     """
 
     def vary(length: float) -> float:
         return length * (1 + rng.uniform(-_VARIATION, _VARIATION))
 
-    parts = OBJECTS[CLASSES[label]](vary)
+    parts = OBJECTS[shape](vary)
     rotation = _rotation(rng.uniform(-_TURN, _TURN))
     return [[contour @ rotation for contour in part] for part in parts]
 
