@@ -33,14 +33,13 @@ def disc(center: tuple[float, float], radius: float) -> Part:
     return [_circle(radius, 32) + center]
 
 
-def polygon(*corners: tuple[float, float]) -> Part:
-    """Any polygon."""
-    return [np.array(corners, dtype=np.float64)]
-
-
-def _circle(radius: float, corners: int) -> np.ndarray:
+def _circle(radius: np.ndarray | float, corners: int) -> np.ndarray:
     angles = np.linspace(0, 2 * np.pi, corners, endpoint=False)
-    return radius * np.stack([np.cos(angles), np.sin(angles)], axis=1)
+    return _polar(radius, angles)
+
+
+def _polar(radii: np.ndarray | float, angles: np.ndarray) -> np.ndarray:
+    return np.stack([radii * np.cos(angles), radii * np.sin(angles)], axis=1)
 
 
 def _rotation(angle: float) -> np.ndarray:
@@ -50,9 +49,9 @@ def _rotation(angle: float) -> np.ndarray:
 
 def arrow(vary: Callable[[float], float]) -> list[Part]:
     """A shaft with a triangular head."""
-    width = vary(0.14)
-    return [bar((-0.35, 0.), 0.55, width),
-            polygon((0.15, -vary(0.55)), (0.95, 0.), (0.15, vary(0.55)))]
+    shaft = bar((-0.35, 0.), 0.55, vary(0.14))
+    head = np.array([(0.15, -vary(0.55)), (0.95, 0.), (0.15, vary(0.55))])
+    return [shaft, [head]]
 
 
 def cross(vary: Callable[[float], float]) -> list[Part]:
@@ -135,14 +134,11 @@ def draw_clutter(rng: np.random.Generator) -> Part:
     elif kind == 2:  # a polygon
         corners = int(rng.integers(3, 7))
         angles = np.sort(rng.uniform(0, 2 * np.pi, corners))
-        radii = rng.uniform(0.5, 1., corners)
-        contour = np.stack(
-            [radii * np.cos(angles), radii * np.sin(angles)], axis=1)
+        contour = _polar(rng.uniform(0.5, 1., corners), angles)
     else:  # a blob
         angles = np.linspace(0, 2 * np.pi, 24, endpoint=False)
         radii = 0.75 + sum(
             rng.uniform(0, 0.12) * np.cos(n * angles + rng.uniform(0, 6.3))
             for n in (2, 3))
-        contour = np.stack(
-            [radii * np.cos(angles), radii * np.sin(angles)], axis=1)
+        contour = _polar(radii, angles)
     return [contour @ rotation]

@@ -12,10 +12,9 @@ from projects.drawn_world import (
     detection_scene,
 )
 from projects.drawn_world.digits import PhotographBank
-from projects.drawn_world.materials import MaterialBank
 from projects.drawn_world.objects import draw_parts
 from projects.drawn_world.scenes import MIN_SIZE, Thing, _cover
-from projects.drawn_world.textures import TILE
+from projects.drawn_world.textures import TILE, MaterialBank
 from qbheat_mm.errors import UserError
 
 SIZE = 128
