@@ -18,7 +18,6 @@ import hashlib
 import json
 import os
 import tempfile
-from collections.abc import Iterator
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
@@ -133,24 +132,20 @@ def ensure_demo_data(sizes: str = 'full') -> Path:
 
 def draw(root: Path, sizes: DemoSizes) -> None:
     """Draw a data set into a new folder."""
-    counts = dict(train=(sizes.train, sizes.detection_train),
-                  val=(sizes.val, sizes.detection_val))
-    for number, (split, (single, several)) in enumerate(counts.items()):
+    for number, split in enumerate(('train', 'val')):
         bank = sizes.bank(split)
         draw_classification(root / 'classification' / split, bank, sizes,
-                            number, single)
+                            number, getattr(sizes, split))
         draw_detection(root / 'detection', split, bank, sizes, 2 + number,
-                       several)
+                       getattr(sizes, f'detection_{split}'))
     _list_images(root / 'classification' / 'meta', sizes)
     if sizes.plain:
         draw_plain(root / 'classification' / 'plain', sizes)
 
 
-def _generators(sizes: DemoSizes, split: int,
-                count: int) -> Iterator[np.random.Generator]:
-    """Seed each image on its own, so that none depends on another."""
-    for index in range(count):
-        yield np.random.default_rng([sizes.seed, split, index])
+def _generator(sizes: DemoSizes, *index: int) -> np.random.Generator:
+    """Seed an image by split and number, so that none depends on another."""
+    return np.random.default_rng([sizes.seed, *index])
 
 
 def draw_classification(folder: Path, bank, sizes: DemoSizes,
@@ -166,9 +161,10 @@ def draw_classification(folder: Path, bank, sizes: DemoSizes,
     """
     for name in bank.classes:
         (folder / name).mkdir(parents=True)
-    for index, rng in enumerate(_generators(sizes, split, count)):
+    for index in range(count):
         label = index % len(bank.classes)
-        scene = classification_scene(rng, bank, label, sizes.image_size)
+        scene = classification_scene(_generator(sizes, split, index), bank,
+                                     label, sizes.image_size)
         _write(folder / bank.classes[label] / f'{index:05d}.jpg', scene.image)
 
 
@@ -176,8 +172,9 @@ def draw_plain(folder: Path, sizes: DemoSizes) -> None:
     """Crop the photographs of ``train`` into a new folder."""
     folder.mkdir(parents=True)
     bank = sizes.bank('train')
-    for index, rng in enumerate(_generators(sizes, 4, sizes.plain)):
-        image = bank.surface(rng, sizes.image_size, sizes.image_size)
+    for index in range(sizes.plain):
+        image = bank.surface(_generator(sizes, 4, index), sizes.image_size,
+                             sizes.image_size)
         _write(folder / f'{index:05d}.jpg',
                np.clip(np.rint(image), 0, 255).astype(np.uint8))
 
@@ -204,8 +201,9 @@ def draw_detection(folder: Path, name: str, bank,
     """
     (folder / name).mkdir(parents=True)
     images, annotations = [], []
-    for index, rng in enumerate(_generators(sizes, split, count)):
-        scene = detection_scene(rng, bank, sizes.image_size)
+    for index in range(count):
+        scene = detection_scene(_generator(sizes, split, index), bank,
+                                sizes.image_size)
         file = f'{index:05d}.jpg'
         _write(folder / name / file, scene.image)
         images.append(dict(id=index, file_name=file, width=sizes.image_size,

@@ -85,7 +85,7 @@ def parse_args() -> argparse.Namespace:
 
 
 def tool(name: str, *arguments) -> list[str]:
-    """The command line of a tool."""
+    """Command line of a tool."""
     return [sys.executable, str(ROOT / 'tools' / name), *map(str, arguments)]
 
 
@@ -157,40 +157,34 @@ def all_jobs(data: Path, args: argparse.Namespace) -> list[Job]:
     return jobs
 
 
-def collect(args: argparse.Namespace) -> list[dict]:
-    """Read the metrics of all encoders, a row each, and the gain."""
-    rows = []
-    for title, probe, metric in ROWS:
-        row = {encoder: round(read_metric(args.out / encoder / probe, metric),
-                              1) for encoder in args.encoders}
-        gain = round(row['pretrained'] - row['random'], 1)
-        rows.append(dict(title=title, **row, gain=gain))
-    return rows
-
-
 def draw_pictures(args: argparse.Namespace) -> dict:
     """Draw detections and training losses; return figures by name."""
     files = sorted(args.out.glob('pretrained/retinanet/test/*/detections/*'))
     pictures = [np.asarray(Image.open(file)) for file in files[-SHOWN:]]
     detections, _ = picture_rows([{'': picture} for picture in pictures])
-    folders = {'QB-Heat': {'pretraining': args.out / 'pretrained/encoder'},
-               **{probe: {encoder: args.out / encoder / probe
-                          for encoder in args.encoders} for probe in PROBES}}
-    losses = {title: {name: read_curves(folder)['loss']
-                      for name, folder in runs.items()}
-              for title, runs in folders.items()}
+    losses = {'QB-Heat': {
+        'loss': read_curves(args.out / 'pretrained/encoder')['loss']}}
+    for probe in PROBES:
+        losses[probe] = {
+            encoder: read_curves(args.out / encoder / probe)['loss']
+            for encoder in args.encoders}
     return dict(detections=detections, loss_curves=draw_curves(losses))
 
 
 def write_results(args: argparse.Namespace) -> None:
     """Print the table; write it, its numbers and pictures as a report."""
-    rows = collect(args)
-    head = ['frozen encoder', *args.encoders, 'gain']
-    lines = [[row['title'], *(f'{row[name]:.1f}' for name in args.encoders),
-              f'{row["gain"]:+.1f}'] for row in rows]
-    Report('demo', TITLE, CAPTION,
-           [Table(f'Seed {args.seed}, all encoders frozen', head, lines)],
-           dict(seed=args.seed, rows=rows)).save(
+    table = Table(f'Seed {args.seed}, all encoders frozen',
+                  ['frozen encoder', *args.encoders, 'gain'])
+    numbers = {}
+    for title, probe, metric in ROWS:
+        row = {encoder: round(read_metric(args.out / encoder / probe, metric),
+                              1) for encoder in args.encoders}
+        gain = round(row['pretrained'] - row['random'], 1)
+        table.rows.append([title, *(f'{value:.1f}' for value in row.values()),
+                           f'{gain:+.1f}'])
+        numbers[title] = dict(row, gain=gain)
+    Report('demo', TITLE, CAPTION, [table],
+           dict(seed=args.seed, metrics=numbers)).save(
         str(args.out / 'pictures'), draw_pictures(args))
 
 

@@ -11,7 +11,7 @@ import cv2
 import numpy as np
 
 from .objects import Part
-from .textures import load_photographs
+from .textures import crop_photograph, load_photographs
 
 #: In scikit-image's wheel, without drawings, text and microscopy.
 PHOTOGRAPHS = ('astronaut.png', 'brick.png', 'camera.png', 'chelsea.png',
@@ -64,14 +64,10 @@ class PhotographBank:
                 avoid: np.ndarray | None = None) -> np.ndarray:
         """Crop a photograph, (height, width, 3), float32, RGB."""
         photograph = self.photographs[rng.integers(len(self.photographs))]
-        shorter = min(photograph.shape[:2])
-        side = int(rng.integers(int(_SIDE * shorter), shorter))
-        top, left = (int(rng.integers(n - side + 1))
-                     for n in photograph.shape[:2])
-        piece = cv2.resize(
-            photograph[top:top + side, left:left + side], (width, height),
-            interpolation=cv2.INTER_AREA if side > width else cv2.INTER_CUBIC)
-        return np.float32(piece[:, ::rng.choice([-1, 1])])
+        piece = crop_photograph(
+            rng, photograph, int(_SIDE * min(photograph.shape[:2])), height,
+            width)
+        return np.ascontiguousarray(piece[:, ::rng.choice([-1, 1])])
 
     def draw_object(self, rng: np.random.Generator,
                     label: int) -> tuple[list[Part], '_Ink']:

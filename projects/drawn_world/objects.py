@@ -22,10 +22,8 @@ _TURN = np.pi / 8
 def bar(center: tuple[float, float], half_length: float, half_width: float,
         angle: float = 0.) -> Part:
     """A rectangle, along x when the angle (in radians) is 0."""
-    corners = np.array([[-half_length, -half_width],
-                        [half_length, -half_width], [half_length, half_width],
-                        [-half_length, half_width]])
-    return [corners @ _rotation(angle) + center]
+    corners = np.array([(-1, -1), (1, -1), (1, 1), (-1, 1)])
+    return [corners * (half_length, half_width) @ _rotation(angle) + center]
 
 
 def disc(center: tuple[float, float], radius: float) -> Part:

@@ -138,17 +138,13 @@ class Thing(NamedTuple):
         return mask
 
 
-def _power_law(rng: np.random.Generator, low: float, high: float) -> float:
-    """Draw a radius with density radius**-3."""
-    share = rng.uniform()
-    return (low**-2 - share * (low**-2 - high**-2))**-0.5
-
-
 def _clutter(rng: np.random.Generator, size: int,
              radii: tuple[float, float]) -> Thing:
-    """Place a piece of clutter anywhere."""
-    return Thing([draw_clutter(rng)], rng.uniform(0, size, 2),
-                 _power_law(rng, *radii) * size)
+    """Place a piece of clutter; its radius has density radius**-3."""
+    part, center = draw_clutter(rng), rng.uniform(0, size, 2)
+    low, high = radii
+    radius = (low**-2 - rng.uniform() * (low**-2 - high**-2))**-0.5
+    return Thing([part], center, radius * size)
 
 
 def _cover(rng: np.random.Generator, bank: TextureBank, image: np.ndarray,
@@ -185,14 +181,9 @@ def _draw(rng: np.random.Generator, bank: TextureBank, image: np.ndarray,
     for parts in [[p] for p in thing.parts] if apart else [thing.parts]:
         cover = thing._replace(parts=parts).mask(window)
         below = image[top:bottom, left:right]
-        surface = bank.surface(rng, bottom - top, right - left,
-                               _mean_below(below, cover))
+        color = np.array(cv2.mean(below, cover)[:3]) if cover.any() else None
+        surface = bank.surface(rng, bottom - top, right - left, color)
         _blend(below, surface, cover)
-
-
-def _mean_below(window: np.ndarray, cover: np.ndarray) -> np.ndarray | None:
-    """Mean color of what a thing will cover."""
-    return np.array(cv2.mean(window, cover)[:3]) if cover.any() else None
 
 
 def _blend(window: np.ndarray, surface: np.ndarray,

@@ -156,7 +156,8 @@ def _draw_tile(rng: np.random.Generator, kind: str,
     Its channels are strongly correlated, as in photographs.
     """
     if kind == 'photograph':
-        tile = _piece_of(rng, photographs[rng.integers(len(photographs))])
+        photograph = photographs[rng.integers(len(photographs))]
+        tile = crop_photograph(rng, photograph, TILE // 2, TILE, TILE)
     else:
         light = _PATTERNS[kind](rng)
         tints = np.stack([_noise(rng, 1.2) for _ in range(3)], axis=2)
@@ -167,13 +168,15 @@ def _draw_tile(rng: np.random.Generator, kind: str,
     return (DEVIATION * tile / tile.std()).astype(np.float32)
 
 
-def _piece_of(rng: np.random.Generator, photograph: np.ndarray) -> np.ndarray:
-    side = int(rng.integers(TILE // 2, min(photograph.shape[:2])))
+def crop_photograph(rng: np.random.Generator, photograph: np.ndarray,
+                    min_side: int, height: int, width: int) -> np.ndarray:
+    """Crop a square at random and resize it, (height, width, 3), float32."""
+    side = int(rng.integers(min_side, min(photograph.shape[:2])))
     top, left = (int(rng.integers(n - side + 1))
                  for n in photograph.shape[:2])
-    method = cv2.INTER_AREA if side > TILE else cv2.INTER_CUBIC
+    method = cv2.INTER_AREA if side > width else cv2.INTER_CUBIC
     return cv2.resize(photograph[top:top + side, left:left + side],
-                      (TILE, TILE), interpolation=method).astype(np.float32)
+                      (width, height), interpolation=method).astype(np.float32)
 
 
 def _frequencies(rng: np.random.Generator,
@@ -204,14 +207,6 @@ def _noise(rng: np.random.Generator, exponent: float,
     return _filtered(rng, amplitude)
 
 
-def _plain(rng: np.random.Generator) -> np.ndarray:
-    return _noise(rng, rng.uniform(0.6, 1.3))
-
-
-def _brushed(rng: np.random.Generator) -> np.ndarray:
-    return _noise(rng, rng.uniform(0.6, 1.1), rng.uniform(1.8, 3.5))
-
-
 def _bent_phase(rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
     """Two orthogonal phases, slightly distorted."""
     y, x = np.mgrid[:TILE, :TILE] * (2 * np.pi / TILE)
@@ -224,28 +219,30 @@ def _bent_phase(rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _edged(wave: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-    """Sharpen the edges of a wave by a random amount."""
-    return np.tanh(rng.uniform(0.5, 4.) * wave)
+    """Sharpen the edges of a wave by a random amount, and add noise."""
+    wave = np.tanh(rng.uniform(0.5, 4.) * wave)
+    return wave + rng.uniform(0.2, 0.8) * _noise(rng, 1)
 
 
 def _stripes(rng: np.random.Generator) -> np.ndarray:
     along, _ = _bent_phase(rng)
-    return _edged(np.sin(along), rng) + rng.uniform(0.2, 0.8) * _noise(rng, 1)
+    return _edged(np.sin(along), rng)
 
 
 def _checks(rng: np.random.Generator) -> np.ndarray:
     along, across = _bent_phase(rng)
-    wave = np.sin(along) * np.sin(across)
-    return _edged(wave, rng) + rng.uniform(0.2, 0.8) * _noise(rng, 1)
+    return _edged(np.sin(along) * np.sin(across), rng)
 
 
 def _spots(rng: np.random.Generator) -> np.ndarray:
     frequency = _frequencies(rng)
     center = np.exp(rng.uniform(np.log(8), np.log(32)))
     band = np.exp(-(np.log(np.maximum(frequency, 1) / center) / 0.35)**2)
-    return _edged(_filtered(rng, band), rng) + rng.uniform(
-        0.2, 0.8) * _noise(rng, 1)
+    return _edged(_filtered(rng, band), rng)
 
 
-_PATTERNS = dict(noise=_plain, brushed=_brushed, stripes=_stripes,
-                 checks=_checks, spots=_spots)
+_PATTERNS = dict(
+    noise=lambda rng: _noise(rng, rng.uniform(0.6, 1.3)),
+    brushed=lambda rng: _noise(rng, rng.uniform(0.6, 1.1),
+                               rng.uniform(1.8, 3.5)),
+    stripes=_stripes, checks=_checks, spots=_spots)

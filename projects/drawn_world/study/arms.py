@@ -15,7 +15,8 @@ from projects.drawn_world.study import (
 )
 
 DRAWN, DIGITS = 'study-{seed}', 'digits-{seed}'
-#: The seed of the data for tuning.
+RATE = 'optim_wrapper.optimizer.lr'
+#: Seed of the data for tuning.
 TUNING = 99
 #: Steps that take the same CPU time.
 STEPS = dict(qbheat=3000, masking=1350, mocov2=950, simsiam=780,
@@ -39,11 +40,6 @@ TITLES = dict(qbheat='QB-Heat', masking='random masking (MAE-style)',
               supervised='supervised (2,400 labels)')
 
 
-def rate(value: float) -> str:
-    """Setting of a learning rate."""
-    return f'optim_wrapper.optimizer.lr={value}'
-
-
 def trained(method: str, name: str, title: str, value: float,
             *options: str, share: float = 1., data: str = DRAWN) -> Arm:
     """An arm of a method, trained for a share of the full length."""
@@ -53,9 +49,9 @@ def trained(method: str, name: str, title: str, value: float,
         options = ('model.type=RandomMasking', *options)
     if method == 'simsiam':  # the predictor's rate, which is constant
         options = (f'custom_hooks.0.lr={value}', *options)
-    steps = f'train_cfg.max_iters={int(share * STEPS[method])}'
-    return Arm(name, title, f'study/{config}.py',
-               (rate(value), steps, *options),
+    options = (f'{RATE}={value}',
+               f'train_cfg.max_iters={int(share * STEPS[method])}', *options)
+    return Arm(name, title, f'study/{config}.py', options,
                metrics=ACCURACY if method == 'supervised' else {}, data=data)
 
 
@@ -76,7 +72,8 @@ REFERENCE = trial('supervised', 1e-3)
 def decoder(name: str, title: str, value: float) -> Probe:
     """A DETR, with its AP after half of the steps."""
     return Probe(title, f'study/{DECODERS[name]}.py',
-                 {**DETECTION, 'AP, half': 'coco/bbox_mAP@0'}, (rate(value), ))
+                 {**DETECTION, 'AP, half': 'coco/bbox_mAP@0'},
+                 (f'{RATE}={value}', ))
 
 
 PROBES = (
