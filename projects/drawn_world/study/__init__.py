@@ -1,6 +1,6 @@
 # Copyright (c) QB-Heat MM authors. All rights reserved.
 """Studies: paired comparisons of frozen encoders."""
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from qbheat_mm.errors import UserError
@@ -163,17 +163,14 @@ class Study:
             for run in self.question_runs(question)))
 
     def question_runs(self, question: Question) -> list[Run]:
-        """Runs that a question needs, seed by seed."""
-        return list(dict.fromkeys(
-            run for seed in question.seeds for cell in question.cells
-            for run in self._needed(cell, seed)))
-
-    def _needed(self, cell: Cell, seed: int) -> Iterator[Run]:
-        """A cell's run, after the training of the arm's own encoder."""
-        arm, stage = cell
-        if self.arms[arm].config:
-            yield Run(arm, seed, ENCODER)
-        yield Run(arm, seed, stage)
+        """Runs of a question, seed by seed, each after its arm's encoder."""
+        runs: dict[Run, None] = {}
+        for seed in question.seeds:
+            for arm, stage in question.cells:
+                if self.arms[arm].config:
+                    runs[Run(arm, seed, ENCODER)] = None
+                runs[Run(arm, seed, stage)] = None
+        return list(runs)
 
     def data(self, run: Run) -> str:
         """Name of the drawn data of a run; '': as in its config."""

@@ -192,12 +192,6 @@ def draw_headline(study: Study, rows: Rows, headline: Headline,
         axis.set_xlabel(', '.join(headline.columns[0]))
 
 
-def readme_table(study: Study, rows: Rows, headline: Headline) -> str:
-    """The README's table."""
-    return table(study, rows, headline.table, headline.columns,
-                 range(PRIMARY))
-
-
 def fill_readme(text: str, block: str) -> str:
     """Replace what is between the markers, if they are there."""
     start, end = MARKERS
@@ -240,11 +234,11 @@ def write(study: Study, rows: Rows, results: Path, out: Path) -> None:
 
 def write_readme(study: Study, rows: Rows, docs: Path) -> None:
     """Write the README's chart and table."""
-    readme = docs.parent / 'README.md'
-    readme.write_text(fill_readme(
-        readme.read_text('utf-8'),
-        readme_table(study, rows, study.headline)), 'utf-8')
-    draw_headline(study, rows, study.headline, docs / 'figures/results.svg')
+    readme, headline = docs.parent / 'README.md', study.headline
+    readme.write_text(fill_readme(readme.read_text('utf-8'), table(
+        study, rows, headline.table, headline.columns, range(PRIMARY))),
+        'utf-8')
+    draw_headline(study, rows, headline, docs / 'figures/results.svg')
 
 
 def main() -> None:
