@@ -46,9 +46,9 @@ class Scene(NamedTuple):
     Attributes:
         image: (S, S, 3), uint8, RGB.
         labels: Indices into ``CLASSES``.
-        boxes: (left, top, right, bottom) of what is visible, in pixels; right
-            and bottom are exclusive.
-        masks: (S, S), bool, of what is visible.
+        boxes: (left, top, right, bottom) of the visible parts, in pixels;
+            right and bottom are exclusive.
+        masks: (S, S), bool, of the visible parts.
     """
     image: np.ndarray
     labels: list[int]

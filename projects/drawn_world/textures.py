@@ -33,7 +33,7 @@ class TextureBank:
     #: Shares of the kinds of tiles.
     shares = dict(noise=0.3, brushed=0.2, stripes=0.15, checks=0.1,
                   spots=0.1, photograph=0.15)
-    #: Tints of ground and clutter, besides none.
+    #: Tints of ground and clutter, in addition to none.
     tints = ()
     #: Minimum distance between the mean colors of a surface and of what it
     #: covers.
@@ -106,7 +106,7 @@ class MaterialBank(TextureBank):
 
 
 class Material(NamedTuple):
-    """Surfaces of one texture and one tint; None: of any, and no tint."""
+    """Surfaces of one texture (None: of any) and one tint (None: without)."""
     bank: TextureBank
     texture: str | None
     tint: str | None

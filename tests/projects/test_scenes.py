@@ -25,10 +25,10 @@ def bank():
     return TextureBank(tiles=40)
 
 
-@pytest.mark.parametrize('label', range(len(CLASSES)))
-def test_objects_fit_into_their_circle(label):
+@pytest.mark.parametrize('shape', CLASSES)
+def test_objects_fit_into_their_circle(shape):
     for seed in range(20):
-        parts = draw_parts(np.random.default_rng(seed), label)
+        parts = draw_parts(np.random.default_rng(seed), shape)
         corners = np.concatenate([c for part in parts for c in part])
         assert np.hypot(*corners.T).max() < 1.2
         thing = Thing(parts, np.array([64., 64.]), 40.)
@@ -57,7 +57,7 @@ class White:
     """Surfaces that one sees."""
 
     @staticmethod
-    def surface(rng, height, width, below=None):
+    def surface(rng, height, width, avoid=None):
         return np.full((height, width, 3), 255, np.float32)
 
 

@@ -136,8 +136,8 @@ def against(first: str, others: Collection[str],
     return [Pair((first, stage), (other, stage)) for other in others]
 
 
-def judged(stage: str) -> list[tuple[str, str]]:
-    """The columns of a table of accuracies."""
+def accuracies(stage: str) -> list[tuple[str, str]]:
+    """Columns of a table of accuracies."""
     return [(stage, metric) for metric in CLASSES]
 
 
@@ -165,7 +165,7 @@ QUESTIONS = (
              note='10,000 images against fewer, equal steps; exploratory.'),
     Question('solvable', 'Can labels solve the digits?', 'top-1',
              seeds=(TUNING, ), table=('labels-digits', *NO_LEARNING),
-             columns=judged('classes-digits')),
+             columns=accuracies('classes-digits')),
     Question('photographs', 'Does it help on real pixels?', 'AP', [
         *(pair for arm in ON_DIGITS for pair in against(
             arm, ['calibrated-photographs'], 'RetinaNet-digits'))],
@@ -178,12 +178,13 @@ QUESTIONS = (
              against('qbheat', ['hog', 'calibrated', 'supervised'],
                      'classes'),
              table=('calibrated', *NO_LEARNING, *RATES),
-             columns=judged('classes'), note='Boxes are the first question.'),
+             columns=accuracies('classes'),
+             note='Boxes are the first question.'),
     Question('digits', 'Does it classify real pixels?', 'top-1', [
         *(pair for arm in ON_DIGITS[:2] for pair in against(
             arm, ['hog', 'calibrated-photographs'], 'classes-digits'))],
              table=('calibrated-photographs', *NO_LEARNING, *ON_DIGITS),
-             columns=judged('classes-digits'),
+             columns=accuracies('classes-digits'),
              note=ELSEWHERE),
     Question('decoder-rates', 'Which learning rates of decoders?', 'AP',
              seeds=(TUNING, ), table=(REFERENCE, ), columns=[

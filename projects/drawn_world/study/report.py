@@ -147,7 +147,7 @@ def answer(study: Study, rows: Rows, question: Question, link: str) -> str:
 
 @contextmanager
 def chart(file: Path, height: float) -> Iterator:
-    """Save what is drawn on the given axis; equal charts are equal files."""
+    """Provide an axis, and save its chart; equal charts are equal files."""
     figure = new_figure(WIDTH, height)
     yield grid(figure, 1, 1)[0, 0]
     file.parent.mkdir(parents=True, exist_ok=True)
@@ -193,7 +193,7 @@ def draw_headline(study: Study, rows: Rows, headline: Headline,
 
 
 def fill_readme(text: str, block: str) -> str:
-    """Replace what is between the markers, if they are there."""
+    """Replace the text between the markers, if there are any."""
     start, end = MARKERS
     return re.sub(f'({start}).*({end})', lambda found: (
         f'{found[1]}\n{block}\n{found[2]}'), text, flags=re.DOTALL)
@@ -217,7 +217,7 @@ def page(study: Study, rows: Rows, link: str) -> str:
     if missing:
         parts.append('## Not computed yet\n\n' + ''.join(missing))
     if study.limits:
-        parts.append(f'## What this cannot show\n\n{study.limits}\n')
+        parts.append(f'## Limits\n\n{study.limits}\n')
     return '\n'.join(parts)
 
 
