@@ -11,17 +11,16 @@ class DemoClassification(CustomDataset):
     """One object per image; the images are drawn if necessary.
 
     Args:
-        split (str): ``'train'``, for pre-training; ``'labelled'``, the part of
-            it that probes learn from; ``'val'``; ``'unlabeled'``, ``'train'``
-            with the classes in turn; or ``'plain'``, photographs without
-            objects.
+        split (str): ``'train'``; ``'unlabeled'``, the same with the classes
+            in turn; ``'labeled'``, the part of it for probes; ``'val'``; or
+            ``'plain'``, photographs without objects.
         sizes (str): A key of :data:`projects.drawn_world.data.SIZES`.
             Defaults to 'full'.
         **kwargs: See ``CustomDataset``.
     """
 
     def __init__(self, split: str, sizes: str = 'full', **kwargs) -> None:
-        listed = split in ('labelled', 'unlabeled')
+        listed = split in ('labeled', 'unlabeled')
         super().__init__(
             data_root=str(ensure_demo_data(sizes) / 'classification'),
             data_prefix='train' if listed else split,

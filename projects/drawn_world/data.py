@@ -1,25 +1,23 @@
 # Copyright (c) QB-Heat MM authors. All rights reserved.
-"""The demo's data set, drawn on the spot.
+"""Draw the data sets of the demo and the study.
 
 ``${QBHEAT_CACHE:-~/.cache/qbheat_mm}/demo/KEY/`` gets
 
-- ``classification/{train,val}/CLASS/*.jpg``, one large object in each image.
-  Pre-training reads ``train`` without labels; probes learn from the images
-  in ``classification/meta/labelled.txt``; ``meta/unlabeled.txt`` lists all.
-  Both have the classes in turn.
+- ``classification/{train,val}/CLASS/*.jpg``, one large object per image.
+  ``classification/meta/unlabeled.txt`` lists all of ``train``, for
+  pre-training; ``meta/labeled.txt`` the first ones with labels, for probes.
 - ``classification/plain/*.jpg``, photographs without objects.
 - ``detection/{train,val}/*.jpg`` and
-  ``detection/annotations/instances_{train,val}.json``, a COCO data set with a
-  few objects in each image, their boxes and masks.
+  ``detection/annotations/instances_{train,val}.json``, a COCO data set with
+  boxes and masks of a few objects per image.
 
-``python -m projects.drawn_world.data`` draws it and prints where it is.
+``python -m projects.drawn_world.data`` draws it and prints its folder.
 """
 import argparse
 import hashlib
 import json
 import os
 import tempfile
-from collections.abc import Iterator
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
@@ -29,12 +27,11 @@ from filelock import FileLock  # comes with torch
 
 from qbheat_mm.errors import UserError
 
-from . import (
-    TextureBank,
-    classification_scene,
-    detection_scene,
-)
-from .materials import MaterialBank
+from .digits import PhotographBank
+from .scenes import classification_scene, detection_scene
+from .textures import MaterialBank, TextureBank
+
+BANKS = dict(demo=TextureBank, materials=MaterialBank, digits=PhotographBank)
 
 
 @dataclass(frozen=True)
@@ -43,62 +40,56 @@ class DemoSizes:
 
     Attributes:
         image_size: Height and width in pixels.
-        seed: Of all drawings.
+        seed: Seed of all drawings.
         tiles: Textures in the bank.
         train: Images for pre-training.
-        labelled: How many of them probes may learn from.
-        val: Images that probes are evaluated on.
-        detection_train: Images that detectors learn from.
-        detection_val: Images that detectors are evaluated on.
-        kind: ``'demo'``, ``'materials'`` (:mod:`.materials`) or ``'digits'``
-            on photographs (:mod:`.digits`).
+        labeled: How many of them have labels for probes.
+        val: Images to evaluate probes on.
+        detection_train: Images to train detectors on.
+        detection_val: Images to evaluate detectors on.
+        kind: A key of ``BANKS``.
         plain: Photographs without objects.
     """
     image_size: int = 128
     seed: int = 0
     tiles: int = 160
     train: int = 6000
-    labelled: int = 2400
+    labeled: int = 2400
     val: int = 1200
     detection_train: int = 3000
     detection_val: int = 300
     kind: str = 'demo'
     plain: int = 0
 
-    def bank(self, split: str) -> TextureBank:
-        """What the images of a split are made of."""
-        if self.kind == 'digits':
-            from .digits import PhotographBank  # needs scikit-image
-            return PhotographBank(self.seed, held_out=split == 'val')
-        bank = dict(demo=TextureBank, materials=MaterialBank)[self.kind]
-        return bank(self.seed, self.tiles)
-
     @property
     def classes(self) -> tuple[str, ...]:
         """Names of the classes."""
+        return BANKS[self.kind].classes
+
+    def bank(self, split: str) -> TextureBank | PhotographBank:
+        """Make the surfaces and objects of a split."""
         if self.kind == 'digits':
-            return tuple('0123456789')
-        return (MaterialBank if self.kind == 'materials'
-                else TextureBank).classes
+            return PhotographBank(self.seed, held_out=split == 'val')
+        return BANKS[self.kind](self.seed, self.tiles)
 
 
-#: By the names that configs use: the demo's, and a few images for tests.
+#: Sizes by the names in configs: the demo's, and a few images for tests.
 SIZES = dict(
     full=DemoSizes(),
     tiny=DemoSizes(
-        tiles=16, train=64, labelled=32, val=16, detection_train=16,
+        tiles=16, train=64, labeled=32, val=16, detection_train=16,
         detection_val=8))
+_STUDY = DemoSizes(kind='materials', train=10000, val=800,
+                   detection_train=2000, detection_val=400)
+_DIGITS = replace(_STUDY, kind='digits', train=2400, plain=10000)
 #: The study's, by seed; 99 is for tuning.
 for _seed in (*range(6), 99):
-    _study = DemoSizes(seed=_seed, kind='materials', train=10000, val=800,
-                       detection_train=2000, detection_val=400)
-    SIZES[f'study-{_seed}'] = _study
-    SIZES[f'digits-{_seed}'] = replace(
-        _study, kind='digits', train=2400, plain=10000)
+    SIZES[f'study-{_seed}'] = replace(_STUDY, seed=_seed)
+    SIZES[f'digits-{_seed}'] = replace(_DIGITS, seed=_seed)
 
 
 def demo_root(sizes: str = 'full') -> Path:
-    """The folder of the data set; its name depends on sizes and code.
+    """Folder of the data set; its name depends on sizes and code.
 
     Args:
         sizes (str): A key of ``SIZES``. Defaults to 'full'.
@@ -106,8 +97,7 @@ def demo_root(sizes: str = 'full') -> Path:
     cache = os.environ.get('QBHEAT_CACHE') or '~/.cache/qbheat_mm'
     digest = hashlib.sha256(
         json.dumps(asdict(SIZES[sizes]), sort_keys=True).encode())
-    for module in ('data', 'objects', 'scenes', 'textures', 'materials',
-                   'digits'):
+    for module in ('data', 'objects', 'scenes', 'textures', 'digits'):
         digest.update((Path(__file__).parent / f'{module}.py').read_bytes())
     return (Path(cache).expanduser().resolve() / 'demo' /
             f'{sizes}-{digest.hexdigest()[:10]}')
@@ -116,14 +106,14 @@ def demo_root(sizes: str = 'full') -> Path:
 def ensure_demo_data(sizes: str = 'full') -> Path:
     """Draw the data set unless it exists, and return its folder.
 
-    Processes that need it at the same time wait for the first, and an
-    interrupted one leaves nothing.
+    Concurrent processes wait for the first; an interrupted one leaves
+    nothing.
 
     Args:
         sizes (str): A key of ``SIZES``. Defaults to 'full'.
 
     Raises:
-        UserError: If they cannot be written.
+        UserError: If it cannot be written.
     """
     root = demo_root(sizes)
     try:
@@ -142,42 +132,39 @@ def ensure_demo_data(sizes: str = 'full') -> Path:
 
 def draw(root: Path, sizes: DemoSizes) -> None:
     """Draw a data set into a new folder."""
-    counts = dict(train=(sizes.train, sizes.detection_train),
-                  val=(sizes.val, sizes.detection_val))
-    for number, (split, (single, several)) in enumerate(counts.items()):
+    for number, split in enumerate(('train', 'val')):
         bank = sizes.bank(split)
         draw_classification(root / 'classification' / split, bank, sizes,
-                            number, single)
+                            number, getattr(sizes, split))
         draw_detection(root / 'detection', split, bank, sizes, 2 + number,
-                       several)
+                       getattr(sizes, f'detection_{split}'))
     _list_images(root / 'classification' / 'meta', sizes)
     if sizes.plain:
         draw_plain(root / 'classification' / 'plain', sizes)
 
 
-def _generators(sizes: DemoSizes, split: int,
-                count: int) -> Iterator[np.random.Generator]:
-    """A random generator per image, so that no image depends on another."""
-    for index in range(count):
-        yield np.random.default_rng([sizes.seed, split, index])
+def _generator(sizes: DemoSizes, *index: int) -> np.random.Generator:
+    """Seed an image by split and number, so that none depends on another."""
+    return np.random.default_rng([sizes.seed, *index])
 
 
-def draw_classification(folder: Path, bank: TextureBank, sizes: DemoSizes,
+def draw_classification(folder: Path, bank, sizes: DemoSizes,
                         split: int, count: int) -> None:
     """Draw images into FOLDER/CLASS, the classes in turn.
 
     Args:
         folder (Path): Must not exist.
-        bank (TextureBank): Of all surfaces.
-        sizes (DemoSizes): Gives image size and seed.
-        split (int): Images of different splits differ.
+        bank (TextureBank | PhotographBank): Surfaces and objects.
+        sizes (DemoSizes): Image size and seed.
+        split (int): Number of the split, part of each image's seed.
         count (int): Number of images.
     """
     for name in bank.classes:
         (folder / name).mkdir(parents=True)
-    for index, rng in enumerate(_generators(sizes, split, count)):
+    for index in range(count):
         label = index % len(bank.classes)
-        scene = classification_scene(rng, bank, label, sizes.image_size)
+        scene = classification_scene(_generator(sizes, split, index), bank,
+                                     label, sizes.image_size)
         _write(folder / bank.classes[label] / f'{index:05d}.jpg', scene.image)
 
 
@@ -185,26 +172,27 @@ def draw_plain(folder: Path, sizes: DemoSizes) -> None:
     """Crop the photographs of ``train`` into a new folder."""
     folder.mkdir(parents=True)
     bank = sizes.bank('train')
-    for index, rng in enumerate(_generators(sizes, 4, sizes.plain)):
-        image = bank.surface(rng, sizes.image_size, sizes.image_size)
+    for index in range(sizes.plain):
+        image = bank.surface(_generator(sizes, 4, index), sizes.image_size,
+                             sizes.image_size)
         _write(folder / f'{index:05d}.jpg',
                np.clip(np.rint(image), 0, 255).astype(np.uint8))
 
 
 def _list_images(folder: Path, sizes: DemoSizes) -> None:
-    """List all as ``CLASS/FILE``, and the first as ``CLASS/FILE LABEL``."""
+    """List all images, and the first ones with their labels."""
     labels = [index % len(sizes.classes) for index in range(sizes.train)]
     names = [f'{sizes.classes[label]}/{index:05d}.jpg'
              for index, label in enumerate(labels)]
-    labelled = [f'{name} {label}' for name, label in zip(names, labels)]
+    labeled = [f'{name} {label}' for name, label in zip(names, labels)]
     folder.mkdir()
     for name, lines in (('unlabeled', names),
-                        ('labelled', labelled[:sizes.labelled])):
+                        ('labeled', labeled[:sizes.labeled])):
         (folder / f'{name}.txt').write_text(
             '\n'.join(lines) + '\n', encoding='utf-8')
 
 
-def draw_detection(folder: Path, name: str, bank: TextureBank,
+def draw_detection(folder: Path, name: str, bank,
                    sizes: DemoSizes, split: int, count: int) -> None:
     """Draw images into FOLDER/NAME, annotated in COCO's format.
 
@@ -213,8 +201,9 @@ def draw_detection(folder: Path, name: str, bank: TextureBank,
     """
     (folder / name).mkdir(parents=True)
     images, annotations = [], []
-    for index, rng in enumerate(_generators(sizes, split, count)):
-        scene = detection_scene(rng, bank, sizes.image_size)
+    for index in range(count):
+        scene = detection_scene(_generator(sizes, split, index), bank,
+                                sizes.image_size)
         file = f'{index:05d}.jpg'
         _write(folder / name / file, scene.image)
         images.append(dict(id=index, file_name=file, width=sizes.image_size,
@@ -236,7 +225,7 @@ def draw_detection(folder: Path, name: str, bank: TextureBank,
 
 
 def _run_lengths(mask: np.ndarray) -> dict:
-    """A mask as COCO run lengths, column by column, zeros first."""
+    """Encode a mask in COCO's uncompressed run lengths."""
     flat = mask.ravel(order='F')
     starts = np.flatnonzero(np.diff(flat, prepend=False))
     counts = np.diff([0, *starts, flat.size])
@@ -254,11 +243,11 @@ def main() -> None:
     """Draw the data set and print its folder."""
     parser = argparse.ArgumentParser(
         prog='python -m projects.drawn_world.data',
-        description="Draw the demo's data set unless it exists, and print "
-        'its folder. QBHEAT_CACHE sets another place for it.')
+        description='Draw a data set unless it exists, and print its folder. '
+        'Set QBHEAT_CACHE to keep it elsewhere.')
     parser.add_argument('--sizes', choices=list(SIZES), default='full')
-    parser.add_argument('--out', type=Path, help='draw into a new folder '
-                        'instead, with the sizes of the options below')
+    parser.add_argument('--out', type=Path, help='draw into this new folder '
+                        'instead, as many images as the options below say')
     for name, size in asdict(SIZES['full']).items():
         parser.add_argument(f'--{name.replace("_", "-")}', type=type(size),
                             default=size, metavar='N', dest=name,

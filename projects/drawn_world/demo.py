@@ -1,33 +1,35 @@
 # Copyright (c) QB-Heat MM authors. All rights reserved.
-"""Pre-train on drawn images, judge the frozen encoder, show what it learned.
+"""Pre-train on drawn images, evaluate the frozen encoder, draw its analyses.
 
-Every step is a command of this project, printed so that it can be repeated.
+Every step is a command of this project, printed so that you can repeat it.
 """
 import argparse
-import json
 import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 from mmengine.config import Config
+from PIL import Image
 
 from projects.drawn_world.data import ensure_demo_data
 from projects.drawn_world.jobs import Job, run_jobs
-from projects.drawn_world.pictures import draw_detections, draw_loss_curves
-from projects.drawn_world.results import markdown_table, read_metric
-from qbheat_mm.analysis.report import Report, Table, command_line
+from projects.drawn_world.results import read_metric
+from qbheat_mm.analysis.report import Report, Table
+from qbheat_mm.analysis.run_log import draw_curves, read_curves
+from qbheat_mm.analysis.style import picture_rows
 from qbheat_mm.cli import count, report_user_errors
 
 ROOT = Path(__file__).resolve().parents[2]
 CONFIGS = Path(__file__).resolve().parent / 'configs'
 
-#: What trains each encoder; plain random weights need nothing.
+#: Training configs of the encoders.
 ENCODERS = {
     'random': None,
     'calibrated': 'qbheat_mf-demo_random.py',
     'pretrained': 'qbheat_mf-demo_pretrain.py'
 }
-#: What judges them, the longest first, which keeps two cores busy.
+#: Configs of the probes, the longest first to keep two cores busy.
 PROBES = {
     'retinanet': 'retinanet_mf-demo_fpn_frozen.py',
     'tran1': 'mf-demo_tran1.py',
@@ -48,8 +50,8 @@ CAPTION = (
     'the statistics of the images. pretrained: by QB-Heat, without labels. AP '
     'is COCO average precision in percent. Expect pretrained to win clearly; '
     'this is one seed on drawn images, so do not compare methods by it. '
-    'Pictures: detections with a score of 0.3 or more on the pre-trained '
-    'encoder, under the ground truth, and training losses.')
+    'Pictures: ground truth (left) and detections on the pre-trained encoder '
+    '(right); training losses over steps.')
 
 #: A few images and steps, for tests.
 FAST_TRAIN = ['train_cfg.max_epochs=2', 'train_dataloader.batch_size=8',
@@ -57,7 +59,8 @@ FAST_TRAIN = ['train_cfg.max_epochs=2', 'train_dataloader.batch_size=8',
 FAST_PROBE = [*FAST_TRAIN, 'train_cfg.val_interval=2',
               'val_dataloader.dataset.sizes=tiny']
 FAST_WARMUP = ['param_scheduler.0.end=1', 'param_scheduler.1.begin=1']
-FAST_TEST = ['--cfg-options', 'test_dataloader.dataset.sizes=tiny']
+#: Test images whose detections are drawn.
+SHOWN = 4
 
 
 def parse_args() -> argparse.Namespace:
@@ -82,12 +85,12 @@ def parse_args() -> argparse.Namespace:
 
 
 def tool(name: str, *arguments) -> list[str]:
-    """The command line of a tool."""
+    """Command line of a tool."""
     return [sys.executable, str(ROOT / 'tools' / name), *map(str, arguments)]
 
 
 def last_epoch(config: str, args: argparse.Namespace) -> int:
-    """How many epochs a config trains."""
+    """Number of the last epoch of a config."""
     return 2 if args.fast else Config.fromfile(
         CONFIGS / config).train_cfg.max_epochs
 
@@ -116,17 +119,20 @@ def probe_job(encoder: str, probe: str, args: argparse.Namespace) -> Job:
 
 
 def detection_job(args: argparse.Namespace) -> Job:
-    """Keep the detections on the pre-trained encoder."""
+    """Draw detections on the pre-trained encoder next to the ground truth."""
     config, folder = PROBES['retinanet'], args.out / 'pretrained/retinanet'
+    sizes = 'tiny' if args.fast else 'full'
     return Job('detections', tool(
         'test.py', CONFIGS / config,
         folder / f'epoch_{last_epoch(config, args)}.pth', '--work-dir',
-        folder / 'test', '--out', folder / 'detections.pkl',
-        *(FAST_TEST if args.fast else ())), ['pretrained-retinanet'])
+        folder / 'test', '--show-dir', 'detections', '--cfg-options',
+        f'test_dataloader.dataset.sizes={sizes}',
+        f'test_dataloader.dataset.indices={SHOWN}', 'test_evaluator=[]'),
+        ['pretrained-retinanet'])
 
 
 def analysis_job(data: Path, args: argparse.Namespace) -> Job:
-    """Draw what pre-training has learned."""
+    """Analyze the pre-training."""
     config, folder = ENCODERS['pretrained'], args.out / 'pretrained/encoder'
     last = last_epoch(config, args)
     epochs = [last] if args.fast else range(3, last + 1, 3)
@@ -138,71 +144,48 @@ def analysis_job(data: Path, args: argparse.Namespace) -> Job:
         ['pretrained'])
 
 
-def one_pass_job(data: Path, args: argparse.Namespace) -> Job:
-    """Predict classes and boxes with the encoder running once."""
-    heads = []
-    for name, probe in dict(classes='linear', boxes='retinanet').items():
-        config = PROBES[probe]
-        heads.append(f'--head={name}={CONFIGS / config}:{args.out}/pretrained/'
-                     f'{probe}/epoch_{last_epoch(config, args)}.pth')
-    return Job('one-pass', [
-        sys.executable, str(CONFIGS.parent / 'one_pass.py'), *heads,
-        *(str(data / kind / 'val') for kind in ('classification',
-                                                'detection')),
-        '--out', str(args.out / 'pictures')],
-        ['pretrained-linear', 'pretrained-retinanet'])
-
-
 def all_jobs(data: Path, args: argparse.Namespace) -> list[Job]:
-    """All jobs, the pre-trained encoder's first where several could start."""
+    """List all jobs, the pre-trained encoder's first."""
     encoders = args.encoders[::-1]
     jobs = [encoder_job(encoder, args) for encoder in encoders
             if ENCODERS[encoder]]
     jobs += [probe_job(encoder, probe, args) for probe in PROBES
              for encoder in encoders]
-    jobs += [detection_job(args), one_pass_job(data, args)]
+    jobs.append(detection_job(args))
     if not args.no_analysis:
         jobs.append(analysis_job(data, args))
     return jobs
 
 
-def collect(args: argparse.Namespace) -> list[dict]:
-    """The metrics of all encoders, a row each, and the gain."""
-    rows = []
+def draw_pictures(args: argparse.Namespace) -> dict:
+    """Draw detections and training losses; return figures by name."""
+    files = sorted(args.out.glob('pretrained/retinanet/test/*/detections/*'))
+    pictures = [np.asarray(Image.open(file)) for file in files[-SHOWN:]]
+    detections, _ = picture_rows([{'': picture} for picture in pictures])
+    losses = {'QB-Heat': {
+        'loss': read_curves(args.out / 'pretrained/encoder')['loss']}}
+    for probe in PROBES:
+        losses[probe] = {
+            encoder: read_curves(args.out / encoder / probe)['loss']
+            for encoder in args.encoders}
+    return dict(detections=detections, loss_curves=draw_curves(losses))
+
+
+def write_results(args: argparse.Namespace) -> None:
+    """Print the table; write it, its numbers and pictures as a report."""
+    table = Table(f'Seed {args.seed}, all encoders frozen',
+                  ['frozen encoder', *args.encoders, 'gain'])
+    numbers = {}
     for title, probe, metric in ROWS:
         row = {encoder: round(read_metric(args.out / encoder / probe, metric),
                               1) for encoder in args.encoders}
         gain = round(row['pretrained'] - row['random'], 1)
-        rows.append(dict(title=title, **row, gain=gain))
-    return rows
-
-
-def write_results(args: argparse.Namespace) -> str:
-    """Write results and pictures; return the table."""
-    rows = collect(args)
-    numbers = dict(seed=args.seed, rows=rows)
-    head = ['frozen encoder', *args.encoders, 'gain']
-    lines = [[row['title'], *(f'{row[name]:.1f}' for name in args.encoders),
-              f'{row["gain"]:+.1f}'] for row in rows]
-    pictures = args.out / 'pictures'
-    pictures.mkdir(parents=True, exist_ok=True)
-    draw_loss_curves({
-        'QB-Heat': {'pre-training': args.out / 'pretrained/encoder'},
-        **{probe: {name: args.out / name / probe for name in args.encoders}
-           for probe in PROBES}}, pictures / 'loss_curves.png')
-    draw_detections(args.out / 'pretrained/retinanet/detections.pkl',
-                    pictures / 'detections.png')
-    report = Report('demo', TITLE, CAPTION,
-                    [Table('Frozen encoders', head, lines)], numbers,
-                    ['detections.png', 'loss_curves.png'],
-                    dict(command=command_line()))
-    table = markdown_table([head, *lines])
-    for file, text in (
-            ('results.md', table),
-            ('results.json', json.dumps(numbers, indent=1)),
-            ('pictures/demo.json', report.to_json())):
-        (args.out / file).write_text(text + '\n', encoding='utf-8')
-    return table
+        table.rows.append([title, *(f'{value:.1f}' for value in row.values()),
+                           f'{gain:+.1f}'])
+        numbers[title] = dict(row, gain=gain)
+    Report('demo', TITLE, CAPTION, [table],
+           dict(seed=args.seed, metrics=numbers)).save(
+        str(args.out / 'pictures'), draw_pictures(args))
 
 
 def main() -> None:
@@ -212,8 +195,7 @@ def main() -> None:
     data = ensure_demo_data('tiny' if args.fast else 'full')
     print(f'The data are in {data}', flush=True)
     run_jobs(all_jobs(data, args), args.out / 'logs', args.jobs)
-    table = write_results(args)
-    print(f'\nSeed {args.seed}, all encoders frozen:\n\n{table}\n')
+    write_results(args)
     subprocess.run(tool('analysis/story.py', args.out, '--title',
                         f'QB-Heat on drawn images, seed {args.seed}'),
                    check=True)

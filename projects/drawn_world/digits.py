@@ -1,33 +1,28 @@
 # Copyright (c) QB-Heat MM authors. All rights reserved.
 """Handwritten digits on photographs: the study's real pixels.
 
-Both come with scikit-learn and scikit-image. A seed decides which of them
-are held out for testing. The two photographs of scikit-learn never are, since
-textures of the demo are cut from them.
+Both come with scikit-learn and scikit-image, which are imported on first use.
+The seed decides which are held out for testing. The two photographs of
+scikit-learn never are, since the demo's textures are cut from them.
 """
 from collections.abc import Sequence
-from functools import lru_cache
 
 import cv2
 import numpy as np
-from skimage import io
-from skimage.data import data_dir
-from skimage.measure import find_contours
-from sklearn.datasets import load_digits
 
 from .objects import Part
-from .textures import load_photographs
+from .textures import crop_photograph, load_photographs
 
-#: In scikit-image's wheel; the others there are drawings, text or microscopic.
+#: In scikit-image's wheel, without drawings, text and microscopy.
 PHOTOGRAPHS = ('astronaut.png', 'brick.png', 'camera.png', 'chelsea.png',
                'clock_motion.png', 'coffee.png', 'coins.png', 'grass.png',
                'gravel.png', 'hubble_deep_field.jpg', 'moon.png',
                'motorcycle_left.png', 'rocket.jpg')
-#: Share of the digits that is held out; of the photographs it is a half.
+#: Share of the digits that is held out; half of the photographs are.
 _HELD_OUT = 1 / 3
-#: Least side of a crop as a share of the photograph's shorter one.
+#: Minimum side of a crop as a share of the photograph's shorter one.
 _SIDE = 0.3
-#: Least distance between the colors of ink and what it covers.
+#: Minimum distance between the colors of ink and what it covers.
 _APART = 80
 #: Largest rotation of digits in radians.
 _TURN = np.pi / 12
@@ -36,12 +31,11 @@ _TURN = np.pi / 12
 class PhotographBank:
     """Crops of photographs, and digits to lie on them.
 
-    Its attributes are those of :class:`TextureBank`.
+    For the attributes see :class:`TextureBank`.
 
     Args:
-        seed (int): Of the split. Defaults to 0.
-        held_out (bool): Those for testing instead of those for training.
-            Defaults to False.
+        seed (int): Seed of the split. Defaults to 0.
+        held_out (bool): Use the test split. Defaults to False.
     """
     classes = tuple('0123456789')
     single_radius = (0.34, 0.46)
@@ -51,6 +45,7 @@ class PhotographBank:
     lit = False
 
     def __init__(self, seed: int = 0, held_out: bool = False) -> None:
+        from sklearn.datasets import load_digits
         rng = np.random.default_rng([seed, 0xD161])
         order = rng.permutation(len(PHOTOGRAPHS))
         half = len(order) // 2
@@ -66,21 +61,17 @@ class PhotographBank:
                        for label in range(len(self.classes))]
 
     def surface(self, rng: np.random.Generator, height: int, width: int,
-                beside: np.ndarray | None = None) -> np.ndarray:
+                avoid: np.ndarray | None = None) -> np.ndarray:
         """Crop a photograph, (height, width, 3), float32, RGB."""
         photograph = self.photographs[rng.integers(len(self.photographs))]
-        shorter = min(photograph.shape[:2])
-        side = int(rng.integers(int(_SIDE * shorter), shorter))
-        top, left = (int(rng.integers(n - side + 1))
-                     for n in photograph.shape[:2])
-        piece = cv2.resize(
-            photograph[top:top + side, left:left + side], (width, height),
-            interpolation=cv2.INTER_AREA if side > width else cv2.INTER_CUBIC)
-        return np.float32(piece[:, ::rng.choice([-1, 1])])
+        piece = crop_photograph(
+            rng, photograph, int(_SIDE * min(photograph.shape[:2])), height,
+            width)
+        return np.ascontiguousarray(piece[:, ::rng.choice([-1, 1])])
 
     def draw_object(self, rng: np.random.Generator,
                     label: int) -> tuple[list[Part], '_Ink']:
-        """Draw the outline of a digit, and give its ink."""
+        """Draw the outline of a digit and choose its ink."""
         images = self.digits[label]
         return [_outline(images[rng.integers(len(images))],
                          rng.uniform(-_TURN, _TURN))], _Ink
@@ -91,22 +82,24 @@ class _Ink:
 
     @staticmethod
     def surface(rng: np.random.Generator, height: int, width: int,
-                beside: np.ndarray | None = None) -> np.ndarray:
+                avoid: np.ndarray | None = None) -> np.ndarray:
         color = rng.uniform(0, 255, 3)
-        while beside is not None and np.linalg.norm(color - beside) < _APART:
+        while avoid is not None and np.linalg.norm(color - avoid) < _APART:
             color = rng.uniform(0, 255, 3)
         return np.full((height, width, 3), color, np.float32)
 
 
-@lru_cache(maxsize=None)
 def _read(name: str) -> np.ndarray:
-    """A photograph of scikit-image, (H, W, 3)."""
+    """Read a photograph of scikit-image, (H, W, 3)."""
+    from skimage import io
+    from skimage.data import data_dir
     image = io.imread(f'{data_dir}/{name}')
     return image if image.ndim == 3 else np.stack([image] * 3, axis=2)
 
 
 def _outline(pixels: Sequence[float], turn: float) -> Part:
-    """Contours of the ink of 8 x 8 pixels, in the unit circle."""
+    """Trace the ink in 8 x 8 pixels; the contours fit the unit circle."""
+    from skimage.measure import find_contours
     smooth = cv2.resize(np.pad(np.reshape(pixels, (8, 8)), 1), (80, 80),
                         interpolation=cv2.INTER_CUBIC)
     contours = [contour[:, ::-1] for contour in find_contours(smooth, 7)]

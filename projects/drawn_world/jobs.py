@@ -20,7 +20,7 @@ from qbheat_mm.errors import UserError
 KEEP_MEMORY = {'MALLOC_MMAP_THRESHOLD_': str(2**30),
                'MALLOC_TRIM_THRESHOLD_': str(2**30),
                'GLIBC_TUNABLES': 'glibc.malloc.hugetlb=1'}
-#: What is shown of a log: metrics, and progress every 10 seconds.
+#: Lines of a log to show: metrics, and progress every 10 seconds.
 METRICS = re.compile(r'Epoch\((?:val|test)\).*?([a-z]+/\S+: .*?)\s+data_time')
 PROGRESS = re.compile(r'\(train\)\s+(\[.*\]).*(eta: \S+).*\s(loss: \S+)')
 

@@ -22,10 +22,8 @@ _TURN = np.pi / 8
 def bar(center: tuple[float, float], half_length: float, half_width: float,
         angle: float = 0.) -> Part:
     """A rectangle, along x when the angle (in radians) is 0."""
-    corners = np.array([[-half_length, -half_width],
-                        [half_length, -half_width], [half_length, half_width],
-                        [-half_length, half_width]])
-    return [corners @ _rotation(angle) + center]
+    corners = np.array([(-1, -1), (1, -1), (1, 1), (-1, 1)])
+    return [corners * (half_length, half_width) @ _rotation(angle) + center]
 
 
 def disc(center: tuple[float, float], radius: float) -> Part:
@@ -33,14 +31,13 @@ def disc(center: tuple[float, float], radius: float) -> Part:
     return [_circle(radius, 32) + center]
 
 
-def polygon(*corners: tuple[float, float]) -> Part:
-    """Any polygon."""
-    return [np.array(corners, dtype=np.float64)]
-
-
-def _circle(radius: float, corners: int) -> np.ndarray:
+def _circle(radius: np.ndarray | float, corners: int) -> np.ndarray:
     angles = np.linspace(0, 2 * np.pi, corners, endpoint=False)
-    return radius * np.stack([np.cos(angles), np.sin(angles)], axis=1)
+    return _polar(radius, angles)
+
+
+def _polar(radii: np.ndarray | float, angles: np.ndarray) -> np.ndarray:
+    return np.stack([radii * np.cos(angles), radii * np.sin(angles)], axis=1)
 
 
 def _rotation(angle: float) -> np.ndarray:
@@ -50,9 +47,9 @@ def _rotation(angle: float) -> np.ndarray:
 
 def arrow(vary: Callable[[float], float]) -> list[Part]:
     """A shaft with a triangular head."""
-    width = vary(0.14)
-    return [bar((-0.35, 0.), 0.55, width),
-            polygon((0.15, -vary(0.55)), (0.95, 0.), (0.15, vary(0.55)))]
+    shaft = bar((-0.35, 0.), 0.55, vary(0.14))
+    head = np.array([(0.15, -vary(0.55)), (0.95, 0.), (0.15, vary(0.55))])
+    return [shaft, [head]]
 
 
 def cross(vary: Callable[[float], float]) -> list[Part]:
@@ -108,18 +105,18 @@ OBJECTS: dict[str, Callable[[Callable[[float], float]], list[Part]]] = dict(
 CLASSES = tuple(OBJECTS)
 
 
-def draw_parts(rng: np.random.Generator, label: int) -> list[Part]:
+def draw_parts(rng: np.random.Generator, shape: str) -> list[Part]:
     """Draw the parts of an object, of random angle and proportions.
 
     Args:
         rng (np.random.Generator): The only source of randomness.
-        label (int): Index into ``CLASSES``.
+        shape (str): One of ``CLASSES``.
     """
 
     def vary(length: float) -> float:
         return length * (1 + rng.uniform(-_VARIATION, _VARIATION))
 
-    parts = OBJECTS[CLASSES[label]](vary)
+    parts = OBJECTS[shape](vary)
     rotation = _rotation(rng.uniform(-_TURN, _TURN))
     return [[contour @ rotation for contour in part] for part in parts]
 
@@ -135,14 +132,11 @@ def draw_clutter(rng: np.random.Generator) -> Part:
     elif kind == 2:  # a polygon
         corners = int(rng.integers(3, 7))
         angles = np.sort(rng.uniform(0, 2 * np.pi, corners))
-        radii = rng.uniform(0.5, 1., corners)
-        contour = np.stack(
-            [radii * np.cos(angles), radii * np.sin(angles)], axis=1)
+        contour = _polar(rng.uniform(0.5, 1., corners), angles)
     else:  # a blob
         angles = np.linspace(0, 2 * np.pi, 24, endpoint=False)
         radii = 0.75 + sum(
             rng.uniform(0, 0.12) * np.cos(n * angles + rng.uniform(0, 6.3))
             for n in (2, 3))
-        contour = np.stack(
-            [radii * np.cos(angles), radii * np.sin(angles)], axis=1)
+        contour = _polar(radii, angles)
     return [contour @ rotation]

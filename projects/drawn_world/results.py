@@ -21,7 +21,7 @@ class Run(NamedTuple):
 
 
 def read_log(work_dir: Path) -> list[dict]:
-    """What the latest run in a work folder logged, one dict per line.
+    """Read the log of the latest run in a work folder, one dict per line.
 
     Raises:
         UserError: If nothing was logged.
@@ -35,10 +35,10 @@ def read_log(work_dir: Path) -> list[dict]:
 
 
 def read_metric(work_dir: Path, name: str) -> float:
-    """A metric in percent, of the last evaluation or, for ``NAME@N``, of
-    the N-th from 0.
+    """Read a metric in percent, of the last evaluation or, for ``NAME@N``,
+    of the N-th from 0.
 
-    mmdet logs no AP for a detector that found nothing: it is 0.
+    mmdet logs no AP for a detector without detections: it is 0.
 
     Raises:
         UserError: If the run was not evaluated.
@@ -68,7 +68,7 @@ class Row(msgspec.Struct):
 
     @property
     def run(self) -> Run:
-        """What was run."""
+        """The run that it records."""
         return Run(self.arm, self.seed, self.stage)
 
 
@@ -100,7 +100,7 @@ def add_row(path: Path, row: Row) -> None:
 
 def values(rows: Mapping[Run, Row], arm: str, stage: str,
            metric: str) -> dict[int, float]:
-    """A metric of an arm by seed."""
+    """Collect a metric of an arm by seed."""
     return {run.seed: rows[run].metrics[metric] for run in sorted(rows)
             if (run.arm, run.stage) == (arm, stage)
             and metric in rows[run].metrics}

@@ -6,7 +6,7 @@ as radius**-3, which makes the statistics independent of scale, as in
 photographs (Lee, Mumford, Huang, "Occlusion models for natural images", IJCV
 2001).
 
-All randomness comes from the generator given; unfinished images are
+The generator is the only source of randomness; unfinished images are
 (S, S, 3) float32, RGB.
 """
 from typing import NamedTuple
@@ -27,13 +27,13 @@ MAX_OBJECTS = 3
 #: Radius of clutter as a share of the image's side.
 _FAR_RADIUS = (0.04, 0.8)
 _NEAR_RADIUS = (0.04, 0.16)
-#: Smaller things, radius in pixels, cast no shadow.
+#: Minimum radius, in pixels, of things with a shadow.
 _MIN_SHADOW = 8
 #: How often each part of an object has its own surface.
 _APART = 0.25
 #: Blur of the background, standard deviation in pixels.
 _MAX_BLUR = 0.6
-#: Least visible share of an object.
+#: Minimum visible share of an object.
 _VISIBLE = 0.7
 #: Left, top, right, bottom in pixels; right and bottom are exclusive.
 Window = tuple[int, int, int, int]
@@ -46,9 +46,9 @@ class Scene(NamedTuple):
     Attributes:
         image: (S, S, 3), uint8, RGB.
         labels: Indices into ``CLASSES``.
-        boxes: (left, top, right, bottom) of what is visible, in pixels; right
-            and bottom are exclusive.
-        masks: (S, S), bool, of what is visible.
+        boxes: (left, top, right, bottom) of the visible parts, in pixels;
+            right and bottom are exclusive.
+        masks: (S, S), bool, of the visible parts.
     """
     image: np.ndarray
     labels: list[int]
@@ -91,12 +91,12 @@ def _draw_scene(rng: np.random.Generator, bank: TextureBank, size: int,
     image = bank.surface(rng, size, size)
     shadow = rng.uniform(-0.06, 0.06, 2) * size
     for _ in range(rng.integers(*bank.far)):
-        _scatter(rng, bank, image, _FAR_RADIUS, shadow)
+        _draw(rng, bank, image, _clutter(rng, size, _FAR_RADIUS), shadow)
     depth_blur = rng.uniform(0, _MAX_BLUR)
     if depth_blur > 0.3:  # less is invisible
         image = cv2.GaussianBlur(image, (0, 0), depth_blur)
     for _ in range(rng.integers(*bank.near)):
-        _scatter(rng, bank, image, _NEAR_RADIUS, shadow)
+        _draw(rng, bank, image, _clutter(rng, size, _NEAR_RADIUS), shadow)
     masks = []
     for label, x, y, radius in placed:
         parts, surfaces = bank.draw_object(rng, label)
@@ -120,14 +120,14 @@ class Thing(NamedTuple):
     radius: float
 
     def window(self, size: int, margin: float = 2.) -> Window:
-        """The window of an image that it may touch."""
+        """Part of an image that the thing may touch."""
         reach = self.radius + margin
         left, top = np.maximum(self.center - reach, 0).astype(int)
         right, bottom = np.minimum(self.center + reach + 1, size).astype(int)
         return int(left), int(top), int(right), int(bottom)
 
     def mask(self, window: Window) -> np.ndarray:
-        """Its coverage of each pixel of a window, (h, w), uint8."""
+        """Coverage of each pixel of a window, (h, w), uint8."""
         left, top, right, bottom = window
         mask = np.zeros((bottom - top, right - left), np.uint8)
         origin = self.center - (left, top)
@@ -138,23 +138,13 @@ class Thing(NamedTuple):
         return mask
 
 
-def _power_law(rng: np.random.Generator, low: float, high: float) -> float:
-    """Draw a radius with density radius**-3."""
-    share = rng.uniform()
-    return (low**-2 - share * (low**-2 - high**-2))**-0.5
-
-
 def _clutter(rng: np.random.Generator, size: int,
              radii: tuple[float, float]) -> Thing:
-    """A piece of clutter anywhere."""
-    return Thing([draw_clutter(rng)], rng.uniform(0, size, 2),
-                 _power_law(rng, *radii) * size)
-
-
-def _scatter(rng: np.random.Generator, bank: TextureBank, image: np.ndarray,
-             radii: tuple[float, float], shadow: np.ndarray) -> None:
-    """Draw a piece of clutter."""
-    _draw(rng, bank, image, _clutter(rng, len(image), radii), shadow)
+    """Place a piece of clutter; its radius has density radius**-3."""
+    part, center = draw_clutter(rng), rng.uniform(0, size, 2)
+    low, high = radii
+    radius = (low**-2 - rng.uniform() * (low**-2 - high**-2))**-0.5
+    return Thing([part], center, radius * size)
 
 
 def _cover(rng: np.random.Generator, bank: TextureBank, image: np.ndarray,
@@ -176,11 +166,11 @@ def _draw(rng: np.random.Generator, bank: TextureBank, image: np.ndarray,
 
     Args:
         rng (np.random.Generator): The only source of randomness.
-        bank (TextureBank): Of surfaces.
+        bank (TextureBank): Anything with a method ``surface``.
         image (np.ndarray): (S, S, 3), changed in place.
         thing (Thing): What to draw.
-        shadow (np.ndarray): Offset of shadows, x and y in pixels, for things
-            of half the image's size; None: no shadow.
+        shadow (np.ndarray, optional): Offset of the shadow, x and y in
+            pixels, of a thing half as large as the image.
     """
     if shadow is not None:
         share = 2 * thing.radius / len(image)
@@ -191,14 +181,9 @@ def _draw(rng: np.random.Generator, bank: TextureBank, image: np.ndarray,
     for parts in [[p] for p in thing.parts] if apart else [thing.parts]:
         cover = thing._replace(parts=parts).mask(window)
         below = image[top:bottom, left:right]
-        surface = bank.surface(rng, bottom - top, right - left,
-                               _mean_below(below, cover))
+        color = np.array(cv2.mean(below, cover)[:3]) if cover.any() else None
+        surface = bank.surface(rng, bottom - top, right - left, color)
         _blend(below, surface, cover)
-
-
-def _mean_below(window: np.ndarray, cover: np.ndarray) -> np.ndarray | None:
-    """Mean color of what a thing will cover."""
-    return np.array(cv2.mean(window, cover)[:3]) if cover.any() else None
 
 
 def _blend(window: np.ndarray, surface: np.ndarray,
@@ -236,7 +221,6 @@ def _light(rng: np.random.Generator, image: np.ndarray) -> None:
 
 
 def _box(mask: np.ndarray) -> Window:
-    """The tight box of a mask."""
-    rows, columns = np.nonzero(mask.any(1))[0], np.nonzero(mask.any(0))[0]
-    return (int(columns[0]), int(rows[0]), int(columns[-1]) + 1,
-            int(rows[-1]) + 1)
+    """Box around a mask."""
+    left, top, width, height = cv2.boundingRect(mask.astype(np.uint8))
+    return left, top, left + width, top + height

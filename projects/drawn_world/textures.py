@@ -6,6 +6,8 @@ amplitude falls with frequency as in photographs, stripes, checks and spots
 distorted by such noise, and crops of the two photographs in scikit-learn. A
 surface is a random crop of a random tile, with its own colors and contrast.
 """
+from typing import NamedTuple
+
 import cv2
 import numpy as np
 
@@ -15,23 +17,29 @@ from .objects import CLASSES, Part, draw_parts
 TILE = 256
 #: Standard deviation of a tile's values.
 DEVIATION = 64
-#: Least distance between the mean colors of a surface and what it covers.
-APART = 95
-#: Standard deviation of surfaces, log-uniform between these.
-_CONTRAST = (8, 22)
+#: Offsets of mean colors, RGB.
+TINTS = dict(warm=np.array([45., 0., -45.]), cool=np.array([-45., 0., 45.]))
 
 
 class TextureBank:
-    """A fixed set of tiles, and what scenes made of them look like.
+    """A fixed set of tiles, and the settings of scenes made of them.
 
     Args:
         seed (int): Defaults to 0.
         tiles (int): Number of tiles. Defaults to 160.
     """
+    #: ``SHAPE``, or ``SHAPE-LOOK`` where the look is a texture or a tint.
     classes = CLASSES
     #: Shares of the kinds of tiles.
     shares = dict(noise=0.3, brushed=0.2, stripes=0.15, checks=0.1,
                   spots=0.1, photograph=0.15)
+    #: Tints of ground and clutter, in addition to none.
+    tints = ()
+    #: Minimum distance between the mean colors of a surface and of what it
+    #: covers.
+    apart = 95
+    #: Standard deviation of surfaces, log-uniform between these.
+    contrast = (8, 22)
     #: Radius of single and of several objects as a share of the image's side.
     single_radius = (0.3, 0.45)
     multiple_radius = (0.16, 0.3)
@@ -51,50 +59,83 @@ class TextureBank:
             [_draw_tile(rng, kind, photographs) for kind in self.kinds])
 
     def draw_object(self, rng: np.random.Generator,
-                    label: int) -> tuple[list[Part], 'TextureBank']:
-        """Draw an object's parts, and give what its surfaces are cut from."""
-        return draw_parts(rng, label), self
+                    label: int) -> tuple[list[Part], 'Material']:
+        """Draw the parts of an object and choose its material."""
+        shape, _, look = self.classes[label].partition('-')
+        tint = look if look in TINTS else None
+        texture = None if tint else look or None
+        return draw_parts(rng, shape), Material(self, texture, tint)
 
     def surface(self, rng: np.random.Generator, height: int, width: int,
-                beside: np.ndarray | None = None) -> np.ndarray:
-        """Draw a surface.
+                avoid: np.ndarray | None = None) -> np.ndarray:
+        """Draw a surface of any texture, for ground and clutter.
 
         Args:
             rng (np.random.Generator): The only source of randomness.
             height (int): In pixels, at most ``TILE``.
             width (int): In pixels, at most ``TILE``.
-            beside (np.ndarray, optional): A color, (3, ), that the mean color
-                should differ from by at least ``APART``.
+            avoid (np.ndarray, optional): A color, (3, ), that the mean color
+                differs from by at least ``apart``.
 
         Returns:
             np.ndarray: (height, width, 3), float32, RGB, about 0 to 255 but
             not clipped.
         """
-        tile = self.tiles[rng.integers(len(self.tiles))]
-        piece = crop(rng, tile, height, width)
-        return cv2.transform(piece, draw_colors(rng, beside))
+        material = Material(self, None, rng.choice([None, *self.tints]))
+        return material.surface(rng, height, width, avoid)
 
 
-def crop(rng: np.random.Generator, tile: np.ndarray, height: int,
-         width: int) -> np.ndarray:
-    """Crop a tile at random, perhaps mirrored."""
+class MaterialBank(TextureBank):
+    """The study's scenes: shape, texture and color tell the class.
+
+    Rings and crosses are striped or spotted, of any color; stars and tees are
+    warm or cool, of any texture. Ground and clutter have the same textures
+    and colors, and no tile is a photograph. Objects lie anywhere, partly
+    outside the image and behind clutter.
+
+    For the arguments see :class:`TextureBank`.
+    """
+    classes = ('cross-spots', 'cross-stripes', 'ring-spots', 'ring-stripes',
+               'star-cool', 'star-warm', 'tee-cool', 'tee-warm')
+    shares = dict(noise=0.2, brushed=0.2, stripes=0.3, spots=0.3)
+    tints = tuple(TINTS)
+    apart = 85
+    contrast = (12, 24)
+    single_radius = (0.27, 0.42)
+    inside = 0.8
+
+
+class Material(NamedTuple):
+    """Surfaces of one texture (None: of any) and one tint (None: without)."""
+    bank: TextureBank
+    texture: str | None
+    tint: str | None
+
+    def surface(self, rng: np.random.Generator, height: int, width: int,
+                avoid: np.ndarray | None = None) -> np.ndarray:
+        """See :meth:`TextureBank.surface`."""
+        bank = self.bank
+        tiles = np.flatnonzero(
+            (bank.kinds == self.texture) | (self.texture is None))
+        piece = _crop(rng, bank.tiles[rng.choice(tiles)], height, width)
+        scale = np.exp(rng.uniform(*np.log(bank.contrast))) / DEVIATION
+        mix = scale * (np.eye(3) + 0.2 * rng.standard_normal((3, 3)))
+        tint = TINTS.get(self.tint, 0.)
+        mean = _mean_color(rng) + tint
+        while avoid is not None and np.linalg.norm(mean - avoid) < bank.apart:
+            mean = _mean_color(rng) + tint
+        colors = np.concatenate([mix, mean[:, None]], axis=1)
+        return cv2.transform(piece, colors.astype(np.float32))
+
+
+def _crop(rng: np.random.Generator, tile: np.ndarray, height: int,
+          width: int) -> np.ndarray:
+    """Crop a tile at random, and mirror it perhaps."""
     top = rng.integers(TILE - height + 1)
     left = rng.integers(TILE - width + 1)
     piece = tile[top:top + height, left:left + width]
     flip = rng.integers(-1, 3)  # both axes, y, x, none
     return cv2.flip(piece, int(flip)) if flip < 2 else piece
-
-
-def draw_colors(rng: np.random.Generator, beside: np.ndarray | None,
-                tint: np.ndarray | float = 0., apart: float = APART,
-                contrast: tuple[float, float] = _CONTRAST) -> np.ndarray:
-    """A color transform (3, 4); its last column is the mean color."""
-    scale = np.exp(rng.uniform(*np.log(contrast))) / DEVIATION
-    mix = scale * (np.eye(3) + 0.2 * rng.standard_normal((3, 3)))
-    mean = _mean_color(rng) + tint
-    while beside is not None and np.linalg.norm(mean - beside) < apart:
-        mean = _mean_color(rng) + tint
-    return np.concatenate([mix, mean[:, None]], axis=1).astype(np.float32)
 
 
 def _mean_color(rng: np.random.Generator) -> np.ndarray:
@@ -115,7 +156,8 @@ def _draw_tile(rng: np.random.Generator, kind: str,
     Its channels are strongly correlated, as in photographs.
     """
     if kind == 'photograph':
-        tile = _piece_of(rng, photographs[rng.integers(len(photographs))])
+        photograph = photographs[rng.integers(len(photographs))]
+        tile = crop_photograph(rng, photograph, TILE // 2, TILE, TILE)
     else:
         light = _PATTERNS[kind](rng)
         tints = np.stack([_noise(rng, 1.2) for _ in range(3)], axis=2)
@@ -126,13 +168,15 @@ def _draw_tile(rng: np.random.Generator, kind: str,
     return (DEVIATION * tile / tile.std()).astype(np.float32)
 
 
-def _piece_of(rng: np.random.Generator, photograph: np.ndarray) -> np.ndarray:
-    side = int(rng.integers(TILE // 2, min(photograph.shape[:2])))
+def crop_photograph(rng: np.random.Generator, photograph: np.ndarray,
+                    min_side: int, height: int, width: int) -> np.ndarray:
+    """Crop a square at random and resize it, (height, width, 3), float32."""
+    side = int(rng.integers(min_side, min(photograph.shape[:2])))
     top, left = (int(rng.integers(n - side + 1))
                  for n in photograph.shape[:2])
-    method = cv2.INTER_AREA if side > TILE else cv2.INTER_CUBIC
+    method = cv2.INTER_AREA if side > width else cv2.INTER_CUBIC
     return cv2.resize(photograph[top:top + side, left:left + side],
-                      (TILE, TILE), interpolation=method).astype(np.float32)
+                      (width, height), interpolation=method).astype(np.float32)
 
 
 def _frequencies(rng: np.random.Generator,
@@ -163,14 +207,6 @@ def _noise(rng: np.random.Generator, exponent: float,
     return _filtered(rng, amplitude)
 
 
-def _plain(rng: np.random.Generator) -> np.ndarray:
-    return _noise(rng, rng.uniform(0.6, 1.3))
-
-
-def _brushed(rng: np.random.Generator) -> np.ndarray:
-    return _noise(rng, rng.uniform(0.6, 1.1), rng.uniform(1.8, 3.5))
-
-
 def _bent_phase(rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
     """Two orthogonal phases, slightly distorted."""
     y, x = np.mgrid[:TILE, :TILE] * (2 * np.pi / TILE)
@@ -183,28 +219,30 @@ def _bent_phase(rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _edged(wave: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-    """Sharpen the edges of a wave by a random amount."""
-    return np.tanh(rng.uniform(0.5, 4.) * wave)
+    """Sharpen the edges of a wave by a random amount, and add noise."""
+    wave = np.tanh(rng.uniform(0.5, 4.) * wave)
+    return wave + rng.uniform(0.2, 0.8) * _noise(rng, 1)
 
 
 def _stripes(rng: np.random.Generator) -> np.ndarray:
     along, _ = _bent_phase(rng)
-    return _edged(np.sin(along), rng) + rng.uniform(0.2, 0.8) * _noise(rng, 1)
+    return _edged(np.sin(along), rng)
 
 
 def _checks(rng: np.random.Generator) -> np.ndarray:
     along, across = _bent_phase(rng)
-    wave = np.sin(along) * np.sin(across)
-    return _edged(wave, rng) + rng.uniform(0.2, 0.8) * _noise(rng, 1)
+    return _edged(np.sin(along) * np.sin(across), rng)
 
 
 def _spots(rng: np.random.Generator) -> np.ndarray:
     frequency = _frequencies(rng)
     center = np.exp(rng.uniform(np.log(8), np.log(32)))
     band = np.exp(-(np.log(np.maximum(frequency, 1) / center) / 0.35)**2)
-    return _edged(_filtered(rng, band), rng) + rng.uniform(
-        0.2, 0.8) * _noise(rng, 1)
+    return _edged(_filtered(rng, band), rng)
 
 
-_PATTERNS = dict(noise=_plain, brushed=_brushed, stripes=_stripes,
-                 checks=_checks, spots=_spots)
+_PATTERNS = dict(
+    noise=lambda rng: _noise(rng, rng.uniform(0.6, 1.3)),
+    brushed=lambda rng: _noise(rng, rng.uniform(0.6, 1.1),
+                               rng.uniform(1.8, 3.5)),
+    stripes=_stripes, checks=_checks, spots=_spots)

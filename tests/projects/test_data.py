@@ -82,15 +82,15 @@ def test_the_image_folder(drawn):
         assert sorted(p.name for p in (root / split).iterdir()) == list(
             CLASSES)
         assert len(list((root / split).rglob('*.jpg'))) == count
-    lines = (root / 'meta/labelled.txt').read_text().splitlines()
-    assert len(lines) == sizes.labelled
+    lines = (root / 'meta/labeled.txt').read_text().splitlines()
+    assert len(lines) == sizes.labeled
     for line in lines:
         name, label = line.split()
         assert (root / 'train' / name).is_file()
         assert name.split('/')[0] == CLASSES[int(label)]
     unlabeled = (root / 'meta/unlabeled.txt').read_text().splitlines()
     assert len(unlabeled) == sizes.train
-    assert [line.split()[0] for line in lines] == unlabeled[:sizes.labelled]
+    assert [line.split()[0] for line in lines] == unlabeled[:sizes.labeled]
 
 
 def test_masks_lie_in_their_boxes(drawn):
@@ -116,7 +116,7 @@ def test_a_cache_that_cannot_be_written(monkeypatch):
 def test_other_sizes_are_drawn_into_a_folder(tmp_path, monkeypatch):
     out = tmp_path / 'out'
     monkeypatch.setattr('sys.argv', f'data.py --out {out} --image-size 32 '
-                        '--tiles 4 --train 8 --labelled 4 --val 8 '
+                        '--tiles 4 --train 8 --labeled 4 --val 8 '
                         '--detection-train 2 --detection-val 1'.split())
     data.main()
     images = list((out / 'classification').rglob('*.jpg'))

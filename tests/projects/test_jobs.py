@@ -72,7 +72,7 @@ def test_nothing_starts_after_its_time(tmp_path):
 
 
 def test_a_log_that_cannot_be_written_ends_its_job(tmp_path):
-    """Nobody would read its output, and it would wait for ever."""
+    """Nobody would read its output, and it would wait forever."""
     (tmp_path / 'job.log').mkdir()
     chatty = python('import signal; signal.alarm(20)\n'
                     'while True: print("said " * 1000)')

@@ -12,10 +12,9 @@ from projects.drawn_world import (
     detection_scene,
 )
 from projects.drawn_world.digits import PhotographBank
-from projects.drawn_world.materials import MaterialBank
 from projects.drawn_world.objects import draw_parts
 from projects.drawn_world.scenes import MIN_SIZE, Thing, _cover
-from projects.drawn_world.textures import TILE
+from projects.drawn_world.textures import TILE, MaterialBank
 from qbheat_mm.errors import UserError
 
 SIZE = 128
@@ -26,10 +25,10 @@ def bank():
     return TextureBank(tiles=40)
 
 
-@pytest.mark.parametrize('label', range(len(CLASSES)))
-def test_objects_fit_into_their_circle(label):
+@pytest.mark.parametrize('shape', CLASSES)
+def test_objects_fit_into_their_circle(shape):
     for seed in range(20):
-        parts = draw_parts(np.random.default_rng(seed), label)
+        parts = draw_parts(np.random.default_rng(seed), shape)
         corners = np.concatenate([c for part in parts for c in part])
         assert np.hypot(*corners.T).max() < 1.2
         thing = Thing(parts, np.array([64., 64.]), 40.)
@@ -58,7 +57,7 @@ class White:
     """Surfaces that one sees."""
 
     @staticmethod
-    def surface(rng, height, width, below=None):
+    def surface(rng, height, width, avoid=None):
         return np.full((height, width, 3), 255, np.float32)
 
 

@@ -1,4 +1,4 @@
-# The encoder learns from the labelled images with its `tran-1` decoder: a
+# The encoder learns from the labeled images with its `tran-1` decoder: a
 # pre-trained one, or one from scratch (model.backbone.init_cfg=None).
 _base_ = './mf-demo_tran1.py'
 

@@ -1,4 +1,4 @@
-# `lin` on the demo's labelled images, the encoder frozen.
+# `lin` on the demo's labeled images, the encoder frozen.
 _base_ = [
     '../../../configs/_base_/models/probe_lin.py', './_base_/mf_demo_arch.py',
     './_base_/demo_cls.py', '../../../configs/_base_/runtime_mmpretrain.py'

@@ -1,4 +1,4 @@
-# `tran-1` on the demo's labelled images, the encoder frozen.
+# `tran-1` on the demo's labeled images, the encoder frozen.
 _base_ = [
     '../../../configs/_base_/models/probe_tran.py', './_base_/mf_demo_arch.py',
     './_base_/demo_cls.py', '../../../configs/_base_/runtime_mmpretrain.py'

@@ -1,4 +1,4 @@
-# Pre-training of the demo: QB-Heat on the unlabelled images.
+# Pre-training of the demo: QB-Heat on the unlabeled images.
 _base_ = [
     '../../../configs/_base_/models/qbheat.py', './_base_/mf_demo_arch.py',
     './_base_/demo_cls.py', '../../../configs/_base_/runtime_mmpretrain.py'

@@ -1,15 +1,15 @@
 # Copyright (c) QB-Heat MM authors. All rights reserved.
-"""Studies: encoders made in different ways, judged frozen, in pairs."""
-from collections.abc import Iterator, Mapping, Sequence
+"""Studies: paired comparisons of frozen encoders."""
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from qbheat_mm.errors import UserError
 
 from ..results import Run
 
-#: The stage of an arm that makes its encoder.
+#: The stage that trains an arm's encoder.
 ENCODER = 'encoder'
-#: Metrics of classifiers and detectors, and the names they are logged by.
+#: Logged metrics of classifiers and detectors, by their names in the rows.
 ACCURACY = {'top-1': 'accuracy/top1'}
 DETECTION = {'AP': 'coco/bbox_mAP', 'AP50': 'coco/bbox_mAP_50'}
 #: Metrics that ``classify.py`` writes.
@@ -18,17 +18,17 @@ CLASSES = {name: name for name in ('top-1', 'ridge', 'RBF')}
 
 @dataclass(frozen=True)
 class Probe:
-    """What judges a frozen encoder.
+    """An evaluation of frozen encoders.
 
     Attributes:
-        name: As in the results, ``'RetinaNet'``.
-        config: Below ``configs/``; ``study/`` and ``demo/`` are this
+        name: Name in the rows, such as ``'RetinaNet'``.
+        config: Path below ``configs/``; ``study/`` and ``demo/`` are this
             project's.
-        metrics: Names in the results and in the log.
+        metrics: Logged metrics, by their names in the rows.
         options: ``KEY=VALUE`` settings.
-        data: Instead of the arm's.
-        classified: Whether ``classify.py`` judges the features instead of
-            training the config on them.
+        data: Drawn data, if not the arm's.
+        classified: Whether ``classify.py`` evaluates the features, instead of
+            a training of the config.
     """
     name: str
     config: str
@@ -40,24 +40,24 @@ class Probe:
 
 @dataclass(frozen=True)
 class Arm:
-    """A way to make an encoder.
+    """A way to train an encoder.
 
-    A name stands for its settings for ever: its rows are never run again.
-    Give an arm with other settings another name.
+    Names are permanent; rows are never recomputed. Give an arm with other
+    settings another name.
 
     Attributes:
-        name: As in the results.
-        title: As in tables.
-        config: Of the training that makes the encoder; None: probes start
-            from the encoder of ``start``.
+        name: Name in the rows.
+        title: Name in tables.
+        config: Training config of the encoder; None: probes use the encoder
+            of ``start``.
         options: ``KEY=VALUE`` settings of that training.
-        encoder: ``KEY=VALUE`` settings of the encoder itself, such as its
-            size, which its probes need too.
+        encoder: ``KEY=VALUE`` settings of the encoder, such as its size,
+            which its probes need too.
         start: The arm whose encoder of the same seed this one starts from;
             '': random weights.
-        metrics: Of the training itself.
-        data: Of the drawn world, with ``{seed}``; '': as the configs say.
-        features: Of ``classify.py``, for arms without an encoder.
+        metrics: Metrics of the training itself.
+        data: Drawn data, with ``{seed}``; '': as in the configs.
+        features: A baseline of ``classify.py``, for arms without an encoder.
     """
     name: str
     title: str
@@ -70,30 +70,30 @@ class Arm:
     features: str = ''
 
 
-#: An arm and a stage, by name.
+#: Names of an arm and a stage.
 Cell = tuple[str, str]
 
 
 @dataclass(frozen=True)
 class Pair:
-    """Two arms, or two probes of an arm, whose metrics are compared."""
+    """Two arms, or two probes of an arm, to compare."""
     first: Cell
     second: Cell
 
 
 @dataclass(frozen=True)
 class Question:
-    """What one metric of some pairs answers.
+    """A question, answered by one metric of some pairs.
 
     Attributes:
-        name: Of its figure's file.
+        name: Name of the figure's file.
         title: The question.
         metric: The primary metric.
-        pairs: What is compared.
-        seeds: Of the primary result.
-        table: Arms whose means are shown.
+        pairs: Comparisons.
+        seeds: Seeds of the primary result.
+        table: Arms in a table of means.
         columns: (stage, metric) pairs of that table.
-        note: What a reader has to know.
+        note: A remark for readers.
     """
     name: str
     title: str
@@ -106,7 +106,7 @@ class Question:
 
     @property
     def cells(self) -> list[Cell]:
-        """All cells, each once, in order."""
+        """Cells of pairs and table, each once, in order."""
         both = [cell for pair in self.pairs
                 for cell in (pair.first, pair.second)]
         shown = [(arm, stage) for arm in self.table
@@ -119,8 +119,8 @@ class Headline:
     """The README's chart and table.
 
     Attributes:
-        chart: Arms of the chart, which shows the first column.
-        table: Arms of the table.
+        chart: Arms in the chart, which shows the first column.
+        table: Arms in the table.
         columns: (stage, metric) pairs of the table.
     """
     chart: Sequence[str]
@@ -129,17 +129,16 @@ class Headline:
 
 
 class Study:
-    """Arms, their probes, and what they answer.
+    """Arms, probes and questions.
 
     Args:
-        arms (Sequence[Arm]): What is compared.
-        probes (Sequence[Probe]): What judges them.
-        questions (Sequence[Question]): In order of importance: what one
-            needs is run before the next.
-        about (str): What the report should say about its figures.
-        limits (str): What the report should say they cannot show.
-        ready (int | None): Questions that can be run; None: all.
-        headline (Headline | None): Of the README.
+        arms (Sequence[Arm]): Ways to train encoders.
+        probes (Sequence[Probe]): Their evaluations.
+        questions (Sequence[Question]): In order of importance: the runs of
+            one come before the next one's.
+        about (str): Introduction of the report.
+        limits (str): What the report cannot show.
+        headline (Headline | None): The README's chart and table.
 
     Raises:
         UserError: If two arms have the same name.
@@ -147,38 +146,34 @@ class Study:
 
     def __init__(self, arms: Sequence[Arm], probes: Sequence[Probe],
                  questions: Sequence[Question] = (), about: str = '',
-                 limits: str = '', ready: int | None = None,
-                 headline: Headline | None = None) -> None:
+                 limits: str = '', headline: Headline | None = None) -> None:
         self.arms = {arm.name: arm for arm in arms}
         self.probes = {probe.name: probe for probe in probes}
         self.questions = questions
         self.about, self.limits = about, limits
-        self.ready, self.headline = ready, headline
+        self.headline = headline
         if len(self.arms) < len(arms):
             raise UserError('two arms of the study have the same name: '
                             f'{[arm.name for arm in arms]}')
 
     def runs(self) -> list[Run]:
-        """What can be run, question by question and seed by seed."""
+        """All runs, question by question and seed by seed."""
         return list(dict.fromkeys(
-            run for question in self.questions[:self.ready]
+            run for question in self.questions
             for run in self.question_runs(question)))
 
     def question_runs(self, question: Question) -> list[Run]:
-        """What a question needs, seed by seed."""
-        return list(dict.fromkeys(
-            run for seed in question.seeds for cell in question.cells
-            for run in self._needed(cell, seed)))
-
-    def _needed(self, cell: Cell, seed: int) -> Iterator[Run]:
-        """The training of an arm's own encoder, if any, and a cell's run."""
-        arm, stage = cell
-        if self.arms[arm].config:
-            yield Run(arm, seed, ENCODER)
-        yield Run(arm, seed, stage)
+        """Runs of a question, seed by seed, each after its arm's encoder."""
+        runs: dict[Run, None] = {}
+        for seed in question.seeds:
+            for arm, stage in question.cells:
+                if self.arms[arm].config:
+                    runs[Run(arm, seed, ENCODER)] = None
+                runs[Run(arm, seed, stage)] = None
+        return list(runs)
 
     def data(self, run: Run) -> str:
-        """Name of the drawn data of a run; '': as its config says."""
+        """Name of the drawn data of a run; '': as in its config."""
         arm = self.arms[run.arm]
         stage = self.probes.get(run.stage, arm)
         return (stage.data or arm.data).replace('{seed}', str(run.seed))

@@ -1,12 +1,7 @@
 # Copyright (c) QB-Heat MM authors. All rights reserved.
-"""The study that PLAN.md describes: its arms, judges and questions.
+"""The study that PLAN.md describes: its arms, probes and questions."""
+from collections.abc import Collection
 
-Learning rates are the best of the tuning rows; until these exist, the
-questions that need them have to wait.
-"""
-from collections.abc import Collection, Mapping
-
-from projects.drawn_world.results import Row, Run, read_rows
 from projects.drawn_world.study import (
     ACCURACY,
     CLASSES,
@@ -18,50 +13,45 @@ from projects.drawn_world.study import (
     Question,
     Study,
 )
-from projects.drawn_world.study.run import ROWS
 
 DRAWN, DIGITS = 'study-{seed}', 'digits-{seed}'
-#: The seed of the data for tuning.
+RATE = 'optim_wrapper.optimizer.lr'
+#: Seed of the data for tuning.
 TUNING = 99
-#: Steps that take the same CPU time, and learning rates that are tried.
+#: Steps that take the same CPU time.
 STEPS = dict(qbheat=3000, masking=1350, mocov2=950, simsiam=780,
              supervised=1450)
-#: The first show whether labels can solve the task.
+#: Learning rates that were tried; the first show whether labels can solve the
+#: task.
 RATES = dict(supervised=(5e-4, 1e-3, 2e-3),
              mocov2=(0.03, 0.06, 0.12),
              simsiam=(0.025, 0.05, 0.1),
              masking=(5e-4, 1e-3, 2e-3),
              qbheat=(5e-4, 1e-3, 2e-3))
+#: The best of them, by the tuning rows.
+BEST = dict(supervised=1e-3, mocov2=0.06, simsiam=0.05, masking=2e-3,
+            qbheat=1e-3)
 DECODER_RATES = (3e-4, 7e-4)
+BEST_DECODER_RATE = 3e-4
 DECODERS = {'MF-Dec': 'mf-dec', 'DETR': 'detr',
             'Conditional-DETR': 'conditional-detr'}
 TITLES = dict(qbheat='QB-Heat', masking='random masking (MAE-style)',
               mocov2='MoCo-v2', simsiam='SimSiam',
               supervised='supervised (2,400 labels)')
-CONFIGS = dict(qbheat='study/qbheat.py', masking='study/qbheat.py',
-               mocov2='study/mocov2.py', simsiam='study/simsiam.py',
-               supervised='study/supervised.py')
 
 
-def steps(number: int) -> str:
-    """The setting for a number of training steps."""
-    return f'train_cfg.max_iters={number}'
-
-
-def rate(value: float | None) -> str:
-    """The setting of a learning rate."""
-    return f'optim_wrapper.optimizer.lr={value}'
-
-
-def trained(method: str, name: str, title: str, value: float | None,
+def trained(method: str, name: str, title: str, value: float,
             *options: str, share: float = 1., data: str = DRAWN) -> Arm:
     """An arm of a method, trained for a share of the full length."""
+    config = method
     if method == 'masking':
+        config = 'qbheat'
         options = ('model.type=RandomMasking', *options)
     if method == 'simsiam':  # the predictor's rate, which is constant
         options = (f'custom_hooks.0.lr={value}', *options)
-    return Arm(name, title, CONFIGS[method],
-               (rate(value), steps(int(share * STEPS[method])), *options),
+    options = (f'{RATE}={value}',
+               f'train_cfg.max_iters={int(share * STEPS[method])}', *options)
+    return Arm(name, title, f'study/{config}.py', options,
                metrics=ACCURACY if method == 'supervised' else {}, data=data)
 
 
@@ -75,38 +65,15 @@ def decoder_trial(name: str, value: float) -> str:
     return f'{name}-{value:g}'
 
 
-def best(rows: Mapping[Run, Row], trials: Mapping[float, Run]
-         ) -> float | None:
-    """The value whose trial has the highest AP; None if one is missing.
-
-    The lower of two values with equal AP.
-    """
-    if not rows.keys() >= set(trials.values()):
-        return None
-    return max(sorted(trials), key=lambda value: rows[
-        trials[value]].metrics['AP'])
-
-
-def tuned(rows: Mapping[Run, Row]) -> dict[str, float | None]:
-    """The best learning rates of all methods and decoders."""
-    found = {method: best(rows, {
-        value: Run(trial(method, value), TUNING, 'RetinaNet')
-        for value in values}) for method, values in RATES.items()}
-    found.update({name: best(rows, {
-        value: Run(REFERENCE, TUNING, decoder_trial(name, value))
-        for value in DECODER_RATES}) for name in DECODERS})
-    return found
-
-
 #: The encoder that decoders are tuned on.
 REFERENCE = trial('supervised', 1e-3)
-BEST = tuned(read_rows(ROWS))
 
 
-def decoder(name: str, title: str, value: float | None) -> Probe:
-    """A decoder as in DETR; AP after half of the steps tells the schedule."""
+def decoder(name: str, title: str, value: float) -> Probe:
+    """A DETR, with its AP after half of the steps."""
     return Probe(title, f'study/{DECODERS[name]}.py',
-                 {**DETECTION, 'AP, half': 'coco/bbox_mAP@0'}, (rate(value), ))
+                 {**DETECTION, 'AP, half': 'coco/bbox_mAP@0'},
+                 (f'{RATE}={value}', ))
 
 
 PROBES = (
@@ -116,7 +83,7 @@ PROBES = (
           ('model.bbox_head.num_classes=10', ), data=DIGITS),
     Probe('classes-digits', 'demo/mf-demo_linear.py', CLASSES, data=DIGITS,
           classified=True),
-    *(decoder(name, name, BEST[name]) for name in DECODERS),
+    *(decoder(name, name, BEST_DECODER_RATE) for name in DECODERS),
     *(decoder(name, decoder_trial(name, value), value)
       for name in DECODERS for value in DECODER_RATES),
 )
@@ -169,8 +136,8 @@ def against(first: str, others: Collection[str],
     return [Pair((first, stage), (other, stage)) for other in others]
 
 
-def judged(stage: str) -> list[tuple[str, str]]:
-    """The columns of a table of accuracies."""
+def accuracies(stage: str) -> list[tuple[str, str]]:
+    """Columns of a table of accuracies."""
     return [(stage, metric) for metric in CLASSES]
 
 
@@ -198,7 +165,7 @@ QUESTIONS = (
              note='10,000 images against fewer, equal steps; exploratory.'),
     Question('solvable', 'Can labels solve the digits?', 'top-1',
              seeds=(TUNING, ), table=('labels-digits', *NO_LEARNING),
-             columns=judged('classes-digits')),
+             columns=accuracies('classes-digits')),
     Question('photographs', 'Does it help on real pixels?', 'AP', [
         *(pair for arm in ON_DIGITS for pair in against(
             arm, ['calibrated-photographs'], 'RetinaNet-digits'))],
@@ -211,12 +178,13 @@ QUESTIONS = (
              against('qbheat', ['hog', 'calibrated', 'supervised'],
                      'classes'),
              table=('calibrated', *NO_LEARNING, *RATES),
-             columns=judged('classes'), note='Boxes are the first question.'),
+             columns=accuracies('classes'),
+             note='Boxes are the first question.'),
     Question('digits', 'Does it classify real pixels?', 'top-1', [
         *(pair for arm in ON_DIGITS[:2] for pair in against(
             arm, ['hog', 'calibrated-photographs'], 'classes-digits'))],
              table=('calibrated-photographs', *NO_LEARNING, *ON_DIGITS),
-             columns=judged('classes-digits'),
+             columns=accuracies('classes-digits'),
              note=ELSEWHERE),
     Question('decoder-rates', 'Which learning rates of decoders?', 'AP',
              seeds=(TUNING, ), table=(REFERENCE, ), columns=[
@@ -239,19 +207,8 @@ QUESTIONS = (
 )
 
 
-def ready() -> int | None:
-    """How many questions need no rate that is still unknown."""
-    names = [question.name for question in QUESTIONS]
-    if any(BEST[method] is None for method in RATES):
-        return 1
-    if any(BEST[name] is None for name in DECODERS):
-        return names.index('detr')
-    return None
-
-
 STUDY = Study(
-    ARMS, PROBES, QUESTIONS,
-    ready=ready(), about="""\
+    ARMS, PROBES, QUESTIONS, about="""\
 Drawn images and an encoder of half a million parameters, 96,000 images seen
 in nine minutes on one core: **nothing here says anything about ImageNet or
 COCO.** [PLAN.md](../projects/drawn_world/PLAN.md) was written before the

@@ -1,7 +1,7 @@
 # Copyright (c) QB-Heat MM authors. All rights reserved.
 """Classify images from frozen features, or from features without learning.
 
-The config is one of `lin`: it names the images to learn from and to test on.
+The config is one of `lin`: it names the training and test images.
 """
 import argparse
 import json
@@ -24,8 +24,8 @@ from qbheat_mm.apis import load_encoder
 from qbheat_mm.cli import add_cfg_options, read_config, report_user_errors
 from qbheat_mm.trained import Encoder
 
-#: Learn from at most so many images, since kernels grow quadratically.
-MOST = 5000
+#: Maximum number of training images, since kernels grow quadratically.
+MAX_IMAGES = 5000
 RIDGE = dict(alpha=[1e1, 1e2, 1e3, 1e4, 1e5])
 SVM = dict(C=[1., 10., 100.])
 #: A batch of RGB images (B, 3, H, W), 0-255, to features (B, D) by name.
@@ -33,7 +33,7 @@ Features = Callable[[Tensor], Mapping[str, Tensor]]
 
 
 def encoded(encoder: Encoder) -> Features:
-    """Pooled pixels of the last features, and the first token."""
+    """Pool the last features, and append the first token."""
 
     def features(images: Tensor) -> dict[str, Tensor]:
         pixels, *tokens = encoder(encoder.normalize(images))
@@ -74,9 +74,9 @@ def describe_images(features: Features, loader: dict
              for name in parts[0]}, np.array(labels))
 
 
-def judge(train: np.ndarray, labels: np.ndarray, test: np.ndarray,
-          test_labels: np.ndarray) -> dict[str, tuple[float, float]]:
-    """Accuracies in cross-validation and in the test, in percent."""
+def evaluate(train: np.ndarray, labels: np.ndarray, test: np.ndarray,
+             test_labels: np.ndarray) -> dict[str, tuple[float, float]]:
+    """Measure the accuracy in cross-validation and on test images, in %."""
     scale = StandardScaler().fit(train)
     train, test = scale.transform(train), scale.transform(test)
     gamma = 1 / train.shape[1]
@@ -96,13 +96,13 @@ def judge(train: np.ndarray, labels: np.ndarray, test: np.ndarray,
 def choose(train: Mapping[str, np.ndarray], labels: np.ndarray,
            test: Mapping[str, np.ndarray], test_labels: np.ndarray
            ) -> dict[str, float]:
-    """Test accuracies of what is best in cross-validation.
+    """Choose features and classifier by cross-validation, and test them.
 
     Returns:
-        dict[str, float]: ``ridge`` and ``RBF``, of the best features each,
-        and ``top-1``, of the better of both.
+        dict[str, float]: Test accuracies in percent: ``ridge`` and ``RBF``,
+        on their best features, and ``top-1``, the better classifier's.
     """
-    found = [judge(train[name], labels, test[name], test_labels)
+    found = [evaluate(train[name], labels, test[name], test_labels)
              for name in train]
     best = {name: max((each[name] for each in found),
                       key=lambda scores: scores[0]) for name in found[0]}
@@ -127,7 +127,7 @@ def main() -> None:
     tested = cfg.val_dataloader
     known, labels = describe_images(features, dict(tested, dataset=dict(
         cfg.train_dataloader.dataset, pipeline=tested.dataset.pipeline)))
-    few = np.random.default_rng(0).permutation(len(labels))[:MOST]
+    few = np.random.default_rng(0).permutation(len(labels))[:MAX_IMAGES]
     metrics = choose({name: part[few] for name, part in known.items()},
                      labels[few], *describe_images(features, tested))
     args.work_dir.mkdir(parents=True, exist_ok=True)

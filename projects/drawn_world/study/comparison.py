@@ -7,9 +7,9 @@ from typing import NamedTuple
 import numpy as np
 from scipy import stats
 
-#: The fewest seeds for an interval.
+#: Minimum number of seeds for an interval.
 MIN_INTERVAL = 3
-#: The least gain that would matter, in points: see PLAN.md.
+#: Minimum gain that would matter, in points: see PLAN.md.
 MATTERS = 2.
 
 
@@ -22,9 +22,9 @@ class Comparison(NamedTuple):
 
     @property
     def verdict(self) -> str:
-        """``'yes'``, ``'no'``, ``'no, worse'``, ``'undecided'`` or ``''``.
+        """``'yes'``, ``'no'``, ``'no, worse'`` or ``'undecided'``.
 
-        The last without an interval.
+        It is ``''`` without an interval.
         """
         if math.isnan(self.low):
             return ''
@@ -50,14 +50,9 @@ def compare(values: Mapping[int, float],
     if not seeds:
         return None
     differences = np.array([values[s] - baseline[s] for s in seeds])
-    return Comparison(differences, differences.mean(), *interval(differences))
-
-
-def interval(differences: np.ndarray) -> tuple[float, float]:
-    """The 95 % t interval of the mean of paired differences."""
-    if len(differences) < MIN_INTERVAL:
-        return math.nan, math.nan
-    if np.ptp(differences) == 0:
-        return differences[0], differences[0]
-    found = stats.ttest_1samp(differences, 0.).confidence_interval(0.95)
-    return float(found.low), float(found.high)
+    mean = low = high = differences.mean()
+    if len(seeds) < MIN_INTERVAL:
+        low = high = math.nan
+    elif np.ptp(differences):
+        low, high = stats.ttest_1samp(differences, 0.).confidence_interval()
+    return Comparison(differences, mean, low, high)

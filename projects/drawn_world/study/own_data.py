@@ -90,17 +90,12 @@ if FOLDERS.is_dir():
 SEEDS = range(3)
 OTHERS = ['mocov2', *(arm.name for arm in LABELED)]
 
-
-def against(stage: str, second: str, *arms: str) -> list[Pair]:
-    """Pairs of some arms and one other."""
-    return [Pair((arm, stage), (second, stage)) for arm in arms]
-
-
 QUESTIONS = [
     Question(f'works-{probe.name}', 'Which pre-training suits these images? '
              f'({probe.name})', metric, [
-                 *against(probe.name, 'calibrated', 'qbheat', *OTHERS),
-                 *against(probe.name, 'copied', 'qbheat')], SEEDS,
+                 *(Pair((arm, probe.name), ('calibrated', probe.name))
+                   for arm in ('qbheat', *OTHERS)),
+                 Pair(('qbheat', probe.name), ('copied', probe.name))], SEEDS,
              *((['hog', 'calibrated', 'copied', 'qbheat', *OTHERS],
                 [(probe.name, name) for name in CLASSES])
                if probe.classified else ()))

@@ -1,11 +1,10 @@
 # Copyright (c) QB-Heat MM authors. All rights reserved.
-"""Write what a study has found: evidence.md and a figure per question.
-
-Of the study of this project, also the README's chart and table.
-"""
+"""Report a study: evidence.md, a figure per question, the README's results."""
 import math
 import os
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from statistics import mean, stdev
 
@@ -33,12 +32,11 @@ from qbheat_mm.errors import UserError
 
 Rows = Mapping[Run, Row]
 
-NO_ROWS = 'Not computed yet.'
-#: The fewest seeds of a verdict.
+#: Minimum number of seeds for a verdict.
 PRIMARY = 6
 #: The README's text between these is generated.
 MARKERS = '<!-- results -->', '<!-- /results -->'
-#: At least 11 pixels where figures have their natural width of 768.
+#: At least 11 pixels at the figures' natural width of 768.
 FONTS = {f'{part}size': 9 for part in (
     'font.', 'axes.title', 'xtick.label', 'ytick.label', 'axes.label')}
 WIDTH = 8.
@@ -50,7 +48,7 @@ Computed from {rows} runs, the rows of [{file}]({file}), by
 `python projects/drawn_world/study/report.py`. Differences are means over
 pairs that share a seed, with 95 % t intervals.
 """
-#: Tables of questions that compare nothing, such as tuning.
+#: Tables of questions without pairs, such as tuning.
 FOLDED = """## Preliminary runs
 
 <details><summary>Show the tables</summary>
@@ -61,7 +59,7 @@ FOLDED = """## Preliminary runs
 
 
 def pair_titles(study: Study, pair: Pair) -> tuple[str, str]:
-    """Name what differs, and what both share if it is not obvious."""
+    """Titles of both sides of a comparison."""
     (arm, stage), (other, other_stage) = pair.first, pair.second
     title = study.arms[arm].title
     if stage == other_stage:
@@ -70,13 +68,13 @@ def pair_titles(study: Study, pair: Pair) -> tuple[str, str]:
 
 
 def compare_pair(rows: Rows, pair: Pair, metric: str) -> Comparison | None:
-    """Compare what has been run of a pair."""
+    """Compare a pair on the seeds that have rows."""
     return compare(values(rows, *pair.first, metric),
                    values(rows, *pair.second, metric))
 
 
 def describe(found: Comparison | None, seeds: int) -> str:
-    """A comparison in words, as 'yes, +3.0 [+1.4, +4.6]'."""
+    """Format a comparison, as 'yes, +3.0 [+1.4, +4.6]'."""
     if not found:
         return 'not run yet'
     count, text = len(found.differences), f'{found.mean:+.1f}'
@@ -95,20 +93,23 @@ def sentence(study: Study, rows: Rows, question: Question) -> str:
     for pair in question.pairs:
         first, other = pair_titles(study, pair)
         found = compare_pair(rows, pair, question.metric)
-        parts.append((first != last) * f'{first} ' + f'against {other}: '
+        subject = '' if first == last else f'{first} '
+        parts.append(f'{subject}against {other}: '
                      + describe(found, len(question.seeds)))
         last = first
     return f'{question.metric}, {"; ".join(parts)}.' if parts else ''
 
 
 def cell(found: Sequence[float], seeds: int) -> str:
-    """Mean and standard deviation, and how many seeds if some are missing."""
+    """Format mean and standard deviation, and the seeds if any is missing."""
     if not found:
         return '-'
     text = f'{mean(found):.1f}'
     if len(found) > 1:
         text += f' ± {stdev(found):.1f}'
-    return text + (len(found) < seeds) * f' ({len(found)} of {seeds} seeds)'
+    if len(found) < seeds:
+        text += f' ({len(found)} of {seeds} seeds)'
+    return text
 
 
 def table(study: Study, rows: Rows, arms: Sequence[str],
@@ -124,7 +125,7 @@ def table(study: Study, rows: Rows, arms: Sequence[str],
 
 
 def has_rows(rows: Rows, question: Question) -> bool:
-    """Whether anything can be said: a comparison or, without pairs, a row."""
+    """Whether there is a comparison or, without pairs, a row."""
     if question.pairs:
         return any(compare_pair(rows, pair, question.metric)
                    for pair in question.pairs)
@@ -132,7 +133,7 @@ def has_rows(rows: Rows, question: Question) -> bool:
 
 
 def answer(study: Study, rows: Rows, question: Question, link: str) -> str:
-    """What is known of a question."""
+    """Answer a question as far as there are rows."""
     parts = [sentence(study, rows, question)]
     if question.pairs:
         parts.append(f'![Paired differences](evidence/{question.name}.svg)')
@@ -144,98 +145,79 @@ def answer(study: Study, rows: Rows, question: Question, link: str) -> str:
     return '\n\n'.join(filter(None, parts)) + '\n'
 
 
-def draw(study: Study, rows: Rows, question: Question):
-    """Draw differences: seeds as points, means with their intervals.
-
-    Returns:
-        matplotlib.figure.Figure: The figure.
-    """
-    figure = new_figure(WIDTH, 0.4 * len(question.pairs) + 0.7)
-    axis = grid(figure, 1, 1)[0, 0]
-    axis.axvline(0, color=GREY, linewidth=0.8, linestyle='-')
-    for row, pair in enumerate(question.pairs):
-        found = compare_pair(rows, pair, question.metric)
-        if not found:
-            continue
-        axis.plot(found.differences, [row] * len(found.differences), 'o',
-                  color=GREY, markersize=4, alpha=0.7)
-        if not math.isnan(found.low):
-            axis.plot([found.low, found.high], [row, row], '-', color=BLUE)
-        axis.plot(found.mean, row, 'D', color=BLUE, markersize=6)
-    axis.set_yticks(range(len(question.pairs)),
-                    [' against '.join(pair_titles(study, pair))
-                     for pair in question.pairs])
-    axis.set_ylim(len(question.pairs) - 0.5, -0.5)
-    axis.set_xlabel(f'difference in {question.metric}, points')
-    return figure
-
-
-def draw_headline(study: Study, rows: Rows, headline: Headline):
-    """Draw the means of some arms as bars, and their seeds as points.
-
-    Returns:
-        matplotlib.figure.Figure: The figure.
-    """
-    figure = new_figure(WIDTH, 0.45 * len(headline.chart) + 0.7)
-    axis = grid(figure, 1, 1)[0, 0]
-    for row, arm in enumerate(headline.chart):
-        found = list(values(rows, arm, *headline.columns[0]).values())
-        if found:
-            axis.barh(row, mean(found), 0.6, color=BLUE)
-        axis.annotate(cell(found, PRIMARY) if found else 'not measured yet',
-                      (max(found or [0]), row), (8, 0),
-                      textcoords='offset points', va='center')
-        axis.plot(found, [row] * len(found), 'o', color=GREY, markersize=3)
-    axis.set_yticks(range(len(headline.chart)),
-                    [study.arms[arm].title for arm in headline.chart])
-    axis.invert_yaxis()
-    axis.set_xlabel(', '.join(headline.columns[0]))
-    return figure
-
-
-def save(figure, file: Path) -> None:
-    """Write an SVG file; equal figures give equal files."""
+@contextmanager
+def chart(file: Path, height: float) -> Iterator:
+    """Provide an axis, and save its chart; equal charts are equal files."""
+    figure = new_figure(WIDTH, height)
+    yield grid(figure, 1, 1)[0, 0]
     file.parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(file, metadata=dict(Date=None))
 
 
-def readme_table(study: Study, rows: Rows, headline: Headline) -> str:
-    """The README's table."""
-    arms = [arm for arm in headline.table if any(
-        values(rows, arm, *column) for column in headline.columns)]
-    columns = [column for column in headline.columns if any(
-        values(rows, arm, *column) for arm in arms)]
-    return (table(study, rows, arms, columns, range(PRIMARY)) if arms
-            else NO_ROWS)
+def draw(study: Study, rows: Rows, question: Question, file: Path) -> None:
+    """Draw differences: seeds as points, means with their intervals."""
+    with chart(file, 0.4 * len(question.pairs) + 0.7) as axis:
+        axis.axvline(0, color=GREY, linewidth=0.8, linestyle='-')
+        for row, pair in enumerate(question.pairs):
+            found = compare_pair(rows, pair, question.metric)
+            if not found:
+                continue
+            axis.plot(found.differences, [row] * len(found.differences), 'o',
+                      color=GREY, markersize=4, alpha=0.7)
+            if not math.isnan(found.low):
+                axis.plot([found.low, found.high], [row, row], '-', color=BLUE)
+            axis.plot(found.mean, row, 'D', color=BLUE, markersize=6)
+        axis.set_yticks(range(len(question.pairs)),
+                        [' against '.join(pair_titles(study, pair))
+                         for pair in question.pairs])
+        axis.set_ylim(len(question.pairs) - 0.5, -0.5)
+        axis.set_xlabel(f'difference in {question.metric}, points')
+
+
+def draw_headline(study: Study, rows: Rows, headline: Headline,
+                  file: Path) -> None:
+    """Draw the means of some arms as bars, and their seeds as points."""
+    with chart(file, 0.45 * len(headline.chart) + 0.7) as axis:
+        for row, arm in enumerate(headline.chart):
+            found = list(values(rows, arm, *headline.columns[0]).values())
+            if not found:
+                continue
+            axis.barh(row, mean(found), 0.6, color=BLUE)
+            axis.annotate(cell(found, PRIMARY), (max(found), row), (8, 0),
+                          textcoords='offset points', va='center')
+            axis.plot(found, [row] * len(found), 'o', color=GREY, markersize=3)
+        axis.set_yticks(range(len(headline.chart)),
+                        [study.arms[arm].title for arm in headline.chart])
+        axis.invert_yaxis()
+        axis.set_xlabel(', '.join(headline.columns[0]))
 
 
 def fill_readme(text: str, block: str) -> str:
-    """Replace what is between the markers; without them, nothing."""
-    before, start, rest = text.partition(MARKERS[0])
-    _, end, after = rest.partition(MARKERS[1])
-    return (f'{before}{start}\n{block}\n{end}{after}' if start and end
-            else text)
+    """Replace the text between the markers, if there are any."""
+    start, end = MARKERS
+    return re.sub(f'({start}).*({end})', lambda found: (
+        f'{found[1]}\n{block}\n{found[2]}'), text, flags=re.DOTALL)
 
 
 def page(study: Study, rows: Rows, link: str) -> str:
     """The text of evidence.md."""
     parts = [HEAD.format(rows=len(rows), file=link, about=study.about)]
-    tables, open_ones = [], []
+    tables, missing = [], []
     for question in study.questions:
         if not has_rows(rows, question):
-            open_ones.append(f'- {question.title}\n')
-        elif question.pairs:
-            parts.append(f'## {question.title}\n\n'
-                         + answer(study, rows, question, link))
+            missing.append(f'- {question.title}\n')
+            continue
+        text = answer(study, rows, question, link)
+        if question.pairs:
+            parts.append(f'## {question.title}\n\n{text}')
         else:
-            tables.append(f'**{question.title}**\n\n'
-                          + answer(study, rows, question, link))
+            tables.append(f'**{question.title}**\n\n{text}')
     if tables:
         parts.append(FOLDED.format('\n'.join(tables)))
-    if open_ones:
-        parts.append('## Not computed yet\n\n' + ''.join(open_ones))
+    if missing:
+        parts.append('## Not computed yet\n\n' + ''.join(missing))
     if study.limits:
-        parts.append(f'## What this cannot show\n\n{study.limits}\n')
+        parts.append(f'## Limits\n\n{study.limits}\n')
     return '\n'.join(parts)
 
 
@@ -246,31 +228,30 @@ def write(study: Study, rows: Rows, results: Path, out: Path) -> None:
         page(study, rows, os.path.relpath(results, out)), encoding='utf-8')
     for question in study.questions:
         if question.pairs and has_rows(rows, question):
-            save(draw(study, rows, question),
+            draw(study, rows, question,
                  out / 'evidence' / f'{question.name}.svg')
 
 
 def write_readme(study: Study, rows: Rows, docs: Path) -> None:
-    """Write the README's chart, and its text between the markers."""
-    readme = docs.parent / 'README.md'
-    readme.write_text(fill_readme(
-        readme.read_text('utf-8'),
-        readme_table(study, rows, study.headline)), 'utf-8')
-    save(draw_headline(study, rows, study.headline),
-         docs / 'figures/results.svg')
+    """Write the README's chart and table."""
+    readme, headline = docs.parent / 'README.md', study.headline
+    readme.write_text(fill_readme(readme.read_text('utf-8'), table(
+        study, rows, headline.table, headline.columns, range(PRIMARY))),
+        'utf-8')
+    draw_headline(study, rows, headline, docs / 'figures/results.svg')
 
 
 def main() -> None:
     """Write the page."""
     parser = study_parser(__doc__)
     parser.add_argument('--out', type=Path, metavar='FOLDER',
-                        help='for evidence.md and evidence/; defaults to '
-                        'docs, or the folder of the rows of another study')
+                        help='folder of evidence.md and its figures; defaults '
+                        'to docs, or to that of the rows of another study')
     args = parser.parse_args()
     study = load_study(args)
     own = args.results == ROWS
     rows = read_rows(args.results)
-    if not rows and not own:
+    if not rows:
         raise UserError(f"'{args.results}' has no rows: run "
                         'projects/drawn_world/study/run.py first')
     out = args.out or (ROWS.parents[1] if own else args.results.parent)

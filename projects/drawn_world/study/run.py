@@ -1,7 +1,7 @@
 # Copyright (c) QB-Heat MM authors. All rights reserved.
 """Run what is left of a study; every finished run adds a row to a file.
 
-Stop it at any time: the rows stay, and finished runs are never repeated.
+You can stop it at any time: rows stay, and finished runs are never repeated.
 """
 import argparse
 import datetime
@@ -39,12 +39,12 @@ CONFIGS = dict(study=HERE / 'configs', demo=HERE.parent / 'configs')
 ROOT = HERE.parents[2]
 ARMS = HERE / 'arms.py'
 ROWS = ROOT / 'docs' / 'evidence' / 'results.jsonl'
-#: What pre-training and fine-tuning leave in their work folders.
+#: File that trainings of encoders leave in their work folders.
 WEIGHTS = 'encoder.safetensors'
 
 
 def study_parser(description: str) -> argparse.ArgumentParser:
-    """The arguments that running and reporting share."""
+    """Create a parser with the arguments of run.py and report.py."""
     parser = argparse.ArgumentParser(description=description)
     parser.add_argument('--study', type=Path, default=ARMS, metavar='FILE',
                         help='Python file that defines STUDY')
@@ -66,7 +66,7 @@ def load_study(args: argparse.Namespace) -> Study:
 
 
 def work_dir(study: Path) -> Path:
-    """The folder of all runs of a study."""
+    """Folder of all runs of a study."""
     name = 'study' if study.resolve() == ARMS else study.stem
     return Path('work_dirs', name).resolve()
 
@@ -75,7 +75,7 @@ def parse_args() -> argparse.Namespace:
     """Read the command line."""
     parser = study_parser(__doc__)
     parser.add_argument('--plan', action='store_true',
-                        help='print what is left and how long it will take')
+                        help='only print what is left and how long it takes')
     parser.add_argument('--hours', type=float, default=math.inf, metavar='N',
                         help='start nothing after N hours')
     parser.add_argument('--jobs', type=count, default=2,
@@ -92,7 +92,7 @@ def parse_args() -> argparse.Namespace:
 
 def pending(study: Study, rows: Collection[Run], folder: Path,
             wanted: Callable[[Run], bool] = lambda run: True) -> list[Run]:
-    """The runs that can be run, each after the encoder it starts from.
+    """List what is left, each run after the encoder it starts from.
 
     An encoder that has a row but no weights in ``folder`` is trained again.
     """
@@ -112,7 +112,7 @@ def pending(study: Study, rows: Collection[Run], folder: Path,
 
 
 def command(study: Study, folder: Path, run: Run) -> list[str]:
-    """The command line of a run."""
+    """Command line of a run."""
     arm, start = study.arms[run.arm], study.start(run)
     stage = study.probes.get(run.stage, arm)
     place, _, name = stage.config.rpartition('/')
@@ -138,7 +138,7 @@ def command(study: Study, folder: Path, run: Run) -> list[str]:
 
 
 def measured(study: Study, folder: Path, run: Run) -> dict[str, float]:
-    """The metrics of a finished run.
+    """Read the metrics of a finished run.
 
     Raises:
         UserError: If one is missing or not finite.
@@ -156,7 +156,7 @@ def measured(study: Study, folder: Path, run: Run) -> dict[str, float]:
 
 
 def provenance() -> dict[str, str]:
-    """What a row says about code and machine."""
+    """Commit, date and machine, for a row."""
     def git(*words: str) -> str:
         return subprocess.run(['git', '-C', str(ROOT), *words],
                               capture_output=True, text=True).stdout.strip()
@@ -176,12 +176,10 @@ def provenance() -> dict[str, str]:
 def print_plan(study: Study, rows: dict[Run, Row], runs: list[Run],
                jobs: int) -> None:
     """Print what is done and what is left, question by question."""
-    for number, question in enumerate(study.questions):
-        mine = study.question_runs(question)
-        waits = study.ready is not None and number >= study.ready
-        print(f'{question.name:16} {sum(run in rows for run in mine):3} of '
-              f'{len(mine):3} done   {question.title}'
-              + waits * ' (waits for rates)')
+    for question in study.questions:
+        needed = study.question_runs(question)
+        print(f'{question.name:16} {sum(run in rows for run in needed):3} of '
+              f'{len(needed):3} done   {question.title}')
     seconds = defaultdict(list)
     for run, row in rows.items():
         seconds[run.stage].append(row.cpu_seconds)
@@ -200,7 +198,6 @@ def main() -> None:
             if name not in known:
                 raise UserError(f'the study has no {name!r}, but '
                                 f'{", ".join(known)}')
-    until = time.monotonic() + 3600 * args.hours
 
     def left() -> list[Run]:
         return pending(study, read_rows(args.results), folder, lambda run: (
@@ -211,27 +208,26 @@ def main() -> None:
     if args.plan:
         print_plan(study, read_rows(args.results), left(), args.jobs)
         return
-    while left() and time.monotonic() < until:
-        run_all(study, folder, left(), args.results, args.jobs, until)
-        study = load_study(args)  # what had to wait
+    run_all(study, folder, left(), args)
     print(f'{len(left())} left')
 
 
-def run_all(study: Study, folder: Path, runs: list[Run], results: Path,
-            jobs: int, until: float) -> None:
+def run_all(study: Study, folder: Path, runs: list[Run],
+            args: argparse.Namespace) -> None:
     """Run what is left, and add a row for each run."""
-    rows, by_name = read_rows(results), {str(run): run for run in runs}
-    source, jobs_to_do = provenance(), {}
+    until = time.monotonic() + 3600 * args.hours
+    rows, by_name = read_rows(args.results), {str(run): run for run in runs}
+    source, jobs = provenance(), {}
 
     def finished(job: Job, seconds: float) -> None:
         run = by_name.get(job.name)
-        if run is None:  # data were drawn
+        if run is None:  # a data set
             return
         metrics = measured(study, folder, run)
         if run not in rows:
             line = shlex.join(['python', *(
                 part.replace(f'{ROOT}/', '') for part in job.command[1:])])
-            add_row(results, Row(
+            add_row(args.results, Row(
                 *run, metrics=metrics, cpu_seconds=round(seconds, 1),
                 command=line, **source))
 
@@ -239,14 +235,13 @@ def run_all(study: Study, folder: Path, runs: list[Run], results: Path,
         shutil.rmtree(folder / str(run), ignore_errors=True)
         needs = [str(study.start(run))] if study.start(run) in runs else []
         data = study.data(run)
-        if data:  # drawn beforehand, so that no run's time includes it
-            jobs_to_do.setdefault(data, Job(data, [
+        if data:  # drawn first, so that no run's time includes it
+            jobs.setdefault(data, Job(data, [
                 sys.executable, '-m', 'projects.drawn_world.data', '--sizes',
                 data]))
             needs.append(data)
-        jobs_to_do[str(run)] = Job(
-            str(run), command(study, folder, run), needs)
-    run_jobs(list(jobs_to_do.values()), folder / 'logs', jobs, until=until,
+        jobs[str(run)] = Job(str(run), command(study, folder, run), needs)
+    run_jobs(list(jobs.values()), folder / 'logs', args.jobs, until=until,
              finished=finished, keep_going=True)
 
 

@@ -1,4 +1,4 @@
-# The demo's images with one object, 128x128, some of them labelled.
+# The demo's images with one object, 128x128, some of them labeled.
 dataset_type = 'DemoClassification'
 
 train_pipeline = [
@@ -17,7 +17,7 @@ train_dataloader = dict(
     drop_last=True,
     sampler=dict(type='DefaultSampler', shuffle=True),
     collate_fn=dict(type='default_collate'),
-    dataset=dict(type=dataset_type, split='labelled', pipeline=train_pipeline))
+    dataset=dict(type=dataset_type, split='labeled', pipeline=train_pipeline))
 
 val_dataloader = dict(
     batch_size=64,

@@ -11,6 +11,8 @@ train_pipeline = [
 test_pipeline = [
     dict(type='LoadImageFromFile', _scope_='qbheat_mm'),
     dict(type='Resize', scale=(128, 128), keep_ratio=True),
+    # To draw the ground truth next to predictions.
+    dict(type='LoadAnnotations', with_bbox=True),
     # With `instances` the evaluator needs no annotation file.
     dict(type='PackDetInputs', meta_keys=(
         'img_id', 'img_path', 'ori_shape', 'img_shape', 'scale_factor',
