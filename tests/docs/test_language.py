@@ -21,7 +21,7 @@ def texts():
         for file in sorted((ROOT / folder).rglob('*.py')):
             if '.mim' not in file.parts:
                 yield file.relative_to(ROOT), file.read_text('utf-8')
-    for page in pages():
+    for page in set(pages()) - {'CHANGELOG.md'}:  # names of older versions
         yield page, (ROOT / page).read_text('utf-8')
 
 
