@@ -12,6 +12,7 @@ import torch
 from mmengine.hooks import Hook
 from mmengine.registry import HOOKS
 
+from qbheat_mm.cli import read_config
 from qbheat_mm.trained.safe_load import safe_load
 
 from ..conftest import run_tool
@@ -67,7 +68,7 @@ def test_load_from_is_used_until_there_is_something_to_resume(
             str(tmp_path / 'work'), *resume, '--cfg-options',
             f'load_from={weights}'])
         args = tool['parse_args']()
-        cfg = tool['read_config'](args.config, args.cfg_options)
+        cfg = read_config(args.config, args.cfg_options)
         tool['apply_arguments'](cfg, args)
         return bool(cfg.resume), cfg.load_from
 
