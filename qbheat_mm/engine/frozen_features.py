@@ -3,7 +3,6 @@
 import hashlib
 
 import torch
-from mmcv.cnn.bricks import DropPath
 from mmengine.hooks import Hook
 from mmengine.registry import HOOKS
 from mmengine.runner import Runner
@@ -11,8 +10,8 @@ from torch import Tensor, nn
 
 from ..utils.modules import unwrap
 
-_RANDOM = (nn.modules.batchnorm._BatchNorm, nn.modules.dropout._DropoutNd,
-           DropPath)
+_BATCH_NORMS = (nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d,
+                nn.SyncBatchNorm)
 
 
 @HOOKS.register_module()
@@ -20,8 +19,9 @@ class FrozenFeaturesHook(Hook):
     """Cache the features of a frozen encoder, keyed by the input pixels.
 
     A probe without random crops sees the same pixels in every epoch. Nothing
-    is cached if the encoder learns. Features may differ in the last bits,
-    since kernels depend on the batch size.
+    is cached if the encoder learns, draws random numbers or normalizes by the
+    batch. Features may differ in the last bits, since kernels depend on the
+    batch size.
 
     Args:
         max_gib (float): Memory for features in GiB, on the encoder's device.
@@ -51,7 +51,8 @@ class FrozenFeaturesHook(Hook):
 class FeatureCache:
     """Forward hooks that let a backbone compute only images not cached.
 
-    For a completely cached batch, it still computes the first image.
+    For a completely cached batch, it still computes the first image. The
+    cache is emptied when a weight or buffer was written.
 
     Args:
         backbone (nn.Module): Frozen; takes (B, 3, H, W) and returns a tensor
@@ -63,7 +64,8 @@ class FeatureCache:
         self.max_bytes = max_bytes
         self.kept: dict[tuple, tuple[Tensor, ...]] = {}
         self.bytes = 0
-        self.batch: tuple[list, list] | None = None
+        self.state: list[tuple[int, int]] = []
+        self.batch: tuple[Tensor, list, list, list] | None = None
         self.handles = [backbone.register_forward_pre_hook(self._select),
                         backbone.register_forward_hook(self._complete)]
 
@@ -71,25 +73,36 @@ class FeatureCache:
         """Detach from the backbone and free the features."""
         for handle in self.handles:
             handle.remove()
+        self._clear()
+
+    def _clear(self) -> None:
         self.kept.clear()
+        self.bytes = 0
 
     def _select(self, backbone: nn.Module, args: tuple) -> tuple | None:
         """Select the images of (B, 3, H, W) that are not cached."""
         self.batch = None
-        if len(args) != 1 or any(
-                module.training and isinstance(module, _RANDOM)
-                for module in backbone.modules()):
+        if len(args) != 1 or any(map(_depends_on_batch, backbone.modules())):
             return None
-        keys = _keys(args[0])
+        state = [(tensor.data_ptr(), tensor._version) for tensor in (
+            *backbone.parameters(), *backbone.buffers())]
+        if state != self.state:
+            self.state = state
+            self._clear()
+        images, = args
+        keys = _keys(images)
         rows = [i for i, key in enumerate(keys) if key not in self.kept]
-        self.batch = keys, rows
-        return None if len(rows) == len(keys) else (args[0][rows or [0]], )
+        self.batch = images, keys, rows, _random_states(images)
+        return None if len(rows) == len(keys) else (images[rows or [0]], )
 
     def _complete(self, backbone: nn.Module, args: tuple, outputs):
         """Add the features of cached images."""
         if self.batch is None:
             return None
-        keys, rows = self.batch
+        images, keys, rows, random_states = self.batch
+        self.batch, whole = None, len(rows) == len(keys)
+        if _random_states(images) != random_states:  # such as dropout
+            return None if whole else backbone.forward(images)
         parts = (outputs, ) if isinstance(outputs, Tensor) else outputs
         if not isinstance(parts, tuple) or any(
                 len(part) != len(args[0]) for part in parts):
@@ -99,7 +112,7 @@ class FeatureCache:
                for i, row in enumerate(rows)}
         for row, features in new.items():
             self._keep(keys[row], features)
-        if len(rows) == len(keys):
+        if whole:
             return None
         stacked = tuple(map(torch.stack, zip(*(
             new[i] if i in new else self.kept[key]
@@ -112,6 +125,19 @@ class FeatureCache:
             # A view would keep the whole batch.
             self.kept[key] = tuple(part.detach().clone() for part in features)
             self.bytes += size
+
+
+def _depends_on_batch(module: nn.Module) -> bool:
+    return isinstance(module, _BATCH_NORMS) and (
+        module.training or module.running_mean is None)
+
+
+def _random_states(images: Tensor) -> list[bytes]:
+    """State of the random numbers on the CPU and the images' device."""
+    states = [torch.get_rng_state()]
+    if images.device.type != 'cpu':
+        states.append(torch.get_device_module(images.device).get_rng_state())
+    return [bytes(state.numpy()) for state in states]
 
 
 def _keys(images: Tensor) -> list[tuple]:

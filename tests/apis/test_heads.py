@@ -137,13 +137,23 @@ def test_images_without_samples_fill_the_batch(alone, heads, head_runs):
 
 
 def test_any_order_of_heads_and_of_outputs(alone, head_runs, tmp_path):
-    other = changed(head_runs['lin'], tmp_path, **{
-        'model.backbone.out_indices': (-2, -1)})
-    heads = load_heads(dict(boxes=head_runs['boxes'], lin=other))
+    """The last output of this classifier is the encoder's first."""
+    cfg, checkpoint = head_runs['lin']
+    model = dict(cfg.model, neck=dict(type='GlobalAveragePooling'),
+                 backbone=dict(cfg.model.backbone, out_indices=(4, 2)),
+                 head=dict(type='LinearClsHead', num_classes=8,
+                           in_channels=32))
+    weights = {name: value for name, value in torch.load(
+        checkpoint)['state_dict'].items() if name.startswith('backbone.')}
+    weights.update({'head.fc.weight': torch.randn(8, 32),
+                    'head.fc.bias': torch.zeros(8)})
+    runs = dict(boxes=head_runs['boxes'],
+                lin=write_run(tmp_path, model, weights))
+    heads = load_heads(runs)
     batch = heads.data_preprocessor(images([(96, 64)]))
     found = heads(**batch)
-    for name in heads.heads:
-        require_equal(found[name], alone(head_runs[name], batch))
+    for name, run in runs.items():
+        require_equal(found[name], alone(run, batch))
 
 
 def test_padding_is_that_of_the_head_that_needs_most(heads, head_runs):
@@ -152,6 +162,14 @@ def test_padding_is_that_of_the_head_that_needs_most(heads, head_runs):
     single = load_heads(dict(lin=head_runs['lin']))
     batch = single.data_preprocessor(images([(90, 131)]))
     assert batch['inputs'].shape[2:] == (90, 131)
+
+
+@pytest.mark.parametrize(('name', 'value'), [
+    ('pad_size_divisor', 24), ('pad_value', 114)])
+def test_another_padding(head_runs, tmp_path, name, value):
+    other = changed(head_runs['dec'], tmp_path, **{
+        f'model.data_preprocessor.{name}': value})
+    refuse(dict(boxes=head_runs['boxes'], dec=other), 'pad_size_divisor')
 
 
 def test_other_encoders(alone, tmp_path):

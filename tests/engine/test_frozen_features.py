@@ -100,8 +100,14 @@ def test_memory_is_limited(encoder, images):
     assert encoder.computed == 6 + 4 + 4 and cache.bytes == 2 * size
 
 
+class FunctionalDropout(nn.Module):
+
+    def forward(self, x):
+        return nn.functional.dropout(x, 0.5, self.training)
+
+
 @pytest.mark.parametrize('norm', [
-    nn.BatchNorm2d(4), DropPath(0.5), nn.Dropout(0.5)],
+    nn.BatchNorm2d(4), DropPath(0.5), nn.Dropout(0.5), FunctionalDropout()],
     ids=lambda norm: type(norm).__name__)
 def test_random_and_batch_dependent_features_are_not_cached(
         encoder, images, norm):
@@ -109,10 +115,39 @@ def test_random_and_batch_dependent_features_are_not_cached(
     FeatureCache(encoder, MIB)
     for _ in range(2):
         encoder(images)
+    assert encoder.computed == 7
     norm.train()
-    for _ in range(2):
-        assert len(encoder(images[:2])[0]) == 2
-    assert encoder.computed == 7 + 4
+    torch.manual_seed(0)
+    first, second = (encoder(images) for _ in range(2))
+    assert len(first[0]) == 6
+    if isinstance(norm, nn.BatchNorm2d):
+        assert encoder.computed == 7 + 12
+    else:
+        assert not torch.equal(first[0][1:], second[0][1:])
+
+
+def test_batch_norm_without_running_statistics_is_not_cached(encoder, images):
+    encoder.norm = nn.BatchNorm2d(4, track_running_stats=False).eval()
+    expected = encoder(images[:3])[0]
+    FeatureCache(encoder, MIB)
+    encoder(images)
+    torch.testing.assert_close(encoder(images[:3])[0], expected)
+
+
+@pytest.mark.parametrize('change', [
+    lambda encoder: encoder.norm.running_mean.add_(1),
+    lambda encoder: setattr(encoder.conv.weight, 'data',
+                            torch.ones(4, 3, 3, 3)),
+    lambda encoder: encoder.load_state_dict(Counting().state_dict())])
+def test_features_of_other_weights_are_forgotten(encoder, images, change):
+    cache = FeatureCache(encoder, MIB)
+    encoder(images)
+    size = cache.bytes
+    change(encoder)
+    found = encoder(images[:3])
+    assert cache.bytes == size / 2
+    cache.remove()
+    torch.testing.assert_close(found, encoder(images[:3]))
 
 
 def test_a_single_output(encoder, images):

@@ -1,6 +1,8 @@
 # Copyright (c) QB-Heat MM authors. All rights reserved.
 """What a run tells its user early."""
 import contextlib
+import itertools
+from types import SimpleNamespace
 
 import pytest
 from mmpretrain.models import SelfSupDataPreprocessor
@@ -49,9 +51,13 @@ def test_files_of_an_earlier_run(advice, tmp_path):
 
 def test_the_expected_duration(advice, monkeypatch):
     assert not advice(epochs=5)
+    clock = SimpleNamespace(monotonic=itertools.count(0, 100).__next__)
+    monkeypatch.setattr(run_advice, 'time', clock)
     monkeypatch.setattr(run_advice, 'STEPS', 3)
+    monkeypatch.setattr(run_advice, 'SECONDS', 10**6)
+    # 100 seconds for each of the four steps after three of eight
     assert advice(epochs=9, resume=True) == (
-        'this run will take about 1 min on this machine, plus evaluations')
+        'this run will take about 7 min on this machine, plus evaluations')
 
 
 @pytest.mark.parametrize('seconds, words', [

@@ -78,6 +78,7 @@ def test_steps_are_those_of_the_loader():
     loader = dict(batch_size=128, drop_last=True)
     cfg = dict(train_dataloader=loader, train_cfg=dict(max_epochs=100))
     assert count_steps(cfg, 1281167, 8) == 125100
+    assert count_steps(cfg, 1023, 8) == 100  # one image is repeated
     loader['drop_last'] = False
     assert count_steps(cfg, 1281167, 8) == 125200
     cfg['train_cfg'] = dict(max_iters=90000)

@@ -6,53 +6,59 @@ import torch
 import torch.nn.functional as F
 from mmcv.cnn.bricks import DropPath
 from torch import Tensor, nn
-from torch.nn.modules.batchnorm import _BatchNorm
 
 
 class _TwoPiece(torch.autograd.Function):
-    """``low * x + gap * relu(x)``, saving only its inputs.
+    """``max(low * x, high * x)``, saving only its inputs.
 
     Plain autograd would save two more maps as large as ``x``.
     """
 
     @staticmethod
-    def forward(ctx, x: Tensor, low: Tensor, gap: Tensor) -> Tensor:
-        ctx.save_for_backward(x, low, gap)
-        return F.relu(x).mul_(gap).addcmul_(x, low)
+    def forward(ctx, x: Tensor, low: Tensor, high: Tensor) -> Tensor:
+        ctx.save_for_backward(x, low, high)
+        return (low * x).clamp_(min=high * x)
 
     @staticmethod
     def backward(ctx, grad: Tensor):
-        x, low, gap = ctx.saved_tensors
+        x, low, high = ctx.saved_tensors
         grad_low = grad * x
-        grad_gap = torch.ops.aten.threshold_backward(grad_low, x, 0)
+        grad_high = torch.ops.aten.threshold_backward(grad_low, x, 0)
         positive = torch.ops.aten.threshold_backward(grad, x, 0)
-        grad_x = (grad * low).addcmul_(positive, gap)
-        pixels = (2, 3)
-        return (grad_x, grad_low.sum(pixels, keepdim=True),
-                grad_gap.sum(pixels, keepdim=True))
+        grad_x = (grad * low).addcmul_(positive, high - low)
+        grad_high = grad_high.sum((2, 3), keepdim=True)
+        grad_low = grad_low.sum((2, 3), keepdim=True) - grad_high
+        return grad_x, grad_low, grad_high
 
 
 class DynamicReLU(nn.Module):
-    """DY-ReLU: ``max(a1 * x, a2 * x)`` with slopes per image and channel."""
+    """DY-ReLU: ``max(a1 * x, a2 * x)`` with slopes per image and channel.
+
+    Args:
+        inplace (bool): Whether to overwrite the features if gradients are
+            off, which saves memory. Defaults to False.
+    """
+
+    def __init__(self, inplace: bool = False) -> None:
+        super().__init__()
+        self.inplace = inplace
 
     def forward(self, x: Tensor, slopes: Tensor) -> Tensor:
         """Apply the slopes.
 
         Args:
             x (Tensor): Features, (B, C, H, W).
-            slopes (Tensor): (B, 2C); the first C entries are a1, at least 0,
-                the others a2.
+            slopes (Tensor): (B, 2C); the first C entries are a1, the others
+                a2.
         """
         first, second = slopes.to(x.dtype)[..., None, None].chunk(2, dim=1)
-        if torch.compiler.is_compiling() and not torch.is_grad_enabled():
-            return torch.maximum(first * x, second * x)  # compilers fuse it
-        low, high = torch.minimum(first, second), torch.maximum(first, second)
         if torch.is_grad_enabled():
-            # max(a1 x, a2 x) = low x + (high - low) relu(x)
-            return _TwoPiece.apply(x, low, high - low)
-        # Two passes over the map. The division needs a positive slope.
-        high = high.clamp(min=torch.finfo(x.dtype).eps)
-        return torch._prelu_kernel(x, low / high).mul_(high)
+            return _TwoPiece.apply(x, torch.minimum(first, second),
+                                   torch.maximum(first, second))
+        if self.inplace and not torch.compiler.is_compiling():
+            other = second * x
+            return x.mul_(first).clamp_(min=other)
+        return torch.maximum(first * x, second * x)
 
 
 class DynamicReLUCoefficients(nn.Module):
@@ -106,7 +112,8 @@ class ConvBN(nn.Sequential):
             layer = layers.pop(0)
             if layers and self._may_fold(layer, layers[0]):
                 weight, bias = self._fold(layer, layers.pop(0))
-                x = layer._conv_forward(x, weight, bias)
+                x = F.conv2d(x, weight, bias, layer.stride, layer.padding,
+                             layer.dilation, layer.groups)
             else:
                 x = layer(x)
         return x
@@ -114,12 +121,15 @@ class ConvBN(nn.Sequential):
     @staticmethod
     def _may_fold(layer: nn.Module, following: nn.Module) -> bool:
         return (isinstance(layer, nn.Conv2d) and layer.bias is None
-                and isinstance(following, _BatchNorm) and following.affine
+                and layer.padding_mode == 'zeros'
+                and isinstance(following, nn.BatchNorm2d | nn.SyncBatchNorm)
+                and following.affine
                 and following.running_mean is not None
                 and not following.training and not torch.is_grad_enabled())
 
     @staticmethod
-    def _fold(conv: nn.Conv2d, bn: _BatchNorm) -> tuple[Tensor, Tensor]:
+    def _fold(conv: nn.Conv2d, bn: nn.BatchNorm2d | nn.SyncBatchNorm
+              ) -> tuple[Tensor, Tensor]:
         # fuse_conv_bn_weights of PyTorch cannot be compiled
         scale = bn.weight * torch.rsqrt(bn.running_var + bn.eps)
         bias = torch.addcmul(bn.bias, bn.running_mean, scale, value=-1)
@@ -218,7 +228,7 @@ class Mobile(nn.Module):
         self.depthwise = depthwise(mid_channels, mid_channels)
         self.project = conv_bn(
             mid_channels, out_channels, groups=groups, shuffle=groups)
-        self.act = DynamicReLU()
+        self.act = DynamicReLU(inplace=True)
         self.drop_path = DropPath(drop_path_rate)
         self.residual = in_channels == out_channels
 
@@ -258,7 +268,7 @@ class DownsampleMobile(nn.Module):
         self.project1 = conv_bn(mid_channels, out_channels, groups=groups)
         self.depthwise2 = depthwise(out_channels, wide, 1, shuffles[1])
         self.project2 = conv_bn(wide, out_channels, groups=groups)
-        self.act = DynamicReLU()
+        self.act = DynamicReLU(inplace=True)
         self.drop_path = DropPath(drop_path_rate)
 
     def forward(self, x: Tensor, slopes: Sequence[Tensor]) -> Tensor:

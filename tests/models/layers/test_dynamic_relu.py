@@ -5,17 +5,25 @@ import torch
 from qbheat_mm.models.layers import DynamicReLU, DynamicReLUCoefficients
 
 
-@pytest.mark.parametrize('with_gradients', [True, False])
-def test_is_the_larger_of_two_lines(with_gradients):
+@pytest.mark.parametrize('dtype', [
+    torch.float32, torch.bfloat16, torch.float16])
+@pytest.mark.parametrize('inplace', [True, False])
+def test_is_the_larger_of_two_lines(dtype, inplace):
+    """Also at the largest finite values, with and without gradients."""
     torch.manual_seed(0)
-    x, slopes = torch.randn(2, 3, 4, 5), torch.rand(2, 6)
+    x, slopes = torch.randn(2, 3, 4, 5).to(dtype), torch.rand(2, 6)
+    x[..., 0] *= torch.finfo(dtype).max / 4
     slopes[:, 3:] -= 0.5
-    slopes[0] = torch.tensor([0., 0., 2., -1., 0., -1.])  # the ends
-    first, second = slopes[:, :3, None, None], slopes[:, 3:, None, None]
+    slopes[0] = torch.tensor([0., 0., 1., -1., 0., -1.])  # the ends
+    first, second = slopes.to(dtype)[..., None, None].chunk(2, dim=1)
     expected = torch.maximum(first * x, second * x)
-    with torch.set_grad_enabled(with_gradients):
-        found = DynamicReLU()(x, slopes)
-    torch.testing.assert_close(found, expected)
+    assert expected.isfinite().all()
+    layer = DynamicReLU(inplace)
+    with torch.no_grad():
+        found = layer(x.clone(), slopes)
+    assert torch.equal(layer(x, slopes), expected)
+    assert torch.equal(found, expected)
+    assert found.dtype == dtype
 
 
 def test_gradients_are_those_of_the_function():
@@ -42,8 +50,3 @@ def test_slopes_are_their_formula():
                                    2 * gates[:, :channels])
         torch.testing.assert_close(slopes[:, channels:],
                                    2 * gates[:, channels:] - 1)
-
-
-def test_the_map_keeps_its_precision():
-    x = torch.randn(2, 3, 4, 5, dtype=torch.bfloat16)
-    assert DynamicReLU()(x, torch.rand(2, 6)).dtype == torch.bfloat16
