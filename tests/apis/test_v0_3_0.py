@@ -50,8 +50,9 @@ def test_probe(encoder):
     checkpoint = str(FILES / 'lin.ckpt')
     content = torch.load(checkpoint, weights_only=False)
     cfg = Config.fromstring(content['meta']['cfg'], '.py')
-    model = load_model(cfg, checkpoint)
-    assert model.classes == ('blue', 'red')
+    loaded = load_model(cfg, checkpoint)
+    assert loaded.classes == ('blue', 'red')
+    model = loaded.model
     require_same_weights(model.backbone, encoder.backbone)
     inputs = encoder.normalize(IMAGES)
     with torch.no_grad():
