@@ -7,6 +7,9 @@ import torch.nn.functional as F
 from mmcv.cnn.bricks import DropPath
 from torch import Tensor, nn
 
+# Sums and quotients of slopes could overflow or lose digits in these.
+_HALF = (torch.float16, torch.bfloat16)
+
 
 class _TwoPiece(torch.autograd.Function):
     """``max(low * x, high * x)``, saving only its inputs.
@@ -17,7 +20,10 @@ class _TwoPiece(torch.autograd.Function):
     @staticmethod
     def forward(ctx, x: Tensor, low: Tensor, high: Tensor) -> Tensor:
         ctx.save_for_backward(x, low, high)
-        return (low * x).clamp_(min=high * x)
+        if x.dtype in _HALF:
+            return (low * x).clamp_(min=high * x)
+        # One pass less.
+        return F.relu(x).mul_(high - low).addcmul_(x, low)
 
     @staticmethod
     def backward(ctx, grad: Tensor):
@@ -32,33 +38,26 @@ class _TwoPiece(torch.autograd.Function):
 
 
 class DynamicReLU(nn.Module):
-    """DY-ReLU: ``max(a1 * x, a2 * x)`` with slopes per image and channel.
-
-    Args:
-        inplace (bool): Whether to overwrite the features if gradients are
-            off, which saves memory. Defaults to False.
-    """
-
-    def __init__(self, inplace: bool = False) -> None:
-        super().__init__()
-        self.inplace = inplace
+    """DY-ReLU: ``max(a1 * x, a2 * x)`` with slopes per image and channel."""
 
     def forward(self, x: Tensor, slopes: Tensor) -> Tensor:
         """Apply the slopes.
 
         Args:
             x (Tensor): Features, (B, C, H, W).
-            slopes (Tensor): (B, 2C); the first C entries are a1, the others
-                a2.
+            slopes (Tensor): (B, 2C); the first C entries are a1, at least 0,
+                the others a2.
         """
         first, second = slopes.to(x.dtype)[..., None, None].chunk(2, dim=1)
+        low, high = torch.minimum(first, second), torch.maximum(first, second)
         if torch.is_grad_enabled():
-            return _TwoPiece.apply(x, torch.minimum(first, second),
-                                   torch.maximum(first, second))
-        if self.inplace and not torch.compiler.is_compiling():
-            other = second * x
-            return x.mul_(first).clamp_(min=other)
-        return torch.maximum(first * x, second * x)
+            return _TwoPiece.apply(x, low, high)
+        if x.dtype in _HALF or torch.compiler.is_compiling():
+            return torch.maximum(first * x, second * x)
+        # Two passes over the map. The division needs a positive slope, and
+        # F.prelu takes no slopes per image.
+        high = high.clamp(min=torch.finfo(x.dtype).eps)
+        return torch._prelu_kernel(x, low / high).mul_(high)
 
 
 class DynamicReLUCoefficients(nn.Module):
@@ -228,7 +227,7 @@ class Mobile(nn.Module):
         self.depthwise = depthwise(mid_channels, mid_channels)
         self.project = conv_bn(
             mid_channels, out_channels, groups=groups, shuffle=groups)
-        self.act = DynamicReLU(inplace=True)
+        self.act = DynamicReLU()
         self.drop_path = DropPath(drop_path_rate)
         self.residual = in_channels == out_channels
 
@@ -268,7 +267,7 @@ class DownsampleMobile(nn.Module):
         self.project1 = conv_bn(mid_channels, out_channels, groups=groups)
         self.depthwise2 = depthwise(out_channels, wide, 1, shuffles[1])
         self.project2 = conv_bn(wide, out_channels, groups=groups)
-        self.act = DynamicReLU(inplace=True)
+        self.act = DynamicReLU()
         self.drop_path = DropPath(drop_path_rate)
 
     def forward(self, x: Tensor, slopes: Sequence[Tensor]) -> Tensor:
