@@ -12,9 +12,9 @@ from ..datasets import find_images, load_images, spread
 from ..errors import UserError
 from ..models.selfsup import QBHeat
 from ..trained.encoder import Encoder
+from ..trained.encoder_config import training_size
 from ..trained.model import build_pretraining, load_pretraining
 from ..trained.normalization import Normalization, Normalize
-from ..utils.settings import training_size
 from .command_line import add_cfg_options, add_device, count, folder, whole
 from .settings import read_config
 

@@ -15,9 +15,9 @@ from ..engine.resume import latest
 from ..errors import UserError
 from ..trained.checkpoint import Checkpoint
 from ..trained.encoder import Encoder
+from ..trained.encoder_config import backbone_settings, training_size
 from ..trained.normalization import Normalization
 from ..utils.modules import unwrap
-from ..utils.settings import backbone_settings, training_size
 
 
 @HOOKS.register_module()

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from ..errors import UserError
-from ..utils.settings import find_settings
+from .encoder_config import backbone_name, input_normalization
 from .normalization import Normalization
 from .safe_load import safe_load
 
@@ -92,7 +92,7 @@ class Checkpoint:
     @property
     def normalization(self) -> Normalization | None:
         """Input normalization in training; None if unknown."""
-        return Normalization.in_config(self.config)
+        return input_normalization(self.config)
 
     @property
     def classes(self) -> tuple[str, ...]:
@@ -247,16 +247,6 @@ def few(names: Iterable[str], shown: int = 3) -> str:
     """Join the first few names."""
     names = list(names)
     return ', '.join(names[:shown]) + (', ...' if len(names) > shown else '')
-
-
-def backbone_name(settings: Any) -> str:
-    """Name the backbone of a config, e.g. ``"ResNet(depth=50)"``."""
-    backbone = next(find_settings(settings, 'backbone'), None)
-    if backbone is None:
-        return ''
-    known = ', '.join(f'{key}={backbone[key]!r}' for key in ('arch', 'depth')
-                      if isinstance(backbone.get(key), str | int))
-    return f"{backbone.get('type', '')}({known})"
 
 
 def _find_prefix(names: set[str], keys: Iterable[str]) -> str | None:

@@ -1,36 +1,25 @@
 # Copyright (c) QB-Heat MM authors. All rights reserved.
 """Encoders with their weights, input normalization and pooling."""
 import os
-import re
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import torch
 from mmengine.config import Config
 from mmengine.logging import print_log
 from mmengine.model import BaseModule
-from mmengine.registry import MODELS, WEIGHT_INITIALIZERS, DefaultScope
+from mmengine.registry import WEIGHT_INITIALIZERS
 from torch import Tensor, nn
 
 from ..errors import UserError
-from ..models.backbones import MobileFormer
 from ..utils.model_index import find_config
-from ..utils.settings import (
-    backbone_settings,
-    find_settings,
-    open_file,
-    training_size,
-    type_name,
-)
-from .checkpoint import Checkpoint, backbone_name
+from ..utils.settings import open_file, type_name
+from .checkpoint import Checkpoint
+from .encoder_config import EncoderConfig, training_size
 from .normalization import Normalization, Normalize
 
 POOLS = ('avg', 'token', 'avg+token', 'max')
 
 _SETTING = 'model.backbone.init_cfg'
-# A registry imports unknown names: only classes of the toolboxes are built
-# from the config stored in a checkpoint.
-_CLASS = re.compile(r'((mmengine|mmcv|mmpretrain|mmdet)\.)?[A-Z]\w*')
 
 
 class Encoder(nn.Module):
@@ -202,16 +191,20 @@ def load_encoder(checkpoint: str,
     """
     trained = Checkpoint.read(checkpoint)
     if config is None:
-        settings, source = trained.config, f"checkpoint '{trained.path}'"
-        _require_classes(next(find_settings(settings, 'backbone'), {}), source)
+        described = EncoderConfig(trained.config,
+                                  f"checkpoint '{trained.path}'")
+        described.require_toolbox_classes()
     else:
-        settings = open_config(config).to_dict()
-        source = f"config '{getattr(config, 'filename', config)}'"
-    encoder = _build(settings, source, out_indices)
-    _fill(encoder, trained)
+        config = open_config(config)
+        described = EncoderConfig(config.to_dict(),
+                                  f"config '{config.filename}'")
+    backbone = described.build(out_indices)
+    trained.load_encoder(backbone)
+    trained.require_normalization(described.normalization)
     # The stored config includes --cfg-options.
-    encoder.size = _training_size(trained.config) or encoder.size
-    return encoder.to(torch.device(device))
+    size = training_size(trained.config) or described.size
+    return Encoder(backbone, described.normalization, described.name, size,
+                   described.settings, trained.path).to(torch.device(device))
 
 
 def build_encoder(config: str | Config,
@@ -231,16 +224,19 @@ def build_encoder(config: str | Config,
     Raises:
         UserError: If the config has no encoder, or its weights do not fit.
     """
-    settings = open_config(config).to_dict()
-    init_cfg = next(find_settings(settings, 'backbone'), {}).get('init_cfg')
-    encoder = _build(settings, source, out_indices, init_cfg=init_cfg)
-    if isinstance(init_cfg, dict) and init_cfg.get('checkpoint') and (
+    described = EncoderConfig(open_config(config).to_dict(), source)
+    init_cfg = described.given.get('init_cfg')
+    backbone = described.build(out_indices, init_cfg=init_cfg)
+    backbone.init_weights()
+    weights = ''
+    if isinstance(init_cfg, dict) and (
             type_name(init_cfg) == PretrainedEncoder.__name__):
-        _fill(encoder, Checkpoint.read(init_cfg['checkpoint']),
-              init_cfg.get('allow_other_normalization', False))
-    else:
-        encoder.backbone.init_weights()
-    return encoder
+        weights = init_cfg['checkpoint']
+        if not init_cfg.get('allow_other_normalization'):
+            Checkpoint.read(weights).require_normalization(
+                described.normalization)
+    return Encoder(backbone, described.normalization, described.name,
+                   described.size, described.settings, weights)
 
 
 def open_config(config: str | os.PathLike | Config) -> Config:
@@ -249,69 +245,3 @@ def open_config(config: str | os.PathLike | Config) -> Config:
         return config
     config = os.fspath(config)
     return open_file(find_config(config) or config)
-
-
-def _fill(encoder: Encoder, checkpoint: Checkpoint,
-          allow_other_normalization: bool = False) -> None:
-    """Load an encoder's weights, unless it normalizes images differently."""
-    checkpoint.load_encoder(encoder.backbone)
-    if not allow_other_normalization:
-        checkpoint.require_normalization(encoder.normalization)
-    encoder.weights = checkpoint.path
-
-
-def _require_classes(settings: Any, source: str) -> None:
-    """Raise unless all types are classes of the toolboxes."""
-    if isinstance(settings, Mapping):
-        kind = settings.get('type')
-        if 'type' in settings and not (
-                isinstance(kind, str) and _CLASS.fullmatch(kind)):
-            raise UserError(f'{source} names type={kind!r}, which is not a '
-                            "toolbox's class: pass its config, as config=FILE")
-        settings = list(settings.values())
-    if isinstance(settings, list | tuple):
-        for value in settings:
-            _require_classes(value, source)
-
-
-def _build(settings: Mapping, source: str,
-           out_indices: Sequence[int] | None, **options: Any) -> Encoder:
-    """Build the encoder of a config, without weights.
-
-    Raises:
-        UserError: If the config does not describe it, or it cannot be built.
-    """
-    given = next(find_settings(settings, 'backbone'), None)
-    normalization = Normalization.in_config(settings)
-    if given is None or normalization is None:
-        missing = ('model.backbone' if given is None else
-                   'mean, std and channel order of the images')
-        raise UserError(f'{source} does not contain {missing}: give its '
-                        'config as well, as config=FILE')
-    given = backbone_settings(dict(
-        default_scope=settings.get('default_scope'),
-        model=dict(backbone=given)))
-    kind = type_name(given)
-    if kind == MobileFormer.__name__ and out_indices is None:
-        out_indices = (-2, -1)
-    outputs = {} if out_indices is None else dict(
-        out_indices=tuple(out_indices))
-    try:
-        with DefaultScope.overwrite_default_scope('mmengine'):
-            backbone = MODELS.build({**given, **outputs, **options})
-    # Constructors raise errors of any type.
-    except Exception as error:
-        raise UserError(f'{source}: cannot build {kind}: '
-                        f'{" ".join(str(error).split())}') from error
-    return Encoder(backbone, normalization, backbone_name(settings),
-                   _training_size(settings), given)
-
-
-def _training_size(settings: Mapping) -> tuple[int, int] | None:
-    """Height and width of the training images, if the config says so."""
-    try:
-        size = training_size(settings)
-    except (AttributeError, TypeError):  # a file may contain anything
-        return None
-    return size if size and len(size) == 2 and all(
-        isinstance(side, int) and side > 0 for side in size) else None

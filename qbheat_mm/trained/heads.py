@@ -15,9 +15,9 @@ from torch import Tensor, nn
 
 from ..errors import UserError
 from ..utils.modules import relative_difference
-from ..utils.settings import backbone_settings
 from .checkpoint import few
 from .encoder import Encoder, open_config
+from .encoder_config import backbone_settings
 from .model import TrainedModel, load_model
 
 #: Largest accepted difference of features, relative to the largest.

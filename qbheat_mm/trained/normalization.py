@@ -7,8 +7,6 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from ..utils.settings import find_settings
-
 
 @dataclass(frozen=True)
 class Normalization:
@@ -46,11 +44,8 @@ class Normalization:
         return cls(mean, std, bool(rgb))
 
     @classmethod
-    def in_config(cls, settings: Mapping) -> 'Normalization | None':
-        """Read it from a config; None unless it is valid."""
-        given = next(find_settings(settings, 'data_preprocessor'), None)
-        if given is None:
-            return None
+    def from_settings(cls, given: Mapping) -> 'Normalization | None':
+        """Read it from ``data_preprocessor`` of a config; None if invalid."""
         try:
             mean, std = (tuple(map(float, given.get(name) or ()))
                          for name in ('mean', 'std'))

@@ -1,12 +1,9 @@
 # Copyright (c) QB-Heat MM authors. All rights reserved.
 """Read settings from mmengine configs."""
 import os.path as osp
-from collections.abc import Iterable, Iterator, Mapping
-from typing import Any
+from collections.abc import Mapping
 
 from mmengine.config import Config
-from mmengine.config.utils import MODULE2PACKAGE
-from mmengine.registry import MODELS
 
 from ..errors import UserError
 
@@ -49,18 +46,6 @@ def toolbox(cfg: Mapping) -> str | None:
     return name.split('.')[0] if name and '.' in name else None
 
 
-def find_settings(settings: Any, name: str) -> Iterator[dict]:
-    """Dicts under a name at any depth, those of ``model`` first."""
-    if not isinstance(settings, dict):
-        return
-    if isinstance(settings.get('model'), dict):
-        yield from find_settings(settings['model'], name)
-    if isinstance(settings.get(name), dict):
-        yield settings[name]
-    for value in settings.values():
-        yield from find_settings(value, name)
-
-
 def set_classes(cfg: Config, number: int) -> None:
     """Write the number of classes wherever a classifier needs it.
 
@@ -73,28 +58,6 @@ def set_classes(cfg: Config, number: int) -> None:
                  cfg.get('data_preprocessor')):
         if part and 'num_classes' in part:
             part.num_classes = number
-
-
-def backbone_settings(cfg: Mapping) -> dict:
-    """Return settings that build a config's backbone on its own.
-
-    Args:
-        cfg (Mapping): Config with ``model.backbone``.
-
-    Returns:
-        dict: Settings without ``init_cfg`` and frozen stages, with the scope
-        of types outside the root registry.
-    """
-    given = cfg['model']['backbone']
-    alone = {key: value for key, value in given.items() if key not in (
-        'init_cfg', 'frozen_stages', 'norm_eval', '_scope_')}
-    kind = alone.get('type')
-    if not isinstance(kind, str) or kind in MODELS.module_dict:
-        return alone
-    scope = kind.split('.')[0]
-    if scope not in MODULE2PACKAGE:
-        scope = given.get('_scope_') or toolbox(cfg) or 'mmpretrain'
-    return {**alone, '_scope_': scope}
 
 
 def dataset_settings(loader: Mapping | None) -> Mapping:
@@ -123,47 +86,3 @@ def loader_settings(settings: Mapping) -> Mapping:
     kept = {name: value for name, value in settings.items()
             if name != 'prefetch_factor'}
     return type(settings)(kept, persistent_workers=False)
-
-
-def training_size(cfg: Mapping) -> tuple[int, int] | None:
-    """Return the height and width of a config's training images.
-
-    Returns:
-        tuple[int, int] | None: Size after the last transform that crops, or
-        resizes without keeping the aspect ratio; None if there is none.
-    """
-    if cfg.get('default_scope', 'mmpretrain') != 'mmpretrain':
-        return None
-    for loader in ('train_dataloader', 'val_dataloader', 'test_dataloader'):
-        pipeline = dataset_settings(cfg.get(loader)).get('pipeline') or ()
-        sizes = [size for step in _steps(pipeline)
-                 if (size := _size_after(step)) is not None]
-        if sizes:
-            return sizes[-1]
-    return None
-
-
-def _steps(pipeline: Iterable) -> Iterator[Mapping]:
-    """Yield a pipeline's transforms, including those of the first view."""
-    for step in pipeline:
-        inner = step.get('transforms')
-        if not inner:
-            yield step
-        elif isinstance(inner[0], Mapping):
-            yield from _steps(inner)
-        else:
-            yield from _steps(inner[0])
-
-
-def _size_after(step: Mapping) -> tuple[int, int] | None:
-    """Return height and width after a transform, if fixed."""
-    name = type_name(step)
-    size = step.get('size', step.get('crop_size', step.get('scale')))
-    if size is None or 'Crop' not in name and (
-            name != 'Resize' or step.get('keep_ratio')):
-        return None
-    if isinstance(size, int):
-        return size, size
-    # mmcv's transforms take width and height.
-    return tuple(size)[::-1] if name in ('CenterCrop', 'Resize') else (
-        tuple(size))

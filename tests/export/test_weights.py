@@ -95,7 +95,7 @@ def test_a_checkpoint_is_not_overwritten(file, tmp_path):
     encoder = load_encoder(copied)
     for export in (export_encoder, lambda *args: export_state_dict(
             *args, 'torchvision')):
-        with pytest.raises(UserError, match='would be lost'):
+        with pytest.raises(UserError, match='refusing to overwrite'):
             export(encoder, tmp_path / '.' / copied.name)
     assert copied.read_bytes() == Path(file).read_bytes()
 

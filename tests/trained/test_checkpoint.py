@@ -12,7 +12,8 @@ from torch import nn
 
 from qbheat_mm.apis import load_encoder
 from qbheat_mm.errors import UserError
-from qbheat_mm.trained.checkpoint import Checkpoint, backbone_name, mismatch
+from qbheat_mm.trained.checkpoint import Checkpoint, mismatch
+from qbheat_mm.trained.encoder_config import backbone_name
 from qbheat_mm.trained.safe_load import safe_load
 
 OLD = Path(__file__).parents[1] / 'data/v0.2.0'
