@@ -86,11 +86,6 @@ class _ByRamp:
         return results
 
 
-@TRANSFORMS.register_module(name='Invert')
-class LookupInvert(_ByRamp, mmpretrain.Invert):
-    """mmpretrain's ``Invert``, faster."""
-
-
 @TRANSFORMS.register_module(name='Brightness')
 class LookupBrightness(_ByRamp, mmpretrain.Brightness):
     """mmpretrain's ``Brightness``, faster."""

@@ -24,7 +24,7 @@ COLORS = dict(magnitude_range=(-0.9, 0.9))
 
 
 @pytest.mark.parametrize('kind, settings', [
-    ('AutoContrast', {}), ('Equalize', {}), ('Invert', {}),
+    ('AutoContrast', {}), ('Equalize', {}),
     ('Brightness', COLORS), ('Contrast', COLORS),
     ('Contrast', dict(magnitude=0.3)),
     ('SolarizeAdd', dict(magnitude_range=(0, 110)))])
