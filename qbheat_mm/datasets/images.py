@@ -2,7 +2,6 @@
 """Read image files: simplejpeg for JPEG, Pillow for all other formats."""
 import io
 import logging
-import math
 import os.path as osp
 import re
 import warnings
@@ -70,11 +69,8 @@ class ImageFile:
         except ValueError:  # another format, or a rare kind of JPEG
             self._decode_with_pillow(use_exif)
             return
-        if math.prod(self.shape) > 2 * (Image.MAX_IMAGE_PIXELS or math.inf):
-            height, width = self.shape
-            raise ImageError(path, f'is too large, {width} x {height} pixels')
-        if use_exif:
-            with _open(path, self._content) as image:
+        with _open(path, self._content) as image:  # unless it is too large
+            if use_exif:
                 self.orientation = _orientation(image)
         self.reducible = self.orientation == 1
         if self.orientation > 4:
