@@ -15,6 +15,7 @@ from mmengine.logging import print_log
 from PIL import ExifTags, Image, UnidentifiedImageError
 
 from ..errors import UserError
+from ..utils.settings import is_local
 
 #: Factors by which the sides of JPEG files can be reduced while decoding.
 REDUCTIONS = (1, 2, 4, 8)
@@ -149,15 +150,11 @@ def read_image(path: str, backend_args: dict | None = None) -> np.ndarray:
 
 
 def _read_bytes(path: str, backend_args: dict | None) -> bytes:
-    is_local = backend_args is None and '://' not in str(path)
-    if is_local and not osp.isfile(path):  # reading a pipe would block
+    # Reading a pipe would block.
+    if is_local(str(path), backend_args) and not osp.isfile(path):
         raise ImageError(path, 'does not exist or is not a regular file')
     try:
-        if is_local:
-            with open(path, 'rb') as file:
-                content = file.read()
-        else:
-            content = fileio.get(path, backend_args=backend_args)
+        content = fileio.get(path, backend_args=backend_args)
     except Exception as error:  # each storage has its own errors
         raise ImageError(path, f'cannot be read: {error}') from error
     if not content:
