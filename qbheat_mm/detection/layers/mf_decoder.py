@@ -13,7 +13,6 @@ from ...models.layers.mobile import conv_bn, depthwise
 from .mf_block import BottleneckMobile, MFBlock, TransformerMobile
 from .scale import (
     Scale,
-    content_sizes,
     make_scale,
     on_content,
     separable,
@@ -150,14 +149,14 @@ class MFDecoder(BaseModule):
         feats = {stride: feat.contiguous(memory_format=torch.channels_last)
                  for stride, feat in zip(STRIDES, feats)}
         scales = {
-            stride: self._scale(feat, image_sizes, stride)
+            stride: make_scale(feat, image_sizes, self.encoding, stride)
             for stride, feat in feats.items()
         }
         # The strided convolution rounds odd sizes up.
         halves = [(side - 1) // 2 + 1 for side in feats[16].shape[-2:]]
-        scales[32] = self._scale(
+        scales[32] = make_scale(
             feats[16].new_empty(query.shape[0], 1, *halves), image_sizes,
-            32)
+            self.encoding, 32)
         x = self.down_conv(zero_padding(feats[16], scales[16]), scales[32])
         states = []
         for i, (stride, blocks) in enumerate(zip((32, 16, 8), self.stages)):
@@ -173,10 +172,3 @@ class MFDecoder(BaseModule):
                 x, query = block(x, query, query_pos, scales[stride])
                 states.append(query)
         return torch.stack(states)
-
-    def _scale(self, x: Tensor,
-               image_sizes: Sequence[tuple[int, int]] | Tensor | None,
-               stride: int) -> Scale:
-        sizes = None if image_sizes is None else content_sizes(
-            image_sizes, stride, x.shape[-2:])
-        return make_scale(x, sizes, self.encoding)
