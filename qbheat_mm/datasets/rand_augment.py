@@ -121,13 +121,7 @@ class TimmSolarize(_ByRamp, _TimmRounding, mmpretrain.Solarize):
 
 @TRANSFORMS.register_module(name='RandAugment')
 class LookupRandAugment(mmpretrain.RandAugment):
-    """mmpretrain's ``RandAugment`` with the operations of this module.
-
-    Args:
-        policies (str | list[dict]): See ``RandAugment``.
-        *args: See ``RandAugment``.
-        **kwargs: See ``RandAugment``.
-    """
+    """mmpretrain's ``RandAugment`` with the operations of this module."""
 
     def __init__(self, policies: str | list[dict], *args, **kwargs) -> None:
         if isinstance(policies, str):
