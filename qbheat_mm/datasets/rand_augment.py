@@ -86,11 +86,6 @@ class _ByRamp:
         return results
 
 
-@TRANSFORMS.register_module(name='Brightness')
-class LookupBrightness(_ByRamp, mmpretrain.Brightness):
-    """mmpretrain's ``Brightness``, faster."""
-
-
 @TRANSFORMS.register_module(name='SolarizeAdd')
 class LookupSolarizeAdd(_ByRamp, mmpretrain.SolarizeAdd):
     """mmpretrain's ``SolarizeAdd``, faster."""
