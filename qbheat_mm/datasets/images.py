@@ -2,7 +2,6 @@
 """Read image files: simplejpeg for JPEG, Pillow for all other formats."""
 import io
 import logging
-import math
 import os.path as osp
 import re
 import warnings
@@ -16,6 +15,7 @@ from mmengine.logging import print_log
 from PIL import ExifTags, Image, UnidentifiedImageError
 
 from ..errors import UserError
+from ..utils.settings import is_local
 
 #: Factors by which the sides of JPEG files can be reduced while decoding.
 REDUCTIONS = (1, 2, 4, 8)
@@ -70,11 +70,8 @@ class ImageFile:
         except ValueError:  # another format, or a rare kind of JPEG
             self._decode_with_pillow(use_exif)
             return
-        if math.prod(self.shape) > 2 * (Image.MAX_IMAGE_PIXELS or math.inf):
-            height, width = self.shape
-            raise ImageError(path, f'is too large, {width} x {height} pixels')
-        if use_exif:
-            with _open(path, self._content) as image:
+        with _open(path, self._content) as image:  # unless it is too large
+            if use_exif:
                 self.orientation = _orientation(image)
         self.reducible = self.orientation == 1
         if self.orientation > 4:
@@ -153,15 +150,11 @@ def read_image(path: str, backend_args: dict | None = None) -> np.ndarray:
 
 
 def _read_bytes(path: str, backend_args: dict | None) -> bytes:
-    is_local = backend_args is None and '://' not in str(path)
-    if is_local and not osp.isfile(path):  # reading a pipe would block
+    # Reading a pipe would block.
+    if is_local(str(path), backend_args) and not osp.isfile(path):
         raise ImageError(path, 'does not exist or is not a regular file')
     try:
-        if is_local:
-            with open(path, 'rb') as file:
-                content = file.read()
-        else:
-            content = fileio.get(path, backend_args=backend_args)
+        content = fileio.get(path, backend_args=backend_args)
     except Exception as error:  # each storage has its own errors
         raise ImageError(path, f'cannot be read: {error}') from error
     if not content:

@@ -86,16 +86,6 @@ class _ByRamp:
         return results
 
 
-@TRANSFORMS.register_module(name='Invert')
-class LookupInvert(_ByRamp, mmpretrain.Invert):
-    """mmpretrain's ``Invert``, faster."""
-
-
-@TRANSFORMS.register_module(name='Brightness')
-class LookupBrightness(_ByRamp, mmpretrain.Brightness):
-    """mmpretrain's ``Brightness``, faster."""
-
-
 @TRANSFORMS.register_module(name='SolarizeAdd')
 class LookupSolarizeAdd(_ByRamp, mmpretrain.SolarizeAdd):
     """mmpretrain's ``SolarizeAdd``, faster."""
@@ -126,13 +116,7 @@ class TimmSolarize(_ByRamp, _TimmRounding, mmpretrain.Solarize):
 
 @TRANSFORMS.register_module(name='RandAugment')
 class LookupRandAugment(mmpretrain.RandAugment):
-    """mmpretrain's ``RandAugment`` with the operations of this module.
-
-    Args:
-        policies (str | list[dict]): See ``RandAugment``.
-        *args: See ``RandAugment``.
-        **kwargs: See ``RandAugment``.
-    """
+    """mmpretrain's ``RandAugment`` with the operations of this module."""
 
     def __init__(self, policies: str | list[dict], *args, **kwargs) -> None:
         if isinstance(policies, str):

@@ -108,11 +108,7 @@ class MatchedCocoDataset(CocoDataset):
         return index_coco(content)
 
     def filter_data(self) -> list[dict]:
-        """Filter images by ``filter_cfg``.
-
-        Raises:
-            UserError: If none is left.
-        """
+        """Filter images; raise UserError if none is left."""
         kept = super().filter_data()
         if self.data_list and not kept:
             self.report.fail(f'no image passes filter_cfg={self.filter_cfg}')
@@ -120,14 +116,11 @@ class MatchedCocoDataset(CocoDataset):
 
     def check_metrics(self, metrics: Iterable[BaseMetric],
                       name: str) -> None:
-        """Check the annotation files of metrics, for ``CheckClassesHook``.
+        """Require metrics to have the images and categories of this file.
 
         Args:
             metrics (Iterable[BaseMetric]): Those that evaluate the data set.
             name (str): Setting of the evaluator, for messages.
-
-        Raises:
-            UserError: If a file has other images or categories.
         """
         advice = f'set --cfg-options {name}.ann_file={self.ann_file}'
         classes = self.metainfo['classes']

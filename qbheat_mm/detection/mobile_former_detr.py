@@ -139,11 +139,7 @@ class MobileFormerDETR(DetectionTransformer):
             self,
             img_feats: Sequence[Tensor],
             batch_data_samples: OptSampleList = None) -> tuple[dict, dict]:
-        """Check the maps and collect the image sizes.
-
-        Raises:
-            UserError: If the maps are not those at 1/8 and 1/16.
-        """
+        """Check the maps and collect the image sizes."""
         image_sizes = batch_shape = None
         if batch_data_samples:
             image_sizes = [s.img_shape[:2] for s in batch_data_samples]

@@ -70,11 +70,7 @@ class AutoScaleRunner(Runner):
         return logger
 
     def train(self) -> nn.Module:
-        """Train, or resume from the newest readable checkpoint.
-
-        Raises:
-            UserError: If the recipe can't be adapted.
-        """
+        """Train, or resume from the newest readable checkpoint."""
         if self._resume and self._load_from is None:
             self._load_from = newest_readable(self.work_dir)
         return super().train()
@@ -85,12 +81,7 @@ class AutoScaleRunner(Runner):
                         strict: bool = False,
                         revise_keys: Sequence[tuple[str, str]] = (
                             (r'^module\.', ''), )) -> dict:
-        """Load a checkpoint without executing anything in it.
-
-        Raises:
-            UserError: If it is damaged or contains objects that could run
-                code.
-        """
+        """Load a checkpoint; see :meth:`Checkpoint.read` for its errors."""
         trained = Checkpoint.read(filename, map_location)
         checkpoint = trained.content
         # mmengine would execute this text when it resumes.
@@ -138,11 +129,7 @@ class AutoScaleRunner(Runner):
         return loader
 
     def build_train_loop(self, loop: BaseLoop | dict) -> BaseLoop:
-        """Build the loop.
-
-        Raises:
-            UserError: If there are too few images, or no step to train.
-        """
+        """Build the loop; raise UserError if there is no step to train."""
         built = super().build_train_loop(loop)
         if not len(built.dataloader) or built.max_iters < 1:
             raise UserError(
@@ -201,11 +188,7 @@ class AutoScaleRunner(Runner):
         super().scale_lr(optim_wrapper, scaling)
 
     def build_param_scheduler(self, scheduler) -> list:
-        """Build schedulers that are no longer than the run.
-
-        Raises:
-            UserError: If one counts epochs in a run without epochs.
-        """
+        """Build schedulers that are no longer than the run."""
         given = [scheduler] if isinstance(scheduler, dict) and (
             'type' in scheduler) else scheduler
         if isinstance(given, list) and all(
@@ -239,18 +222,10 @@ class AutoScaleRunner(Runner):
 
 def fitting_batch(sampler: Sampler, batch: int, processes: int,
                   minimum: int = 1, queue: int = 0) -> int:
-    """The batch size that the images of one process fill.
+    """Lower a process's batch size to what the images of its sampler fill.
 
-    Args:
-        sampler (Sampler): Sampler of one process.
-        batch (int): Batch size of one process, as set.
-        processes (int): Number of processes.
-        minimum (int): Minimum batch size. Defaults to 1.
-        queue (int): Length of MoCo's queue, a multiple of the images of all
-            processes in a step; 0 for none. Defaults to 0.
-
-    Returns:
-        int: ``batch`` or less.
+    MoCo's ``queue`` must be a multiple of the images of all processes in a
+    step; 0 stands for none.
 
     Raises:
         UserError: If a process has fewer than ``minimum`` images, or no

@@ -10,7 +10,7 @@ from mmengine.runner import Runner
 from torch.utils.data import DataLoader
 
 from ..errors import UserError
-from ..trained.checkpoint import Checkpoint
+from ..trained.checkpoint import Checkpoint, few
 from ..utils.modules import unwrap
 from ..utils.settings import set_classes
 from .resume import RunState
@@ -114,12 +114,14 @@ def _require_same(name: str, loader: DataLoader, other: str,
     found = _classes(loader)
     if found == classes:
         return
-    lacking, more = {*classes} - {*found}, {*found} - {*classes}
+    # ascii tells apart letters that look the same (macOS composes them).
+    found, classes = [*map(ascii, found)], [*map(ascii, classes)]
     differences = [
-        f'{verb} {_first(sorted(names))}' for verb, names in (
-            ('lacks', lacking), ('has in addition', more)) if names] or [
-                f'has them in another order ({_first(found)} instead of '
-                f'{_first(classes)})']
+        f'{verb} {few(sorted(names))}' for verb, names in (
+            ('lacks', {*classes} - {*found}),
+            ('has in addition', {*found} - {*classes})) if names] or [
+                f'has them in another order ({few(found)} instead of '
+                f'{few(classes)})']
     source = getattr(loader.dataset, 'ann_file', '') or getattr(
         loader.dataset, 'data_root', '')
     raise UserError(
@@ -127,11 +129,6 @@ def _require_same(name: str, loader: DataLoader, other: str,
         f'{len(classes)}: it {" and ".join(differences)}; use the same '
         'folders (empty ones for classes without images) and the same '
         'metainfo.classes')
-
-
-def _first(names: Sequence[str]) -> str:
-    # ascii tells apart letters that look the same (macOS composes them).
-    return ', '.join(map(ascii, names[:5]))
 
 
 def _check_heads(runner: Runner, loader: DataLoader) -> None:

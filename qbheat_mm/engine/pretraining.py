@@ -82,11 +82,7 @@ def pretrain(images: str | Sequence[str],
 
 
 def _encoder_settings(arch: str | Mapping, size: int) -> dict[str, Any]:
-    """Return the settings that depend on the encoder.
-
-    Raises:
-        UserError: If a quarter of an image is not a whole number of patches.
-    """
+    """Return the settings that depend on the encoder."""
     arch = arch if isinstance(arch, str) else dict(arch)
     with torch.device('meta'):
         table = MobileFormer(arch).arch

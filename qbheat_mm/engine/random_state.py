@@ -62,11 +62,7 @@ class RandomStateHook(Hook):
             meta[_PROGRESS] = dict(done=done, steps=steps)
 
     def before_train_epoch(self, runner: Runner) -> None:
-        """Tell the loader the epoch and how much of it is done.
-
-        Raises:
-            UserError: If the epoch can't be continued.
-        """
+        """Tell the loader the epoch and how much of it is done."""
         if isinstance(runner.train_loop, IterBasedTrainLoop):
             return  # mmengine replays the loader
         steps = len(runner.train_dataloader)
@@ -119,14 +115,11 @@ class SeededBatch:
 
 
 class SeededBatchSampler(Sampler):
-    """Batches that seed the augmentation of their samples.
+    """torch's ``BatchSampler``, seeding the augmentation of its samples.
 
     Args:
-        sampler (Sampler): Sampler of indices.
-        batch_size (int): Samples in a batch.
+        sampler, batch_size, drop_last: See ``BatchSampler``.
         batches (dict, optional): Settings of another batch sampler.
-        drop_last (bool): Drop an incomplete last batch, if ``batches`` is
-            None. Defaults to False.
         seed (int): Seed of the run. Defaults to 0.
         fit (Callable, optional): Takes ``sampler`` and ``batch_size`` and
             returns the batch size to use.

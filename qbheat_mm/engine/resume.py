@@ -113,11 +113,7 @@ class ResumeHook(Hook):
     priority = 'VERY_HIGH'
 
     def before_run(self, runner: Runner) -> None:
-        """Compare the checkpoints of all processes.
-
-        Raises:
-            UserError: If they differ.
-        """
+        """Raise UserError if the processes' checkpoints differ."""
         state = RunState.of(runner)
         if not state.is_training:
             return
@@ -128,11 +124,7 @@ class ResumeHook(Hook):
                 f"share the work folder '{runner.work_dir}' between machines")
 
     def after_load_checkpoint(self, runner: Runner, checkpoint: dict) -> None:
-        """Check the checkpoint of a resumed run.
-
-        Raises:
-            UserError: Naming what is missing or differs.
-        """
+        """Raise UserError if the checkpoint doesn't continue the run."""
         state = RunState.of(runner)
         if not state.resumes or not state.is_training:
             return

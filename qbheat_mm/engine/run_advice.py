@@ -1,6 +1,7 @@
 # Copyright (c) QB-Heat MM authors. All rights reserved.
 """Tell users early what to expect of a run."""
 import time
+from datetime import timedelta
 from pathlib import Path
 
 from mmengine.dist import master_only
@@ -55,22 +56,14 @@ class RunAdviceHook(Hook):
                 steps < STEPS and seconds < SECONDS):
             return
         self._estimated = True
-        left = (runner.max_iters - runner.iter - 1) * seconds / steps
+        left = timedelta(seconds=round(
+            (runner.max_iters - runner.iter - 1) * seconds / steps))
         evaluations = ', plus evaluations' if runner.val_loop else ''
-        runner.logger.info(f'this run will take about {duration(left)} on '
-                           f'this machine{evaluations}')
+        runner.logger.info(f'this run will take about {left} on this '
+                           f'machine{evaluations}')
 
 
 def _is_pretraining(model: nn.Module) -> bool:
     """By name, since importing mmpretrain's class imports mmdet."""
     return 'SelfSupDataPreprocessor' in [
         kind.__name__ for kind in type(model.data_preprocessor).__mro__]
-
-
-def duration(seconds: float) -> str:
-    """A duration in words, such as ``'5 h 20 min'``."""
-    minutes = max(round(seconds / 60), 1)
-    if minutes >= 48 * 60:
-        return f'{minutes / 60 / 24:.1f} days'
-    return (f'{minutes // 60} h ' if minutes >= 60 else '') + (
-        f'{minutes % 60} min')

@@ -22,11 +22,7 @@ class AtomicLocalBackend(LocalBackend):
     """Local files that exist completely or not at all."""
 
     def put(self, obj: bytes, filepath: str | Path) -> None:
-        """Write a file.
-
-        Raises:
-            UserError: If it can't be written, e.g. to a full disk.
-        """
+        """Write a file; raise UserError if e.g. the disk is full."""
         try:
             with atomic_write(filepath) as part, open(part, 'wb') as file:
                 file.write(obj)

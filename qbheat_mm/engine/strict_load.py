@@ -77,11 +77,7 @@ class StrictLoadHook(Hook):
                     Normalization.of(model))
 
     def after_load_checkpoint(self, runner: Runner, checkpoint: dict) -> None:
-        """Compare the model with what was loaded.
-
-        Raises:
-            UserError: If it doesn't fit.
-        """
+        """Raise UserError if what was loaded doesn't fit the model."""
         model = unwrap(runner.model)
         trained = Checkpoint(checkpoint, RunState.of(runner).load_from)
         needed = {

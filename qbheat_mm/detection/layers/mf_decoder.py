@@ -13,7 +13,6 @@ from ...models.layers.mobile import conv_bn, depthwise
 from .mf_block import BottleneckMobile, MFBlock, TransformerMobile
 from .scale import (
     Scale,
-    content_sizes,
     make_scale,
     on_content,
     separable,
@@ -60,20 +59,7 @@ class MFDecoder(BaseModule):
     added, and ``depths[1]`` and ``depths[2]`` M-F- blocks run. Scales after
     the last block are not built.
 
-    Args:
-        in_channels (Sequence[int]): Channels of the maps at 1/8 and 1/16.
-        depths (Sequence[int]): Blocks at 1/32, 1/16 and 1/8; (5, 2, 2) is
-            MF-Dec-522 and (2, 1, 1) MF-Dec-211.
-        expansions (Sequence[int], optional): Channel multipliers of the M-F-
-            blocks at 1/16 and 1/8. Defaults to None: the paper's for its two
-            decoders, otherwise 2.
-        embed_dims (int): Width C. Defaults to 256.
-        num_heads (int): Attention heads. Defaults to 8.
-        mobile_mlp_dims (int): Hidden width of the MLP on the 1/32 positions.
-            Defaults to 2048.
-        former_mlp_dims (int): Hidden width of the queries' MLP. Defaults to
-            1024.
-        dropout (float): Defaults to 0.1.
+    Arguments are those of :class:`MobileFormerDETR`.
     """
 
     def __init__(self,
@@ -150,14 +136,14 @@ class MFDecoder(BaseModule):
         feats = {stride: feat.contiguous(memory_format=torch.channels_last)
                  for stride, feat in zip(STRIDES, feats)}
         scales = {
-            stride: self._scale(feat, image_sizes, stride)
+            stride: make_scale(feat, image_sizes, self.encoding, stride)
             for stride, feat in feats.items()
         }
         # The strided convolution rounds odd sizes up.
         halves = [(side - 1) // 2 + 1 for side in feats[16].shape[-2:]]
-        scales[32] = self._scale(
+        scales[32] = make_scale(
             feats[16].new_empty(query.shape[0], 1, *halves), image_sizes,
-            32)
+            self.encoding, 32)
         x = self.down_conv(zero_padding(feats[16], scales[16]), scales[32])
         states = []
         for i, (stride, blocks) in enumerate(zip((32, 16, 8), self.stages)):
@@ -173,10 +159,3 @@ class MFDecoder(BaseModule):
                 x, query = block(x, query, query_pos, scales[stride])
                 states.append(query)
         return torch.stack(states)
-
-    def _scale(self, x: Tensor,
-               image_sizes: Sequence[tuple[int, int]] | Tensor | None,
-               stride: int) -> Scale:
-        sizes = None if image_sizes is None else content_sizes(
-            image_sizes, stride, x.shape[-2:])
-        return make_scale(x, sizes, self.encoding)

@@ -37,42 +37,33 @@ class Scale(NamedTuple):
         return torch.where(mask, -torch.inf, self.pos.new_zeros(()))
 
 
-def content_sizes(image_sizes: Sequence[tuple[int, int]] | Tensor,
-                  stride: int,
-                  hw: tuple[int, int]) -> list[tuple[int, int]] | Tensor:
-    """Size of each image's content in a map of size ``hw``.
-
-    Strided convolutions round up: a cell with the last few pixels of an
-    image belongs to it.
-    """
-    if isinstance(image_sizes, Tensor):
-        return -(-image_sizes // stride)  # may exceed the map
-    return [(min(-(-h // stride), hw[0]), min(-(-w // stride), hw[1]))
-            for h, w in image_sizes]
-
-
-def make_scale(x: Tensor, sizes: Sequence[tuple[int, int]] | Tensor | None,
-               encoding: nn.Module) -> Scale:
+def make_scale(x: Tensor,
+               image_sizes: Sequence[tuple[int, int]] | Tensor | None,
+               encoding: nn.Module,
+               stride: int = 1) -> Scale:
     """Describe the map ``x``.
 
     Args:
         x (Tensor): A map, (B, C, H, W).
-        sizes (Sequence[tuple[int, int]] | Tensor, optional): Height and
-            width of each image's content in the map; None if nothing is
+        image_sizes (Sequence[tuple[int, int]] | Tensor, optional): Height
+            and width of each image without its padding; None if nothing is
             padded. A tensor, (B, 2), is for exported graphs: its values are
             not read.
         encoding (nn.Module): mmdet's ``SinePositionalEncoding``.
+        stride (int): Pixels of a cell, in each direction. Defaults to 1.
     """
     hw = tuple(x.shape[-2:])
     padding = content = None
-    if isinstance(sizes, Tensor):
-        padding = _padding(sizes, hw)
-    elif sizes is not None and any(tuple(size) != hw for size in sizes):
+    if isinstance(image_sizes, Tensor):
+        padding = _padding(image_sizes, stride, hw)
+    elif image_sizes is not None and any(
+            -(-size // stride) < side
+            for sizes in image_sizes for size, side in zip(sizes, hw)):
         # Counting the content on a GPU would wait for it.
-        sizes = torch.as_tensor(sizes)
-        content = (~_padding(sizes, hw)).flatten().nonzero()[:, 0]
+        sizes = torch.as_tensor(image_sizes)
+        content = (~_padding(sizes, stride, hw)).flatten().nonzero()[:, 0]
         content = _without_waiting(content, x.device)
-        padding = _padding(_without_waiting(sizes, x.device), hw)
+        padding = _padding(_without_waiting(sizes, x.device), stride, hw)
     # Positions are normalized over the content, not over the padded map.
     pos = encoding(padding, input=x).to(x.dtype)
     return Scale(hw,
@@ -87,9 +78,13 @@ def _without_waiting(x: Tensor, device: torch.device) -> Tensor:
     return x.to(device, non_blocking=True)
 
 
-def _padding(sizes: Tensor, hw: tuple[int, int]) -> Tensor:
-    """(B, H, W), bool, True outside contents of sizes (B, 2)."""
-    ends = sizes[:, :, None]
+def _padding(sizes: Tensor, stride: int, hw: tuple[int, int]) -> Tensor:
+    """(B, H, W), bool, True outside images of sizes (B, 2).
+
+    Strided convolutions round up: a cell with the last few pixels of an
+    image belongs to it.
+    """
+    ends = -(-sizes // stride)[:, :, None]
     below = torch.arange(hw[0], device=sizes.device) >= ends[:, 0]
     right = torch.arange(hw[1], device=sizes.device) >= ends[:, 1]
     return below[:, :, None] | right[:, None, :]
