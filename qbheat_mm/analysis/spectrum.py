@@ -16,7 +16,7 @@ from torch import Tensor
 
 from ..models.selfsup import QBHeatPredictor
 from .matrices import SCALES, derive, learned_matrices
-from .style import BLUE, GREY, VERMILION, grid, in_style, new_figure
+from .style import BLUE, GREY, VERMILION, in_style, new_figure
 
 #: A and B are the matrices of these directions.
 MATRICES = dict(A='right', B='down')
@@ -174,8 +174,8 @@ def draw_spectra(matrices: dict[str, dict[str, Tensor]]):
     """
     columns = len(matrices)
     figure = new_figure(3.2 * columns, 5.6)
-    for row, (name, direction) in zip(grid(figure, 2, columns),
-                                      MATRICES.items()):
+    axes = figure.subplots(2, columns, squeeze=False)
+    for row, (name, direction) in zip(axes, MATRICES.items()):
         chosen = {scale: m[direction] for scale, m in matrices.items()}
         values = {scale: eigenvalues(m) for scale, m in chosen.items()}
         _draw_magnitudes(row[0], name, values, chosen)

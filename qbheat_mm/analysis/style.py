@@ -39,11 +39,6 @@ def new_figure(width: float, height: float) -> Figure:
     return Figure(figsize=(width, height), layout='constrained')
 
 
-def grid(figure, rows: int, columns: int, **kwargs):
-    """Add axes as a 2D array, also for a single row or column."""
-    return figure.subplots(rows, columns, squeeze=False, **kwargs)
-
-
 def picture_rows(rows):
     """Draw rows of pictures under the titles of the first row.
 
@@ -56,7 +51,8 @@ def picture_rows(rows):
     shapes = [next(iter(row.values())).shape for row in rows]
     ratios = [height / width for height, width, _ in shapes]
     figure = new_figure(1.9 * len(rows[0]) + 0.4, 1.8 * sum(ratios) + 0.5)
-    axes = grid(figure, len(rows), len(rows[0]), height_ratios=ratios)
+    axes = figure.subplots(len(rows), len(rows[0]), squeeze=False,
+                           height_ratios=ratios)
     for i, row in enumerate(rows):
         for axis, (title, picture) in zip(axes[i], row.items()):
             show_picture(axis, picture, '' if i else title)
