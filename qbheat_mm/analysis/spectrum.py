@@ -32,11 +32,6 @@ def eigenvalues(matrix: Tensor) -> Tensor:
     return values[values.abs().argsort(descending=True)]
 
 
-def energy(values: Tensor) -> float:
-    """Spectrum energy: the sum of the magnitudes of eigenvalues (D, )."""
-    return float(values.abs().sum())
-
-
 def normalized_magnitudes(values: Tensor) -> Tensor:
     """Magnitudes of sorted eigenvalues, divided by their sum, (D, )."""
     return values.abs() / values.abs().sum()
@@ -98,8 +93,9 @@ def describe_matrix(matrix: Tensor) -> dict[str, float]:
 
     Returns:
         dict[str, float]: ``dims``, ``rank``, ``complex_share`` (of the
-        eigenvalues), ``energy``, ``spectral_radius`` (largest magnitude of an
-        eigenvalue) and ``spectral_norm`` (largest singular value).
+        eigenvalues), ``energy`` (sum of their magnitudes),
+        ``spectral_radius`` (largest magnitude) and ``spectral_norm``
+        (largest singular value).
     """
     values = eigenvalues(matrix)
     # Rounding in double precision stays far below this.
@@ -108,7 +104,7 @@ def describe_matrix(matrix: Tensor) -> dict[str, float]:
         dims=len(matrix),
         rank=int(torch.linalg.matrix_rank(matrix.double())),
         complex_share=float(is_complex.double().mean()),
-        energy=energy(values),
+        energy=float(values.abs().sum()),
         spectral_radius=float(values[0].abs()),
         spectral_norm=float(torch.linalg.matrix_norm(matrix.double(), ord=2)))
 
