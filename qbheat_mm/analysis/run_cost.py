@@ -22,7 +22,7 @@ from torch import Tensor, nn
 from ..engine.auto_scale_runner import use_float32
 from ..errors import UserError
 from ..utils.complexity import flop_counter, kept_bytes
-from ..utils.settings import type_name
+from ..utils.settings import dataset_settings, type_name
 
 #: Dense TFLOP/s in fp16 or bf16 and in fp32, from the data sheets (SXM).
 ACCELERATORS = dict(
@@ -212,10 +212,7 @@ def _draw(cfg: Config, file: str) -> Callable[[int], Any]:
         Callable: Loads it with the training pipeline. It has 500x375 pixels,
         or 640x480 and seven objects, as in COCO, for mmdet.
     """
-    settings = cfg.train_dataloader.dataset
-    while 'dataset' in settings:
-        settings = settings.dataset
-    pipeline = Compose(settings.pipeline)
+    pipeline = Compose(dataset_settings(cfg.train_dataloader).pipeline)
     width, height = (640, 480) if cfg.default_scope == 'mmdet' else (500, 375)
     noise = np.random.default_rng(0).normal(
         128, 40, (height // 3, width // 3, 3)).clip(0, 255)
