@@ -98,10 +98,10 @@ class AnalysisHook(Hook):
             self.files = find_images(self.files)
         train, val = self.knn_folders
         if train is not None:
-            from ..evaluation.labeled import labeled_folder
+            from ..evaluation.labeled import LabeledFolder
 
-            data = labeled_folder(train)
-            self.knn_data = data, val and labeled_folder(val, data.classes)
+            data = LabeledFolder(train)
+            self.knn_data = data, val and LabeledFolder(val, data.classes)
 
     def before_train_iter(self,
                           runner: Runner,
