@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.utils.flop_counter import FlopCounterMode
+from torch.utils.flop_counter import FlopCounterMode, sdpa_flop_count
 
 
 def count_parameters(module: nn.Module, exclude: tuple[str, ...] = ()) -> int:
@@ -28,8 +28,8 @@ def flop_counter() -> FlopCounterMode:
     The kernel has no public name, and the counter ignores it.
     """
     cpu_attention = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu
-    return FlopCounterMode(
-        display=False, custom_mapping={cpu_attention: _attention_flops})
+    return FlopCounterMode(display=False, custom_mapping={
+        cpu_attention: lambda q, k, v, *_, **__: sdpa_flop_count(q, k, v)})
 
 
 def count_madds(module: nn.Module, *inputs: Any) -> int:
@@ -85,11 +85,3 @@ def kept_bytes(module: nn.Module, step: Callable[[], Any]) -> int:
     for parameter in module.parameters():
         storages.pop(parameter.untyped_storage().data_ptr(), None)
     return sum(storages.values())
-
-
-def _attention_flops(query: torch.Size, key: torch.Size, value: torch.Size,
-                     *args, **kwargs) -> int:
-    """FLOPs of attention, from (B, heads, N or M, width) each."""
-    batch, heads, num_queries, width = query
-    num_keys, value_width = value[-2:]
-    return 2 * batch * heads * num_queries * num_keys * (width + value_width)
