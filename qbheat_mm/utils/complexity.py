@@ -9,17 +9,9 @@ from torch import Tensor, nn
 from torch.utils.flop_counter import FlopCounterMode, sdpa_flop_count
 
 
-def count_parameters(module: nn.Module, exclude: tuple[str, ...] = ()) -> int:
-    """Number of parameters, trained or frozen, shared ones once.
-
-    Args:
-        module (nn.Module): The network.
-        exclude (tuple[str, ...]): Prefixes of names to leave out, e.g.
-            ``('backbone.', )``. Defaults to ().
-    """
-    return sum(
-        param.numel() for name, param in module.named_parameters()
-        if not name.startswith(exclude))
+def count_parameters(module: nn.Module) -> int:
+    """Number of parameters, trained or frozen, shared ones once."""
+    return sum(param.numel() for param in module.parameters())
 
 
 def flop_counter() -> FlopCounterMode:
