@@ -128,9 +128,7 @@ class TrainingRun:
         kind = torch.device(self.device).type
         with torch.autocast(kind, enabled=self.amp):
             inputs = self.model.data_preprocessor(batch, True)
-            if isinstance(inputs, Mapping):
-                return self.model(**inputs, mode='loss')
-            return self.model(*inputs, mode='loss')
+            return self.model(**inputs, mode='loss')
 
     def _count(self) -> None:
         """Count the forward pass; the backward pass of trained parts costs 2x.
