@@ -180,11 +180,7 @@ def build(name: str, version: str, env: dict, folder: Path) -> Path:
 
 
 def cached_wheel(family: str = '') -> Path:
-    """Return mmcv's wheel for this interpreter, building it if necessary.
-
-    Args:
-        family (str): 'upstream' or 'onedl'. Defaults to the installed one.
-    """
+    """Return mmcv's wheel for this interpreter, building it if necessary."""
     import torch
     family = family or find_family(installed())
     name, supported = FAMILIES[family.replace('lite', 'upstream')]['mmcv']

@@ -53,11 +53,7 @@ def count(part: str, model: nn.Module,
 
 
 class DetectionHead(nn.Module):
-    """Neck and heads of a detector.
-
-    Args:
-        detector (nn.Module): mmdet's detector.
-    """
+    """Neck and heads of a detector of mmdet."""
 
     def __init__(self, detector: nn.Module) -> None:
         super().__init__()

@@ -38,13 +38,7 @@ _SAMPLES = 8
 
 
 def count_steps(cfg: Mapping, images: int, processes: int) -> int:
-    """Count the steps of a run.
-
-    Args:
-        cfg (Mapping): The config.
-        images (int): Images of the data set.
-        processes (int): Number of processes, each with the config's batch.
-    """
+    """Count the steps of a run, of processes with the config's batch each."""
     loader, loop = cfg['train_dataloader'], cfg['train_cfg']
     if loop.get('max_epochs') is None:
         return loop['max_iters']
@@ -204,11 +198,9 @@ def _find_data(cfg: Config, images: int | None
 
 
 def _draw(cfg: Config, file: str) -> Callable[[int], Any]:
-    """Draw a JPEG file with as many bytes as a photograph.
+    """Draw a JPEG file as large as a photograph; return what loads it.
 
-    Returns:
-        Callable: Loads it with the training pipeline. It has 500x375 pixels,
-        or 640x480 and seven objects, as in COCO, for mmdet.
+    It has 500x375 pixels; for mmdet 640x480 and seven objects, as in COCO.
     """
     pipeline = Compose(dataset_settings(cfg.train_dataloader).pipeline)
     width, height = (640, 480) if cfg.default_scope == 'mmdet' else (500, 375)

@@ -47,11 +47,7 @@ def overlap(values: Tensor, others: Tensor) -> float:
 
 
 def random_like(matrices: dict[str, dict[str, Tensor]]) -> dict:
-    """Gaussian matrices of the same Frobenius norms, from a fixed seed.
-
-    Args:
-        matrices (dict): From :func:`~.matrices.learned_matrices`.
-    """
+    """Gaussian matrices of the norms of :func:`learned_matrices`, seeded."""
     generator = torch.Generator().manual_seed(0)
 
     def draw(matrix: Tensor) -> Tensor:
@@ -163,11 +159,7 @@ def describe_matrices(
 
 @in_style()
 def draw_spectra(matrices: dict[str, dict[str, Tensor]]):
-    """Draw magnitudes and, with two scales, their alignment.
-
-    Args:
-        matrices (dict): From :func:`~.matrices.learned_matrices`.
-    """
+    """Draw magnitudes of :func:`learned_matrices`, and their alignment."""
     columns = len(matrices)
     figure = new_figure(3.2 * columns, 5.6)
     axes = figure.subplots(2, columns, squeeze=False)

@@ -142,9 +142,6 @@ def report_user_errors(main: Callable[[], None]) -> None:
     Other exceptions keep their traceback and get the command as last line,
     since messages of other packages rarely name the setting.
 
-    Args:
-        main (Callable): The tool.
-
     Raises:
         SystemExit: With status 1, after a :class:`UserError`.
     """

@@ -59,12 +59,7 @@ def count_madds(module: nn.Module, *inputs: Any) -> int:
 
 
 def kept_bytes(module: nn.Module, step: Callable[[], Any]) -> int:
-    """Bytes that autograd keeps for the backward pass, parameters apart.
-
-    Args:
-        module (nn.Module): The network.
-        step (Callable): Runs it forward.
-    """
+    """Bytes that autograd keeps of a forward step, parameters apart."""
     storages = {}
 
     def pack(tensor: Tensor) -> Tensor:
