@@ -20,7 +20,7 @@ from qbheat_mm.cli.embeddings import (
 )
 from qbheat_mm.errors import UserError
 from qbheat_mm.evaluation.knn import TEMPERATURE, K
-from qbheat_mm.evaluation.labeled import knn_of_folders, labeled_folder
+from qbheat_mm.evaluation.labeled import LabeledFolder, knn_of_folders
 from qbheat_mm.utils.atomic_write import atomic_write
 
 
@@ -66,8 +66,8 @@ def find_encoder(args: argparse.Namespace) -> Encoder:
 
 def main() -> None:
     args = parse_args()
-    train = labeled_folder(args.train)
-    val = labeled_folder(args.val, train.classes) if args.val else None
+    train = LabeledFolder(args.train)
+    val = LabeledFolder(args.val, train.classes) if args.val else None
     encoder = find_encoder(args)
     bar = ProgressBar(len(train) + len(val or ()))
     top1 = knn_of_folders(encoder, train, val, args.k, args.temperature,

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from ..errors import UserError
 from ..models.layers import FormerToMobile, MobileFormerBlock, MobileToFormer
 from ..utils.modules import evaluating
-from .style import bare, grid, in_style, new_figure, show_picture
+from .style import bare, in_style, new_figure, show_picture
 
 #: Titles of the bridges. Attention sums to 1 over the pixels in Mobile->Former
 #: and over the tokens in Former->Mobile.
@@ -119,7 +119,7 @@ def draw_attention(bridge: str, picture: np.ndarray, models: dict):
                               width_ratios=[1.4, *widths])[0]
     for part, (name, rows), numbers in zip(parts[1:], models.items(), tokens):
         part.suptitle(name, fontsize=9)
-        axes = grid(part, len(rows), len(numbers))
+        axes = part.subplots(len(rows), len(numbers), squeeze=False)
         for i, (label, maps) in enumerate(rows.items()):
             for axis, (token, values) in zip(axes[i], maps.items()):
                 if bridge == 'mobile_to_former':

@@ -25,7 +25,6 @@ from .style import (
     GREEN,
     GREY,
     VERMILION,
-    grid,
     in_style,
     new_figure,
     picture_rows,
@@ -212,7 +211,7 @@ def draw_errors(errors: dict[str, dict[str, dict[str, np.ndarray]]],
         trained (dict[str, int | None]): Direction to the trained distance.
     """
     figure = new_figure(9.0, 3.2)
-    axes = grid(figure, 1, len(DIRECTIONS), sharey=True)[0]
+    axes = figure.subplots(1, len(DIRECTIONS), sharey=True)
     for axis, name in zip(axes, DIRECTIONS):
         for reading, found in errors.items():
             color, dashes, marker = READINGS[reading]

@@ -98,10 +98,10 @@ class AnalysisHook(Hook):
             self.files = find_images(self.files)
         train, val = self.knn_folders
         if train is not None:
-            from ..evaluation.labeled import labeled_folder
+            from ..evaluation.labeled import LabeledFolder
 
-            data = labeled_folder(train)
-            self.knn_data = data, val and labeled_folder(val, data.classes)
+            data = LabeledFolder(train)
+            self.knn_data = data, val and LabeledFolder(val, data.classes)
 
     def before_train_iter(self,
                           runner: Runner,
@@ -135,8 +135,7 @@ class AnalysisHook(Hook):
         normalize.to(next(model.parameters()).device)
         inputs = torch.stack(self.images).flip(1)  # RGB
         images = normalize(inputs[:self.num_images])
-        scalars = {**_describe_losses(model, images),
-                   **_describe_matrices(model),
+        scalars = {**_describe_prediction(model, images),
                    **self._describe_encoder(model, normalize, inputs)}
         runner.visualizer.add_scalars(
             {f'analysis/{name}': value for name, value in scalars.items()},
@@ -169,23 +168,17 @@ class AnalysisHook(Hook):
         return found
 
 
-def _describe_losses(model: QBHeat, images: Tensor) -> dict[str, float]:
+def _describe_prediction(model: QBHeat, images: Tensor) -> dict[str, float]:
     from .losses import copied_loss, direction_losses, masked_loss
-    from .matrices import learned_matrices
+    from .spectrum import describe_predictor
 
+    scales = describe_predictor(model.predictor)
     found = dict(loss=masked_loss(model, images))
-    if learned_matrices(model.predictor):
+    if scales:
         found['loss_copied'] = copied_loss(model, images)
     for name, loss in direction_losses(model, images).items():
         found[f'loss_{name}'] = loss
-    return found
-
-
-def _describe_matrices(model: QBHeat) -> dict[str, float]:
-    from .spectrum import describe_predictor
-
-    found = {}
-    for scale, numbers in describe_predictor(model.predictor).items():
+    for scale, numbers in scales.items():
         if scale != 'across_scales':
             found[f'energy_ratio_{scale}'] = numbers['energy_ratio']
             for name in 'AB':

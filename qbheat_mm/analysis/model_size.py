@@ -41,25 +41,19 @@ def count(part: str, model: nn.Module,
         depend on the content of tensors.
     """
     image = torch.empty(1, 3, *size, device='meta')
-    if part == 'Encoders':
-        return (count_parameters(model.backbone),
-                count_madds(model.backbone, image))
-    if part == 'Detection heads':
-        parameters = count_parameters(model, exclude=('backbone.', ))
-        # Deformable attention reads the sizes of the maps from a tensor.
-        if hasattr(model, 'level_embed'):
-            return parameters, None
-        feats = model.eval().backbone(image)
-        return parameters, count_madds(DetectionHead(model), *feats)
-    return count_parameters(model), count_madds(model, image)
+    if part != 'Detection heads':
+        counted = model.backbone if part == 'Encoders' else model
+        return count_parameters(counted), count_madds(counted, image)
+    parameters = count_parameters(model) - count_parameters(model.backbone)
+    # Deformable attention reads the sizes of the maps from a tensor.
+    if hasattr(model, 'level_embed'):
+        return parameters, None
+    feats = model.eval().backbone(image)
+    return parameters, count_madds(DetectionHead(model), *feats)
 
 
 class DetectionHead(nn.Module):
-    """Neck and heads of a detector.
-
-    Args:
-        detector (nn.Module): mmdet's detector.
-    """
+    """Neck and heads of a detector of mmdet."""
 
     def __init__(self, detector: nn.Module) -> None:
         super().__init__()

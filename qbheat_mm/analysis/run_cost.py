@@ -22,7 +22,7 @@ from torch import Tensor, nn
 from ..engine.auto_scale_runner import use_float32
 from ..errors import UserError
 from ..utils.complexity import flop_counter, kept_bytes
-from ..utils.settings import type_name
+from ..utils.settings import dataset_settings, type_name
 
 #: Dense TFLOP/s in fp16 or bf16 and in fp32, from the data sheets (SXM).
 ACCELERATORS = dict(
@@ -38,13 +38,7 @@ _SAMPLES = 8
 
 
 def count_steps(cfg: Mapping, images: int, processes: int) -> int:
-    """Count the steps of a run.
-
-    Args:
-        cfg (Mapping): The config.
-        images (int): Images of the data set.
-        processes (int): Number of processes, each with the config's batch.
-    """
+    """Count the steps of a run, of processes with the config's batch each."""
     loader, loop = cfg['train_dataloader'], cfg['train_cfg']
     if loop.get('max_epochs') is None:
         return loop['max_iters']
@@ -128,9 +122,7 @@ class TrainingRun:
         kind = torch.device(self.device).type
         with torch.autocast(kind, enabled=self.amp):
             inputs = self.model.data_preprocessor(batch, True)
-            if isinstance(inputs, Mapping):
-                return self.model(**inputs, mode='loss')
-            return self.model(*inputs, mode='loss')
+            return self.model(**inputs, mode='loss')
 
     def _count(self) -> None:
         """Count the forward pass; the backward pass of trained parts costs 2x.
@@ -206,16 +198,11 @@ def _find_data(cfg: Config, images: int | None
 
 
 def _draw(cfg: Config, file: str) -> Callable[[int], Any]:
-    """Draw a JPEG file with as many bytes as a photograph.
+    """Draw a JPEG file as large as a photograph; return what loads it.
 
-    Returns:
-        Callable: Loads it with the training pipeline. It has 500x375 pixels,
-        or 640x480 and seven objects, as in COCO, for mmdet.
+    It has 500x375 pixels; for mmdet 640x480 and seven objects, as in COCO.
     """
-    settings = cfg.train_dataloader.dataset
-    while 'dataset' in settings:
-        settings = settings.dataset
-    pipeline = Compose(settings.pipeline)
+    pipeline = Compose(dataset_settings(cfg.train_dataloader).pipeline)
     width, height = (640, 480) if cfg.default_scope == 'mmdet' else (500, 375)
     noise = np.random.default_rng(0).normal(
         128, 40, (height // 3, width // 3, 3)).clip(0, 255)

@@ -10,7 +10,7 @@ from typing import Any
 
 from ..datasets import spread
 from .report import Report, Table, command_line
-from .style import grid, in_style, new_figure
+from .style import in_style, new_figure
 
 #: Steps and values, ascending.
 Points = list[tuple[float, Any]]
@@ -112,7 +112,7 @@ def draw_curves(curves: Mapping[str, Points]):
     panels = {title: group for title, group in panels.items() if group}
     rows = -(-len(panels) // _COLUMNS)
     figure = new_figure(9.0, 2.5 * rows)
-    axes = grid(figure, rows, _COLUMNS).flatten()
+    axes = figure.subplots(rows, _COLUMNS).flatten()
     for axis, (title, group) in zip(axes, panels.items()):
         for name, points in group.items():
             axis.plot(*zip(*points), label=name,

@@ -16,7 +16,7 @@ from torch import Tensor
 
 from ..models.selfsup import QBHeatPredictor
 from .matrices import SCALES, derive, learned_matrices
-from .style import BLUE, GREY, VERMILION, grid, in_style, new_figure
+from .style import BLUE, GREY, VERMILION, in_style, new_figure
 
 #: A and B are the matrices of these directions.
 MATRICES = dict(A='right', B='down')
@@ -30,11 +30,6 @@ def eigenvalues(matrix: Tensor) -> Tensor:
     """Compute the complex eigenvalues (D, ) by descending magnitude."""
     values = torch.linalg.eigvals(matrix.double())
     return values[values.abs().argsort(descending=True)]
-
-
-def energy(values: Tensor) -> float:
-    """Spectrum energy: the sum of the magnitudes of eigenvalues (D, )."""
-    return float(values.abs().sum())
 
 
 def normalized_magnitudes(values: Tensor) -> Tensor:
@@ -52,11 +47,7 @@ def overlap(values: Tensor, others: Tensor) -> float:
 
 
 def random_like(matrices: dict[str, dict[str, Tensor]]) -> dict:
-    """Gaussian matrices of the same Frobenius norms, from a fixed seed.
-
-    Args:
-        matrices (dict): From :func:`~.matrices.learned_matrices`.
-    """
+    """Gaussian matrices of the norms of :func:`learned_matrices`, seeded."""
     generator = torch.Generator().manual_seed(0)
 
     def draw(matrix: Tensor) -> Tensor:
@@ -98,8 +89,9 @@ def describe_matrix(matrix: Tensor) -> dict[str, float]:
 
     Returns:
         dict[str, float]: ``dims``, ``rank``, ``complex_share`` (of the
-        eigenvalues), ``energy``, ``spectral_radius`` (largest magnitude of an
-        eigenvalue) and ``spectral_norm`` (largest singular value).
+        eigenvalues), ``energy`` (sum of their magnitudes),
+        ``spectral_radius`` (largest magnitude) and ``spectral_norm``
+        (largest singular value).
     """
     values = eigenvalues(matrix)
     # Rounding in double precision stays far below this.
@@ -108,7 +100,7 @@ def describe_matrix(matrix: Tensor) -> dict[str, float]:
         dims=len(matrix),
         rank=int(torch.linalg.matrix_rank(matrix.double())),
         complex_share=float(is_complex.double().mean()),
-        energy=energy(values),
+        energy=float(values.abs().sum()),
         spectral_radius=float(values[0].abs()),
         spectral_norm=float(torch.linalg.matrix_norm(matrix.double(), ord=2)))
 
@@ -167,15 +159,11 @@ def describe_matrices(
 
 @in_style()
 def draw_spectra(matrices: dict[str, dict[str, Tensor]]):
-    """Draw magnitudes and, with two scales, their alignment.
-
-    Args:
-        matrices (dict): From :func:`~.matrices.learned_matrices`.
-    """
+    """Draw magnitudes of :func:`learned_matrices`, and their alignment."""
     columns = len(matrices)
     figure = new_figure(3.2 * columns, 5.6)
-    for row, (name, direction) in zip(grid(figure, 2, columns),
-                                      MATRICES.items()):
+    axes = figure.subplots(2, columns, squeeze=False)
+    for row, (name, direction) in zip(axes, MATRICES.items()):
         chosen = {scale: m[direction] for scale, m in matrices.items()}
         values = {scale: eigenvalues(m) for scale, m in chosen.items()}
         _draw_magnitudes(row[0], name, values, chosen)

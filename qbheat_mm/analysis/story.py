@@ -42,12 +42,10 @@ def tell(title: str, introduction: str,
     """Write the page.
 
     Args:
-        title (str): Headline.
-        introduction (str): A paragraph.
+        title, introduction (str): Headline and first paragraph.
         reports (Sequence[tuple[Report, Sequence[bytes]]]): Each with the
             content of its pictures, PNG.
         reload (int, optional): Seconds between reloads by the browser.
-            Defaults to None, never.
 
     Returns:
         str: HTML that needs no other file.

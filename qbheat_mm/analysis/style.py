@@ -1,9 +1,9 @@
 # Copyright (c) QB-Heat MM authors. All rights reserved.
-"""One style for all figures, readable on light and dark pages.
+"""One style for all figures, readable on light and dark pages."""
+from functools import partial
 
-Matplotlib is optional and imported on first use.
-"""
-from contextlib import contextmanager
+import matplotlib
+from matplotlib.figure import Figure
 
 #: The color-blind safe palette of Okabe and Ito.
 COLORS = ('#0072B2', '#D55E00', '#009E73', '#E69F00', '#CC79A7', '#56B4E9')
@@ -30,27 +30,13 @@ _SETTINGS = {
                        f"*cycler('color', {COLORS})",
     'text.parse_math': False,  # file and class names may contain "$"
 }
+#: Applies the style; needed both for drawing and for saving.
+in_style = partial(matplotlib.rc_context, _SETTINGS)
 
 
-@contextmanager
-def in_style():
-    """Apply the style; needed both for drawing and for saving."""
-    import matplotlib
-
-    with matplotlib.rc_context(_SETTINGS):
-        yield
-
-
-def new_figure(width: float, height: float):
+def new_figure(width: float, height: float) -> Figure:
     """Create a figure of this size in inches, without pyplot."""
-    from matplotlib.figure import Figure
-
     return Figure(figsize=(width, height), layout='constrained')
-
-
-def grid(figure, rows: int, columns: int, **kwargs):
-    """Add axes as a 2D array, also for a single row or column."""
-    return figure.subplots(rows, columns, squeeze=False, **kwargs)
 
 
 def picture_rows(rows):
@@ -65,7 +51,8 @@ def picture_rows(rows):
     shapes = [next(iter(row.values())).shape for row in rows]
     ratios = [height / width for height, width, _ in shapes]
     figure = new_figure(1.9 * len(rows[0]) + 0.4, 1.8 * sum(ratios) + 0.5)
-    axes = grid(figure, len(rows), len(rows[0]), height_ratios=ratios)
+    axes = figure.subplots(len(rows), len(rows[0]), squeeze=False,
+                           height_ratios=ratios)
     for i, row in enumerate(rows):
         for axis, (title, picture) in zip(axes[i], row.items()):
             show_picture(axis, picture, '' if i else title)

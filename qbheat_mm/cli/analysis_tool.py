@@ -10,6 +10,7 @@ from mmengine.config import Config
 from ..apis import load_encoder
 from ..datasets import find_images, load_images, spread
 from ..errors import UserError
+from ..evaluation.embedding import height_and_width
 from ..models.selfsup import QBHeat
 from ..trained.encoder import Encoder
 from ..trained.encoder_config import training_size
@@ -66,16 +67,13 @@ def read_images(args: Namespace, cfg: Config,
     """Read the images given as arguments, see :func:`load_images`.
 
     Raises:
-        UserError: If there is no image, or ``--size`` has over two values.
+        UserError: If there is no image, or ``--size`` is invalid.
     """
     files = find_images(args.images)
-    size = args.size or training_size(cfg) or [0]
-    if len(size) > 2:
-        raise UserError(f'--size {" ".join(map(str, size))}: give one side, '
-                        'or height and width')
-    fitted = tuple(max(round(side / unit), 1) * unit
-                   for side in (size[0], size[-1])) if any(size) else None
-    if fitted and fitted != (size[0], size[-1]):
+    size = height_and_width(args.size, training_size(cfg))
+    fitted = size and tuple(
+        max(round(side / unit), 1) * unit for side in size)
+    if fitted != size:
         print(f'scaling images to {fitted[0]}x{fitted[1]}: the model needs '
               f'multiples of {unit}')
     files, images = load_images(

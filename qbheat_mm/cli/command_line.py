@@ -11,6 +11,7 @@ import sys
 import time
 from argparse import ArgumentError, ArgumentParser, ArgumentTypeError
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import torch
@@ -50,14 +51,16 @@ class KeyValueAction(DictAction):
         return value
 
 
-def count(text: str) -> int:
-    """Parse a positive integer."""
-    return _integer(text, 1)
+def _integer(low: int, text: str) -> int:
+    if text.isdecimal() and int(text) >= low:
+        return int(text)
+    raise ArgumentTypeError(f"'{text}' must be an integer of at least {low}")
 
 
-def whole(text: str) -> int:
-    """Parse a non-negative integer."""
-    return _integer(text, 0)
+#: Parse a positive integer.
+count = partial(_integer, 1)
+#: Parse a non-negative integer.
+whole = partial(_integer, 0)
 
 
 def positive(text: str) -> float:
@@ -66,12 +69,6 @@ def positive(text: str) -> float:
         if 0 < float(text) < math.inf:
             return float(text)
     raise ArgumentTypeError(f"'{text}' must be positive")
-
-
-def _integer(text: str, low: int) -> int:
-    if text.isdecimal() and int(text) >= low:
-        return int(text)
-    raise ArgumentTypeError(f"'{text}' must be an integer of at least {low}")
 
 
 def device(text: str) -> str:
@@ -144,9 +141,6 @@ def report_user_errors(main: Callable[[], None]) -> None:
 
     Other exceptions keep their traceback and get the command as last line,
     since messages of other packages rarely name the setting.
-
-    Args:
-        main (Callable): The tool.
 
     Raises:
         SystemExit: With status 1, after a :class:`UserError`.

@@ -10,10 +10,8 @@ from mmengine.device import get_device
 def init_processes(cfg: Config) -> None:
     """Create gloo's process group for a ``pytorch`` launcher without GPUs.
 
-    mmengine would select a GPU for each process. No-op in other cases.
-
-    Args:
-        cfg (Config): ``model_wrapper_cfg`` is adapted to the CPU.
+    mmengine would select a GPU for each process. No-op in other cases. Adapts
+    the config's ``model_wrapper_cfg`` to the CPU.
     """
     if cfg.launcher != 'pytorch' or get_device() != 'cpu':
         return

@@ -49,12 +49,7 @@ def apply_common_arguments(cfg: Config, args: Namespace) -> None:
 
 
 def require_file(path: str, option: str) -> None:
-    """Raise UserError unless a checkpoint is a file or a URL.
-
-    Args:
-        path (str): The checkpoint.
-        option (str): The command-line option, for the message.
-    """
+    """Raise UserError, naming the option, unless a path is a file or URL."""
     if '://' not in path and not osp.isfile(path):
         raise UserError(f"checkpoint '{path}' ({option}) is not a file "
                         f"(looked in '{os.getcwd()}')")

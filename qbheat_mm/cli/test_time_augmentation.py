@@ -36,10 +36,8 @@ def draw_predictions(cfg: Config, folder: str | None, show: bool,
 def augment_at_test_time(cfg: Config) -> None:
     """Merge the predictions for each image and its mirror image.
 
-    ``tta_model`` and ``tta_pipeline`` of the config take precedence.
-
-    Args:
-        cfg (Config): Config of mmdet or mmpretrain, changed in place.
+    Changes a config of mmdet or mmpretrain in place. Its ``tta_model`` and
+    ``tta_pipeline`` take precedence.
     """
     dataset = dataset_settings(cfg.test_dataloader)
     model, scope = dict(type='mmpretrain.AverageClsScoreTTA'), 'mmpretrain'

@@ -108,7 +108,8 @@ def embed_batches(encoder: Encoder,
     """
     loader = DataLoader(
         items, batch_size, num_workers=workers,
-        collate_fn=partial(_load, size=_height_and_width(size, encoder)),
+        collate_fn=partial(
+            _load, size=height_and_width(size, encoder.size or SIZE)),
         generator=torch.Generator())  # keeps the global one unchanged
     device = next(encoder.backbone.parameters()).device
     count = 0
@@ -190,11 +191,12 @@ def _as_arrays(image: Any) -> Sequence[np.ndarray]:
     return image if image.ndim == 4 else [image]
 
 
-def _height_and_width(size: int | Sequence[int] | None,
-                      encoder: Encoder) -> tuple[int, int] | None:
+def height_and_width(size: int | Sequence[int] | None,
+                     default: tuple[int, int] | None
+                     ) -> tuple[int, int] | None:
     """Return the size of all images, None to keep each image's own."""
     if size is None:
-        return encoder.size or SIZE
+        return default
     sides = tuple(size) if isinstance(size, list | tuple) else (size, )
     if sides == (0, ):
         return None

@@ -2,7 +2,6 @@
 """k-NN accuracy on class folders."""
 import logging
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -15,46 +14,36 @@ from .embedding import embed_batches
 from .knn import TEMPERATURE, K, knn_accuracy
 
 
-@dataclass(frozen=True)
 class LabeledFolder:
     """Images in class folders, as FOLDER/CLASS/image.jpg.
-
-    Attributes:
-        folder (str): The folder.
-        labels (dict[str, int]): Class index by file.
-        classes (tuple[str, ...]): Class names.
-    """
-    folder: str
-    labels: dict[str, int]
-    classes: tuple[str, ...]
-
-    def __len__(self) -> int:
-        return len(self.labels)
-
-
-def labeled_folder(folder: str,
-                   classes: Sequence[str] | None = None) -> LabeledFolder:
-    """List the images in class folders.
 
     Args:
         folder (str): Folder that contains a folder for each class.
         classes (Sequence[str], optional): Class names that labels refer to.
             Defaults to the folder names, sorted.
 
+    Attributes:
+        labels (dict[str, int]): Class index by file.
+
     Raises:
         UserError: If there is no image, or a class is not in ``classes``.
     """
-    data = NamedImageFolder(data_root=folder, pipeline=[])
-    names = data.metainfo['classes']
-    classes = tuple(classes or names)
-    labels = {}
-    for info in map(data.get_data_info, range(len(data))):
-        name = names[info['gt_label']]
-        if name not in classes:
-            raise UserError(f'class {name!r} of folder {folder!r} is missing '
-                            'from the other folder')
-        labels[info['img_path']] = classes.index(name)
-    return LabeledFolder(folder, labels, classes)
+
+    def __init__(self, folder: str,
+                 classes: Sequence[str] | None = None) -> None:
+        data = NamedImageFolder(data_root=folder, pipeline=[])
+        names = data.metainfo['classes']
+        self.folder, self.classes = folder, tuple(classes or names)
+        self.labels = {}
+        for info in map(data.get_data_info, range(len(data))):
+            name = names[info['gt_label']]
+            if name not in self.classes:
+                raise UserError(f'class {name!r} of folder {folder!r} is '
+                                'missing from the other folder')
+            self.labels[info['img_path']] = self.classes.index(name)
+
+    def __len__(self) -> int:
+        return len(self.labels)
 
 
 def knn_of_folders(encoder: Encoder,

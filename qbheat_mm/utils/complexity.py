@@ -6,20 +6,12 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.utils.flop_counter import FlopCounterMode
+from torch.utils.flop_counter import FlopCounterMode, sdpa_flop_count
 
 
-def count_parameters(module: nn.Module, exclude: tuple[str, ...] = ()) -> int:
-    """Number of parameters, trained or frozen, shared ones once.
-
-    Args:
-        module (nn.Module): The network.
-        exclude (tuple[str, ...]): Prefixes of names to leave out, e.g.
-            ``('backbone.', )``. Defaults to ().
-    """
-    return sum(
-        param.numel() for name, param in module.named_parameters()
-        if not name.startswith(exclude))
+def count_parameters(module: nn.Module) -> int:
+    """Number of parameters, trained or frozen, shared ones once."""
+    return sum(param.numel() for param in module.parameters())
 
 
 def flop_counter() -> FlopCounterMode:
@@ -28,8 +20,8 @@ def flop_counter() -> FlopCounterMode:
     The kernel has no public name, and the counter ignores it.
     """
     cpu_attention = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu
-    return FlopCounterMode(
-        display=False, custom_mapping={cpu_attention: _attention_flops})
+    return FlopCounterMode(display=False, custom_mapping={
+        cpu_attention: lambda q, k, v, *_, **__: sdpa_flop_count(q, k, v)})
 
 
 def count_madds(module: nn.Module, *inputs: Any) -> int:
@@ -67,12 +59,7 @@ def count_madds(module: nn.Module, *inputs: Any) -> int:
 
 
 def kept_bytes(module: nn.Module, step: Callable[[], Any]) -> int:
-    """Bytes that autograd keeps for the backward pass, parameters apart.
-
-    Args:
-        module (nn.Module): The network.
-        step (Callable): Runs it forward.
-    """
+    """Bytes that autograd keeps of a forward step, parameters apart."""
     storages = {}
 
     def pack(tensor: Tensor) -> Tensor:
@@ -85,11 +72,3 @@ def kept_bytes(module: nn.Module, step: Callable[[], Any]) -> int:
     for parameter in module.parameters():
         storages.pop(parameter.untyped_storage().data_ptr(), None)
     return sum(storages.values())
-
-
-def _attention_flops(query: torch.Size, key: torch.Size, value: torch.Size,
-                     *args, **kwargs) -> int:
-    """FLOPs of attention, from (B, heads, N or M, width) each."""
-    batch, heads, num_queries, width = query
-    num_keys, value_width = value[-2:]
-    return 2 * batch * heads * num_queries * num_keys * (width + value_width)

@@ -22,11 +22,7 @@ def open_file(path: str) -> Config:
 def type_name(settings: Mapping) -> str:
     """Return the class name in ``type``, without scope or module.
 
-    Args:
-        settings (Mapping): Settings, whose ``type`` may also be a class.
-
-    Returns:
-        str: Class name, ``''`` without a ``type``.
+    The type may be a name or a class; ``''`` if there is none.
     """
     kind = settings.get('type') or ''
     return getattr(kind, '__name__', str(kind)).split('.')[-1]
@@ -47,12 +43,7 @@ def toolbox(cfg: Mapping) -> str | None:
 
 
 def set_classes(cfg: Config, number: int) -> None:
-    """Write the number of classes wherever a classifier needs it.
-
-    Args:
-        cfg (Config): Changed in place.
-        number (int): Number of classes.
-    """
+    """Write the number of classes wherever a classifier needs it."""
     model = cfg.model.get('module', cfg.model)  # test-time augmentation
     for part in (model.head, model.get('data_preprocessor'),
                  cfg.get('data_preprocessor')):
@@ -69,12 +60,7 @@ def dataset_settings(loader: Mapping | None) -> Mapping:
 
 
 def is_local(path: str, backend_args: Mapping | None = None) -> bool:
-    """Whether mmengine reads a path from the local file system.
-
-    Args:
-        path (str): Path or URL, e.g. ``s3://bucket/folder``.
-        backend_args (Mapping, optional): Arguments of the file backend.
-    """
+    """Whether mmengine reads a path or URL from the local file system."""
     backend = (backend_args or {}).get('backend', 'local')
     return '://' not in path and backend == 'local'
 

@@ -22,7 +22,7 @@ from qbheat_mm.analysis.reconstruction import reconstruct, strips
 from qbheat_mm.analysis.run_log import report_run
 from qbheat_mm.analysis.spectrum import describe_predictor
 from qbheat_mm.errors import UserError
-from qbheat_mm.evaluation.labeled import knn_of_folders, labeled_folder
+from qbheat_mm.evaluation.labeled import LabeledFolder, knn_of_folders
 from qbheat_mm.trained import Encoder, Normalization, Normalize
 
 from .conftest import MODEL
@@ -125,7 +125,7 @@ def test_what_is_logged(train, labeled):
     assert len(expected) == 4 + 5 + 16
     model.backbone.out_indices = (2, 3)
     encoder = Encoder(model.backbone, Normalization.of(model))
-    folder = labeled_folder(labeled)
+    folder = LabeledFolder(labeled)
     expected['knn_top1'] = knn_of_folders(encoder, folder, folder, size=32)
     for name, value in expected.items():
         assert lines[-1][f'analysis/{name}'] == pytest.approx(

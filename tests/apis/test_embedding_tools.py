@@ -12,7 +12,7 @@ from qbheat_mm.apis import embed, load_encoder
 from qbheat_mm.cli.embeddings import embedding_writer
 from qbheat_mm.errors import UserError
 from qbheat_mm.evaluation import knn_accuracy
-from qbheat_mm.evaluation.labeled import knn_of_folders, labeled_folder
+from qbheat_mm.evaluation.labeled import LabeledFolder, knn_of_folders
 
 from ..conftest import run_tool
 from .conftest import settings_of
@@ -81,7 +81,7 @@ def test_a_missing_package_is_named_before_the_work(monkeypatch):
 
 def test_knn_of_two_folders(checkpoint, folders, tmp_path, capsys):
     images, out = [], tmp_path / 'knn.json'
-    for data in (labeled_folder(str(folders / name))
+    for data in (LabeledFolder(str(folders / name))
                  for name in ('train', 'val')):
         images += [embed(checkpoint, list(data.labels), 'avg+token'
                          ).embeddings, list(data.labels.values())]
@@ -103,9 +103,9 @@ def test_options_of_folders_are_passed_on(checkpoint, folders, monkeypatch):
         lambda *args, k, temperature: seen.append(
             (len(args), args[0].shape, k, temperature)) or 0.)
     encoder = load_encoder(checkpoint)
-    train = labeled_folder(str(folders / 'train'))
+    train = LabeledFolder(str(folders / 'train'))
     knn_of_folders(encoder, train, k=3, temperature=0.5, pool='avg+token')
-    knn_of_folders(encoder, train, labeled_folder(str(folders / 'val')))
+    knn_of_folders(encoder, train, LabeledFolder(str(folders / 'val')))
     assert seen == [(2, (12, 36), 3, 0.5), (4, (12, 20), 20, 0.07)]
 
 
@@ -159,11 +159,11 @@ def test_more_neighbors_than_there_are(checkpoint, folders, tmp_path,
 
 def test_classes_match_by_name(folders, tmp_path):
     (tmp_path / 'red').symlink_to(folders / 'val' / 'red')
-    data = labeled_folder(str(tmp_path), ('blue', 'red'))
+    data = LabeledFolder(str(tmp_path), ('blue', 'red'))
     assert list(data.labels.values()) == [1, 1, 1]
     (tmp_path / 'green').symlink_to(folders / 'val' / 'red')
     with pytest.raises(UserError, match="class 'green'"):
-        labeled_folder(str(tmp_path), ('blue', 'red'))
+        LabeledFolder(str(tmp_path), ('blue', 'red'))
 
 
 def test_unreadable_images_do_not_count(checkpoint, folders, tmp_path, capsys):

@@ -26,7 +26,7 @@ from projects.drawn_world.study import (
 )
 from projects.drawn_world.study.comparison import Comparison, compare
 from projects.drawn_world.study.run import ROWS, load_study, study_parser
-from qbheat_mm.analysis.style import BLUE, GREY, grid, in_style, new_figure
+from qbheat_mm.analysis.style import BLUE, GREY, in_style, new_figure
 from qbheat_mm.cli import report_user_errors
 from qbheat_mm.errors import UserError
 
@@ -149,7 +149,7 @@ def answer(study: Study, rows: Rows, question: Question, link: str) -> str:
 def chart(file: Path, height: float) -> Iterator:
     """Provide an axis, and save its chart; equal charts are equal files."""
     figure = new_figure(WIDTH, height)
-    yield grid(figure, 1, 1)[0, 0]
+    yield figure.subplots()
     file.parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(file, metadata=dict(Date=None))
 
