@@ -118,7 +118,11 @@ class BottleneckMobile(LiteBottleneck):
 class QueryUpdate(nn.Module):
     """Mobile->Former, then Former: attend to pixels and each other, MLP.
 
-    Arguments are those of :class:`TransformerMobile`.
+    Args:
+        embed_dims (int): Width C.
+        num_heads (int): Attention heads.
+        mlp_dims (int): Hidden width of the MLP.
+        dropout (float): On attention weights and residual branches.
     """
 
     def __init__(self, embed_dims: int, num_heads: int, mlp_dims: int,

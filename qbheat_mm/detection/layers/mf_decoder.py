@@ -59,7 +59,20 @@ class MFDecoder(BaseModule):
     added, and ``depths[1]`` and ``depths[2]`` M-F- blocks run. Scales after
     the last block are not built.
 
-    Arguments are those of :class:`MobileFormerDETR`.
+    Args:
+        in_channels (Sequence[int]): Channels of the maps at 1/8 and 1/16.
+        depths (Sequence[int]): Blocks at 1/32, 1/16 and 1/8; (5, 2, 2) is
+            MF-Dec-522 and (2, 1, 1) MF-Dec-211.
+        expansions (Sequence[int], optional): Channel multipliers of the M-F-
+            blocks at 1/16 and 1/8. Defaults to None: the paper's for its two
+            decoders, otherwise 2.
+        embed_dims (int): Width C. Defaults to 256.
+        num_heads (int): Attention heads. Defaults to 8.
+        mobile_mlp_dims (int): Hidden width of the MLP on the 1/32 positions.
+            Defaults to 2048.
+        former_mlp_dims (int): Hidden width of the queries' MLP. Defaults to
+            1024.
+        dropout (float): Defaults to 0.1.
     """
 
     def __init__(self,
