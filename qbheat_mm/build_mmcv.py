@@ -160,7 +160,11 @@ def build(name: str, version: str, env: dict, folder: Path) -> Path:
     The folder appears when the wheel is complete.
     """
     work = folder.with_name(f'.{folder.name}.{os.getpid()}')
-    work.mkdir(parents=True)
+    try:
+        work.mkdir(parents=True)
+    except OSError as error:
+        sys.exit(f'error: cannot write the built mmcv ({error}): set '
+                 'QBHEAT_CACHE to a writable folder')
     try:
         source = download(name, version, work)
         setup = source / 'setup.py'
@@ -181,7 +185,11 @@ def build(name: str, version: str, env: dict, folder: Path) -> Path:
 
 def cached_wheel(family: str = '') -> Path:
     """Return mmcv's wheel for this interpreter, building it if necessary."""
-    import torch
+    try:
+        import torch
+    except Exception as error:  # a broken binary may raise anything
+        sys.exit(f'error: {sys.executable} cannot import torch ({error}): '
+                 'install torch and torchvision first')
     family = family or find_family(installed())
     name, supported = FAMILIES[family.replace('lite', 'upstream')]['mmcv']
     version = supported.removeprefix('>=').split(',')[0]

@@ -97,7 +97,7 @@ BUDGETS = {
     'qbheat_mm/models': (2070, 'the paper: encoders, pre-training, probes'),
     'qbheat_mm/detection': (980, 'MF-Dec, and COCO data that is checked'),
     'qbheat_mm/datasets': (1350, 'JPEG crops, folders, checks of COCO files'),
-    'qbheat_mm/trained': (1360, 'checkpoints, encoders, heads: all that loads'),
+    'qbheat_mm/trained': (1360, 'all that loads a trained model'),
     'qbheat_mm/engine': (1630, 'small data, exact resuming, early failures'),
     'qbheat_mm/evaluation': (520, 'embeddings and k-NN'),
     'qbheat_mm/analysis': (2080, 'the figures of the paper, costs, curves'),
