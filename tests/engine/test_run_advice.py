@@ -61,6 +61,6 @@ def test_the_expected_duration(advice, monkeypatch):
 
 
 @pytest.mark.parametrize('seconds, words', [
-    (5, '1 min'), (19200, '5 h 20 min'), (259200, '3.0 days')])
+    (5, '1 min'), (170400, '47 h 20 min'), (259200, '3.0 days')])
 def test_durations_in_words(seconds, words):
     assert run_advice.duration(seconds) == words
