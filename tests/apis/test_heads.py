@@ -156,12 +156,17 @@ def test_any_order_of_heads_and_of_outputs(alone, head_runs, tmp_path):
         require_equal(found[name], alone(run, batch))
 
 
-def test_padding_is_that_of_the_head_that_needs_most(heads, head_runs):
+def test_padding_is_that_of_the_head_that_needs_most(heads, head_runs,
+                                                     tmp_path):
     batch = heads.data_preprocessor(images([(90, 131)]))
     assert batch['inputs'].shape[2:] == (96, 160)
     single = load_heads(dict(lin=head_runs['lin']))
     batch = single.data_preprocessor(images([(90, 131)]))
     assert batch['inputs'].shape[2:] == (90, 131)
+    both = load_heads(dict(lin=head_runs['lin'], boxes=changed(
+        head_runs['boxes'], tmp_path,
+        **{'model.data_preprocessor.pad_size_divisor': 1})))
+    assert both.data_preprocessor is both.heads['boxes'].data_preprocessor
 
 
 @pytest.mark.parametrize(('name', 'value'), [
@@ -201,7 +206,7 @@ def test_other_encoders(alone, tmp_path):
     weights = {name: shared.get(name, value)
                for name, value in weights.items()}
     boxes = write_run(folders[1], detector, weights, 'mmdet')
-    heads = load_heads(dict(lin=lin, boxes=boxes))
+    heads = load_heads(dict(boxes=boxes, lin=lin))
     batch = heads.data_preprocessor(images([(70, 96), (64, 64)]))
     found = heads(**batch)
     require_equal(found['lin'], alone(lin, batch))

@@ -151,3 +151,8 @@ def test_erasing_draws_the_same_boxes_and_normal_noise():
     for moment in (np.mean, np.std):
         np.testing.assert_allclose(moment(ours[mask], 0),
                                    moment(theirs[mask], 0), atol=2)
+    transform = TRANSFORMS.build(dict(settings, _scope_='qbheat_mm'))
+    first, second = (
+        transform._fill_pixels(np.zeros((9, 9, 3), np.uint8), 0, 0, 9, 9)
+        for _ in range(2))
+    assert (first != second).any()

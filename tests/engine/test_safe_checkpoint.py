@@ -32,16 +32,16 @@ class Saved(Hook):
         self.steps.append(runner.message_hub.get_info('last_ckpt'))
 
 
-@pytest.mark.parametrize('unit, length', [
-    ('epoch', dict(epochs=12)), ('iter', dict(iterations=15))])
-def test_a_checkpoint_every_tenth_of_the_run(tmp_path, unit, length):
+@pytest.mark.parametrize('unit, length, interval', [
+    ('epoch', dict(epochs=12), 2), ('iter', dict(iterations=30), 3)])
+def test_a_checkpoint_every_tenth_of_the_run(tmp_path, unit, length, interval):
     saved = Saved()
     train(tmp_path, hooks=[saved], scores=range(99), **length,
           checkpoint=dict(interval=0.1, by_epoch=True, save_best=None))
     end, = length.values()
     assert saved.steps == [
         str(tmp_path / f'{unit}_{step}.pth')
-        for step in sorted({*range(2, end + 1, 2), end})]
+        for step in sorted({*range(interval, end + 1, interval), end})]
     assert names(tmp_path) == sorted(
         os.path.basename(step) for step in saved.steps[-2:])
 

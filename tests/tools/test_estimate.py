@@ -3,9 +3,13 @@
 import re
 import runpy
 import sys
+from types import SimpleNamespace
 
 import pytest
+import torch
+from torch import nn
 
+from qbheat_mm.analysis import run_cost
 from qbheat_mm.analysis.run_cost import TrainingRun, count_steps
 
 from .conftest import ROOT
@@ -93,3 +97,29 @@ def test_computed_rates_are_near_published_ones():
     assert run.computed('rtx3090')[1] == pytest.approx(1054, .03)
     run.madds = dict(depthwise=3 * .39e9)
     assert run.computed('rtx3090')[1] == pytest.approx(1459, .05)
+    run.amp, run.madds = False, dict(dense=3 * 4.6e9)
+    assert run.computed('rtx3090')[1] == pytest.approx(
+        1054 * 35.6 / 71, .03)
+
+
+def test_memory_is_that_of_a_step():
+    run = object.__new__(TrainingRun)
+    run.batch_size, run.activations = 4, 10.
+    run.model = nn.Sequential(nn.Linear(2, 3).requires_grad_(False),
+                              nn.Linear(3, 1))
+    optimizer = torch.optim.SGD(run.model[1].parameters(), 1., momentum=0.9)
+    run.optimizer = SimpleNamespace(optimizer=optimizer)
+    run.model(torch.ones(1, 2)).sum().backward()
+    optimizer.step()
+    assert run.memory() == dict(
+        parameters=4 * (9 + 4), gradients=4 * 4, optimizer=4 * 4,
+        activations=4 * 10)
+
+
+def test_input_is_timed_over_images_from_all_of_the_data(monkeypatch):
+    monkeypatch.setattr(run_cost, 'time', SimpleNamespace(
+        perf_counter=iter([0., 4.]).__next__))
+    run = object.__new__(TrainingRun)
+    run.images = 16
+    run._load(lambda index: index)
+    assert run.samples == [*range(0, 16, 2)] and run.input_seconds == 0.5
