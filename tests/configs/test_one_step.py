@@ -146,7 +146,7 @@ def test_fine_tuning_continues_from_the_probe(pretrained, data, tmp_path):
     probe = checkpoint_of(TRAN1, data, tmp_path / 'probe',
                           pretrained[PRETRAINED[0]])
     cfg = small(TUNED1, data, tmp_path / 'tuned')
-    cfg.custom_hooks = load(TUNED1).custom_hooks
+    cfg.default_hooks = load(TUNED1).default_hooks
     with pytest.raises(UserError, match='load_from=FILE'):
         Runner.from_cfg(cfg).train()
     cfg.load_from = probe
