@@ -230,11 +230,12 @@ def _check_format(boxes: np.ndarray, sizes: np.ndarray,
     slack = 1 + 0.02 * sizes
     past = ((boxes[:, :2] + boxes[:, 2:] > sizes + slack)
             | (boxes[:, :2] < -slack)).any(1)
+    maybe_corners = ((boxes[:, 2:] > boxes[:, :2])
+                     & (boxes[:, 2:] <= sizes + 1)).all(1).mean() > 0.95
     if not past.any():
         return
     problem = f'{_example(past, annotations)} exceed their image'
-    # Corners do if their center is in the right or lower half.
-    if past.mean() > 1 / 3:
+    if past.mean() > (0.2 if maybe_corners else 1 / 3):
         report.fail(f'{problem}: write x, y, width and height in pixels of '
                     'the image, not corners')
     report.warnings.append(problem)
