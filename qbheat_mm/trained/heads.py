@@ -28,8 +28,8 @@ class Heads(BaseModel):
     """Classifiers and detectors that share an encoder.
 
     A batch is prepared once, for all heads. Its images are padded to a common
-    size that ``pad_size_divisor`` of every head divides, so a classifier sees
-    the padding that a detector needs, just as if it got that batch alone.
+    size that ``pad_size_divisor`` of every head divides. The encoder doesn't
+    mask padding, so it changes features and moves boxes slightly.
 
     Args:
         encoder (Encoder): Encoder with all outputs that the heads take.
