@@ -4,17 +4,17 @@
 test_recipes_paper.py has the papers' values; this compares all values with
 those last reviewed, in tests/data/recipes.
 """
-import importlib.util
 import re
-from pathlib import Path
 
 import pytest
 
+from ..conftest import ROOT, import_tool
 from .reference import ALL, read, resolved
 from .shipped import NAMES, load
 
-DOCS = Path(__file__).parents[2] / 'docs'
+DOCS = ROOT / 'docs'
 REFERENCE = read()
+tool = import_tool('analysis/complexity.py')
 
 
 @pytest.mark.parametrize('name', sorted({*ALL, *REFERENCE}))
@@ -22,15 +22,6 @@ def test_values_are_as_last_reviewed(name):
     assert name in REFERENCE and name in ALL, 'run `make recipes`'
     assert resolved(name) == REFERENCE[name], (
         'if this is intended, run `make recipes` and review the diff')
-
-
-@pytest.fixture(scope='module')
-def tool():
-    spec = importlib.util.spec_from_file_location(
-        'complexity', DOCS.parent / 'tools/analysis/complexity.py')
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
 
 
 def written():
@@ -44,7 +35,7 @@ def written():
     return sizes
 
 
-def test_the_page_of_configs_is_up_to_date(tool):
+def test_the_page_of_configs_is_up_to_date():
     sizes = written()
     assert sorted(sizes) == sorted(tool.shipped()) == NAMES, 'run `make pages`'
     tables = tool.config_tables(
@@ -57,7 +48,7 @@ def test_the_page_of_configs_is_up_to_date(tool):
     'qbheat/benchmarks/mf-285m_8xb512-tran1-coslr-200e_in1k.py',
     'qbheat/coco/dino_mf-285m_4scale_frozen_8xb2-12e_coco.py',
     'qbheat/coco/panoptic-fpn_mf-285m_fpn_frozen_8xb2-1x_coco.py'])
-def test_the_page_of_configs_has_the_measured_size(tool, name):
+def test_the_page_of_configs_has_the_measured_size(name):
     image, params, madds = tool.measure_config(load(name))
     assert (image, round(params, 2), madds and round(madds, 3)) == (
         written()[name])

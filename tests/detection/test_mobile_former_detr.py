@@ -1,14 +1,17 @@
-"""The detector: gradients, losses, hard batches, bad settings."""
+"""The detector: gradients, losses, learning, hard batches, bad settings."""
 import copy
 
 import pytest
 import torch
 from mmdet.models.layers import SinePositionalEncoding
 from mmdet.registry import MODELS
+from mmengine.config import Config
+from mmengine.runner import Runner
 
 from qbheat_mm.detection.layers.scale import make_scale, upsample
 from qbheat_mm.errors import UserError
 
+from ..conftest import DRAWN_WORLD
 from .conftest import make_feats, make_samples
 
 SIZES = [(131, 170), (97, 213)]
@@ -165,3 +168,25 @@ def test_expansions(build_head, depths, expansions, expected):
     for blocks, ratio in zip(model.decoder.stages[1:], expected):
         conv = blocks[0].mobile.depthwise[0]
         assert conv.out_channels == ratio * conv.in_channels
+
+
+def test_ap50_of_images_learned_by_heart(tmp_path):
+    """The shipped run of 32 images, cut to four, in width and in steps.
+
+    Three seeds ended at 0.96, 1.00 and 0.92; without learning it is 0.
+    """
+    cfg = Config.fromfile(DRAWN_WORLD / 'mf-dec-211_mf-demo_overfit.py')
+    cfg.work_dir = cfg.experiment_name = str(tmp_path)
+    cfg.model.update(
+        embed_dims=64, num_heads=4, mobile_mlp_dims=128, former_mlp_dims=128)
+    cfg.model.bbox_head.embed_dims = 64
+    for loader in (cfg.train_dataloader, cfg.val_dataloader):
+        loader.batch_size = 4
+        loader.dataset.update(sizes='tiny', indices=4)
+    cfg.train_cfg.update(max_epochs=70, val_interval=70)
+    cfg.param_scheduler[0].end = 20
+    cfg.optim_wrapper.optimizer.lr = 2e-3
+    runner = Runner.from_cfg(cfg)
+    runner.train()
+    ap50 = runner.message_hub.get_scalar('val/coco/bbox_mAP_50').current()
+    assert ap50 > 0.8

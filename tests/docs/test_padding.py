@@ -1,6 +1,5 @@
 # Copyright (c) QB-Heat MM authors. All rights reserved.
 """The page on detection measures what an encoder sees of the padding."""
-import torch
 from PIL import Image
 
 from qbheat_mm.apis import build_encoder
@@ -11,7 +10,6 @@ from .reading import read_blocks
 
 def test_padding_changes_features(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
-    torch.manual_seed(0)
     encoder = build_encoder('qbheat_mf-285m_8xb128-amp-coslr-100e_in1k')
     export_encoder(encoder, 'encoder.safetensors')
     Image.radial_gradient('L').save('photo.jpg')

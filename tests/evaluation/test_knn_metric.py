@@ -2,12 +2,10 @@
 """The metric in mmengine's runner, on two folders of images."""
 import uuid
 
-import numpy as np
 import pytest
 import torch
 from mmengine.config import Config
 from mmengine.runner import Runner
-from PIL import Image
 
 from qbheat_mm.errors import UserError
 from qbheat_mm.evaluation import KNNAccuracy, knn_accuracy
@@ -24,23 +22,8 @@ MODEL = dict(
     neck=dict(type='PoolWithToken'), head=dict(type='EmbeddingHead'))
 
 
-@pytest.fixture(scope='module')
-def data(tmp_path_factory):
-    """Six images to learn from and four to classify, of two colors."""
-    root = tmp_path_factory.mktemp('knn')
-    random = np.random.default_rng(0)
-    for split, number in (('train', 3), ('val', 2)):
-        for name, level in (('dark', 40), ('light', 200)):
-            (root / split / name).mkdir(parents=True)
-            for i in range(number):
-                pixels = level + random.integers(-30, 30, (20, 20, 3))
-                Image.fromarray(pixels.astype(np.uint8)).save(
-                    root / split / name / f'{i}.png')
-    return root
-
-
-def make_runner(data, work_dir, **metric):
-    parts = [dict(type='NamedImageFolder', data_root=str(data / split),
+def make_runner(folders, work_dir, **metric):
+    parts = [dict(type='NamedImageFolder', data_root=str(folders / split),
                   pipeline=PIPELINE) for split in ('train', 'val')]
     return Runner.from_cfg(Config(dict(
         default_scope='mmpretrain', model=MODEL, work_dir=str(work_dir),
@@ -65,26 +48,27 @@ def embeddings_of(runner):
     return torch.cat(rows), torch.tensor(labels)
 
 
-def test_images_of_the_bank_classify_the_others(data, tmp_path):
-    runner = make_runner(data, tmp_path, bank=str(data / 'train'), k=2)
+def test_images_of_the_bank_classify_the_others(folders, tmp_path):
+    runner = make_runner(folders, tmp_path, bank=str(folders / 'train'), k=2)
     metrics = runner.test()
     rows, labels = embeddings_of(runner)
-    assert len(rows) == 10
-    expected = knn_accuracy(rows[:6], labels[:6], rows[6:], labels[6:], k=2)
+    assert len(rows) == 12 + 6
+    expected = knn_accuracy(rows[:12], labels[:12], rows[12:], labels[12:],
+                            k=2)
     assert metrics == {'knn/top1': pytest.approx(expected)}
-    assert expected == 100  # even a random encoder tells dark from light
+    assert expected == 100  # even a random encoder tells colors apart
 
 
-def test_each_image_by_all_the_others(data, tmp_path):
-    runner = make_runner(data, tmp_path, k=4)
+def test_each_image_by_all_the_others(folders, tmp_path):
+    runner = make_runner(folders, tmp_path, k=4)
     rows, labels = embeddings_of(runner)
     assert runner.test()['knn/top1'] == pytest.approx(
         knn_accuracy(rows, labels, k=4))
 
 
-def test_an_empty_bank_is_named(data, tmp_path):
-    with pytest.raises(UserError, match="0 of 10 images are in bank='else"):
-        make_runner(data, tmp_path, bank='elsewhere').test()
+def test_an_empty_bank_is_named(folders, tmp_path):
+    with pytest.raises(UserError, match="0 of 18 images are in bank='else"):
+        make_runner(folders, tmp_path, bank='elsewhere').test()
 
 
 def test_a_head_without_embeddings_is_named():
@@ -92,8 +76,8 @@ def test_a_head_without_embeddings_is_named():
         KNNAccuracy().process([], [dict(gt_label=1)])
 
 
-def test_the_head_needs_pooled_features(data, tmp_path):
-    runner = make_runner(data, tmp_path)
+def test_the_head_needs_pooled_features(folders, tmp_path):
+    runner = make_runner(folders, tmp_path)
     runner.model.neck = None
     with pytest.raises(UserError, match='model.neck'):
         runner.test()
@@ -116,30 +100,16 @@ def test_links_to_files_count_where_they_are(tmp_path):
         assert [row[2] for row in metric.results] == [True, True, False, False]
 
 
-def classify(folder, **options):
-    """k-NN accuracy of a bank of two and three others."""
-    metric = KNNAccuracy(bank=str(folder), **options)
-    rows = [(folder, 0, [1., 0.]), (folder, 1, [0., 1.]),
-            # two of three images of one class lie near the other class
-            ('val', 0, [1., .1]), ('val', 0, [.1, 1.]), ('val', 0, [.2, 1.])]
-    metric.process([], [
-        dict(embedding=torch.tensor(x), gt_label=torch.tensor([label]),
-             img_path=f'{where}/x.png') for where, label, x in rows])
-    return metric.compute_metrics(metric.results)['top1']
-
-
-def test_the_bank_classifies_the_others_and_not_the_other_way(tmp_path):
-    assert round(classify(tmp_path, k=1), 2) == 33.33
-
-
 @pytest.mark.parametrize('options, expected', [
     (dict(k=7, temperature=0.3), (7, 0.3)), ({}, (20, 0.07))])
-def test_k_and_temperature_are_passed_on(
-        monkeypatch, tmp_path, options, expected):
+def test_the_bank_and_options_are_passed_on(monkeypatch, options, expected):
+    """The bank classifies the others, and not the other way."""
     seen = []
     monkeypatch.setattr(
         'qbheat_mm.evaluation.knn.knn_accuracy',
-        lambda *args, k, temperature: seen.append((k, temperature)) or 0.)
-    classify(tmp_path, **options)
-    KNNAccuracy(**options).compute_metrics([(torch.zeros(2), 0, True)])
-    assert seen == [expected] * 2
+        lambda *args, k, temperature: seen.append(
+            ([*map(len, args)], k, temperature)) or 0.)
+    for bank in ('bank', None):
+        KNNAccuracy(bank=bank, **options).compute_metrics(
+            [(torch.zeros(2), 0, i < 2) for i in range(5)])
+    assert seen == [([2, 2, 3, 3], *expected), ([5, 5], *expected)]

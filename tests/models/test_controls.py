@@ -15,7 +15,6 @@ from .test_qbheat import QUARTERS, qbheat
 
 @pytest.mark.parametrize('position', QUARTERS)
 def test_copied_features_equal_linear_models_of_zero(position):
-    torch.manual_seed(0)
     linear = QBHeatPredictor(6, embed_dims=8)
     copied = QBHeatPredictor(6, embed_dims=8, prediction='copy')
     copied.load_state_dict(linear.state_dict(), strict=False)
