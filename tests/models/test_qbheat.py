@@ -198,7 +198,7 @@ def test_any_convolutional_backbone_is_an_encoder(backbone, channels, stride):
 @pytest.mark.parametrize('kwargs, width, message', [
     (dict(position='corners'), 64, "position='corners'.*'corner', 'center'"),
     (dict(num_models=6), 64, 'num_models=6'),
-    (dict(), 100, 'multiples of 64.*64x100 .* to 64x128'),
+    (dict(), 100, '64x100 .*multiples of 64.*to 64x128'),
     (dict(position='corner'), 100, 'multiples of 32.*to 64x96'),
     (dict(in_channels=99), 64, r'\(24, 2, 2\).*\(99, 2, 2\)'),
     (dict(patch_size=8), 64, r'\(24, 2, 2\).*\(24, 4, 4\)'),
