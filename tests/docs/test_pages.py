@@ -6,8 +6,12 @@ from fnmatch import fnmatch
 from pathlib import Path
 
 import pytest
+from PIL import Image
 
-from .reading import ROOT, pages
+from qbheat_mm.apis import build_encoder
+from qbheat_mm.export import export_encoder
+
+from .reading import ROOT, pages, read_blocks
 
 DOCS = ROOT / 'docs'
 #: What makes prose read like a translation.
@@ -81,3 +85,16 @@ def test_habits_to_avoid(habit):
     assert not [f'{name}:{number}: {line}' for name, text in texts()
                 for number, line in enumerate(text.splitlines(), 1)
                 if re.search(HABITS[habit], line)]
+
+
+def test_padding_changes_features(tmp_path, monkeypatch, capsys):
+    """The page on detection measures what an encoder sees of it."""
+    monkeypatch.chdir(tmp_path)
+    encoder = build_encoder('qbheat_mf-285m_8xb128-amp-coslr-100e_in1k')
+    export_encoder(encoder, 'encoder.safetensors')
+    Image.radial_gradient('L').save('photo.jpg')
+    block, = (block for block in read_blocks('docs/detection.md')
+              if block.tested == 'tests/docs/test_pages.py')
+    exec(block.text, {})
+    changes = capsys.readouterr().out.splitlines()[-2:]
+    assert all(0 < float(each) < 1 for each in changes), changes

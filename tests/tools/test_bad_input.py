@@ -68,9 +68,3 @@ def test_arguments(last_line, classifier_config, tmp_path, arguments, words):
 @pytest.mark.skipif(torch.cuda.is_available(), reason='needs no GPU')
 def test_mixed_precision_without_a_gpu(last_line, classifier_config):
     assert '--no-amp' in last_line('train.py', classifier_config, '--amp')
-
-
-def test_missing_annotations(last_line, detector_config):
-    assert 'none.json' in last_line(
-        'train.py', detector_config, '--cfg-options',
-        'train_dataloader.dataset.ann_file=none.json')
