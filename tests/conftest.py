@@ -16,13 +16,15 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import mmengine.config.utils
+import numpy as np
 import pytest
 import torch
 from hypothesis import settings
 from mmengine.config import Config
 from mmengine.registry import MODELS, DefaultScope
-from mmengine.runner import Runner, loops
+from mmengine.runner import loops
 from mmengine.utils import ManagerMixin
+from PIL import Image
 
 WITHOUT_MMDET = importlib.util.find_spec('mmdet') is None
 MISSING = re.compile(r"No module named '?(mmdet|mmcv\._ext|mim)\b"
@@ -35,6 +37,7 @@ DRAWN_WORLD = ROOT / 'projects/drawn_world/configs'
 HEADS = dict(lin='mf-demo_linear', tran='mf-demo_tran1',
              boxes='retinanet_mf-demo_fpn_frozen', dec='mf-dec_mf-demo_frozen',
              masks='mask-rcnn_mf-demo_fpn_frozen')
+COLORS = dict(blue=(20, 30, 220), red=(210, 40, 30))
 
 # The same examples every time, however slow the machine.
 settings.register_profile('steady', deadline=None, derandomize=True)
@@ -44,8 +47,6 @@ settings.load_profile('steady')
 mmengine.config.utils.load = functools.cache(mmengine.config.utils.load)
 # Runners format their config three times, most of the time of a short run.
 mmengine.config.config.FormatCode = lambda text, **kwargs: (text, True)
-# Runners query the machine's compilers, for seconds.
-Runner._log_env = lambda self, env_cfg: None
 # Iteration-based loops wait for two seconds between epochs.
 loops.time = SimpleNamespace(sleep=lambda seconds: None)
 # The models are tiny, and each worker has a core.
@@ -59,6 +60,15 @@ def run_tool(name, *args):
         patch.setattr(sys, 'argv', [str(file), *map(str, args)])
         patch.syspath_prepend(str(file.parent))
         runpy.run_path(str(file), run_name='__main__')
+
+
+def import_tool(name):
+    """Return a tool as a module, without running it."""
+    file = ROOT / 'tools' / name
+    spec = importlib.util.spec_from_file_location(file.stem, file)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
 
 
 def pytest_report_header():
@@ -115,6 +125,11 @@ def spare_the_garbage_collector():
 
 
 @pytest.fixture(autouse=True)
+def seed():
+    torch.manual_seed(0)
+
+
+@pytest.fixture(autouse=True)
 def forget_other_runs():
     """Drop mmengine's global scopes, visualizers and logs.
 
@@ -141,6 +156,22 @@ def amp_without_gpu(monkeypatch):
     monkeypatch.setattr(module, 'is_cuda_available', lambda: True)
     monkeypatch.setattr(module, 'GradScaler', functools.partial(
         torch.amp.GradScaler, 'cpu'))
+
+
+@pytest.fixture(scope='session')
+def folders(tmp_path_factory):
+    """``train`` and ``val``, with six and three images of each color."""
+    root = tmp_path_factory.mktemp('folders')
+    random = np.random.default_rng(0)
+    for split, number in (('train', 6), ('val', 3)):
+        for name, color in COLORS.items():
+            (root / split / name).mkdir(parents=True)
+            for i in range(number):
+                noise = random.integers(-20, 20, (40, 36 + 4 * i, 3))
+                pixels = (np.array(color) + noise).clip(0, 255)
+                Image.fromarray(pixels.astype(np.uint8)).save(
+                    root / split / name / f'{i}.png')
+    return root
 
 
 @pytest.fixture(scope='session')

@@ -4,8 +4,6 @@
 Fake tensors have a device and a type but no values: a forward pass shows
 tensors left on the CPU and products in float32.
 """
-from pathlib import Path
-
 import pytest
 import torch
 from mmengine.config import Config
@@ -18,7 +16,8 @@ from torch.utils._pytree import tree_leaves
 from qbheat_mm.analysis.model_size import DetectionHead, build_without_memory
 from qbheat_mm.models.selfsup.quarters import sample_positions
 
-ROOT = Path(__file__).parents[1]
+from .conftest import ROOT
+
 FAMILIES = [
     'qbheat/qbheat_mf-285m_8xb128-amp-coslr-100e_in1k.py',
     'qbheat/benchmarks/mf-285m_8xb512-tran1-coslr-200e_in1k.py',

@@ -6,7 +6,6 @@ Its patches have 4 pixels: an image of 32 x 32 has 8 x 8.
 import copy
 import runpy
 import sys
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -15,9 +14,9 @@ from mmengine.config import Config
 from mmengine.registry import MODELS, init_default_scope
 from PIL import Image
 
-from ..apis.conftest import MODEL
+from ..apis.conftest import MODEL, settings_of, write_checkpoint
+from ..conftest import ROOT
 
-ROOT = Path(__file__).parents[2]
 TOOLS = ROOT / 'tools' / 'analysis'
 
 
@@ -79,21 +78,11 @@ def image_folder(tmp_path_factory, picture):
 def run_folder(tmp_path_factory):
     """Configuration and two checkpoints of a run, as mmengine writes them."""
     folder = tmp_path_factory.mktemp('run')
-    cfg = Config(dict(
-        default_scope='mmpretrain', model=MODEL,
-        custom_imports=dict(imports=['qbheat_mm'],
-                            allow_failed_imports=False),
-        train_dataloader=dict(dataset=dict(pipeline=[
-            dict(type='RandomResizedCrop', scale=32)]))))
-    cfg.dump(folder / 'config.py')
-    init_default_scope('mmpretrain')
+    Config(settings_of(custom_imports=dict(
+        imports=['qbheat_mm'], allow_failed_imports=False))).dump(
+            folder / 'config.py')
     for epoch in (1, 2):
-        torch.manual_seed(epoch)
-        model = MODELS.build(copy.deepcopy(MODEL))
-        model.init_weights()
-        torch.save(dict(meta=dict(epoch=epoch, iter=10 * epoch),
-                        state_dict=model.state_dict()),
-                   folder / f'epoch_{epoch}.pth')
+        write_checkpoint(folder / f'epoch_{epoch}.pth', MODEL, None, epoch)
     return folder
 
 

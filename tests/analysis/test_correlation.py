@@ -9,7 +9,6 @@ from qbheat_mm.analysis.correlation import (
 
 
 def test_equal_positions_correlate_fully():
-    torch.manual_seed(0)
     vector = torch.randn(1, 16, 1, 1)
     assert float(spatial_correlation(vector.expand(1, 16, 3, 4))) == (
         pytest.approx(1, abs=1e-5))
@@ -20,7 +19,6 @@ def test_equal_positions_correlate_fully():
 
 
 def test_independent_positions_correlate_by_chance():
-    torch.manual_seed(0)
     for channels in (8, 128):
         feats = torch.randn(20, channels, 5, 5)
         found = float(spatial_correlation(feats).mean())
@@ -31,7 +29,6 @@ def test_independent_positions_correlate_by_chance():
 
 
 def test_images_are_separate_and_dead_positions_count_as_zero():
-    torch.manual_seed(0)
     feats = torch.randn(1, 8, 2, 2)
     dead = feats.clone()
     dead[:, :, 0, 0] = 3.

@@ -54,7 +54,6 @@ def test_a_field_that_obeys_the_equation_is_recovered(generators):
 
 
 def test_order_of_matrices_that_do_not_commute():
-    torch.manual_seed(0)
     a, b = torch.randn(2, 4, 4, dtype=torch.float64) / 3
     start = torch.randn(4, dtype=torch.float64)
     eye = torch.eye(4).double()
@@ -64,7 +63,6 @@ def test_order_of_matrices_that_do_not_commute():
 
 
 def test_whole_steps_are_the_trained_prediction():
-    torch.manual_seed(0)
     matrix = torch.randn(5, 5, dtype=torch.float64) / 3
     flow = Flow(matrix)
     propagator = torch.eye(5).double() + matrix
@@ -77,7 +75,6 @@ def test_whole_steps_are_the_trained_prediction():
 
 def test_readings_differ_by_half_the_square():
     """exp(M) - (I + M) = M^2 / 2 + ..., the error of the finite difference."""
-    torch.manual_seed(0)
     matrix = torch.randn(5, 5, dtype=torch.float64) / 1000
     gap = (Flow(matrix, 'euler')(1) - Flow(matrix, 'exact')(1)).real
     assert torch.allclose(gap, matrix @ matrix / 2, atol=1e-8)
@@ -93,7 +90,6 @@ def test_a_matrix_without_eigenvectors_is_refused():
 
 
 def test_error_of_the_mean_and_of_unrelated_features_is_as_documented():
-    torch.manual_seed(0)
     fields = torch.randn(4, 12, 12, 32)
     still = Flow(torch.zeros(32, 32))
     errors = error_by_distance(fields, still, still, (STEP, STEP))['right']
@@ -126,7 +122,6 @@ def test_features_by_quarter_are_those_of_pretraining(build, images):
 @pytest.mark.parametrize('reading', ['exact', 'euler'])
 def test_error_is_zero_for_a_field_that_is_the_flow(reading):
     """Matrices that do not commute, and steps that differ along x and y."""
-    torch.manual_seed(0)
     a, b = torch.randn(2, 4, 4, dtype=torch.float64) / 8
     per_step = (2., 3.)
     flows = Flow(a, reading), Flow(b, reading)

@@ -81,27 +81,16 @@ def normalized(model, images):
         dict(inputs=images, data_samples=None))['inputs']
 
 
-@pytest.fixture
-def labeled(tmp_path, picture):
-    """Two classes of two images each."""
-    for name, pixels in (('first', picture), ('second', 255 - picture)):
-        for i in range(2):
-            file = tmp_path / 'labeled' / name / f'{i}.png'
-            mmcv.imwrite(pixels[:, i:], str(file))
-    return str(tmp_path / 'labeled')
-
-
-def test_training_is_bit_identical_with_and_without(train, labeled):
-    states = [
-        train(name, hooks).model.state_dict()
-        for name, hooks in (('without', []),
-                            ('with', [dict(HOOK, knn_train=labeled)]))
-    ]
+def test_training_is_bit_identical_with_and_without(train, folders):
+    hook = dict(HOOK, knn_train=str(folders / 'val'))
+    states = [train(name, hooks).model.state_dict()
+              for name, hooks in (('without', []), ('with', [hook]))]
     for name, tensor in states[0].items():
         assert torch.equal(tensor, states[1][name]), name
 
 
-def test_what_is_logged(train, labeled):
+def test_what_is_logged(train, folders):
+    labeled = str(folders / 'val')
     runner = train('run', [dict(HOOK, num_embeddings=7, knn_train=labeled,
                                 knn_val=labeled)])
     model, images = runner.model, images_of(runner)

@@ -1,13 +1,11 @@
 # Copyright (c) QB-Heat MM authors. All rights reserved.
-"""Checkpoints of a tiny encoder, and folders of red and of blue images."""
+"""Checkpoints of a tiny encoder."""
 import copy
 
-import numpy as np
 import pytest
 import torch
 from mmengine.config import Config
 from mmengine.registry import MODELS, DefaultScope, init_default_scope
-from PIL import Image
 
 import qbheat_mm  # noqa: F401
 
@@ -26,7 +24,6 @@ MODEL = dict(
     head=dict(type='QBHeatPretrainHead', patch_size=4))
 LOADER = dict(dataset=dict(pipeline=[
     dict(type='RandomResizedCrop', scale=32)]))
-COLORS = dict(blue=(20, 30, 220), red=(210, 40, 30))
 
 
 def settings_of(model=MODEL, **others):
@@ -35,14 +32,14 @@ def settings_of(model=MODEL, **others):
                 train_dataloader=LOADER, **others)
 
 
-def write_checkpoint(path, model, settings):
+def write_checkpoint(path, model, settings, epoch=1):
     """Write a checkpoint of random weights; return the model."""
-    torch.manual_seed(0)
+    torch.manual_seed(epoch)
     init_default_scope('mmpretrain')
     network = MODELS.build(copy.deepcopy(model))
     network.init_weights()
     DefaultScope._instance_dict.clear()
-    meta = dict(epoch=1, iter=10)
+    meta = dict(epoch=epoch, iter=10 * epoch)
     if settings is not None:
         meta['cfg'] = settings if isinstance(settings, str) else Config(
             settings).pretty_text
@@ -55,19 +52,3 @@ def checkpoint(tmp_path_factory):
     path = tmp_path_factory.mktemp('checkpoint') / 'epoch_1.pth'
     write_checkpoint(path, MODEL, settings_of())
     return str(path)
-
-
-@pytest.fixture(scope='session')
-def folders(tmp_path_factory):
-    """``train`` and ``val``, with six and three images of each color."""
-    root = tmp_path_factory.mktemp('folders')
-    random = np.random.default_rng(0)
-    for split, number in (('train', 6), ('val', 3)):
-        for name, color in COLORS.items():
-            (root / split / name).mkdir(parents=True)
-            for i in range(number):
-                noise = random.integers(-20, 20, (40, 36 + 4 * i, 3))
-                pixels = (np.array(color) + noise).clip(0, 255)
-                Image.fromarray(pixels.astype(np.uint8)).save(
-                    root / split / name / f'{i}.png')
-    return root

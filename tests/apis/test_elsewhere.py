@@ -1,69 +1,31 @@
 # Copyright (c) QB-Heat MM authors. All rights reserved.
 """docs/elsewhere.md, run from an empty folder with the wheel installed."""
 import importlib.util
-import os
-import re
-import shutil
-import subprocess
 import sys
 import zipfile
-from pathlib import Path
+from itertools import takewhile
 
-import numpy as np
 import pytest
 import torch
 from mmengine.config import Config
 from mmengine.registry import MODELS, DefaultScope
-from PIL import Image
 
 from qbheat_mm.apis import find_config, load_encoder
 from qbheat_mm.export import export_encoder
 
-ROOT = Path(__file__).resolve().parents[2]
-TEXT = (ROOT / 'docs/elsewhere.md').read_text(encoding='utf-8')
+from ..configs.shipped import write_image
+from ..docs.reading import read_blocks
+from ..test_packaging import build, tree  # noqa: F401
+from ..tools.conftest import run
+
+PAGE = [block.text for block in read_blocks('docs/elsewhere.md')
+        if block.language == 'python']
 # Replacements that make it faster.
 SHORTER = {
     "pretrain('my_images', 'runs/mine', epochs=100)":
     "pretrain('my_images', 'runs/mine', epochs=1, size=64, workers=0, "
     "arch=dict(stem=8, tokens=(3, 16), conv=20, stages=[[('lite'"
     ", 8, 8)], [('mf-down', 16, 12)]]), options={'model.neck.depth': 1})"}
-BUILD = ('import sys, setuptools.build_meta as backend; '
-         'print(backend.build_wheel(sys.argv[1]))')
-
-
-def snippets(text):
-    """Blocks of Python by their headings."""
-    found = {}
-    for part in re.split(r'^## ', text, flags=re.M)[1:]:
-        blocks = re.findall(r'^```python\n(.*?)^```$', part, re.M | re.S)
-        if blocks:
-            found[part.splitlines()[0]] = '\n'.join(blocks)
-    return found
-
-
-@pytest.fixture(scope='module')
-def installed(tmp_path_factory):
-    """A folder with the package from its wheel."""
-    root = tmp_path_factory.mktemp('wheel')
-    tree = root / 'tree'
-    ignore = shutil.ignore_patterns('.mim', '__pycache__')
-    for name in ('qbheat_mm', 'configs', 'tools', 'requirements'):
-        shutil.copytree(ROOT / name, tree / name, ignore=ignore)
-    for name in ('setup.py', 'MANIFEST.in', 'model-index.yml', 'LICENSE'):
-        shutil.copy(ROOT / name, tree)
-    run([sys.executable, '-c', BUILD, root], tree)
-    wheel, = root.glob('*.whl')
-    zipfile.ZipFile(wheel).extractall(root / 'site')
-    return root / 'site'
-
-
-def run(command, cwd, **environment):
-    """Run a command; return what it prints."""
-    result = subprocess.run(
-        list(map(str, command)), cwd=cwd, capture_output=True, text=True,
-        env={**os.environ, **environment})
-    assert result.returncode == 0, result.stdout + result.stderr
-    return result.stdout
 
 
 def save(name, path, parts=None):
@@ -80,37 +42,34 @@ def save(name, path, parts=None):
 @pytest.fixture
 def folder(tmp_path):
     """The files that the page names."""
-    random = np.random.default_rng(0)
-    (tmp_path / 'my_images').mkdir()
+    folder = tmp_path / 'folder'
     for i in range(3):
-        pixels = random.integers(0, 255, (64, 80, 3), dtype=np.uint8)
-        Image.fromarray(pixels).save(tmp_path / 'my_images' / f'{i}.png')
+        write_image(folder / f'my_images/{i}.png')
     save('qbheat_mf-285m_8xb128-amp-coslr-100e_in1k',
-         tmp_path / 'epoch_100.pth', 'backbone.')
-    export_encoder(load_encoder(str(tmp_path / 'epoch_100.pth')),
-                   tmp_path / 'encoder.safetensors')
-    save('mf-285m_8xb512-linear-coslr-90e_in1k', tmp_path / 'probe.pth')
-    return tmp_path
+         folder / 'epoch_100.pth', 'backbone.')
+    export_encoder(load_encoder(str(folder / 'epoch_100.pth')),
+                   folder / 'encoder.safetensors')
+    save('mf-285m_8xb512-linear-coslr-90e_in1k', folder / 'probe.pth')
+    return folder
 
 
-def test_each_snippet(installed, folder):
-    parts = snippets(TEXT)
-    assert list(parts) == ['PyTorch', 'Embeddings', 'Pre-training',
-                           'mmpretrain', 'mmdet']
-    if importlib.util.find_spec('mmdet') is None:
-        del parts['mmdet']
-    else:
+def test_each_snippet(tree, folder):  # noqa: F811
+    zipfile.ZipFile(build('wheel', tree)).extractall(folder / 'site')
+    has_mmdet = importlib.util.find_spec('mmdet') is not None
+    blocks = takewhile(lambda text: has_mmdet or 'mmdet' not in text, PAGE)
+    if has_mmdet:
         import qbheat_mm.detection  # noqa: F401
         save('mf-dec-211_mf-285m_frozen_8xb2-50e_coco',
              folder / 'detector.pth')
-    script = '\n'.join(parts.values())
+    script = '\n'.join(blocks)
     for long, short in SHORTER.items():
         assert long in script
         script = script.replace(long, short)
     (folder / 'page.py').write_text(
         f'{script}\nprint("from", qbheat_mm.__file__)\n')
-    out = run([sys.executable, 'page.py'], folder, PYTHONPATH=str(installed))
-    assert f'from {installed}/qbheat_mm/__init__.py' in out
+    out = run(sys.executable, 'page.py', cwd=folder,
+              PYTHONPATH=str(folder / 'site'))
+    assert f'from {folder}/site/qbheat_mm/__init__.py' in out
     lines = out.splitlines()
     assert "MobileFormer(arch='mf-285m') (256, 256)" in lines
     assert ('RGB, mean 123.675/116.28/103.53, std 58.395/57.12/57.375'
@@ -120,5 +79,5 @@ def test_each_snippet(installed, folder):
     assert '(3, 912) my_images/0.png' in lines
     assert any('mf-285m_8xb512-tran1-coslr-200e_in1k' in line
                for line in lines)
-    if 'mmdet' in parts:
+    if has_mmdet:
         assert list((folder / 'found' / 'vis').iterdir())

@@ -1,16 +1,15 @@
 # Copyright (c) QB-Heat MM authors. All rights reserved.
 """Encoders from their checkpoints alone."""
-import copy
-
 import pytest
 import torch
 from mmengine.config import Config
-from mmengine.registry import MODELS, DefaultScope
+from mmengine.registry import DefaultScope
 
 from qbheat_mm.apis import load_encoder
 from qbheat_mm.errors import UserError
 from qbheat_mm.export import export_encoder
 
+from ..export.conftest import RETINANET, write_run
 from .conftest import MEAN, MODEL, STD, settings_of, write_checkpoint
 
 RESNET = dict(
@@ -58,27 +57,6 @@ def test_other_backbones_and_channel_orders(tmp_path):
     assert all(p.requires_grad for p in encoder.parameters())
 
 
-DETECTOR = dict(
-    type='SingleStageDetector',
-    data_preprocessor=dict(type='DetDataPreprocessor', mean=MEAN, std=STD,
-                           bgr_to_rgb=True),
-    neck=dict(type='FPN', in_channels=[8, 12], out_channels=8, num_outs=2),
-    bbox_head=dict(type='RetinaHead', num_classes=2, in_channels=8,
-                   feat_channels=8, stacked_convs=1))
-
-
-def write_detector(path, backbone):
-    """A checkpoint of a detector as mmengine writes it."""
-    pytest.importorskip('mmdet')
-    model = dict(DETECTOR, backbone=backbone)
-    cfg = Config(dict(default_scope='mmdet', model=model))
-    with DefaultScope.overwrite_default_scope('mmdet'):
-        network = MODELS.build(copy.deepcopy(cfg.model)).eval()
-    torch.save(dict(meta=dict(cfg=cfg.pretty_text),
-                    state_dict=network.state_dict()), path)
-    return network
-
-
 @pytest.mark.parametrize('backbone', [
     dict(MODEL['backbone'], out_indices=(0, 1), frozen_stages=2,
          init_cfg=dict(type='PretrainedEncoder', checkpoint=None)),
@@ -88,9 +66,13 @@ def write_detector(path, backbone):
     dict(type='mmpretrain.ResNet', depth=18, base_channels=4,
          stem_channels=4, out_indices=(0, 1))])
 def test_a_detectors_encoder(backbone, tmp_path):
-    expected = write_detector(tmp_path / 'x.pth', backbone)
-    encoder = load_encoder(tmp_path / 'x.pth')
-    file = export_encoder(load_encoder(tmp_path / 'x.pth'),
+    pytest.importorskip('mmdet')
+    _, _, file, expected = write_run(tmp_path, dict(
+        RETINANET, backbone=backbone, data_preprocessor=dict(
+            type='DetDataPreprocessor', mean=MEAN, std=STD, bgr_to_rgb=True)),
+        'mmdet')
+    encoder = load_encoder(file)
+    file = export_encoder(load_encoder(file),
                           str(tmp_path / 'encoder.safetensors'))
     images = torch.randint(0, 255, (1, 3, 64, 64), dtype=torch.uint8)
     data = expected.data_preprocessor(dict(inputs=list(images.flip(1))))

@@ -5,12 +5,13 @@ import copy
 import pytest
 import torch
 from mmengine.config import Config
-from mmengine.registry import MODELS, DefaultScope
 from mmpretrain.models import ImageClassifier
 
 from qbheat_mm.apis import load_heads
 from qbheat_mm.errors import UserError
 from qbheat_mm.export import load_model
+
+from ..export.conftest import RETINANET, write_run
 
 pytest.importorskip('mmdet')
 from mmdet.structures import DetDataSample  # noqa: E402
@@ -76,14 +77,10 @@ def require_equal(found, expected):
             assert torch.equal(ours[key], theirs[key]), key
 
 
-def write_run(folder, model, weights, scope='mmpretrain', **meta):
-    """Config and checkpoint of a model with the given or random weights."""
-    cfg = Config(dict(default_scope=scope, model=model))
-    if not weights:
-        with DefaultScope.overwrite_default_scope(scope):
-            weights = MODELS.build(copy.deepcopy(cfg.model)).state_dict()
-    torch.save(dict(meta=meta, state_dict=weights), folder / 'run.pth')
-    return cfg, str(folder / 'run.pth')
+def write(folder, *args):
+    """Config and checkpoint of a model."""
+    folder.mkdir()
+    return write_run(folder, *args)[:3:2]
 
 
 def changed(run, folder, tensor=None, **settings):
@@ -143,12 +140,9 @@ def test_any_order_of_heads_and_of_outputs(alone, head_runs, tmp_path):
                  backbone=dict(cfg.model.backbone, out_indices=(4, 2)),
                  head=dict(type='LinearClsHead', num_classes=8,
                            in_channels=32))
-    weights = {name: value for name, value in torch.load(
-        checkpoint)['state_dict'].items() if name.startswith('backbone.')}
-    weights.update({'head.fc.weight': torch.randn(8, 32),
-                    'head.fc.bias': torch.zeros(8)})
-    runs = dict(boxes=head_runs['boxes'],
-                lin=write_run(tmp_path, model, weights))
+    encoder = load_model(cfg, checkpoint).model.backbone
+    runs = dict(boxes=head_runs['boxes'], lin=write(
+        tmp_path / 'lin', model, 'mmpretrain', encoder))
     heads = load_heads(runs)
     batch = heads.data_preprocessor(images([(96, 64)]))
     found = heads(**batch)
@@ -180,32 +174,14 @@ def test_another_padding(head_runs, tmp_path, name, value):
 def test_other_encoders(alone, tmp_path):
     """A ResNet, whose detector has no last stage."""
     detector = dict(
-        type='RetinaNet',
-        data_preprocessor=dict(PIXELS, type='DetDataPreprocessor',
-                               bgr_to_rgb=True, pad_size_divisor=16),
+        RETINANET, data_preprocessor=dict(
+            PIXELS, type='DetDataPreprocessor', bgr_to_rgb=True,
+            pad_size_divisor=16),
         backbone=dict(RESNET, num_stages=3, strides=(1, 2, 2),
-                      dilations=(1, 1, 1), out_indices=(1, 2)),
-        neck=dict(type='FPN', in_channels=[8, 16], out_channels=8,
-                  num_outs=2),
-        bbox_head=dict(
-            type='RetinaHead', num_classes=3, in_channels=8, feat_channels=8,
-            stacked_convs=1, anchor_generator=dict(
-                type='AnchorGenerator', octave_base_scale=2,
-                scales_per_octave=1, ratios=[1.], strides=[8, 16]),
-            bbox_coder=dict(type='DeltaXYWHBBoxCoder')),
-        test_cfg=dict(nms_pre=20, min_bbox_size=0, score_thr=0.05,
-                      nms=dict(type='nms', iou_threshold=0.5),
-                      max_per_img=10))
-    folders = [tmp_path / name for name in ('lin', 'boxes', 'strides')]
-    for folder in folders:
-        folder.mkdir()
-    lin = write_run(folders[0], CLASSIFIER, None)
-    shared = torch.load(lin[1])['state_dict']
-    with DefaultScope.overwrite_default_scope('mmdet'):
-        weights = MODELS.build(copy.deepcopy(detector)).state_dict()
-    weights = {name: shared.get(name, value)
-               for name, value in weights.items()}
-    boxes = write_run(folders[1], detector, weights, 'mmdet')
+                      dilations=(1, 1, 1), out_indices=(1, 2)))
+    lin = write(tmp_path / 'lin', CLASSIFIER)
+    encoder = load_model(*lin).model.backbone
+    boxes = write(tmp_path / 'boxes', detector, 'mmdet', encoder)
     heads = load_heads(dict(boxes=boxes, lin=lin))
     batch = heads.data_preprocessor(images([(70, 96), (64, 64)]))
     found = heads(**batch)
@@ -213,7 +189,7 @@ def test_other_encoders(alone, tmp_path):
     require_equal(found['boxes'], alone(boxes, batch))
 
     detector['backbone']['strides'] = (1, 2, 1)
-    other = write_run(folders[2], detector, weights, 'mmdet')
+    other = write(tmp_path / 'strides', detector, 'mmdet', encoder)
     refuse(dict(lin=lin, boxes=other), "'boxes'", 'equal weights', 'strides')
 
 
@@ -246,7 +222,7 @@ def test_another_normalization(head_runs, tmp_path, name, value):
 
 
 def test_another_architecture(head_runs, tmp_path):
-    resnet = write_run(tmp_path, CLASSIFIER, None)
+    resnet = write(tmp_path / 'resnet', CLASSIFIER)
     refuse(dict(tran=head_runs['tran'], lin=resnet), 'architecture',
            'MobileFormer', 'ResNet', resnet[1])
 

@@ -3,7 +3,6 @@
 import re
 import shlex
 from argparse import ArgumentParser
-from pathlib import Path
 
 import pytest
 from mmengine.registry import VISUALIZERS, DefaultScope
@@ -11,7 +10,7 @@ from mmengine.registry import VISUALIZERS, DefaultScope
 from qbheat_mm.cli import read_config
 from qbheat_mm.cli.command_line import add_cfg_options
 
-ROOT = Path(__file__).parents[2]
+from ..conftest import ROOT
 
 
 def test_the_command_of_the_docs(tmp_path):

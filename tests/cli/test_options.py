@@ -3,7 +3,6 @@
 import math
 import os
 from argparse import ArgumentParser
-from pathlib import Path
 
 import pytest
 import torch
@@ -12,7 +11,9 @@ from qbheat_mm.cli import count, device, folder, read_config, require_file
 from qbheat_mm.cli.command_line import add_cfg_options, positive
 from qbheat_mm.errors import UserError
 
-CONFIGS = Path(__file__).parents[2] / 'configs'
+from ..conftest import ROOT
+
+CONFIGS = ROOT / 'configs'
 PRETRAIN = 'qbheat/qbheat_mf-285m_8xb128-amp-coslr-100e_in1k.py'
 OWN = 'qbheat/qbheat_mf-285m_1xb256-amp-coslr-400e_own-images.py'
 RETINA = 'qbheat/coco/retinanet_mf-285m_fpn_frozen_8xb2-1x_coco.py'

@@ -1,5 +1,4 @@
 import pytest
-import torch
 
 from .shipped import (
     write_coco,
@@ -8,11 +7,6 @@ from .shipped import (
     write_own,
     write_panoptic,
 )
-
-
-@pytest.fixture(autouse=True)
-def seed():
-    torch.manual_seed(0)
 
 
 @pytest.fixture(scope='session')

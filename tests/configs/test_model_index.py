@@ -1,5 +1,6 @@
 # Copyright (c) QB-Heat MM authors. All rights reserved.
-"""The model index for mim, and the accuracies in it."""
+"""The model index for mim, its accuracies, and the page of tables."""
+import re
 from pathlib import Path
 
 import mmpretrain
@@ -8,9 +9,9 @@ import yaml
 
 import qbheat_mm  # noqa: F401  (lists its models)
 
+from ..conftest import ROOT
 from .shipped import NAMES, load
 
-ROOT = Path(__file__).parents[2]
 ENCODERS = ('285m', '1.0g', '3.7g')
 TOP1, AP = 'Top 1 Accuracy (paper)', 'box AP (paper)'
 TUNED_AP = 'box AP after IN-1k fine-tuning of the encoder (paper)'
@@ -43,6 +44,9 @@ COCO = {
     'retinanet_mf-{}_fpn_frozen_8xb2-1x_coco':
         ((31.3, 33.8), (35.7, 37.7), (36.6, 38.7)),
 }
+#: Configs that no row of the paper needs.
+BEYOND = re.compile(
+    'own-|-50e|resnet|convnext|faster-rcnn|fcos|dino|mask-rcnn|panoptic')
 
 
 def printed():
@@ -107,3 +111,15 @@ def test_mmpretrain_lists_and_builds_them(models):
     model = mmpretrain.get_model(pretraining)
     assert type(model).__name__ == 'QBHeat'
     assert Path(model._config.filename).stem == pretraining
+
+
+def test_the_page_of_tables_names_every_config_of_the_paper_and_no_other():
+    named, folder = set(), ROOT / 'configs'
+    page = (ROOT / 'docs/paper_tables.md').read_text()
+    for pattern in re.findall(
+            r'`((?:qbheat|mobile_former|mocov2)/[^`]+\.py)`', page):
+        for encoder in ('285m', '1.0g', '3.7g'):
+            found = list(folder.glob(pattern.replace('{E}', encoder)))
+            assert len(found) == 1, pattern
+            named.add(found[0].relative_to(folder).as_posix())
+    assert named == {name for name in NAMES if not BEYOND.search(name)}

@@ -1,13 +1,12 @@
 """Images to store, and to damage, in every format."""
 import io
-from pathlib import Path
 
 import numpy as np
+import pytest
 from PIL import Image
 
 from qbheat_mm.datasets.image_folder import EXTENSIONS
 
-ROOT = Path(__file__).parents[2]
 FORMATS = dict(jpg='JPEG', png='PNG', gif='GIF', bmp='BMP', tif='TIFF',
                webp='WEBP', ppm='PPM')
 if '.avif' in EXTENSIONS:
@@ -37,3 +36,13 @@ def turned(orientation):
     exif = Image.Exif()
     exif[274] = orientation
     return exif
+
+
+@pytest.fixture
+def logged(monkeypatch):
+    """The lines that data sets and transforms log."""
+    lines = []
+    for module in ('image_folder', 'images', 'transforms'):
+        monkeypatch.setattr(f'qbheat_mm.datasets.{module}.print_log',
+                            lambda line, **kwargs: lines.append(line))
+    return lines

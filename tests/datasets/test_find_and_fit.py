@@ -4,13 +4,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from qbheat_mm.datasets import (
-    find_images,
-    fit,
-    load_images,
-    short_names,
-    spread,
-)
+from qbheat_mm.datasets import find_images, fit, load_images, short_names
 from qbheat_mm.errors import UserError
 
 from .conftest import draw, encode
@@ -37,15 +31,7 @@ def test_short_names_tell_files_apart(files, names):
     assert short_names(files) == names
 
 
-def test_a_selection_is_spread_over_all():
-    assert spread('abcdefgh', 4) == [*'aceg']
-    assert spread('abc', 4) == [*'abc']
-
-
-def test_unreadable_files_are_skipped_with_a_warning(tmp_path, monkeypatch):
-    logged = []
-    monkeypatch.setattr('qbheat_mm.datasets.images.print_log',
-                        lambda message, **kwargs: logged.append(message))
+def test_unreadable_files_are_skipped_with_a_warning(tmp_path, logged):
     sound = encode(draw())
     for name, content in (('good', sound), ('bad', b'no image'),
                           ('cut', sound[:len(sound) // 2])):

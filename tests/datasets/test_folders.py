@@ -15,14 +15,6 @@ every_kind = pytest.mark.parametrize(
     'kind', ['NamedImageFolder', 'NamedImageNet'])
 
 
-@pytest.fixture
-def logged(monkeypatch):
-    lines = []
-    monkeypatch.setattr('qbheat_mm.datasets.image_folder.print_log',
-                        lambda line, **kwargs: lines.append(line))
-    return lines
-
-
 def build(root, **settings):
     settings = dict(type='NamedImageFolder', with_label=False) | settings
     return DATASETS.build(

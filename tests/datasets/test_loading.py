@@ -17,14 +17,6 @@ every_loader = pytest.mark.parametrize(
 
 
 @pytest.fixture
-def logged(monkeypatch):
-    lines = []
-    monkeypatch.setattr('qbheat_mm.datasets.transforms.print_log',
-                        lambda line, **kwargs: lines.append(line))
-    return lines
-
-
-@pytest.fixture
 def damaged(tmp_path):
     """A JPEG file with a part of its data lost."""
     sound = encode(draw(160, 160), quality=90)

@@ -11,7 +11,7 @@ from mmpretrain.datasets.transforms import RandAugment
 
 from qbheat_mm.datasets.rand_augment import LookupAutoContrast, LookupEqualize
 
-from .conftest import ROOT
+from ..conftest import ROOT
 
 
 def image(seed, height=40, width=30, values=256, low=0):

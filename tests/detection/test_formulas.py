@@ -160,7 +160,6 @@ def test_dropout_falls_on_weights_branches_and_hidden_layers(model):
 
 @pytest.mark.parametrize('projections', ['qkvo', 'qo', 'kv'])
 def test_attention_projects_what_it_is_told_and_drops_weights(projections):
-    torch.manual_seed(0)
     layer = Attention(8, HEADS, projections, dropout=0.5)
     for name in 'qkvo':
         linear = isinstance(getattr(layer, f'{name}_proj'), torch.nn.Linear)

@@ -1,14 +1,20 @@
-"""The detector: gradients, losses, hard batches, bad settings."""
+"""The detector: gradients, losses, hard batches, bad settings, inference."""
 import copy
 
 import pytest
 import torch
+from mmdet.apis import DetInferencer
 from mmdet.models.layers import SinePositionalEncoding
 from mmdet.registry import MODELS
+from mmengine.config import Config
+from mmengine.runner import Runner
+from torchvision.ops import roi_align
 
+from qbheat_mm.cli import augment_at_test_time
 from qbheat_mm.detection.layers.scale import make_scale, upsample
 from qbheat_mm.errors import UserError
 
+from ..conftest import DRAWN_WORLD
 from .conftest import make_feats, make_samples
 
 SIZES = [(131, 170), (97, 213)]
@@ -165,3 +171,61 @@ def test_expansions(build_head, depths, expansions, expected):
     for blocks, ratio in zip(model.decoder.stages[1:], expected):
         conv = blocks[0].mobile.depthwise[0]
         assert conv.out_channels == ratio * conv.in_channels
+
+
+def test_ap50_of_images_learned_by_heart(tmp_path):
+    """The shipped run of 32 images, cut to four, in width and in steps.
+
+    Three seeds ended at 0.96, 1.00 and 0.92; without learning it is 0.
+    """
+    cfg = Config.fromfile(DRAWN_WORLD / 'mf-dec-211_mf-demo_overfit.py')
+    cfg.work_dir = cfg.experiment_name = str(tmp_path)
+    cfg.model.update(
+        embed_dims=64, num_heads=4, mobile_mlp_dims=128, former_mlp_dims=128)
+    cfg.model.bbox_head.embed_dims = 64
+    for loader in (cfg.train_dataloader, cfg.val_dataloader):
+        loader.batch_size = 4
+        loader.dataset.update(sizes='tiny', indices=4)
+    cfg.train_cfg.update(max_epochs=70, val_interval=70)
+    cfg.param_scheduler[0].end = 20
+    cfg.optim_wrapper.optimizer.lr = 2e-3
+    runner = Runner.from_cfg(cfg)
+    runner.train()
+    ap50 = runner.message_hub.get_scalar('val/coco/bbox_mAP_50').current()
+    assert ap50 > 0.8
+
+
+def test_the_inferencer_needs_the_checkpoint_alone(head_runs, coco_root,
+                                                   tmp_path):
+    """Not the encoder's, which a frozen run asks for."""
+    _, checkpoint = head_runs['dec']
+    inferencer = DetInferencer(weights=checkpoint, device='cpu',
+                               palette='random', show_progress=False)
+    assert inferencer.cfg.model.backbone.init_cfg.type == 'PretrainedEncoder'
+    found, = inferencer(str(coco_root / '0.png'))['predictions']
+    assert len(found['scores']) > 0
+    (tmp_path / 'bad.jpg').write_bytes(b'no image')
+    with pytest.raises(UserError, match="bad.jpg' is not an image"):
+        inferencer(str(tmp_path / 'bad.jpg'))
+
+
+def test_flips_are_told_where_keys_are_named(tiny_config):
+    cfg = Config(tiny_config.to_dict())
+    assert 'flip' not in cfg.test_dataloader.dataset.pipeline[-1].meta_keys
+    augment_at_test_time(cfg)
+    pack, = cfg.test_dataloader.dataset.pipeline[-1].transforms[-1]
+    assert {'flip', 'flip_direction', 'scale_factor'} <= set(pack.meta_keys)
+
+
+@torch.no_grad()
+def test_rois_are_cut_from_the_maps_of_the_encoder():
+    """mmcv's RoIAlign takes maps of any layout for contiguous ones."""
+    cfg = Config.fromfile(
+        DRAWN_WORLD / 'mask-rcnn_mf-demo_fpn_frozen.py').model
+    cfg.backbone.init_cfg = None
+    model = MODELS.build(cfg).eval()
+    level, *_ = model.extract_feat(torch.randn(1, 3, 64, 64))
+    boxes = torch.tensor([[0., 8., 12., 50., 60.]])
+    torch.testing.assert_close(
+        model.roi_head.mask_roi_extractor([level], boxes),
+        roi_align(level, boxes, 14, spatial_scale=1 / 8, aligned=True))

@@ -5,6 +5,7 @@ import socket
 from pathlib import Path
 
 import mmcv
+import mmengine
 import numpy as np
 import pytest
 import torch
@@ -17,6 +18,7 @@ from mmengine.runner import Runner
 from qbheat_mm.cli import init_processes
 
 from ..configs.shipped import shrink_pipeline
+from ..conftest import run_tool
 from .conftest import CONFIGS, TINY_ARCH, TINY_DECODER
 
 CLASSES = ('cup', 'pen', 'key')
@@ -47,9 +49,10 @@ def data_root(tmp_path):
     content = dict(
         images=[dict(id=i, file_name=f'{i}.png', height=48, width=64)
                 for i in range(len(OBJECTS))],
-        annotations=[dict(image_id=i, category_id=1 + j % 3, bbox=box,
-                          iscrowd=crowd)
-                     for j, (i, box, crowd) in enumerate(objects)],
+        annotations=[dict(image_id=i, category_id=1 + j % 3, bbox=(x, y, w, h),
+                          iscrowd=crowd, segmentation=[
+                              [x, y, x + w, y, x + w, y + h, x, y + h]])
+                     for j, (i, (x, y, w, h), crowd) in enumerate(objects)],
         categories=[dict(id=i, name=name)
                     for i, name in enumerate(CLASSES, 1)])
     (root / 'annotations').mkdir()
@@ -58,7 +61,7 @@ def data_root(tmp_path):
     return root
 
 
-@pytest.fixture(params=['mf-dec-211', 'retinanet'])
+@pytest.fixture(params=['mf-dec-211', 'retinanet', 'mask-rcnn'])
 def own_config(request, data_root, tmp_path):
     """A copy of the config with the two settings written, then made tiny."""
     source = CONFIGS / f'qbheat/coco/{request.param}_mf-285m_own-data.py'
@@ -78,6 +81,12 @@ def own_config(request, data_root, tmp_path):
         cfg.model.neck.update(in_channels=[16, 32], out_channels=16)
         cfg.model.bbox_head.update(in_channels=16, feat_channels=16)
         cfg.model.test_cfg.score_thr = 0
+    elif request.param == 'mask-rcnn':
+        cfg.model.neck.in_channels = [8, 16, 32]
+        cfg.model.roi_head.bbox_head.fc_out_channels = 8
+        cfg.model.roi_head.mask_head.conv_out_channels = 8
+        cfg.model.train_cfg.rcnn.sampler.num = 16
+        cfg.model.test_cfg.rcnn.update(score_thr=0., max_per_img=5)
     else:
         cfg.model.update(TINY_DECODER)
         cfg.model.bbox_head.embed_dims = 32
@@ -110,7 +119,24 @@ def test_one_image_a_batch(own_config, tmp_path):
     scalars = runner.message_hub.log_scalars
     for name in CLASSES:  # which the evaluator was not told
         assert f'val/coco/{name}_precision' in scalars
-    assert runner.model.bbox_head.num_classes == 3
+    head = getattr(runner.model, 'roi_head', runner.model).bbox_head
+    assert head.num_classes == 3
+    if 'roi_head' in own_config.model:
+        assert {'train/loss_mask', 'val/coco/segm_mAP'} <= scalars.keys()
+
+
+@pytest.mark.parametrize('own_config', ['mask-rcnn'], indirect=True)
+def test_saved_masks_are_run_length_encoded(own_config, tmp_path):
+    """Full masks would not fit in memory."""
+    own_config.dump(tmp_path / 'masks.py')
+    torch.save(MODELS.build(own_config.model).state_dict(), tmp_path / 'a.pth')
+    run_tool('test.py', tmp_path / 'masks.py', tmp_path / 'a.pth', '--out',
+             tmp_path / 'found.pkl')
+    predictions = mmengine.load(tmp_path / 'found.pkl')
+    masks = [mask for sample in predictions
+             for mask in sample['pred_instances']['masks']]
+    assert len(predictions) == len(OBJECTS) and masks
+    assert all(set(mask) == {'size', 'counts'} for mask in masks)
 
 
 def train_as_rank(rank, cfg):

@@ -1,15 +1,27 @@
 # Copyright (c) QB-Heat MM authors. All rights reserved.
-"""Pages are listed, their links work, and their numbers agree."""
+"""Pages are listed, their links work, and their prose has good habits."""
 import importlib
 import re
 from fnmatch import fnmatch
 from pathlib import Path
 
 import pytest
+from PIL import Image
 
-from .reading import ROOT, pages
+from qbheat_mm.apis import build_encoder
+from qbheat_mm.export import export_encoder
+
+from .reading import ROOT, pages, read_blocks
 
 DOCS = ROOT / 'docs'
+#: What makes prose read like a translation.
+HABITS = {
+    'a description begins with "Of"': r'(\): |: |"""|^ +)Of [a-z`:]',
+    'a comment is a relative clause': r'# (which|whose|what|who) ',
+    '"beside" means next to': r'\bbeside\b',
+    'British spelling': r"(?<!')\b(un)?labelled\b",
+    'a heading begins with "What"': r'^#+ What ',
+}
 
 
 def listed(page):
@@ -56,3 +68,33 @@ def test_links_of_the_readme_work_on_the_site(text, expected, monkeypatch):
     page = '[a](../configs.md) [b](../../README.md#use-it)'
     assert rewrite(page, DOCS / 'api', DOCS / 'api') == (
         '[a](../configs.md) [b](../readme.md#use-it)')
+
+
+def texts():
+    """Yield the name and lines of each source and page."""
+    for folder in ('qbheat_mm', 'tools', 'projects', 'configs'):
+        for file in sorted((ROOT / folder).rglob('*.py')):
+            if '.mim' not in file.parts:
+                yield file.relative_to(ROOT), file.read_text('utf-8')
+    for page in set(pages()) - {'CHANGELOG.md'}:  # names of older versions
+        yield page, (ROOT / page).read_text('utf-8')
+
+
+@pytest.mark.parametrize('habit', HABITS)
+def test_habits_to_avoid(habit):
+    assert not [f'{name}:{number}: {line}' for name, text in texts()
+                for number, line in enumerate(text.splitlines(), 1)
+                if re.search(HABITS[habit], line)]
+
+
+def test_padding_changes_features(tmp_path, monkeypatch, capsys):
+    """The page on detection measures what an encoder sees of it."""
+    monkeypatch.chdir(tmp_path)
+    encoder = build_encoder('qbheat_mf-285m_8xb128-amp-coslr-100e_in1k')
+    export_encoder(encoder, 'encoder.safetensors')
+    Image.radial_gradient('L').save('photo.jpg')
+    block, = (block for block in read_blocks('docs/detection.md')
+              if block.tested == 'tests/docs/test_pages.py')
+    exec(block.text, {})
+    changes = capsys.readouterr().out.splitlines()[-2:]
+    assert all(0 < float(each) < 1 for each in changes), changes

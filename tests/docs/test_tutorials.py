@@ -8,7 +8,6 @@ import sys
 import pytest
 import torch
 from mmengine.config import Config
-from mmengine.runner import Runner
 
 from projects.drawn_world.data import ensure_demo_data
 
@@ -91,9 +90,8 @@ def write_boxes(root, drawn):
 
 @pytest.fixture(scope='module', autouse=True)
 def quicker():
-    """Do not query the machine's compilers; write coarse pictures."""
+    """Write coarse pictures."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Runner, '_log_env', lambda self, env_cfg: None)
         patch.setattr('qbheat_mm.analysis.report.DPI', 40)
         yield
 

@@ -10,11 +10,9 @@ from mmengine.registry import RUNNERS
 from qbheat_mm.errors import UserError
 
 from ..configs.shipped import write_classes
+from .test_auto_scale_runner import ARCH
 
 CONFIGS = Path(__file__).parents[2] / 'configs/qbheat/benchmarks'
-ARCH = dict(stem=4, tokens=(2, 8), conv=16,
-            stages=[[('lite', 8, 4)], [('lite-down', 8, 8)],
-                    [('mf-down', 16, 8)], [('mf-down', 16, 8)]])
 
 
 @pytest.fixture
@@ -130,3 +128,5 @@ def test_a_resumed_run_keeps_its_classes(build, tmp_path):
                        'checkpoint 2: it has them in another order'):
         build('', '', **others, resume=True, load_from=checkpoint,
               **{'train_cfg.max_epochs': 2}).train()
+    # A new run may start from the weights.
+    build('', '', **others, load_from=checkpoint).train()

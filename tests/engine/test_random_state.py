@@ -165,8 +165,7 @@ def test_epochs_of_other_lengths_are_complete(tmp_path):
 
 @pytest.mark.parametrize('sampler', ['InfiniteSampler', 'DefaultSampler'])
 def test_a_resumed_iteration_based_run_is_exact(
-        tmp_path, monkeypatch, sampler):
-    monkeypatch.setattr('time.sleep', lambda seconds: None)  # of mmengine
+        tmp_path, sampler):
 
     def iterations(number):
         return dict(by_epoch=False, max_iters=number)

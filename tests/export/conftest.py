@@ -62,7 +62,7 @@ def write_run(folder, model, scope='mmpretrain', encoder=None, **meta):
     """Configuration and checkpoint of a run, as mmengine writes them.
 
     Args:
-        encoder (nn.Module, optional): Whose weights the backbone gets.
+        encoder (nn.Module, optional): Gives the backbone its weights.
 
     Returns:
         tuple: The configuration, its file, the checkpoint's and the model.
@@ -72,7 +72,7 @@ def write_run(folder, model, scope='mmpretrain', encoder=None, **meta):
     with DefaultScope.overwrite_default_scope(scope):
         network = weighted(MODELS.build(copy.deepcopy(cfg.model)))
     if encoder:
-        network.backbone.load_state_dict(encoder.state_dict())
+        network.backbone.load_state_dict(encoder.state_dict(), strict=False)
     file = folder / 'epoch_1.pth'
     torch.save(dict(meta=dict(cfg=cfg.pretty_text, **meta),
                     state_dict=network.state_dict()), file)

@@ -3,7 +3,6 @@
 import copy
 from pathlib import Path
 
-import numpy as np
 import pytest
 import torch
 
@@ -132,16 +131,6 @@ def test_inputs_are_those_that_some_head_needs(runs):
     assert network.stride == 32
 
 
-@torch.no_grad()
-def test_the_embedding_is_that_of_the_encoder_for_unpadded_images(runs):
-    network = make_network(load(runs, 'classes', 'boxes'), True, True)
-    encoder = load_encoder(runs['boxes'][2])
-    batch = torch.from_numpy(pictures([[64, 96]] * 2))
-    features, _ = encoder(encoder.normalize(batch.permute(0, 3, 1, 2)))
-    found = network(batch, torch.tensor([[64, 96]] * 2))['embedding']
-    torch.testing.assert_close(found, features.mean((2, 3)))
-
-
 def test_an_embedding_needs_the_last_features(runs, tmp_path):
     backbone = dict(DETECTS['backbone'], out_indices=(1, 2))
     model = dict(MODELS['boxes'], backbone=backbone,
@@ -171,7 +160,9 @@ def test_a_checkpoint_of_a_head_is_not_overwritten(runs, tmp_path):
     ('CONFIG does not go with --head', ['a.py', '--head', 'a=a.py:a.pth']),
     ('--part encoder does not go', ['--part', 'encoder', '--head',
                                     'a=a.py:a.pth']),
-    ("'a' is not NAME=CONFIG:CHECKPOINT", ['--head', 'a'])])
+    ("'a=b.py' is not NAME=CONFIG:CHECKPOINT", ['--head', 'a=b.py']),
+    ("'b.py:c.pth' is not NAME=CONFIG:CHECKPOINT", ['--head', 'b.py:c.pth']),
+    ("'c.pth' (--head a) is not a file", ['--head', 'a=b.py:c.pth'])])
 def test_options_that_do_not_go_together(error_of, words, more):
     assert words in error_of('--format', 'pt2', '--out', 'a.pt2', *more)
 
@@ -186,24 +177,13 @@ def test_heads_that_do_not_share_an_encoder(error_of, runs, tmp_path):
     to = '--format', 'pt2', '--out', 'a.pt2'
     twice = options(runs, 'boxes') * 2
     assert "'boxes' is given twice" in error_of(*twice, *to)
+    torch.manual_seed(1)  # draws other tokens
     other = dict(tuned=write_run(tmp_path, MODELS['boxes'], 'mmdet'))
     line = error_of(*options(runs, 'classes'), *options(other, 'tuned'), *to)
-    assert "'tuned'" in line and 'first in tokens' in line
+    assert "'tuned'" in line and 'tensors differ (tokens' in line
 
 
 def test_heads_that_cannot_be_exported(head_runs):
     heads = load_heads({name: head_runs[name] for name in ('lin', 'masks')})
     with pytest.raises(UserError, match="'masks': MaskRCNN cannot be"):
         make_network(heads)
-
-
-def test_padding_of_an_image_changes_nothing(runs):
-    """Noise in the padding is ignored by all heads."""
-    network = make_network(load(runs, 'classes', 'queries'), True)
-    batch, sizes = torch.from_numpy(pictures()), torch.tensor(SIZES)
-    other = batch.clone()
-    other[1, SIZES[1][0]:] = 255
-    with torch.no_grad():
-        found, again = network(batch, sizes), network(other, sizes)
-    for name, value in found.items():
-        np.testing.assert_array_equal(value, again[name])

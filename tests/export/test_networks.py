@@ -4,10 +4,8 @@ import copy
 import importlib.util
 import math
 import re
-import subprocess
 import sys
 from collections import Counter
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -19,9 +17,10 @@ from qbheat_mm.export import Exported, export_network, load_model
 from qbheat_mm.export.make_network import make_network
 from qbheat_mm.export.programs import relative_difference
 
+from ..conftest import ROOT
+from ..tools.conftest import run
 from .conftest import CLASSIFIER, RETINANET, any_size, write_run
 
-ROOT = Path(__file__).parents[2]
 HAS_MMDET = importlib.util.find_spec('mmdet') is not None
 needs_mmdet = pytest.mark.skipif(not HAS_MMDET, reason='needs mmdet')
 DETECTORS = ('mf_dec', 'retinanet') if HAS_MMDET else ()
@@ -174,12 +173,6 @@ def namespace_of_docs(words):
     return namespace
 
 
-def run_elsewhere(script, folder, names):
-    done = subprocess.run([sys.executable, '-c', script, *names], cwd=folder,
-                          capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
-
-
 @any_size
 def test_programs_run_with_torch_alone(export, request):
     models = {name: request.getfixturevalue(name)[3] for name in PROGRAMS}
@@ -188,7 +181,7 @@ def test_programs_run_with_torch_alone(export, request):
         torch.save({key: torch.from_numpy(value)
                     for key, value in inputs_of(name, model).items()},
                    export.folder / f'{name}.inputs')
-    run_elsewhere(WITH_TORCH, export.folder, PROGRAMS)
+    run(sys.executable, '-c', WITH_TORCH, *PROGRAMS, cwd=export.folder)
     for name, model in models.items():
         check(name, model, torch.load(export.folder / f'{name}.pt2.outputs'))
 
@@ -198,7 +191,7 @@ def test_onnx_runs_with_onnxruntime_alone(export, request):
     for name, model in models.items():
         export(name, 'onnx')
         np.savez(export.folder / f'{name}.npz', **inputs_of(name, model))
-    run_elsewhere(WITH_ONNX, export.folder, ONNX)
+    run(sys.executable, '-c', WITH_ONNX, *ONNX, cwd=export.folder)
     for name, model in models.items():
         check(name, model,
               dict(np.load(export.folder / f'{name}.onnx.outputs.npz')))

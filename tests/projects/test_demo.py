@@ -8,7 +8,7 @@ from pathlib import Path
 from projects.drawn_world import demo
 from qbheat_mm.cli.command_line import add_cfg_options
 
-ROOT = Path(__file__).parents[2]
+from ..conftest import ROOT
 
 
 def test_a_place_with_a_comma_is_one_value():

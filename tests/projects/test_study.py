@@ -37,7 +37,8 @@ from projects.drawn_world.study.comparison import compare
 from projects.drawn_world.study.run import command, measured, pending
 from qbheat_mm.errors import UserError
 
-ROOT = Path(__file__).resolve().parents[2]
+from ..conftest import ROOT
+
 STUDY = ROOT / 'projects/drawn_world/study'
 
 

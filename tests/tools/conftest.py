@@ -3,16 +3,13 @@
 import os
 import subprocess
 import sys
-from pathlib import Path
 
 import mmcv
 import mmengine
 import numpy as np
 import pytest
 
-from ..conftest import run_tool
-
-ROOT = Path(__file__).parents[2]
+from ..conftest import ROOT, run_tool
 
 CLASSIFIER = """
 _base_ = '{root}/configs/_base_/runtime_mmpretrain.py'

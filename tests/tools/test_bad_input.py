@@ -68,24 +68,3 @@ def test_arguments(last_line, classifier_config, tmp_path, arguments, words):
 @pytest.mark.skipif(torch.cuda.is_available(), reason='needs no GPU')
 def test_mixed_precision_without_a_gpu(last_line, classifier_config):
     assert '--no-amp' in last_line('train.py', classifier_config, '--amp')
-
-
-def test_missing_annotations(last_line, detector_config):
-    assert 'none.json' in last_line(
-        'train.py', detector_config, '--cfg-options',
-        'train_dataloader.dataset.ann_file=none.json')
-
-
-def test_a_cut_image(last_line, tmp_path, data, classifier_config):
-    bad = tmp_path / 'data/a/bad.jpg'
-    bad.parent.mkdir(parents=True)
-    bad.write_bytes((data / 'images/a/0.jpg').read_bytes()[:300])
-    for name in 'ab':
-        (tmp_path / 'data' / name).mkdir(exist_ok=True)
-        (tmp_path / 'data' / name / 'good.jpg').write_bytes(
-            (data / 'images/a/0.jpg').read_bytes())
-    assert str(bad) in last_line(
-        'train.py', classifier_config, '--cfg-options',
-        f'train_dataloader.dataset.data_root={tmp_path}',
-        'train_dataloader.dataset.data_prefix=data',
-        'train_dataloader.num_workers=1')

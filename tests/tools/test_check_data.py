@@ -87,9 +87,3 @@ def test_folders_are_counted(check, own, classifier_config):
     assert status == 0
     assert 'a: 4\n' in printed and 'b: 4\n' in printed
     assert "classes without an image: ['c']" in printed
-
-
-def test_a_missing_folder_is_named(check, own, classifier_config):
-    shutil.rmtree(own / 'images')
-    with pytest.raises(FileNotFoundError, match=str(own)):
-        check(classifier_config)

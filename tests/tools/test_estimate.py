@@ -1,8 +1,6 @@
 # Copyright (c) QB-Heat MM authors. All rights reserved.
 """What a run will cost, from real steps of tiny models."""
 import re
-import runpy
-import sys
 from types import SimpleNamespace
 
 import pytest
@@ -12,17 +10,16 @@ from torch import nn
 from qbheat_mm.analysis import run_cost
 from qbheat_mm.analysis.run_cost import TrainingRun, count_steps
 
-from .conftest import ROOT
+from ..conftest import ROOT, run_tool
 
 LINEAR = 'mf-285m_8xb512-linear-coslr-90e_in1k'
 
 
 @pytest.fixture
-def estimate(monkeypatch, capsys):
+def estimate(capsys):
     """Run the tool in this process; return what it prints."""
     def estimate(*arguments):
-        monkeypatch.setattr(sys, 'argv', ['estimate.py', *map(str, arguments)])
-        runpy.run_path(str(ROOT / 'tools/estimate.py'), run_name='__main__')
+        run_tool('estimate.py', *arguments)
         return capsys.readouterr().out
 
     return estimate
@@ -117,8 +114,7 @@ def test_memory_is_that_of_a_step():
 
 
 def test_input_is_timed_over_images_from_all_of_the_data(monkeypatch):
-    monkeypatch.setattr(run_cost, 'time', SimpleNamespace(
-        perf_counter=iter([0., 4.]).__next__))
+    monkeypatch.setattr(run_cost, 'default_timer', iter([0., 4.]).__next__)
     run = object.__new__(TrainingRun)
     run.images = 16
     run._load(lambda index: index)

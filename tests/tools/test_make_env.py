@@ -1,6 +1,5 @@
 # Copyright (c) QB-Heat MM authors. All rights reserved.
 """``make env`` without downloads, and building mmcv without compiling."""
-import importlib.util
 import re
 import tarfile
 from pathlib import Path
@@ -10,7 +9,8 @@ import pytest
 
 from qbheat_mm import build_mmcv
 
-ROOT = Path(__file__).resolve().parents[2]
+from ..conftest import ROOT, import_tool
+
 WHEEL = 'mmcv-2.1.0-cp311-cp311-linux_x86_64.whl'
 # How mmcv 2.1.0 and onedl-mmcv 2.3.6 set the language standard.
 SETUP = """
@@ -35,10 +35,7 @@ def plain_environment(monkeypatch, tmp_path):
 @pytest.fixture
 def tool(monkeypatch, tmp_path):
     """tools/env/make_env.py as a module, with an empty ``.venv``."""
-    spec = importlib.util.spec_from_file_location(
-        'make_env', ROOT / 'tools/env/make_env.py')
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
+    module = import_tool('env/make_env.py')
     monkeypatch.setattr(module, 'VENV', tmp_path)
     return module
 

@@ -1,9 +1,7 @@
 # Copyright (c) QB-Heat MM authors. All rights reserved.
 """Several heads predict from the command line."""
 import json
-import runpy
 import shutil
-import sys
 
 import mmcv
 import numpy as np
@@ -15,7 +13,7 @@ from qbheat_mm.cli.heads import split_head
 from qbheat_mm.cli.predictions import describe
 from qbheat_mm.errors import UserError
 
-from .conftest import ROOT
+from ..conftest import run_tool
 
 pytest.importorskip('mmdet')
 from mmdet.apis import inference_detector, init_detector  # noqa: E402
@@ -24,16 +22,14 @@ from pycocotools import mask as coco  # noqa: E402
 
 
 @pytest.fixture
-def predict(monkeypatch, head_runs, forget):
+def predict(head_runs, forget):
     """A function that runs the tool with the heads of these names."""
 
     def run(names, *arguments):
         forget()
         given = [f'--head={name}={cfg.filename}:{checkpoint}' for
                  name, (cfg, checkpoint) in head_runs.items() if name in names]
-        monkeypatch.setattr(sys, 'argv', [
-            'predict.py', *given, *map(str, arguments)])
-        runpy.run_path(str(ROOT / 'tools/predict.py'), run_name='__main__')
+        run_tool('predict.py', *given, *arguments)
 
     return run
 
@@ -110,23 +106,6 @@ def test_panoptic_segments_are_masks():
     items = describe(sample, ['sky', 'cat'], 0.3)
     assert [item['class'] for item in items] == ['sky', 'cat', 'cat']
     assert coco.decode(items[2]['mask']).tolist() == [[0, 0, 1], [0, 0, 1]]
-
-
-@pytest.mark.parametrize(('heads', 'message'), [
-    (['a=b.py:c.pth'] * 2, 'c.pth'),
-    (['a=b.py'], 'NAME=CONFIG:CHECKPOINT'),
-    (['b.py:c.pth'], 'NAME=CONFIG:CHECKPOINT')])
-def test_impossible_heads(predict, photos, tmp_path, heads, message):
-    with pytest.raises(SystemExit, match=message):
-        predict((), *(f'--head={head}' for head in heads), photos, '--out',
-                tmp_path / 'out')
-
-
-def test_a_name_that_is_given_twice(predict, head_runs, photos, tmp_path):
-    cfg, checkpoint = head_runs['lin']
-    with pytest.raises(SystemExit, match="'lin' is given twice"):
-        predict(('lin', ), f'--head=lin={cfg.filename}:{checkpoint}', photos,
-                '--out', tmp_path / 'out')
 
 
 def test_images_are_not_overwritten(predict, photos):

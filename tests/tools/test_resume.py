@@ -6,7 +6,6 @@ import runpy
 import shutil
 import signal
 import sys
-from pathlib import Path
 
 import torch
 from mmengine.hooks import Hook
@@ -15,9 +14,7 @@ from mmengine.registry import HOOKS
 from qbheat_mm.cli import read_config
 from qbheat_mm.trained.safe_load import safe_load
 
-from ..conftest import run_tool
-
-ROOT = Path(__file__).parents[2]
+from ..conftest import ROOT, run_tool
 
 
 @HOOKS.register_module()

@@ -10,13 +10,10 @@ import torch
 from mmengine.logging import HistoryBuffer
 from torch import nn
 
-from qbheat_mm.apis import load_encoder
 from qbheat_mm.errors import UserError
 from qbheat_mm.trained.checkpoint import Checkpoint, mismatch
 from qbheat_mm.trained.encoder_config import backbone_name
 from qbheat_mm.trained.safe_load import safe_load
-
-OLD = Path(__file__).parents[1] / 'data/v0.2.0'
 
 
 def save(path, content):
@@ -72,16 +69,6 @@ def test_missing_files_and_folders(tmp_path):
         safe_load(tmp_path)
     with pytest.raises(UserError, match='http://localhost:9/x.pth'):
         safe_load('http://localhost:9/x.pth')
-
-
-@pytest.mark.parametrize('file', ['epoch_1.ckpt', 'encoder.safetensors'])
-def test_files_of_version_0_2_0_load(file):
-    encoder = load_encoder(str(OLD / file))
-    assert encoder.size == (64, 64) and encoder.normalization.rgb
-    assert encoder.name.startswith('MobileFormer')
-    expected = Checkpoint.read(OLD / 'encoder.safetensors').weights
-    for name, tensor in encoder.backbone.state_dict().items():
-        assert torch.equal(tensor, expected[name]), name
 
 
 TEXT = """

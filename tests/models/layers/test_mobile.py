@@ -12,11 +12,6 @@ from qbheat_mm.models.layers.mobile import ConvBN, conv_bn
 ALWAYS = 1 - 1e-6
 
 
-@pytest.fixture(autouse=True)
-def _seed():
-    torch.manual_seed(0)
-
-
 def with_statistics(layers):
     """Set statistics and weights of BN to random values."""
     for module in layers.modules():

@@ -1,38 +1,25 @@
 # Copyright (c) QB-Heat MM authors. All rights reserved.
 """Sizes as printed in docs/model_sizes.md, next to the published ones.
 
-One model of each kind: tests/models and tests/detection count all encoders
-and MF-Dec heads.
+All encoders and MF-Dec heads, and one model of each other kind.
 """
-import importlib.util
-from pathlib import Path
-
 import pytest
 import torch
 
 pytest.importorskip('mmdet')
 import qbheat_mm.detection  # noqa: E402,F401
 
-ROOT = Path(__file__).parents[3]
+from ...conftest import ROOT, import_tool  # noqa: E402
+
+tool = import_tool('analysis/complexity.py')
 COUNTED = {
-    'Encoders': ('MF-1.0G', ),
+    'Encoders': ('MF-', ),
     'Classifiers': ('MF-1.0G lin', 'MF-1.0G tran-1', 'MF-285M tran-4'),
     'Mobile-Former V1': ('MF-26M', 'MF-508M'),
-    'Detection heads': ('MF-Dec-211 for MF-285M', 'RetinaNet for MF-285M'),
+    'Detection heads': ('MF-Dec', 'RetinaNet for MF-285M'),
 }
 # Published figures that no counting rule meets; the notes say why.
 EXPLAINED = ('RetinaNet', 'MF-1.0G tran-1', 'MF-285M lin')
-
-
-def load_tool():
-    spec = importlib.util.spec_from_file_location(
-        'complexity_tool', ROOT / 'tools/analysis/complexity.py')
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
-tool = load_tool()
 
 
 @pytest.fixture(scope='module')
@@ -61,10 +48,12 @@ def test_sizes_are_the_published_ones_or_explained(counted):
     for row, params, madds in counted:
         if row['name'].startswith('RetinaNet'):
             continue
-        assert params == pytest.approx(float(row['params_m']), rel=0.03), row
+        params_by, madds_by = dict(
+            Encoders=(0.02, 0.04), Classifiers=(0.03, 0.06)).get(
+                row['part'], (0.015, 0.025))
+        assert params == pytest.approx(float(row['params_m']), params_by), row
         if row['part'] != 'Mobile-Former V1':
-            assert madds == pytest.approx(float(row['madds_g']),
-                                          rel=0.06), row
+            assert madds == pytest.approx(float(row['madds_g']), madds_by), row
         if row['part'] == 'Mobile-Former V1' or (
                 'Class' in row['part']
                 and not row['name'].startswith(EXPLAINED)):

@@ -1,7 +1,5 @@
 # Copyright (c) QB-Heat MM authors. All rights reserved.
-"""Files written by version 0.3.0 can be used."""
-from pathlib import Path
-
+"""Files written by earlier versions can be used."""
 import pytest
 import torch
 from mmengine.config import Config
@@ -9,7 +7,9 @@ from mmengine.config import Config
 from qbheat_mm.apis import load_encoder, load_heads
 from qbheat_mm.export import Exported, load_model
 
-FILES = Path(__file__).parents[1] / 'data/v0.3.0'
+from ..conftest import ROOT
+
+FILES = ROOT / 'tests/data/v0.3.0'
 IMAGES = torch.randint(0, 256, (2, 3, 40, 56), dtype=torch.uint8,
                        generator=torch.Generator().manual_seed(0))
 
@@ -26,8 +26,10 @@ def require_same_weights(backbone, expected):
         assert torch.equal(tensor, expected[name]), name
 
 
-def test_encoder_of_the_checkpoint(encoder):
-    found = load_encoder(str(FILES / 'epoch_1.ckpt'))
+@pytest.mark.parametrize('version', ['v0.2.0', 'v0.3.0'])
+def test_encoder_of_the_checkpoint(version):
+    encoder, found = (load_encoder(str(FILES.with_name(version) / file))
+                      for file in ('encoder.safetensors', 'epoch_1.ckpt'))
     assert found.size == encoder.size == (64, 64)
     torch.testing.assert_close(found.normalize(IMAGES),
                                encoder.normalize(IMAGES))
