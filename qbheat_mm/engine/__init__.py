@@ -2,11 +2,10 @@
 from ..trained.encoder import PretrainedEncoder
 from .auto_scale_runner import AutoScaleRunner
 from .check_classes import CheckClassesHook
-from .console import ThroughputLogProcessor
+from .console import RunAdviceHook, ThroughputLogProcessor
 from .frozen_features import FrozenFeaturesHook
 from .random_state import RandomStateHook
 from .resume import ResumeHook
-from .run_advice import RunAdviceHook
 from .safe_checkpoint import (
     BroadcastBuffersHook,
     SafeCheckpointHook,

@@ -8,7 +8,7 @@ import pytest
 from mmengine.logging import MMLogger
 from mmpretrain.models import SelfSupDataPreprocessor
 
-from qbheat_mm.engine import run_advice
+from qbheat_mm.engine import console
 from qbheat_mm.engine.console import shorten_console
 
 from .runs import Stop, StopHook, build
@@ -65,7 +65,7 @@ def advice(tmp_path, caplog):
             runner.train()
         return '\n'.join(
             record.getMessage() for record in caplog.records
-            if record.module == 'run_advice')
+            if record.module == 'console')
 
     return advice
 
@@ -89,9 +89,9 @@ def test_files_of_an_earlier_run(advice, tmp_path):
 def test_the_expected_duration(advice, monkeypatch):
     assert not advice(epochs=5)
     clock = SimpleNamespace(monotonic=itertools.count(0, 100).__next__)
-    monkeypatch.setattr(run_advice, 'time', clock)
-    monkeypatch.setattr(run_advice, 'STEPS', 3)
-    monkeypatch.setattr(run_advice, 'SECONDS', 10**6)
+    monkeypatch.setattr(console, 'time', clock)
+    monkeypatch.setattr(console, 'STEPS', 3)
+    monkeypatch.setattr(console, 'SECONDS', 10**6)
     # 100 seconds for each of the four steps after three of eight
     assert advice(epochs=9, resume=True) == (
         'this run will take about 0:06:40 on this machine, plus evaluations')
