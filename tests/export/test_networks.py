@@ -10,6 +10,7 @@ from collections import Counter
 import numpy as np
 import pytest
 import torch
+import torch.nn.functional as F
 
 from qbheat_mm.apis import load_encoder
 from qbheat_mm.errors import UserError
@@ -375,3 +376,25 @@ def test_a_run_counts_the_classes_of_its_folders(classifier):
     given.count_classes = False
     with pytest.raises(UserError, match='epoch_1.pth'):
         load_model(given, checkpoint)
+
+
+class Operations(torch.nn.Module):
+    """Operations of encoders that these tests don't export."""
+
+    def forward(self, x):
+        mask = torch.tensor([[True, False], [True, True]])
+        return (F.scaled_dot_product_attention(x, x, x, mask, scale=0.3),
+                F.softmax(x, 1), F.gelu(x, approximate='tanh'))
+
+
+def test_operations_with_translations_of_ours(tmp_path):
+    runtime = pytest.importorskip('onnxruntime')
+    pytest.importorskip('onnxscript')
+    from qbheat_mm.export.onnx_graph import to_onnx
+    x = torch.randn(1, 3, 2, 4)
+    program = torch.export.export(Operations(), (x, ))
+    to_onnx(program, input_names=['x']).save(tmp_path / 'a.onnx')
+    session = runtime.InferenceSession(tmp_path / 'a.onnx')
+    for found, expected in zip(session.run(None, dict(x=x.numpy())),
+                               Operations()(x), strict=True):
+        torch.testing.assert_close(torch.from_numpy(found), expected)
