@@ -73,7 +73,7 @@ class SafeCheckpointHook(CheckpointHook):
         """Count a share of the run in the unit of its loop."""
         self.by_epoch = not isinstance(runner.train_loop, IterBasedTrainLoop)
         end = runner.max_epochs if self.by_epoch else runner.max_iters
-        # 0.1 * 30 is a little more than 3.
+        # 0.28 * 25 is a little more than 7.
         self.interval = math.ceil(round(end * self.interval, 6))
         if self.filename_tmpl == 'epoch_{}.pth' and not self.by_epoch:
             self.filename_tmpl = 'iter_{}.pth'

@@ -32,12 +32,14 @@ class Saved(Hook):
         self.steps.append(runner.message_hub.get_info('last_ckpt'))
 
 
-@pytest.mark.parametrize('unit, length, interval', [
-    ('epoch', dict(epochs=12), 2), ('iter', dict(iterations=30), 3)])
-def test_a_checkpoint_every_tenth_of_the_run(tmp_path, unit, length, interval):
+@pytest.mark.parametrize('unit, length, share, interval', [
+    ('epoch', dict(epochs=12), 0.1, 2),
+    ('iter', dict(iterations=25), 0.28, 7)])
+def test_a_checkpoint_after_a_share_of_the_run(tmp_path, unit, length, share,
+                                               interval):
     saved = Saved()
     train(tmp_path, hooks=[saved], scores=range(99), **length,
-          checkpoint=dict(interval=0.1, by_epoch=True, save_best=None))
+          checkpoint=dict(interval=share, by_epoch=True, save_best=None))
     end, = length.values()
     assert saved.steps == [
         str(tmp_path / f'{unit}_{step}.pth')
