@@ -64,7 +64,7 @@ def test_the_classifier_of_a_model_with_test_time_augmentation(
     given.model = dict(type='mmpretrain.AverageClsScoreTTA', module=cfg.model)
     Config(given.to_dict()).dump(tmp_path / 'tta.py')
     tool('tta.py', checkpoint, '--format', 'pt2', '--out', 'a.pt2')
-    assert type(models[0]).__name__ == 'ImageClassifier'
+    assert type(models[0].model).__name__ == 'ImageClassifier'
 
 
 @pytest.mark.parametrize('args, words', [
