@@ -5,7 +5,11 @@ import torch.nn.functional as F
 from torch import nn
 
 from qbheat_mm.models.layers import FormerToMobile
-from qbheat_mm.utils.complexity import count_madds, count_parameters
+from qbheat_mm.utils.complexity import (
+    count_madds,
+    count_parameters,
+    kept_bytes,
+)
 
 
 class Attention(nn.Module):
@@ -73,3 +77,8 @@ def test_parameters():
     module['c'] = module['b']
     module['b'].requires_grad_(False)
     assert count_parameters(module) == 2 * (3 * 4 + 4)
+
+
+def test_autograd_keeps_the_inputs_of_layers():
+    net, x = nn.Sequential(nn.Linear(2, 3), nn.Linear(3, 1)), torch.ones(5, 2)
+    assert kept_bytes(net, lambda: net(x)) == 4 * (5 * 2 + 5 * 3)
