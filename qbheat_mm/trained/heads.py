@@ -29,7 +29,7 @@ class Heads(BaseModel):
 
     A batch is prepared once, for all heads. Its images are padded to a common
     size that ``pad_size_divisor`` of every head divides. The encoder doesn't
-    mask padding, so it changes features and moves boxes slightly.
+    mask padding, so neighbors in a batch change scores and move boxes.
 
     Args:
         encoder (Encoder): Encoder with all outputs that the heads take.
