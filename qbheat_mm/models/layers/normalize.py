@@ -1,6 +1,6 @@
 # Copyright (c) QB-Heat MM authors. All rights reserved.
 """Deprecated: use :mod:`qbheat_mm.trained`."""
-import importlib
+import sys
 import warnings
 
 warnings.warn(
@@ -8,7 +8,6 @@ warnings.warn(
     '0.5: import Normalization and Normalize from qbheat_mm.trained',
     DeprecationWarning, stacklevel=2)
 
-# By name, since models may not import the packages above them.
-_moved = importlib.import_module('qbheat_mm.trained.normalization')
-Normalization = _moved.Normalization
-Normalize = _moved.Normalize
+# Models import no package above them; `import qbheat_mm` has loaded this one.
+_moved = sys.modules['qbheat_mm.trained']
+Normalization, Normalize = _moved.Normalization, _moved.Normalize
