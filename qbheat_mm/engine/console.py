@@ -1,5 +1,5 @@
 # Copyright (c) QB-Heat MM authors. All rights reserved.
-"""What a run tells its user: little, early, and in images per second.
+"""Tell users little, early, and in images per second.
 
 The log file has every message.
 """

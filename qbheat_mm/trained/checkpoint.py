@@ -97,9 +97,8 @@ class Checkpoint:
     @property
     def classes(self) -> tuple[str, ...]:
         """Classes in training; empty if unknown."""
-        classes = self.meta.get('dataset_meta')
-        if isinstance(classes, Mapping):
-            classes = classes.get('classes')
+        known = self.meta.get('dataset_meta')
+        classes = known.get('classes') if isinstance(known, Mapping) else None
         return tuple(map(str, classes)) if isinstance(
             classes, list | tuple) else ()
 

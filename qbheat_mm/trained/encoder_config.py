@@ -1,5 +1,5 @@
 # Copyright (c) QB-Heat MM authors. All rights reserved.
-"""What a config says about its encoder."""
+"""Describe and build the encoder of a config."""
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
