@@ -4,6 +4,7 @@ import copy
 import re
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
+from itertools import chain
 
 from joblib import cpu_count
 from mmengine.config import Config
@@ -79,8 +80,7 @@ class AutoScaleRunner(Runner):
                         filename: str,
                         map_location='cpu',
                         strict: bool = False,
-                        revise_keys: Sequence[tuple[str, str]] = (
-                            (r'^module\.', ''), )) -> dict:
+                        revise_keys: Sequence[tuple[str, str]] = ()) -> dict:
         """Load a checkpoint; see :meth:`Checkpoint.read` for its errors."""
         trained = Checkpoint.read(filename, map_location)
         checkpoint = trained.content
@@ -155,8 +155,7 @@ class AutoScaleRunner(Runner):
             self.logger.warning(
                 f'{len(loader.dataset)} training images for '
                 f'{self.world_size} process(es): '
-                f'train_dataloader.batch_size={fitted}, learning rate * '
-                f'{fitted / given:g}')
+                f'train_dataloader.batch_size={fitted}')
 
     def build_optim_wrapper(self, optim_wrapper) -> OptimWrapper:
         """Build the optimizer, in float32 if there is no GPU."""
@@ -185,7 +184,11 @@ class AutoScaleRunner(Runner):
         elif fitted < given:
             scaling = dict(enable=True, base_batch_size=(
                 given * self.world_size * given / fitted))
+        before = _learning_rate(optim_wrapper)
         super().scale_lr(optim_wrapper, scaling)
+        after = _learning_rate(optim_wrapper)
+        if after != before:
+            self.logger.info(f'learning rate: {before:g} -> {after:g}')
 
     def build_param_scheduler(self, scheduler) -> list:
         """Build schedulers that are no longer than the run."""
@@ -218,6 +221,12 @@ class AutoScaleRunner(Runner):
             self.model.compile(**({} if settings is True else settings))
             self.logger.info('the model is compiled: the first steps take '
                              'minutes')
+
+
+def _learning_rate(optim_wrapper: OptimWrapper) -> float:
+    """The largest rate of all parameters."""
+    return max(chain(*(rates for name, rates in optim_wrapper.get_lr().items()
+                       if not name.endswith('base_lr'))))
 
 
 def fitting_batch(sampler: Sampler, batch: int, processes: int,

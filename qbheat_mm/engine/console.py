@@ -28,7 +28,8 @@ STEPS, SECONDS = 20, 60
 #: Messages that repeat, for each parameter or epoch, or that only developers
 #: can act on.
 _FILE_ONLY = ('paramwise_options', 'Exp name: ', '"FileClient"',
-              '"HardDiskBackend"')
+              '"HardDiskBackend"', 'Distributed training is not used',
+              'LR is set based on')
 
 
 def shorten_console(logger: MMLogger) -> None:
@@ -41,8 +42,8 @@ def shorten_console(logger: MMLogger) -> None:
 
 def _is_for_console(record: logging.LogRecord) -> bool:
     text = record.getMessage()
-    if record.filename == 'runner.py':  # mmengine's reports on the whole run
-        return '\n' not in text
+    if record.filename == 'runner.py' and '\n' in text:
+        return False  # mmengine's reports on the whole run
     return not text.startswith(_FILE_ONLY) and ' is skipped since' not in text
 
 
@@ -79,8 +80,7 @@ class ThroughputLogProcessor(LogProcessor):
 
 @HOOKS.register_module()
 class RunAdviceHook(Hook):
-    """Warn of few images and of an earlier run's files, estimate the duration.
-    """
+    """Warn of few images and of old files; estimate the duration."""
 
     @master_only
     def before_train(self, runner: Runner) -> None:

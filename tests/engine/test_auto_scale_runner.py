@@ -99,14 +99,15 @@ def test_few_images_for_few_epochs_without_a_gpu(config, capsys, images,
     log = log_of(runner)
     for line in ('training in float32',
                  f'{images} training images for 1 process(es): '
-                 f'train_dataloader.batch_size={images}, learning rate * '
-                 f'{images / 256:g}',
+                 f'train_dataloader.batch_size={images}',
+                 f'learning rate: 0.256 -> {images / 1000:g}',
                  f'schedule shortened to the {max_epochs} steps'):
         assert log.count(line) == 1, line
     assert type(runner.optim_wrapper) is OptimWrapper
     printed = capsys.readouterr().out
     assert len(printed.partition('Epoch(train)')[0].splitlines()) < 10
-    for line in ('Hooks will be executed', 'paramwise_options'):
+    for line in ('Hooks will be executed', 'paramwise_options',
+                 'LR is set based on', 'Distributed training is not used'):
         assert line in log and line not in printed
 
 
