@@ -7,34 +7,42 @@ import torch.nn.functional as F
 from mmcv.cnn.bricks import DropPath
 from torch import Tensor, nn
 
-# Sums and quotients of slopes could overflow or lose digits in these.
+# A quotient of slopes could overflow or lose digits in these.
 _HALF = (torch.float16, torch.bfloat16)
 
 
-class _TwoPiece(torch.autograd.Function):
-    """``max(low * x, high * x)``, saving only its inputs.
+class _LargerLine(torch.autograd.Function):
+    """``max(first * x, second * x)``, saving only its inputs.
 
-    Plain autograd would save two more maps as large as ``x``.
+    Plain autograd would save both lines and share the gradient where they
+    are equal.
     """
 
     @staticmethod
-    def forward(ctx, x: Tensor, low: Tensor, high: Tensor) -> Tensor:
-        ctx.save_for_backward(x, low, high)
-        if x.dtype in _HALF:
-            return (low * x).clamp_(min=high * x)
-        # One pass less.
-        return F.relu(x).mul_(high - low).addcmul_(x, low)
+    def forward(ctx, x: Tensor, slopes: Tensor) -> Tensor:
+        ctx.dtype = slopes.dtype
+        slopes = slopes.to(x.dtype)
+        ctx.save_for_backward(x, slopes)
+        first, second = _lines(slopes)
+        return (second * x).clamp_(min=first * x)
 
     @staticmethod
-    def backward(ctx, grad: Tensor):
-        x, low, high = ctx.saved_tensors
-        grad_low = grad * x
-        grad_high = torch.ops.aten.threshold_backward(grad_low, x, 0)
-        positive = torch.ops.aten.threshold_backward(grad, x, 0)
-        grad_x = (grad * low).addcmul_(positive, high - low)
-        grad_high = grad_high.sum((2, 3), keepdim=True)
-        grad_low = grad_low.sum((2, 3), keepdim=True) - grad_high
-        return grad_x, grad_low, grad_high
+    def backward(ctx, grad: Tensor) -> tuple[Tensor, Tensor]:
+        x, slopes = ctx.saved_tensors
+        first, second = _lines(slopes)
+        difference = first - second
+        lead = difference * x  # positive where the first line is larger
+        keep = torch.ops.aten.threshold_backward
+        grad_x = (grad * second).addcmul_(keep(grad, lead, 0), difference)
+        grad_lines = grad * x
+        both = grad_lines.sum((2, 3), dtype=ctx.dtype)
+        grad_first = keep(grad_lines, lead, 0).sum((2, 3), dtype=ctx.dtype)
+        return grad_x, torch.cat([grad_first, both - grad_first], dim=1)
+
+
+def _lines(slopes: Tensor) -> tuple[Tensor, Tensor]:
+    """Split slopes (B, 2C) into two (B, C, 1, 1)."""
+    return slopes[..., None, None].chunk(2, dim=1)
 
 
 class DynamicReLU(nn.Module):
@@ -48,14 +56,14 @@ class DynamicReLU(nn.Module):
             slopes (Tensor): (B, 2C); the first C entries are a1, at least 0,
                 the others a2.
         """
-        first, second = slopes.to(x.dtype)[..., None, None].chunk(2, dim=1)
-        low, high = torch.minimum(first, second), torch.maximum(first, second)
         if torch.is_grad_enabled():
-            return _TwoPiece.apply(x, low, high)
+            return _LargerLine.apply(x, slopes)
+        first, second = _lines(slopes.to(x.dtype))
         if x.dtype in _HALF or torch.compiler.is_compiling():
             return torch.maximum(first * x, second * x)
         # Two passes over the map. The division needs a positive slope, and
         # F.prelu takes no slopes per image.
+        low, high = torch.minimum(first, second), torch.maximum(first, second)
         high = high.clamp(min=torch.finfo(x.dtype).eps)
         return torch._prelu_kernel(x, low / high).mul_(high)
 
@@ -75,26 +83,27 @@ class DynamicReLUCoefficients(nn.Module):
         self.squeeze = nn.Linear(token_dims, len(channels) * (token_dims // 4))
         self.expand = nn.ModuleList(
             nn.Linear(token_dims // 4, 2 * width) for width in channels)
-        for i, width in enumerate(channels):
-            least = torch.tensor([0., -1.]).repeat_interleave(width)
-            self.register_buffer(f'least{i}', least, persistent=False)
+        self.widths = [2 * width for width in channels]
+        least = [torch.tensor([0., -1.]).repeat_interleave(width)
+                 for width in channels]
+        self.register_buffer('least', torch.cat(least), persistent=False)
 
-    def forward(self, tokens: Tensor) -> list[Tensor]:
+    def forward(self, tokens: Tensor) -> tuple[Tensor, ...]:
         """Compute the slopes.
 
         Args:
             tokens (Tensor): (B, T, d); only the first token is used.
 
         Returns:
-            list[Tensor]: (B, 2C) for each DY-ReLU. a1 lies in [0, 2], a2 in
+            tuple[Tensor]: (B, 2C) for each DY-ReLU. a1 lies in [0, 2], a2 in
             [-1, 1]; a linear layer of zeros makes them 1 and 0 (ReLU).
         """
         hidden = F.relu(self.squeeze(tokens[:, 0]))
         parts = hidden.chunk(len(self.expand), dim=1)
-        return [
-            torch.add(getattr(self, f'least{i}'),
-                      F.hardsigmoid(expand(part)), alpha=2)
-            for i, (expand, part) in enumerate(zip(self.expand, parts))]
+        logits = torch.cat([expand(part) for expand, part
+                            in zip(self.expand, parts)], dim=1)
+        slopes = torch.add(self.least, F.hardsigmoid(logits), alpha=2)
+        return slopes.split(self.widths, dim=1)
 
 
 class ConvBN(nn.Sequential):

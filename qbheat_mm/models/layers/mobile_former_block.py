@@ -4,6 +4,8 @@
 Pixels are read as (B, H * W, C), which in the ``channels_last`` layout is a
 view of the feature map: no bridge copies or transposes a map.
 """
+from contextlib import AbstractContextManager, nullcontext
+
 import torch
 import torch.nn.functional as F
 from mmcv.cnn.bricks import DropPath
@@ -11,6 +13,17 @@ from torch import Tensor, nn
 
 from ...errors import UserError
 from .mobile import DownsampleMobile, DynamicReLUCoefficients, Mobile
+
+
+def outside_autocast(device: str) -> AbstractContextManager:
+    """Leave autocast, if it is on.
+
+    Six tokens hold most weights and hardly any arithmetic: in half precision
+    their casts would cost more than their products.
+    """
+    if not torch.is_autocast_enabled(device):
+        return nullcontext()
+    return torch.autocast(device, enabled=False)
 
 
 def attend(query: Tensor, memory: Tensor) -> Tensor:
@@ -24,7 +37,7 @@ def attend(query: Tensor, memory: Tensor) -> Tensor:
         Tensor: (B, T, heads * C).
     """
     query = query.unflatten(-1, (memory.shape[1], -1)).transpose(1, 2)
-    memory = memory.to(query.dtype)
+    query = query.to(memory.dtype)
     out = F.scaled_dot_product_attention(query, memory, memory)
     return out.transpose(1, 2).flatten(2)
 
@@ -109,7 +122,8 @@ class FormerToMobile(nn.Module):
         Returns:
             Tensor: (B, C, H, W).
         """
-        key, value = self.per_head(self.key_value(tokens)).chunk(2, dim=-1)
+        key_value = self.per_head(self.key_value(tokens)).to(x.dtype)
+        key, value = key_value.chunk(2, dim=-1)
         attention = self.attention(key, x.flatten(2)).flatten(1, 2)
         # In the layout of a channels_last map.
         update = torch.bmm(attention.transpose(1, 2), value).transpose(1, 2)
@@ -221,6 +235,9 @@ class MobileFormerBlock(nn.Module):
         Returns:
             tuple[Tensor, Tensor]: (B, C_out, H', W') and (B, T, d).
         """
-        tokens = self.former(self.mobile_to_former(x, tokens))
-        x = self.mobile(x, self.slopes(tokens))
-        return self.former_to_mobile(x, tokens), tokens
+        with outside_autocast(x.device.type):
+            tokens = self.former(self.mobile_to_former(x, tokens))
+            slopes = self.slopes(tokens)
+        x = self.mobile(x, slopes)
+        with outside_autocast(x.device.type):
+            return self.former_to_mobile(x, tokens), tokens

@@ -3,6 +3,9 @@
 
 Each linear model is z(x + dx, y + dy) = z(x, y) + M z(x, y).
 """
+from collections.abc import Sequence
+from itertools import groupby
+
 import torch
 import torch.nn.functional as F
 from mmengine.model import BaseModule
@@ -13,6 +16,8 @@ from ...errors import UserError
 from .quarters import CENTER, CORNERS, POSITIONS, Positions
 
 Direction = tuple[int, int]
+#: Column and row in a grid of 2x2.
+Cell = tuple[int, int]
 
 #: Unit steps (x to the right, y downwards) in the order of the explicit
 #: models. A is the matrix to the right, B the one downwards.
@@ -90,17 +95,45 @@ class LinearExtrapolation(nn.Module):
         both_orders = horizontal @ vertical + vertical @ horizontal
         return horizontal + vertical + both_orders / 2
 
-    def forward(self, z: Tensor, direction: Direction) -> Tensor:
-        """Extrapolate every feature vector by one step.
+    def forward(self, z: Tensor, cells: Sequence[Cell]) -> Tensor:
+        """Fill a 2x2 grid from one of its cells.
 
         Args:
-            z (Tensor): (..., embed_dims).
-            direction (tuple[int, int]): Signs of the step along x and y.
+            z (Tensor): Features of the known cells, (G, N, embed_dims).
+            cells (Sequence[tuple[int, int]]): Column and row of each of the
+                G known cells.
 
         Returns:
-            Tensor: (..., embed_dims).
+            Tensor: (G, 2, 2, N, embed_dims), by row and column.
         """
-        return z + F.linear(z, self.matrix(direction))
+        matrices = dict(zip(DIRECTIONS.values(), self._all_matrices().to(
+            z.dtype).unbind()))
+        weights = torch.stack([
+            matrices[direction] for column, row in cells
+            for direction in _steps(column, row)])
+        # One product for all cells.
+        moved = torch.bmm(z, weights.unflatten(0, (-1, 3)).flatten(
+            1, 2).transpose(1, 2))
+        moved = moved.unflatten(2, (3, -1)) + z[:, :, None]
+        grids = []
+        for known, others, (column, row) in zip(
+                z.unbind(), moved.unbind(), cells):
+            own = 2 * row + column  # xor: known, beside, below, diagonal
+            parts = [known, *others.unbind(1)]
+            grids += [parts[own ^ i] for i in range(4)]
+        return torch.stack(grids).unflatten(0, (-1, 2, 2))
+
+    def _all_matrices(self) -> Tensor:
+        """Return the matrices of all DIRECTIONS, (8, D, D)."""
+        if len(self.explicit) == len(DIRECTIONS):
+            return self.weight
+        return torch.stack([self.matrix(d) for d in DIRECTIONS.values()])
+
+
+def _steps(column: int, row: int) -> list[Direction]:
+    """Return the steps from a cell along x, y and both."""
+    step_x, step_y = 1 - 2 * column, 1 - 2 * row
+    return [(step_x, 0), (0, step_y), (step_x, step_y)]
 
 
 class CopiedFeatures(nn.Module):
@@ -113,9 +146,9 @@ class CopiedFeatures(nn.Module):
     def __init__(self, embed_dims: int) -> None:
         super().__init__()
 
-    def forward(self, z: Tensor, direction: Direction) -> Tensor:
-        """Return z, (..., embed_dims)."""
-        return z
+    def forward(self, z: Tensor, cells: Sequence[Cell]) -> Tensor:
+        """(G, N, embed_dims) to (G, 2, 2, N, embed_dims)."""
+        return z[:, None, None].expand(-1, 2, 2, -1, -1)
 
 
 class MaskToken(nn.Module):
@@ -130,9 +163,13 @@ class MaskToken(nn.Module):
         self.token = nn.Parameter(torch.empty(embed_dims))
         nn.init.normal_(self.token, std=.02)
 
-    def forward(self, z: Tensor, direction: Direction) -> Tensor:
-        """Expand the token to the shape of z, (..., embed_dims)."""
-        return self.token.to(z.dtype).expand_as(z)
+    def forward(self, z: Tensor, cells: Sequence[Cell]) -> Tensor:
+        """(G, N, embed_dims) to (G, 2, 2, N, embed_dims)."""
+        known = torch.zeros(len(cells), 2, 2, 1, 1, dtype=torch.bool)
+        for i, (column, row) in enumerate(cells):
+            known[i, row, column] = True
+        return torch.where(known.to(z.device), z[:, None, None],
+                           self.token.to(z.dtype))
 
 
 #: Controls without the heat equation.
@@ -216,44 +253,38 @@ class QBHeatPredictor(BaseModule):
             Tensor: (B, 2h, 2w, embed_dims).
         """
         z = self.proj(feats.permute(0, 2, 3, 1))
-        maps = []
-        parts = z.split([count for _, count in positions])
-        for part, (position, _) in zip(parts, positions):
-            maps.append(
-                self.from_center(part) if position == CENTER else
-                self.from_corner(part, position))
-        return torch.cat(maps)
+        groups = [[*group] for _, group in groupby(
+            positions, lambda each: (each[0] == CENTER, each[1]))]
+        parts = z.split([sum(count for _, count in group)
+                         for group in groups])
+        return torch.cat([
+            self.from_center(part) if group[0][0] == CENTER else
+            self.from_corners(part, [CORNERS[name] for name, _ in group])
+            for part, group in zip(parts, groups)])
 
-    def from_corner(self, z: Tensor, position: str) -> Tensor:
-        """Extrapolate a corner (B, h, w, D) by half an image."""
-        column, row = CORNERS[position]
-        step_x, step_y = 1 - 2 * column, 1 - 2 * row
-        side = self.half_step(z, (step_x, 0))
-        across = self.half_step(z, (0, step_y))
-        diagonal = self.half_step(z, (step_x, step_y))
-        if column == 0:
-            near = torch.cat([z, side], dim=2)
-            far = torch.cat([across, diagonal], dim=2)
-        else:
-            near = torch.cat([side, z], dim=2)
-            far = torch.cat([diagonal, across], dim=2)
-        return torch.cat([near, far] if row == 0 else [far, near], dim=1)
+    def from_corners(self, z: Tensor, cells: Sequence[Cell]) -> Tensor:
+        """Extrapolate corners (B, h, w, D) by half an image.
+
+        Each of the cells has the same share of the batch.
+        """
+        _, height, width, dims = z.shape
+        grid = self.half_step(z.view(len(cells), -1, dims), cells)
+        grid = grid.unflatten(3, (-1, height, width))
+        # From (cell, row, column, image, h, w, D).
+        return grid.permute(0, 3, 1, 4, 2, 5, 6).reshape(
+            -1, 2 * height, 2 * width, dims)
 
     def from_center(self, z: Tensor) -> Tensor:
         """Extrapolate the center (B, h, w, D) by a quarter of an image.
 
         Each of its four sub-blocks predicts its three outward neighbors.
         """
-        top, bottom = z.chunk(2, dim=1)
-        upper = self.extend(self.quarter_step(top, (0, -1)), top, -1)
-        lower = self.extend(self.quarter_step(bottom, (0, 1)), bottom, 1)
-        middle = self.extend(z, z, 0)
-        return torch.cat([upper, middle, lower], dim=1)
-
-    def extend(self, strip: Tensor, source: Tensor, step_y: int) -> Tensor:
-        """Extend a strip by the left and right neighbors of source."""
-        left, right = source.chunk(2, dim=2)
-        return torch.cat([
-            self.quarter_step(left, (-1, step_y)), strip,
-            self.quarter_step(right, (1, step_y))
-        ], dim=2)
+        batch, height, width, dims = z.shape
+        blocks = z.view(batch, 2, height // 2, 2, width // 2, dims)
+        blocks = blocks.permute(1, 3, 0, 2, 4, 5)
+        grid = self.quarter_step(blocks.reshape(4, -1, dims),
+                                 [(1, 1), (0, 1), (1, 0), (0, 0)])
+        grid = grid.view(2, 2, 2, 2, *blocks.shape[2:])
+        # From (block row, block column, row, column, image, h / 2, w / 2, D).
+        return grid.permute(4, 0, 2, 5, 1, 3, 6, 7).reshape(
+            batch, 2 * height, 2 * width, dims)

@@ -27,6 +27,7 @@ def test_gradients_are_those_of_the_function():
     x = torch.randn(2, 3, 2, 2, dtype=torch.double, requires_grad=True)
     slopes = torch.randn(2, 6, dtype=torch.double, requires_grad=True)
     assert torch.autograd.gradcheck(DynamicReLU(), (x, slopes))
+    assert torch.autograd.gradgradcheck(DynamicReLU(), (x, slopes))
 
 
 def test_slopes_are_their_formula():
