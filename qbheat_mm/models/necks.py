@@ -144,10 +144,10 @@ class QBHeatDecoder(BaseModule):
     def position_embedding(self, height: int, width: int) -> Tensor:
         """Position embedding, (1, H * W, D), cached per size.
 
-        It has the dtype of the weights: under AMP features are float16, but
+        It has the dtype of layer norms: under AMP features are float16, but
         the residual stream is float32, as in MAE.
         """
-        size, weights = (height, width), self.pixels.weight
+        size, weights = (height, width), self.norm.weight
         known = self._position_embeddings.get(size)
         if (known is None or known.dtype != weights.dtype
                 or known.device != weights.device):

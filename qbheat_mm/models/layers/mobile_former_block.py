@@ -4,26 +4,14 @@
 Pixels are read as (B, H * W, C), which in the ``channels_last`` layout is a
 view of the feature map: no bridge copies or transposes a map.
 """
-from contextlib import AbstractContextManager, nullcontext
-
 import torch
 import torch.nn.functional as F
 from mmcv.cnn.bricks import DropPath
 from torch import Tensor, nn
 
 from ...errors import UserError
+from .mixed_precision import outside_autocast
 from .mobile import DownsampleMobile, DynamicReLUCoefficients, Mobile
-
-
-def outside_autocast(device: str) -> AbstractContextManager:
-    """Leave autocast, if it is on.
-
-    Six tokens hold most weights and hardly any arithmetic: in half precision
-    their casts would cost more than their products.
-    """
-    if not torch.is_autocast_enabled(device):
-        return nullcontext()
-    return torch.autocast(device, enabled=False)
 
 
 def attend(query: Tensor, memory: Tensor) -> Tensor:
@@ -235,9 +223,9 @@ class MobileFormerBlock(nn.Module):
         Returns:
             tuple[Tensor, Tensor]: (B, C_out, H', W') and (B, T, d).
         """
-        with outside_autocast(x.device.type):
+        with outside_autocast(x):
             tokens = self.former(self.mobile_to_former(x, tokens))
             slopes = self.slopes(tokens)
         x = self.mobile(x, slopes)
-        with outside_autocast(x.device.type):
+        with outside_autocast(x):
             return self.former_to_mobile(x, tokens), tokens

@@ -7,6 +7,7 @@ from mmpretrain.registry import MODELS as MMPRETRAIN_MODELS
 from torch import Tensor, nn
 
 from ...errors import UserError
+from ..layers.mixed_precision import cast_at_once
 from .quarters import (
     Positions,
     masked_patch_ids,
@@ -149,7 +150,8 @@ class QBHeat(BaseModel):
         """
         quarters = self.crop(images, positions)
         feats = self.encode(quarters)
-        return self.neck(self.predictor(feats, positions), masked_ids)
+        z = self.predictor(feats, positions)
+        return cast_at_once(self.neck, nn.Linear, z, masked_ids)
 
     def crop(self, images: Tensor, positions: Positions) -> Tensor:
         """Crop the visible quarters, (B, 3, H / 2, W / 2)."""
@@ -165,7 +167,7 @@ class QBHeat(BaseModel):
 
     def encode(self, quarters: Tensor) -> Tensor:
         """Encode the quarters to the last features, (B, C, h, w)."""
-        feats = self.backbone(quarters)[-1]
+        feats = cast_at_once(self.backbone, nn.Conv2d, quarters)[-1]
         stride = self.head.patch_size
         expected = (self.predictor.in_channels, quarters.shape[2] // stride,
                     quarters.shape[3] // stride)

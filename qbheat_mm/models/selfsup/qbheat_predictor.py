@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from itertools import groupby
 
 import torch
-import torch.nn.functional as F
 from mmengine.model import BaseModule
 from mmengine.registry import MODELS
 from torch import Tensor, nn
