@@ -1,0 +1,45 @@
+# Copyright (c) QB-Heat MM authors. All rights reserved.
+"""Mixed precision with few casts: a launch costs more than a small tensor."""
+from contextlib import AbstractContextManager, nullcontext
+
+import torch
+from torch import Tensor, nn
+from torch.func import functional_call
+
+
+def outside_autocast(x: Tensor) -> AbstractContextManager:
+    """Leave autocast on the device of ``x``, if it is on."""
+    if not torch.is_autocast_enabled(x.device.type):
+        return nullcontext()
+    return torch.autocast(x.device.type, enabled=False)
+
+
+def cast_at_once(module: nn.Module, kind: type[nn.Module],
+                 *inputs: Tensor):
+    """Run a module; under autocast, cast its weights in one operation.
+
+    Autocast casts each weight, and its gradient, by itself.
+
+    Args:
+        module (nn.Module): The module.
+        kind (type): Layers whose weights are cast. None of them may run
+            outside of autocast.
+        *inputs (Tensor): Inputs of the module.
+
+    Returns:
+        Any: What the module returns.
+    """
+    device = inputs[0].device.type
+    weights = {
+        f'{name}.{key}': weight for name, layer in module.named_modules()
+        if isinstance(layer, kind)
+        for key, weight in layer.named_parameters(recurse=False)}
+    if not (weights and torch.is_autocast_enabled(device)
+            ) or torch.compiler.is_compiling():
+        return module(*inputs)
+    flat = torch.cat([weight.flatten() for weight in weights.values()]).to(
+        torch.get_autocast_dtype(device))
+    parts = flat.split([weight.numel() for weight in weights.values()])
+    cast = {name: part.view_as(weight)
+            for (name, weight), part in zip(weights.items(), parts)}
+    return functional_call(module, cast, inputs)
