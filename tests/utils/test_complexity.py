@@ -9,6 +9,7 @@ from qbheat_mm.utils.complexity import (
     count_madds,
     count_parameters,
     kept_bytes,
+    operator_counter,
 )
 
 
@@ -82,3 +83,15 @@ def test_parameters():
 def test_autograd_keeps_the_inputs_of_layers():
     net, x = nn.Sequential(nn.Linear(2, 3), nn.Linear(3, 1)), torch.ones(5, 2)
     assert kept_bytes(net, lambda: net(x)) == 4 * (5 * 2 + 5 * 3)
+
+
+def test_operators_of_a_step_without_views_and_allocations():
+    net, x = nn.Linear(2, 3), torch.ones(5, 2)
+    with operator_counter() as found:
+        with torch.autocast('cpu', torch.bfloat16):
+            loss = net(x).view(3, 5).sum()
+        loss.backward()
+        torch.empty_like(x).copy_(x)
+    # To bfloat16: input, weight and bias; back: gradients of both.
+    assert found == dict(
+        _to_copy=5, addmm=1, mm=1, sum=2, ones_like=1, copy_=1)
