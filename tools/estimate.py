@@ -2,11 +2,11 @@
 """Estimate time, memory and CPU cores of a run before it starts.
 
 Times a few training steps and the input pipeline on this machine, on a
-synthetic image if the data is missing. Times on accelerators are computed,
-never measured: multiply-adds over the peak rate, of which networks with
-depthwise convolutions such as Mobile-Former are taken to reach 5 %, others
-41 % (timm's published rates of EfficientNet-B0 and DeiT-S on an RTX 3090).
-Small batches, such as MF-Dec's two images per GPU, take longer than computed.
+synthetic image if the data is missing. Times on accelerators are computed: a
+step takes as long as the slowest of launching its operators, arithmetic and
+memory traffic. Measured steps took that within a factor of 1.3 (MF-285M to
+3.7G and MAE on an H200; published rates on V100, A100 and RTX 3090); runs on
+several GPUs and detectors have not been measured.
 """
 import argparse
 import importlib
@@ -20,7 +20,8 @@ from mmengine.logging import MMLogger
 
 import qbheat_mm  # noqa: F401
 from qbheat_mm import cli
-from qbheat_mm.analysis.run_cost import ACCELERATORS, TrainingRun
+from qbheat_mm.analysis.accelerators import ACCELERATORS, LAUNCH, SPREAD
+from qbheat_mm.analysis.run_cost import TrainingRun
 
 
 def parse_args() -> argparse.Namespace:
@@ -33,7 +34,7 @@ def parse_args() -> argparse.Namespace:
         "in the config's name, such as 8xb128, or 1")
     parser.add_argument(
         '--accelerator', nargs='+', choices=ACCELERATORS, metavar='NAME',
-        default=['v100', 'a100', 'h100'],
+        default=['v100', 'a100', 'h200'],
         help=f'among {", ".join(ACCELERATORS)}')
     parser.add_argument(
         '--images', type=cli.count, help='number of training images, instead '
@@ -61,13 +62,16 @@ def print_report(name: str, run: TrainingRun,
     # Without a GPU the input takes turns with the model.
     here = here + loading if args.device == 'cpu' else max(here, loading)
     memory = {part: n / 2**20 for part, n in run.memory().items()}
-    work = sum(run.madds.values())
+    work = run.work
     print(f"""{name}
 run       {run.steps:,} steps of {run.gpus} x {run.batch_size} images: \
 {run.seen / run.images:,.4g} epochs of {run.images:,} images ({run.source})
 work      {run.forward / 1e9:.3g} G multiply-adds per image forward, \
-{work / 1e9:.3g} with the backward pass; {work * run.seen / 1e15:.3g} P in \
-the run
+{run.madds / 1e9:.3g} with the backward pass; \
+{run.madds * run.seen / 1e15:,.3g} P in the run
+step      {work.madds / 1e12:.3g} T multiply-adds; {work.operators:,} \
+operators, which a GPU's host launches in {work.operators * LAUNCH * 1e3:.3g} \
+ms; {work.moved / 1e9:.3g} GB of memory traffic
 memory    per GPU, {sum(memory.values()):,.0f} MiB: \
 {', '.join(f'{part} {n:,.0f}' for part, n in memory.items())} \
 (on {args.device}, without temporary buffers)
@@ -77,29 +81,37 @@ here      {1 / here:.3g} images/s, {run.seen * here / 3600:,.3g} hours: \
 measured on {args.device} with {torch.get_num_threads()} threads at batch \
 {size}, input included
 
-Computed for {'mixed precision' if run.amp else 'float32'}, never measured; \
-without input:
-{f'{run.gpus} x':<10}{'hours':>9}{'images/s':>12}   CPU cores for the input
+Computed for {'mixed precision' if run.amp else 'float32'}, within a factor \
+of {SPREAD}, without input:
+{f'{run.gpus} x':<10}{'hours':>17}{'images/s':>18}  {'bound by':<11}CPU cores \
+for the input
 """, end='')
     for accelerator in args.accelerator:
-        hours, rate = run.computed(accelerator)
-        print(f'{accelerator:<10}{hours:>9,.1f}{rate:>12,.0f}'
-              f'{rate * run.input_seconds:>26,.1f}')
+        hours, rate, bound = run.computed(accelerator)
+        print(f'{accelerator:<10}{spread(hours):>17}{spread(rate):>18}'
+              f'  {bound:<11}{spread(rate * run.input_seconds)}')
+
+
+def spread(value: float) -> str:
+    """The range of a computed value."""
+    return ' to '.join(f'{end:,.0f}' if end >= 10 else f'{end:.2g}'
+                       for end in (value / SPREAD, value * SPREAD))
 
 
 def print_row(name: str, run: TrainingRun, args: argparse.Namespace) -> None:
     """Print the costs of a run as a row of the table."""
+    cells = [spread(run.computed(a)[0]) + f', {run.computed(a)[2]}'
+             for a in args.accelerator]
     print('|', ' | '.join([
         name, f'{run.gpus} x {run.batch_size}', f'{run.steps:,}',
-        f'{sum(run.madds.values()) / 1e9:.2f}',
-        *(f'{run.computed(a)[0]:,.1f}' for a in args.accelerator)]), '|')
+        f'{run.madds / 1e9:.2f}', f'{run.work.operators:,}', *cells]), '|')
 
 
 def main() -> None:
     args = parse_args()
     MMLogger.get_instance('estimate', log_level='ERROR')
     if args.table:
-        head = ['config', 'batch', 'steps', 'G multiply-adds', *(
+        head = ['config', 'batch', 'steps', 'G multiply-adds', 'operators', *(
             f'hours on {name.upper()}' for name in args.accelerator)]
         print(f'| {" | ".join(head)} |\n|---|---|'
               + '--:|' * (len(head) - 2))

@@ -121,7 +121,8 @@ class AutoScaleRunner(Runner):
         if seeds:
             settings['batch_sampler'] = dict(
                 type=SeededBatchSampler, batches=batches, seed=self.seed,
-                drop_last=settings.pop('drop_last', False), fit=self._fit())
+                drop_last=settings.pop('drop_last', False),
+                fit=batch_fitter(unwrap(self.model), self.world_size))
         loader = super().build_dataloader(loader_settings(settings), *args,
                                           **kwargs)
         if seeds:
@@ -137,16 +138,6 @@ class AutoScaleRunner(Runner):
                 f'train_cfg.max_epochs={built.max_epochs}, '
                 f'{len(built.dataloader)} batches an epoch')
         return built
-
-    def _fit(self) -> Callable[[Sampler, int], int]:
-        """A function of a sampler and a batch size that lowers the latter."""
-        model = unwrap(self.model)
-        # Classifiers and pre-training have batch norm on pooled features.
-        preprocessor = type(getattr(model, 'data_preprocessor', None))
-        return partial(
-            fitting_batch, processes=self.world_size,
-            minimum=1 if preprocessor.__name__.startswith('Det') else 2,
-            queue=getattr(model, 'queue_len', 0))
 
     def _report_batch(self, loader: DataLoader, given: int) -> None:
         fitted = loader.batch_sampler.batch_size
@@ -227,6 +218,17 @@ def _learning_rate(optim_wrapper: OptimWrapper) -> float:
     """The largest rate of all parameters."""
     return max(chain(*(rates for name, rates in optim_wrapper.get_lr().items()
                        if not name.endswith('base_lr'))))
+
+
+def batch_fitter(model: nn.Module,
+                 processes: int) -> Callable[[Sampler, int], int]:
+    """A function of a sampler and a batch size that lowers the latter."""
+    # Classifiers and pre-training have batch norm on pooled features.
+    preprocessor = type(getattr(model, 'data_preprocessor', None))
+    return partial(
+        fitting_batch, processes=processes,
+        minimum=1 if preprocessor.__name__.startswith('Det') else 2,
+        queue=getattr(model, 'queue_len', 0))
 
 
 def fitting_batch(sampler: Sampler, batch: int, processes: int,

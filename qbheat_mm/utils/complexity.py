@@ -33,25 +33,41 @@ def flop_counter() -> FlopCounterMode:
         cpu_attention: lambda q, k, v, *_, **__: sdpa_flop_count(q, k, v)})
 
 
+class Operators(Counter):
+    """Calls by operator; ``moved`` are the bytes they read and write."""
+
+    moved = 0
+
+
 @contextmanager
-def operator_counter() -> Iterator[Counter]:
+def operator_counter() -> Iterator[Operators]:
     """Count dispatched operators by name, without views and allocations.
 
     A stand-in for the kernel launches on a GPU, which are about 1.15 times
     as many.
     """
-    counts = Counter()
+    counts = Operators()
 
     class Count(TorchDispatchMode):
 
         def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+            out = func(*args, **(kwargs or {}))
             name = func.overloadpacket.__name__
             if not func.is_view and name not in _WITHOUT_KERNEL:
                 counts[name] += 1
-            return func(*args, **(kwargs or {}))
+                counts.moved += _count_bytes((args, out))
+            return out
 
     with Count():
         yield counts
+
+
+def _count_bytes(value: Any) -> int:
+    """Bytes of tensors in nested sequences, once where they are expanded."""
+    if isinstance(value, Tensor):
+        return min(value.nbytes, value.untyped_storage().nbytes())
+    return sum(map(_count_bytes, value)) if isinstance(
+        value, list | tuple) else 0
 
 
 def count_madds(module: nn.Module, *inputs: Any) -> int:

@@ -8,9 +8,11 @@ import torch
 from torch import nn
 
 from qbheat_mm.analysis import run_cost
+from qbheat_mm.analysis.accelerators import SPREAD, Work, times
 from qbheat_mm.analysis.run_cost import TrainingRun, count_steps
+from qbheat_mm.cli import read_config
 
-from ..conftest import ROOT, run_tool
+from ..conftest import ROOT, import_tool, run_tool
 
 LINEAR = 'mf-285m_8xb512-linear-coslr-90e_in1k'
 
@@ -43,7 +45,23 @@ def test_a_pretraining(estimate, pretraining_config):
     assert number(r'here +([\d.e+]+) images/s', text) > 0
     assert number(r'input +([\d,]+) images/s', text) > 0
     assert number(r'MiB: parameters ([\d,]+)', text) >= 0
-    assert re.search(r'^a100 +[\d.]+ +[\d,]+ +[\d,.]+$', text, re.M)
+    # Four images a step, on two GPUs.
+    rate = 4 / (number(r'GPU\'s host launches in ([\d.]+) ms', text) / 1e3)
+    assert re.search(
+        rf'^a100 .* {rate / SPREAD:,.0f} to {rate * SPREAD:,.0f}  launches +'
+        r'[\d.]+ to [\d.]+$', text, re.M)
+
+
+def test_a_batch_is_lowered_to_a_small_folder(estimate, pretraining_config):
+    """As in training, and its only batch isn't dropped."""
+    options = ['--cfg-options', 'train_dataloader.batch_size=64',
+               'train_dataloader.drop_last=True']
+    text = estimate(pretraining_config, '--gpus', 2, *options)
+    assert '1 steps of 2 x 4 images: 1 epochs of 8 images (counted)' in text
+    assert '1 x 7 images' in estimate(
+        pretraining_config, '--images', 7, *options)
+    with pytest.raises(SystemExit, match='gets 1 images .* at least 2'):
+        estimate(pretraining_config, '--gpus', 8, *options)
 
 
 @pytest.mark.parametrize('config, classes', [
@@ -76,27 +94,46 @@ def test_the_page_has_the_computed_hours(estimate):
 
 
 def test_steps_are_those_of_the_loader():
-    loader = dict(batch_size=128, drop_last=True)
+    loader = dict(drop_last=True)
     cfg = dict(train_dataloader=loader, train_cfg=dict(max_epochs=100))
-    assert count_steps(cfg, 1281167, 8) == 125100
-    assert count_steps(cfg, 1023, 8) == 100  # one image is repeated
+    assert count_steps(cfg, 1281167, 1024) == 125100
     loader['drop_last'] = False
-    assert count_steps(cfg, 1281167, 8) == 125200
+    assert count_steps(cfg, 1281167, 1024) == 125200
     cfg['train_cfg'] = dict(max_iters=90000)
-    assert count_steps(cfg, 1281167, 8) == 90000
+    assert count_steps(cfg, 1281167, 1024) == 90000
 
 
-def test_computed_rates_are_near_published_ones():
-    """timm on an RTX 3090, mixed precision."""
-    run = object.__new__(TrainingRun)
-    run.gpus, run.seen, run.amp = 1, 0, True
-    run.madds = dict(dense=3 * 4.6e9)
-    assert run.computed('rtx3090')[1] == pytest.approx(1054, .03)
-    run.madds = dict(depthwise=3 * .39e9)
-    assert run.computed('rtx3090')[1] == pytest.approx(1459, .05)
-    run.amp, run.madds = False, dict(dense=3 * 4.6e9)
-    assert run.computed('rtx3090')[1] == pytest.approx(
-        1054 * 35.6 / 71, .03)
+CALIBRATION = import_tool('benchmark/calibration.py')
+
+
+@pytest.mark.parametrize('row', CALIBRATION.ROWS, ids=(
+    '{0.name} {0.accelerator} {0.precision}'.format))
+def test_computed_rates_are_near_measured_ones(row):
+    rate = row.batch_size / max(CALIBRATION.computed(row).values())
+    assert row.rate / SPREAD < rate < row.rate * SPREAD
+
+
+def test_the_page_has_the_measured_rates(capsys):
+    CALIBRATION.main()
+    table = capsys.readouterr().out.split('\n\n')[0]
+    assert table in (ROOT / 'docs/estimate.md').read_text()
+
+
+def test_float32_has_another_peak():
+    work = Work(1e12, 0, 0)
+    half, single = (times(work, 'v100', half)['arithmetic']
+                    for half in (True, False))
+    assert single / half == pytest.approx(125 / 15.7)
+
+
+def test_few_images_give_the_work_of_a_batch(classifier_config):
+    cfg = read_config(classifier_config)
+    cfg.train_dataloader.batch_size = 8
+    run = TrainingRun(cfg, 'cpu', 1, 1000)
+    operators, moved = run._count_step(8)
+    assert run.work.operators == operators
+    assert run.work.moved == pytest.approx(moved, rel=1e-3)
+    assert run.work.madds == 8 * run.madds
 
 
 def test_memory_is_that_of_a_step():
@@ -117,5 +154,9 @@ def test_input_is_timed_over_images_from_all_of_the_data(monkeypatch):
     monkeypatch.setattr(run_cost, 'default_timer', iter([0., 4.]).__next__)
     run = object.__new__(TrainingRun)
     run.images = 16
-    run._load(lambda index: index)
-    assert run.samples == [*range(0, 16, 2)] and run.input_seconds == 0.5
+    torch.set_num_threads(2)
+    run._load(lambda index: (index, torch.get_num_threads()))
+    assert torch.get_num_threads() == 2
+    torch.set_num_threads(1)
+    assert run.samples == [(index, 1) for index in range(0, 16, 2)]
+    assert run.input_seconds == 0.5

@@ -95,3 +95,11 @@ def test_operators_of_a_step_without_views_and_allocations():
     # To bfloat16: input, weight and bias; back: gradients of both.
     assert found == dict(
         _to_copy=5, addmm=1, mm=1, sum=2, ones_like=1, copy_=1)
+
+
+def test_bytes_that_operators_read_and_write():
+    a, b = torch.ones(5, 2), torch.ones(1)
+    with operator_counter() as found:
+        torch.cat([a, a])
+        b.expand(5, 2) + a
+    assert found.moved == 4 * (10 + 10 + 20) + 4 * (1 + 10 + 10)

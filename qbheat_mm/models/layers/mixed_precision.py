@@ -42,4 +42,4 @@ def cast_at_once(module: nn.Module, kind: type[nn.Module],
     parts = flat.split([weight.numel() for weight in weights.values()])
     cast = {name: part.view_as(weight)
             for (name, weight), part in zip(weights.items(), parts)}
-    return functional_call(module, cast, inputs)
+    return functional_call(module, cast, inputs, tie_weights=False)
