@@ -120,6 +120,11 @@ class QBHeatDecoder(BaseModule):
         self.norm = nn.LayerNorm(embed_dims, eps=1e-6)
         self.pixels = nn.Linear(embed_dims, patch_size**2 * 3)
         self._position_embeddings = {}
+        self._run_block = run_block
+
+    def compile(self, *args, **kwargs) -> None:
+        """Compile one block for all; arguments are torch.compile's."""
+        self._run_block = torch.compile(run_block, *args, **kwargs)
 
     def forward(self, z: Tensor, masked_ids: Tensor | None = None) -> Tensor:
         """Predict the pixels of all or of some patches.
@@ -137,8 +142,8 @@ class QBHeatDecoder(BaseModule):
         height, width = z.shape[1:3]
         x = z.flatten(1, 2) + self.position_embedding(height, width)
         for block in self.blocks[:-1]:
-            x = run_block(block, x)
-        x = run_block(self.blocks[-1], x, masked_ids)
+            x = self._run_block(block, x)
+        x = self._run_block(self.blocks[-1], x, masked_ids)
         return self.pixels(self.norm(x))
 
     def position_embedding(self, height: int, width: int) -> Tensor:

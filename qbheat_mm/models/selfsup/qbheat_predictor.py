@@ -4,7 +4,6 @@
 Each linear model is z(x + dx, y + dy) = z(x, y) + M z(x, y).
 """
 from collections.abc import Sequence
-from itertools import groupby
 
 import torch
 from mmengine.model import BaseModule
@@ -252,14 +251,16 @@ class QBHeatPredictor(BaseModule):
             Tensor: (B, 2h, 2w, embed_dims).
         """
         z = self.proj(feats.permute(0, 2, 3, 1))
-        groups = [[*group] for _, group in groupby(
-            positions, lambda each: (each[0] == CENTER, each[1]))]
-        parts = z.split([sum(count for _, count in group)
-                         for group in groups])
+        # Corners with equally many images are one product.
+        groups = {}
+        for position, count in positions:
+            groups.setdefault((position == CENTER, count), []).append(position)
+        parts = z.split([count * len(names)
+                         for (_, count), names in groups.items()])
         return torch.cat([
-            self.from_center(part) if group[0][0] == CENTER else
-            self.from_corners(part, [CORNERS[name] for name, _ in group])
-            for part, group in zip(parts, groups)])
+            self.from_center(part) if is_center else
+            self.from_corners(part, [CORNERS[name] for name in names])
+            for part, ((is_center, _), names) in zip(parts, groups.items())])
 
     def from_corners(self, z: Tensor, cells: Sequence[Cell]) -> Tensor:
         """Extrapolate corners (B, h, w, D) by half an image.
