@@ -11,6 +11,7 @@ from mmengine.config import Config
 from mmengine.dataset import InfiniteSampler
 from mmengine.device import get_device
 from mmengine.logging import MMLogger
+from mmengine.model import is_model_wrapper
 from mmengine.optim import OptimWrapper
 from mmengine.registry import RUNNERS
 from mmengine.runner import BaseLoop, EpochBasedTrainLoop, Runner
@@ -209,9 +210,11 @@ class AutoScaleRunner(Runner):
         """
         settings = self.cfg.get('compile')
         if settings:
-            self.model.compile(**({} if settings is True else settings))
+            model = (self.model.module if is_model_wrapper(self.model)
+                     else self.model)
+            model.compile(**({} if settings is True else settings))
             self.logger.info('the model is compiled: the first steps take '
-                             'minutes')
+                             'about a minute')
 
 
 def _learning_rate(optim_wrapper: OptimWrapper) -> float:

@@ -30,12 +30,13 @@ def cast_at_once(module: nn.Module, kind: type[nn.Module],
         Any: What the module returns.
     """
     device = inputs[0].device.type
+    if not torch.is_autocast_enabled(device):
+        return module(*inputs)
     weights = {
         f'{name}.{key}': weight for name, layer in module.named_modules()
         if isinstance(layer, kind)
         for key, weight in layer.named_parameters(recurse=False)}
-    if not (weights and torch.is_autocast_enabled(device)
-            ) or torch.compiler.is_compiling():
+    if not weights:
         return module(*inputs)
     flat = torch.cat([weight.flatten() for weight in weights.values()]).to(
         torch.get_autocast_dtype(device))

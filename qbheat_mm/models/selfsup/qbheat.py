@@ -81,6 +81,7 @@ class QBHeat(BaseModel):
         self.neck = MMPRETRAIN_MODELS.build(neck)
         self.head = MMPRETRAIN_MODELS.build(head)
         self._check_parts()
+        self._compiled = False
         if not allow_pixel_attention:
             reject_pixel_attention(self.backbone)
 
@@ -94,6 +95,20 @@ class QBHeat(BaseModel):
                 raise UserError(
                     f'model.{first}.{name}={sizes[0]} and '
                     f'model.{second}.{name}={sizes[1]} must be equal')
+
+    def compile(self, *args, **kwargs) -> None:
+        """Compile encoder and decoder, each as far as it pays.
+
+        On a GPU the encoder, bound by launches, is replayed as a CUDA graph:
+        code for each of its shapes would take minutes to generate. The
+        decoder's blocks are alike and compiled once. Arguments are those of
+        ``torch.compile`` for the decoder; CUDA graphs by default.
+        """
+        if next(self.parameters()).is_cuda:
+            self.backbone.compile(backend='cudagraphs')
+            kwargs = kwargs or dict(mode='reduce-overhead')
+        self.neck.compile(*args, **kwargs)
+        self._compiled = True
 
     def forward(self,
                 inputs: Tensor,
@@ -151,7 +166,13 @@ class QBHeat(BaseModel):
         quarters = self.crop(images, positions)
         feats = self.encode(quarters)
         z = self.predictor(feats, positions)
-        return cast_at_once(self.neck, nn.Linear, z, masked_ids)
+        return self._run(self.neck, nn.Linear, z, masked_ids)
+
+    def _run(self, part: nn.Module, kind: type[nn.Module], *inputs):
+        """Run a part; compiled ones cast their weights themselves."""
+        if self._compiled or torch.compiler.is_compiling():
+            return part(*inputs)
+        return cast_at_once(part, kind, *inputs)
 
     def crop(self, images: Tensor, positions: Positions) -> Tensor:
         """Crop the visible quarters, (B, 3, H / 2, W / 2)."""
@@ -167,7 +188,7 @@ class QBHeat(BaseModel):
 
     def encode(self, quarters: Tensor) -> Tensor:
         """Encode the quarters to the last features, (B, C, h, w)."""
-        feats = cast_at_once(self.backbone, nn.Conv2d, quarters)[-1]
+        feats = self._run(self.backbone, nn.Conv2d, quarters)[-1]
         stride = self.head.patch_size
         expected = (self.predictor.in_channels, quarters.shape[2] // stride,
                     quarters.shape[3] // stride)

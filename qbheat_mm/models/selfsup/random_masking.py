@@ -2,7 +2,7 @@
 """Control: random masking (MAE-style) instead of the heat equation."""
 import torch
 from mmengine.registry import MODELS
-from torch import Tensor
+from torch import Tensor, nn
 
 from ...errors import UserError
 from .qbheat import QBHeat
@@ -35,7 +35,7 @@ class RandomMasking(QBHeat):
         masked_ids = self.sample_masked_ids(inputs)
         feats = self.encode(self.mask_images(inputs, masked_ids))
         z = self.predictor.proj(feats.permute(0, 2, 3, 1))
-        pred = self.neck(z, masked_ids)
+        pred = self._run(self.neck, nn.Linear, z, masked_ids)
         return dict(loss=self.head.loss(pred, inputs, masked_ids=masked_ids))
 
     def predict_pixels(self,
