@@ -1,6 +1,7 @@
 # Copyright (c) QB-Heat MM authors. All rights reserved.
 """Decoded images in memory that all workers and processes share."""
 import logging
+import mmap
 import os
 import struct
 from pathlib import Path
@@ -12,7 +13,8 @@ from mmengine.logging import print_log
 #: Bytes to leave to everything else, and to write before looking again.
 RESERVE, INTERVAL = 2 << 30, 64 << 20
 # An image starts at a multiple of this; what lies between needs no memory.
-_SLOT = 1 << 30
+_SLOT = 64 << 20
+_SLOTS_MAPPED = 4096  # at once: each mapping keeps a file open
 _HEADER = struct.Struct('<3q')
 
 
@@ -29,7 +31,9 @@ class ImageCache:
     def __init__(self, path: str | None = None) -> None:
         self._file = (os.memfd_create('images') if path is None
                       else os.open(path, os.O_RDWR))
+        os.ftruncate(self._file, _SLOT << 24)  # 16 million images
         self.path = f'/proc/{os.getpid()}/fd/{self._file}'
+        self._maps: dict[int, mmap.mmap] = {}
         self._allowed = 0
 
     def __reduce__(self) -> tuple:
@@ -56,14 +60,17 @@ class ImageCache:
         if not any(header):
             return None
         height, width, reduction = _HEADER.unpack(header)
-        pixels = np.empty(
-            (-(-height // reduction), -(-width // reduction), 3), np.uint8)
-        os.preadv(self._file, [pixels], start + _HEADER.size)
-        return (height, width), reduction, pixels
+        shape = -(-height // reduction), -(-width // reduction), 3
+        first = start - start % (_SLOT * _SLOTS_MAPPED)
+        if first not in self._maps:
+            self._maps[first] = mmap.mmap(
+                self._file, _SLOT * _SLOTS_MAPPED, offset=first)
+        return (height, width), reduction, np.ndarray(
+            shape, np.uint8, self._maps[first], start - first + _HEADER.size)
 
     def put(self, index: int, shape: tuple[int, int], reduction: int,
             pixels: np.ndarray) -> None:
-        """Keep an image, unless memory is short.
+        """Keep an image, unless memory is short or it has over 64 MiB.
 
         Args:
             index (int): Index of the sample.
@@ -72,7 +79,8 @@ class ImageCache:
             pixels (np.ndarray): (H / reduction, W / reduction, 3), rounded
                 up, uint8.
         """
-        if self._has_room(pixels.nbytes):
+        if pixels.nbytes + _HEADER.size <= _SLOT and self._has_room(
+                pixels.nbytes):
             start = (index + 1) * _SLOT
             os.pwrite(self._file, pixels, start + _HEADER.size)
             # Last: from now on others read it.
