@@ -123,19 +123,18 @@ def _left_to_groups() -> list[int]:
     left = []
     for line in _lines('/proc/self/cgroup'):
         _, kind, path = line.split(':', 2)
-        root = Path('/sys/fs/cgroup', kind)
+        if kind not in ('', 'memory'):  # versions 2 and 1
+            continue
         limit, usage, inactive = (
             ('limit_in_bytes', 'usage_in_bytes', 'total_inactive_file')
             if kind else ('max', 'current', 'inactive_file'))
-        if kind not in ('', 'memory'):
-            continue
+        root = Path('/sys/fs/cgroup', kind)
         # A container may see its own group as the root.
         for folder in (root / path[1:], root):
             most = _lines(folder / f'memory.{limit}')
             if most and most[0].isdecimal():
                 used = int(_lines(folder / f'memory.{usage}')[0])
-                stat = dict(each.split() for each in _lines(
-                    folder / 'memory.stat'))
+                stat = dict(map(str.split, _lines(folder / 'memory.stat')))
                 left.append(int(most[0]) - used + int(stat[inactive]))
     return left
 

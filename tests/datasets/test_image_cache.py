@@ -172,12 +172,15 @@ def test_memory_is_what_the_machine_or_the_container_has_left(
 
 
 def test_crops_of_an_image_in_a_row_are_decoded_once(folder, monkeypatch):
-    plain = build(folder)
+    plain = build(folder, scale=72)
     seen = decodings(plain, monkeypatch)
-    several, samples = crops(plain, repeats=2)
-    assert len(seen) < len(samples) == 8
-    assert sorted(index for index, _ in samples) == [0, 0, 1, 1, 2, 2, 3, 3]
-    assert len({each.tobytes() for each in several}) == 8
-    for workers in (1, 2):
-        np.testing.assert_array_equal(
-            crops(plain, repeats=2, num_workers=workers)[0], several)
+    several, samples = crops(plain, epochs=3, repeats=3)
+    assert len(seen) == 5  # one file at two sizes
+    assert sorted(index for index, _ in samples) == sorted([*range(4)] * 3)
+    assert len({each.tobytes() for each in several}) == 12
+    # The same in two workers, of which each gets some crops of an image.
+    for cache in (None, 'ram'):
+        one, two = (crops(build(folder, 72, cache=cache), epochs=3, repeats=3,
+                          num_workers=workers)[0] for workers in (0, 2))
+        np.testing.assert_array_equal(one, two)
+        assert (one == several).all() == (cache is None)

@@ -118,7 +118,7 @@ class Clock:
 CLOCK, PARTS = Clock(), ('waiting', 'hooks', 'preprocessor', 'optimizer')
 
 
-@MODELS.register_module()
+@MODELS.register_module(force=True)
 class Stub(BaseModel):
     """A loss without a model; a CPU doesn't normalize its images either."""
 
@@ -142,7 +142,7 @@ class Stub(BaseModel):
         return log
 
 
-@HOOKS.register_module()
+@HOOKS.register_module(force=True)
 class ClockHook(Hook):
     """Start after the first epoch; end a part before or after the others."""
 
@@ -183,9 +183,9 @@ def train(args: argparse.Namespace, paths: list[str], workers: int) -> None:
         cfg.custom_hooks = [dict(type='ClockHook', priority=priority)
                             for priority in ('HIGHEST', 'LOWEST')]
         cfg.merge_from_dict(dict(
-            work_dir=folder, log_level='ERROR',
-            train_cfg=dict(max_epochs=1 + args.repeats), val_cfg=None,
-            val_dataloader=None, val_evaluator=None))
+            work_dir=folder, experiment_name=Path(folder).name,
+            log_level='ERROR', train_cfg=dict(max_epochs=1 + args.repeats),
+            val_cfg=None, val_dataloader=None, val_evaluator=None))
         runner = RUNNERS.build(cfg)
         runner.train()
     seconds = CLOCK.last - CLOCK.began
