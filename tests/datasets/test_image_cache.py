@@ -72,12 +72,10 @@ def test_crops_are_close_to_those_of_the_files(folder, monkeypatch):
     for each in (theirs, exact):
         errors = np.abs(ours.astype(int) - each).mean((1, 2, 3))
         assert errors.max() <= 1.5 and errors.mean() <= 1
-    height, width = image_shape(cached, 1)
-    assert height < PHOTOGRAPH.shape[0] * 2  # kept at half its size
-
-
-def image_shape(data, index):
-    return data.pipeline.transforms[0].cache.get(index)[2].shape[:2]
+    # 8 suits whole images, 2 the smallest boxes.
+    kept = [cached.pipeline.transforms[0].cache.get(i) for i in range(4)]
+    assert [reduction for _, reduction, _ in kept] == [1, 2, 2, 2]
+    assert kept[2][0] == kept[1][0][::-1] == (1280, 854)
 
 
 @pytest.mark.parametrize('persistent', [False, True])
