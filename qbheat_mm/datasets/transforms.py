@@ -1,12 +1,16 @@
 # Copyright (c) QB-Heat MM authors. All rights reserved.
 """Load image files, crop them while decoding, and pack them quickly."""
 import logging
+import math
+from bisect import bisect_right
 from collections.abc import Sequence
+from itertools import accumulate
 
 import cv2
 import numpy as np
 import torch
 from mmcv.transforms import LoadImageFromFile, RandomFlip
+from mmcv.transforms.utils import cache_randomness
 from mmengine.logging import print_log
 from mmengine.registry import TRANSFORMS as MMENGINE_TRANSFORMS
 from mmpretrain.datasets.transforms import (
@@ -173,6 +177,15 @@ class TorchvisionRandomResizedCrop(RandomResizedCrop):
         return resized[0].permute(1, 2, 0).numpy()
 
 
+class _Source:
+    """An image file and what was decoded of it, by reduction."""
+
+    def __init__(self, index: int | None, shape: tuple[int, int],
+                 file: ImageFile | None = None) -> None:
+        self.index, self.shape, self.file = index, shape, file
+        self.decoded: dict[int, np.ndarray] = {}
+
+
 @MMENGINE_TRANSFORMS.register_module()
 class LoadRandomResizedCrop(TorchvisionRandomResizedCrop):
     """Load an image file and crop it, decoding no more than needed.
@@ -180,13 +193,20 @@ class LoadRandomResizedCrop(TorchvisionRandomResizedCrop):
     ``LoadImageFromFile`` and ``RandomResizedCrop`` in one: the box is drawn
     first, and JPEG files with pixels to spare are decoded at 1/2, 1/4 or 1/8
     of their size. On average over photographs, results are within 1 gray
-    level of those from the whole image.
+    level of those from the whole image. Samples of a data set that follow
+    each other with the same index are decoded once.
 
     Args:
         *args: See ``RandomResizedCrop``.
         oversampling (float): Minimum size of the decoded box relative to
             ``scale``. Smaller values are faster and less exact. Defaults
             to 2.
+        cache (str, optional): ``'ram'`` decodes each image of a data set
+            once and keeps its pixels in memory, shared by all workers and
+            processes of a machine (Linux only), until 2 GiB are left. They
+            are reduced as the smallest possible box allows, so that results
+            are at least as close to the whole image as without; boxes stay
+            the same. Defaults to None.
         ignore_empty (bool | str): See :class:`LoadNamedImageFromFile`.
             Defaults to False.
         backend_args (dict, optional): Arguments of mmengine's file backend.
@@ -197,19 +217,28 @@ class LoadRandomResizedCrop(TorchvisionRandomResizedCrop):
     def __init__(self,
                  *args,
                  oversampling: float = 2.,
+                 cache: str | None = None,
                  ignore_empty: bool | str = False,
                  backend_args: dict | None = None,
                  **kwargs) -> None:
+        if cache not in (None, 'ram'):
+            raise UserError(f"cache={cache!r} must be None or 'ram'")
         super().__init__(*args, **kwargs)
         self.oversampling = oversampling
         self.load = LoadNamedImageFromFile(
             ignore_empty=ignore_empty, backend_args=backend_args)
+        self.cache, self._cached_size = None, cache is not None
+        if cache is not None:
+            from .image_cache import open_cache
+            self.cache = open_cache()  # before there are workers
+        self._last: _Source | None = None
 
     def transform(self, results: dict) -> dict | None:
         """Load, crop and resize.
 
         Args:
-            results (dict): With ``img_path``.
+            results (dict): With ``img_path``, and ``sample_idx`` in data
+                sets.
 
         Returns:
             dict | None: With ``img``, (h, w, 3), BGR, uint8, ``img_shape``
@@ -219,22 +248,62 @@ class LoadRandomResizedCrop(TorchvisionRandomResizedCrop):
             ImageError: If the file is unreadable.
         """
         try:
-            file = self.load.open(results)
-            box = self.rand_crop_params(file)
-            reduction = self._reduction(box) if file.reducible else 1
-            image = self.load.decode(file, reduction)
+            source = self._open(results)
+            box = self.rand_crop_params(source)
+            reduction = self._reduction(source, box)
+            image = self._decode(source, reduction)
         except ImageError as error:
             return self.load.skip(error)
         image = (self._resize(image, *box) if reduction == 1 else
                  self._resize_reduced(image, box, reduction))
         results['img'], results['img_shape'] = image, image.shape
-        results['ori_shape'] = file.shape
+        results['ori_shape'] = source.shape
         return results
 
-    def _reduction(self, box: tuple[int, int, int, int]) -> int:
+    def _open(self, results: dict) -> _Source:
+        """Look for an image in the last source and the cache, and open it."""
+        index, last = results.get('sample_idx'), self._last
+        if index is not None and last is not None and index == last.index:
+            return last
+        self._last = last = None  # frees memory for the next
+        kept = (None if self.cache is None or index is None
+                else self.cache.get(index))
+        if kept is None:
+            file = self.load.open(results)
+            self._last = _Source(index, file.shape, file)
+        else:
+            shape, reduction, image = kept
+            self._last = _Source(index, shape)
+            self._last.decoded[reduction] = image
+        return self._last
+
+    def _decode(self, source: _Source, reduction: int) -> np.ndarray:
+        """Decode an image at a reduced size, unless that was done."""
+        if reduction not in source.decoded:
+            file = source.file
+            own = reduction if file.reducible else 1
+            image = self.load.decode(file, own)
+            if own != reduction:
+                image = np.asarray(Image.fromarray(image).reduce(reduction))
+            source.decoded[reduction] = image
+            if self.cache is not None and source.index is not None:
+                self.cache.put(source.index, source.shape, reduction, image)
+        return source.decoded[reduction]
+
+    def _reduction(self, source: _Source,
+                   box: tuple[int, int, int, int]) -> int:
         """The largest reduction that leaves enough pixels."""
+        sides = box[2:]
+        if self._cached_size:  # the smallest box, so that it is the same
+            height, width = source.shape
+            narrow, wide = self.aspect_ratio_range
+            area = self.crop_ratio_range[0] * height * width
+            sides = (min(height, width, math.sqrt(area / wide)),
+                     min(height, width, math.sqrt(area * narrow)))
+        elif not source.file.reducible:
+            return 1
         spare = min(side / (self.oversampling * target)
-                    for side, target in zip(box[2:], self.scale, strict=True))
+                    for side, target in zip(sides, self.scale, strict=True))
         return max((r for r in REDUCTIONS if r <= spare), default=1)
 
     def _resize_reduced(self, image: np.ndarray,
@@ -250,10 +319,25 @@ class LoadRandomResizedCrop(TorchvisionRandomResizedCrop):
 
 @TRANSFORMS.register_module(name='RandomFlip')
 class FastRandomFlip(RandomFlip):
-    """mmcv's ``RandomFlip``, with contiguous results for ``PackInputs``.
+    """mmcv's ``RandomFlip``, faster, with contiguous results.
 
-    Configs use ``dict(type='RandomFlip', _scope_='qbheat_mm')``.
+    The same seed gives the same directions. Configs use
+    ``dict(type='RandomFlip', _scope_='qbheat_mm')``.
     """
+
+    def __init__(self, *args, **kwargs) -> None:
+        super().__init__(*args, **kwargs)
+        names = np.atleast_1d(self.direction).tolist()
+        probs = self.prob if isinstance(self.prob, list) else [
+            self.prob / len(names)] * len(names)
+        self._directions = [*names, None]
+        self._bounds = [*accumulate([*probs, 1 - sum(probs)])]
+
+    @cache_randomness
+    def _choose_direction(self) -> str | None:
+        """Draw as ``np.random.choice`` does, without its checks."""
+        return self._directions[bisect_right(
+            self._bounds, np.random.random_sample() * self._bounds[-1])]
 
     def _flip(self, results: dict) -> None:
         image = results['img']

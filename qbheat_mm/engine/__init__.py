@@ -4,7 +4,7 @@ from .auto_scale_runner import AutoScaleRunner
 from .check_classes import CheckClassesHook
 from .console import RunAdviceHook, ThroughputLogProcessor
 from .frozen_features import FrozenFeaturesHook
-from .random_state import RandomStateHook
+from .random_state import RandomStateHook, RepeatedSampler
 from .resume import ResumeHook
 from .safe_checkpoint import (
     BroadcastBuffersHook,
@@ -16,6 +16,6 @@ from .strict_load import StrictLoadHook
 __all__ = [
     'AutoScaleRunner', 'BroadcastBuffersHook', 'CheckClassesHook',
     'FrozenFeaturesHook', 'PretrainedEncoder', 'RandomStateHook',
-    'ResumeHook', 'RunAdviceHook', 'SafeCheckpointHook',
+    'RepeatedSampler', 'ResumeHook', 'RunAdviceHook', 'SafeCheckpointHook',
     'StopOnNonFiniteLossHook', 'StrictLoadHook', 'ThroughputLogProcessor'
 ]

@@ -17,7 +17,7 @@ from mmengine.registry import RUNNERS
 from mmengine.runner import BaseLoop, EpochBasedTrainLoop, Runner
 from mmengine.runner.checkpoint import load_state_dict
 from torch import nn
-from torch.utils.data import DataLoader, Sampler
+from torch.utils.data import DataLoader, Dataset, Sampler
 
 from ..errors import UserError
 from ..trained.checkpoint import Checkpoint
@@ -128,6 +128,7 @@ class AutoScaleRunner(Runner):
                                           **kwargs)
         if seeds:
             self._report_batch(loader, settings['batch_size'])
+            share_caches(loader.dataset)
         return loader
 
     def build_train_loop(self, loop: BaseLoop | dict) -> BaseLoop:
@@ -215,6 +216,14 @@ class AutoScaleRunner(Runner):
             model.compile(**({} if settings is True else settings))
             self.logger.info('the model is compiled: the first steps take '
                              'about a minute')
+
+
+def share_caches(dataset: Dataset) -> None:
+    """Let the training processes of a machine share their image caches."""
+    pipeline = getattr(dataset, 'pipeline', None)
+    for transform in getattr(pipeline, 'transforms', ()):
+        if getattr(transform, 'cache', None) is not None:
+            transform.cache = transform.cache.shared()
 
 
 def _learning_rate(optim_wrapper: OptimWrapper) -> float:

@@ -15,7 +15,7 @@ from torch import nn
 from torch.utils.data import BatchSampler, DataLoader
 
 from qbheat_mm.engine import AutoScaleRunner, RandomStateHook
-from qbheat_mm.engine.random_state import SeededBatchSampler
+from qbheat_mm.engine.random_state import RepeatedSampler, SeededBatchSampler
 from qbheat_mm.errors import UserError
 
 
@@ -82,7 +82,7 @@ def build(work_dir, loop, num_workers=0, persistent=False, resume=False,
             dataset=RandomData(), batch_size=batch_size,
             num_workers=num_workers, persistent_workers=persistent,
             collate_fn=dict(type='default_collate'),
-            sampler=dict(type=sampler or default, shuffle=True),
+            sampler=dict(dict(type=default, shuffle=True), **(sampler or {})),
             batch_sampler=batches),
         optim_wrapper=dict(optimizer=dict(type='SGD', lr=0.1, momentum=0.9)),
         default_hooks=dict(
@@ -170,6 +170,7 @@ def test_a_resumed_iteration_based_run_is_exact(
     def iterations(number):
         return dict(by_epoch=False, max_iters=number)
 
+    sampler = dict(type=sampler)
     seen, whole = train(tmp_path / 'a', iterations(8), sampler=sampler)
     assert len(set(seen)) == 16  # in the second and third pass, too
     train(tmp_path / 'b', iterations(4), sampler=sampler)
@@ -177,6 +178,34 @@ def test_a_resumed_iteration_based_run_is_exact(
                           resume=True)
     assert rest == seen[8:16]
     assert torch.equal(resumed, whole)
+
+
+def test_a_resumed_run_repeats_the_same_images(tmp_path):
+    """Interrupted between two samples of an image."""
+    how = dict(sampler=dict(type='RepeatedSampler', repeats=3), interval=1,
+               by_epoch=False)
+    seen, whole = train(tmp_path / 'a', epochs(3), **how)
+    assert len(set(seen)) == 18
+    indices = [index for index, _ in seen]
+    assert indices[::3] == indices[1::3] == indices[2::3]
+    assert sorted(indices[::3]) == [*range(6)]  # in three epochs of six
+    rest, resumed = train(
+        tmp_path / 'b', epochs(3), num_workers=2, resume=True,
+        load_from=str(tmp_path / 'a/iter_4.pth'), **how)
+    assert rest == seen[8:]
+    assert torch.equal(resumed, whole)
+
+
+def test_processes_repeat_different_images(monkeypatch):
+    orders = []
+    for rank in range(2):
+        monkeypatch.setattr('mmengine.dataset.sampler.get_dist_info',
+                            functools.partial(tuple, (rank, 2)))
+        sampler = RepeatedSampler(range(5), seed=0, repeats=2)
+        sampler.set_epoch(1)
+        assert len(sampler) == len([*sampler]) == 3
+        orders.append({*sampler})
+    assert not orders[0] & orders[1]
 
 
 RANK = 'qbheat_mm.engine.random_state.get_rank'

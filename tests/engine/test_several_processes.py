@@ -6,6 +6,7 @@ import uuid
 from datetime import timedelta
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 import torch.distributed as dist
@@ -28,8 +29,8 @@ HOOKS = Config.fromfile(Path(__file__).parents[2] / (
 class Images(BaseDataset):
     """Eight numbers; the model scales those of the second process."""
 
-    def __init__(self):
-        super().__init__()
+    def __init__(self, **kwargs):
+        super().__init__(**kwargs)
 
     def load_data_list(self):
         return [dict(x=torch.full((2, ), float(i))) for i in range(8)]
@@ -63,14 +64,16 @@ class Mean(BaseMetric):
         return dict(mean=sum(results) / 8)
 
 
-def build(folder, length, ruined_after=99, hooks=(), checkpoint=(), **given):
+def build(folder, length, ruined_after=99, hooks=(), checkpoint=(),
+          pipeline=(), **given):
     torch.manual_seed(0)
     loader = dict(dataset=Images(), batch_size=2, num_workers=0,
                   sampler=dict(type='DefaultSampler', shuffle=False))
     by_epoch = length['by_epoch']
     return QuickRunner(
         model=Normalized(ruined_after), work_dir=str(folder),
-        experiment_name=uuid.uuid4().hex, train_dataloader=loader,
+        experiment_name=uuid.uuid4().hex,
+        train_dataloader=dict(loader, dataset=Images(pipeline=pipeline)),
         val_dataloader=loader, val_cfg=dict(), val_evaluator=Evaluator(Mean()),
         train_cfg=length,
         optim_wrapper=dict(optimizer=dict(type='SGD', lr=0.01)),
@@ -101,10 +104,23 @@ def epochs(number):
     return dict(by_epoch=True, max_epochs=number)
 
 
+def cached_pixel(rank, folder):
+    """A pixel that each process finds after the second has kept it."""
+    runner = build(folder, epochs(1), pipeline=[
+        dict(type='LoadRandomResizedCrop', scale=8, cache='ram')])
+    data = runner.build_train_loop(epochs(1)).dataloader.dataset
+    cache = data.pipeline.transforms[0].cache
+    if rank == 1:
+        cache.put(3, (1, 1), 1, np.full((1, 1, 3), 7, np.uint8))
+    dist.barrier()
+    return int(cache.get(3)[2].max())
+
+
 def run_all(rank, folder):
     """Save the metric or error of this process for each case."""
     keep = dict(checkpoint=dict(max_keep_ckpts=-1))
     found = dict(
+        pixel=cached_pixel(rank, folder / 'cache'),
         epochs=train(folder / 'epochs', epochs(4), **keep),
         iterations=train(
             folder / 'iterations',
@@ -144,6 +160,10 @@ def run(tmp_path_factory):
     # Forked, since importing everything anew takes most of the time.
     mp.start_processes(process, (folder, ), 2, start_method='fork')
     return folder, [torch.load(folder / f'{rank}.pt') for rank in range(2)]
+
+
+def test_processes_share_decoded_images(run):
+    assert [found['pixel'] for found in run[1]] == [7, 7]
 
 
 @pytest.mark.parametrize('name, file', [('epochs', 'epoch_4.pth'),

@@ -60,6 +60,18 @@ def test_a_pipeline_stands_next_to_mmpretrains(report):
     assert ratios[1] == 1 and min(ratios) > 0
 
 
+def test_a_run_without_a_model_shows_where_its_time_goes(report):
+    head, *rows = report(
+        'input.py', '--workers 0 1 --cache --crops 2 --images 2 --size 96 64 '
+        '--repeats 1 --cfg-options train_dataloader.batch_size=4')[-3:]
+    assert [row.split()[0] for row in rows] == ['0', '1']
+    for row in rows:
+        _, rate, *parts = map(float, row.split())
+        # All the time of a step of four images.
+        assert sum(parts) == pytest.approx(4000 / rate, rel=0.05, abs=0.2)
+    assert 'waiting' in head
+
+
 def test_an_encoder_stands_next_to_mobilenet(report):
     lines = report('encoder_speed.py',
                    f'--size 64 --batch-size 2 --no-onnx {COMMON}')

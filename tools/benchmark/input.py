@@ -4,23 +4,38 @@
 Runs a config's training pipeline on JPEG files in one thread, as a worker of
 the data loader does: as it is, with mmpretrain's transforms instead of ours,
 and decoding alone, the upper limit of reading JPEG files on the CPU.
+
+With ``--workers`` it trains instead, with a model that does nothing: all that
+surrounds the step, and what a step of the main process spends on each part.
 """
 import argparse
 import os
 import tempfile
-from collections import deque
+import time
+from collections import Counter, deque
 from collections.abc import Callable
 from pathlib import Path
 
 import common
 import cv2
 import numpy as np
+import torch
 from mmcv.transforms import Compose
+from mmengine.hooks import Hook
+from mmengine.model import BaseModel
+from mmengine.registry import HOOKS, MODELS, RUNNERS
+from mmpretrain.registry import MODELS as MMPRETRAIN_MODELS
 from mmpretrain.registry import TRANSFORMS
 from PIL import Image
+from torch import nn
 
 from projects.drawn_world import TextureBank, detection_scene
-from qbheat_mm.cli import count, read_config, report_user_errors
+from qbheat_mm.cli import (
+    add_cfg_options,
+    count,
+    read_config,
+    report_user_errors,
+)
 from qbheat_mm.datasets import find_images
 
 # Settings that mmpretrain's transforms don't know.
@@ -36,6 +51,17 @@ def parse_args() -> argparse.Namespace:
         '--size', type=count, nargs=2, default=(500, 375),
         metavar=('WIDTH', 'HEIGHT'), help='size of drawn files')
     parser.add_argument('--images', type=count, default=64)
+    parser.add_argument(
+        '--workers', type=int, nargs='+', metavar='NUMBER',
+        help='train with so many workers; defaults to no training')
+    parser.add_argument(
+        '--model', action='store_true', help="train the config's model")
+    parser.add_argument(
+        '--cache', action='store_true', help='keep decoded images in memory')
+    parser.add_argument(
+        '--crops', type=count, default=1,
+        help='crops of an image that follow each other')
+    add_cfg_options(parser)
     return common.parse(parser)
 
 
@@ -72,31 +98,141 @@ def over(items: list, run: Callable) -> common.Step:
     return lambda: deque(map(run, items), maxlen=0)
 
 
-def main() -> None:
-    args = parse_args()
+class Clock:
+    """Milliseconds of the main process by part."""
+
+    def __init__(self) -> None:
+        self.start()
+
+    def start(self) -> None:
+        self.began = self.last = time.perf_counter()
+        self.parts, self.steps = Counter(), 0
+
+    def ends(self, part: str) -> None:
+        """Add the time since the last call to a part."""
+        if torch.cuda.is_available():
+            torch.cuda.synchronize()
+        now = time.perf_counter()
+        self.parts[part] += 1000 * (now - self.last)
+        self.last = now
+
+
+CLOCK, PARTS = Clock(), ('waiting', 'hooks', 'preprocessor', 'optimizer')
+
+
+@MODELS.register_module(force=True)
+class Stub(BaseModel):
+    """A loss without a model; a CPU doesn't normalize its images either."""
+
+    def __init__(self, data_preprocessor: dict) -> None:
+        super().__init__(MMPRETRAIN_MODELS.build(data_preprocessor))
+        self.weight = nn.Parameter(torch.zeros(()))
+
+    def forward(self, *args, **kwargs) -> dict[str, torch.Tensor]:
+        return dict(loss=self.weight * 1)
+
+    def train_step(self, data: dict, optim_wrapper) -> dict:
+        """See ``BaseModel``."""
+        CLOCK.ends('hooks')
+        with optim_wrapper.optim_context(self):
+            if self.weight.is_cuda:
+                self.data_preprocessor(data, True)
+            CLOCK.ends('preprocessor')
+            loss, log = self.parse_losses(self())
+        optim_wrapper.update_params(loss)
+        CLOCK.ends('optimizer')
+        return log
+
+
+@HOOKS.register_module(force=True)
+class ClockHook(Hook):
+    """Start after the first epoch; end a part before or after the others."""
+
+    def before_train_epoch(self, runner) -> None:
+        if runner.epoch == 1:
+            CLOCK.start()
+
+    def before_train_iter(self, runner, *args, **kwargs) -> None:
+        CLOCK.ends('waiting' if self.priority == 'HIGHEST' else 'hooks')
+
+    def after_train_iter(self, runner, *args, **kwargs) -> None:
+        CLOCK.ends('hooks')
+        CLOCK.steps += self.priority != 'HIGHEST'
+
+
+def train(args: argparse.Namespace, paths: list[str], workers: int) -> None:
+    """Train the stub and print a row."""
+    cfg = read_config(args.config, args.cfg_options)
+    loader, batch = cfg.train_dataloader, cfg.train_dataloader.batch_size
+    loader.num_workers = workers
+    with tempfile.TemporaryDirectory() as folder:
+        files = os.path.join(folder, 'images.txt')
+        times = -(-4 * batch // len(paths))  # at least four steps an epoch
+        Path(files).write_text('\n'.join(paths * times), encoding='utf-8')
+        loader.dataset = dict(
+            type='NamedImageFolder', ann_file=files, with_label=False,
+            pipeline=loader.dataset.pipeline)
+        if args.cache:
+            loader.dataset.pipeline[0].cache = 'ram'
+        if args.crops > 1:
+            loader.sampler = dict(type='RepeatedSampler', repeats=args.crops)
+        if not args.model:
+            cfg.model = dict(type='Stub', data_preprocessor=cfg.model.get(
+                'data_preprocessor'))
+        cfg.default_hooks = {
+            name: hook for name, hook in cfg.default_hooks.items()
+            if name not in ('export_encoder', 'checkpoint_match')}
+        cfg.default_hooks.checkpoint.update(interval=-1, save_last=False)
+        cfg.custom_hooks = [dict(type='ClockHook', priority=priority)
+                            for priority in ('HIGHEST', 'LOWEST')]
+        cfg.merge_from_dict(dict(
+            work_dir=folder, experiment_name=Path(folder).name,
+            log_level='ERROR', train_cfg=dict(max_epochs=1 + args.repeats),
+            val_cfg=None, val_dataloader=None, val_evaluator=None))
+        runner = RUNNERS.build(cfg)
+        runner.train()
+    seconds = CLOCK.last - CLOCK.began
+    print(f'{runner.train_dataloader.num_workers:>7}'
+          f'{CLOCK.steps * batch / seconds:>10.0f}', *(
+              f'{CLOCK.parts[part] / CLOCK.steps:>{len(part) + 2}.1f}'
+              for part in PARTS), sep='')
+
+
+def compare(args: argparse.Namespace, paths: list[str]) -> None:
+    """Time the transforms and print a row for each."""
     cv2.setNumThreads(args.threads)
-    steps = read_config(args.config).train_dataloader.dataset.pipeline
+    steps = read_config(
+        args.config, args.cfg_options).train_dataloader.dataset.pipeline
     replaced = [new for step in steps for new in to_mmpretrain(step)]
     ours, theirs = (Compose([TRANSFORMS.build(step) for step in each])
                     for each in (steps, replaced))
-    with tempfile.TemporaryDirectory() as folder:
-        paths = (find_images([args.folder])[:args.images] if args.folder
-                 else draw(folder, args))
-        contents = [np.fromfile(path, np.uint8) for path in paths]
-        times = common.medians({
-            'ours': over(paths, lambda path: ours(dict(img_path=path))),
-            'mmpretrain': over(
-                paths, lambda path: theirs(dict(img_path=path))),
-            'decoding alone': over(contents, lambda content: cv2.imdecode(
-                content, cv2.IMREAD_COLOR)),
-        }, args, warmups=1)
-        shape = cv2.imdecode(contents[0], cv2.IMREAD_COLOR).shape
-    print(f'{Path(args.config).stem}\n{len(paths)} JPEG files, the first '
-          f'{shape[1]}x{shape[0]}, {args.threads} threads, median of '
-          f'{args.repeats}')
+    contents = [np.fromfile(path, np.uint8) for path in paths]
+    times = common.medians({
+        'ours': over(paths, lambda path: ours(dict(img_path=path))),
+        'mmpretrain': over(paths, lambda path: theirs(dict(img_path=path))),
+        'decoding alone': over(contents, lambda content: cv2.imdecode(
+            content, cv2.IMREAD_COLOR)),
+    }, args, warmups=1)
     for name, seconds in times.items():
         print(f'{name:<15}{len(paths) / seconds:7.0f} images/s, '
               f'{times["mmpretrain"] / seconds:.2f} of mmpretrain')
+
+
+def main() -> None:
+    args = parse_args()
+    with tempfile.TemporaryDirectory() as folder:
+        paths = (find_images([args.folder])[:args.images] if args.folder
+                 else draw(folder, args))
+        width, height = Image.open(paths[0]).size
+        print(f'{Path(args.config).stem}\n{len(paths)} image files, the first '
+              f'{width}x{height}, {args.threads} threads, {args.repeats} '
+              f'{"epochs" if args.workers else "repeats"}')
+        if not args.workers:
+            compare(args, paths)
+            return
+        print('workers  images/s', *PARTS, ' (ms per step)', sep='  ')
+        for workers in args.workers:
+            train(args, paths, workers)
 
 
 if __name__ == '__main__':
