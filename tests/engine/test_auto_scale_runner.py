@@ -204,6 +204,7 @@ def test_the_model_is_compiled(config, monkeypatch):
     compiled = []
     monkeypatch.setattr(nn.Module, 'compile',
                         lambda *args, **kwargs: compiled.append(kwargs))
-    cfg = config(4, compile=dict(backend='eager'))
-    train(cfg)
+    monkeypatch.setattr(torch, 'compile',
+                        lambda run, **kwargs: compiled.append(kwargs) or run)
+    train(config(4, compile=dict(backend='eager')))
     assert compiled == [dict(backend='eager')]

@@ -7,9 +7,7 @@ cached images and repeated crops; detectors, and two heads on one encoder.
 Operators are those that a step dispatches, a measure of its launches.
 """
 import argparse
-import contextlib
 import gc
-import io
 import os
 import re
 import subprocess
@@ -31,13 +29,12 @@ from qbheat_mm.utils.complexity import operator_counter
 
 FOLDER = Path(__file__).parent
 CONFIG = 'qbheat_mf-{}_8xb128-amp-coslr-100e_in1k.py'
-PEER = 'MAE ViT-S/16, bf16'
 
 
-def models() -> dict[str, Callable[[], nn.Module]]:
+def models(pixels: int) -> dict[str, Callable[[], nn.Module]]:
     """Return what builds each model, by name."""
     def vit_b() -> nn.Module:
-        cfg = mae(256)
+        cfg = mae(pixels)
         cfg.backbone.arch, cfg.neck.embed_dim = 'base', 768
         return MODELS.build(cfg)
 
@@ -45,7 +42,7 @@ def models() -> dict[str, Callable[[], nn.Module]]:
         return MODELS.build(
             read_config(common.CONFIGS / CONFIG.format(size)).model)
 
-    return {'MAE ViT-S/16': lambda: MODELS.build(mae(256)),
+    return {'MAE ViT-S/16': lambda: MODELS.build(mae(pixels)),
             'MAE ViT-B/16': vit_b,
             **{f'MF-{size.upper()}': partial(ours, size)
                for size in ('285m', '1.0g', '3.7g')}}
@@ -56,7 +53,7 @@ def time_steps(args: argparse.Namespace) -> Iterator[tuple[str, str]]:
     images = torch.randn(args.batch_size, 3, args.size, args.size,
                          device=args.device)
     peer = None
-    for name, build in models().items():
+    for name, build in models(args.size).items():
         model = build().train().to(args.device)
         optimizer = torch.optim.AdamW(model.parameters(), 1e-6, fused=True)
         ways = ['bf16', 'fp16']
@@ -105,3 +102,69 @@ def run(tool: str, *arguments: object) -> list[str]:
     if done.returncode:
         raise RuntimeError(done.stderr.strip().splitlines()[-1])
     return done.stdout.splitlines()
+
+
+def time_runs(args: argparse.Namespace) -> Iterator[tuple[str, str]]:
+    """Train the own-images config on files; yield rows of the table."""
+    config = common.CONFIGS / (
+        'qbheat_mf-285m_1xb256-amp-coslr-400e_own-images.py')
+    ways = {'from files': [], 'cache': ['--cache'],
+            '4 crops an image': ['--crops', 4]}
+    for way, options in ways.items():
+        line = run('input.py', '--config', config, '--images', args.images,
+                   '--repeats', 2, '--model', '--workers', args.workers,
+                   *options, '--cfg-options',
+                   f'train_dataloader.batch_size={args.batch_size}')[-1]
+        yield f'own-images run, {way}', f'{line.split()[1]} images/s'
+
+
+def time_detectors(args: argparse.Namespace) -> Iterator[tuple[str, str]]:
+    """Time detectors and two heads on one encoder; yield rows."""
+    common_arguments = ['--device', args.device, '--repeats', args.repeats]
+    for line in run('detectors.py', '--size', *args.detector_size,
+                    *common_arguments)[2:]:
+        name, *cells = re.split(r' {2,}', line.strip())
+        yield f'{name}, one image', ', '.join(cells)
+    for size in (1, 16):
+        line = run('heads.py', '--heads', 'lin', 'retinanet', '--batch-size',
+                   size, *common_arguments)[-1]
+        values = line.split()
+        yield (f'lin and RetinaNet, {size} of 320x320',
+               f'{values[3]} ms, {values[5]} of two models')
+
+
+def parse_args() -> argparse.Namespace:
+    parser = common.make_parser(__doc__, threads=2, repeats=8)
+    parser.add_argument('--batch-size', type=count, default=256)
+    parser.add_argument('--size', type=count, default=256)
+    parser.add_argument('--detector-size', type=count, nargs=2,
+                        default=[800, 1333], metavar=('HEIGHT', 'WIDTH'))
+    parser.add_argument('--images', type=count, default=2048,
+                        help='image files of a whole run')
+    parser.add_argument('--workers', type=int, default=max(
+        (os.cpu_count() or 2) - 1, 1), help='workers of a whole run')
+    parser.add_argument('--parts', nargs='+', choices=PARTS, default=[*PARTS])
+    return common.parse(parser)
+
+
+PARTS = dict(steps=time_steps, runs=time_runs, detectors=time_detectors)
+
+
+def main() -> None:
+    args = parse_args()
+    rows = []
+    for part in args.parts:
+        try:
+            for row in PARTS[part](args):
+                print(*row, sep=': ', flush=True)
+                rows.append(row)
+        except Exception as error:  # the other parts are worth having
+            rows.append((part, f'failed: {str(error).splitlines()[0]}'))
+    print('\n' + common.describe(args, f'batch {args.batch_size}') + '\n')
+    print('| what | measured |\n|---|---|')
+    for name, cells in rows:
+        print(f'| {name} | {cells} |')
+
+
+if __name__ == '__main__':
+    report_user_errors(main)

@@ -94,9 +94,10 @@ def main() -> None:
     for name, cfg in cfgs.items():
         model = models[name] = MODELS.build(cfg).train().to(args.device)
         work[name] = operations(model, images) / args.batch_size
-        run = torch.compile(model) if args.compile else model
+        if args.compile:
+            model.compile()
         steps[name] = common.make_step(
-            lambda run=run: run(images, None, mode='loss')['loss'],
+            lambda model=model: model(images, None, mode='loss')['loss'],
             torch.optim.AdamW(model.parameters(), lr=1e-6, fused=True),
             args.device, args.precision)
     rates = {name: args.batch_size / seconds

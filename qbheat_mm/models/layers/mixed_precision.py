@@ -7,9 +7,15 @@ from torch import Tensor, nn
 from torch.func import functional_call
 
 
+def _is_autocast_on(x: Tensor) -> bool:
+    device = x.device.type  # 'meta' has no autocast
+    return (torch.amp.is_autocast_available(device)
+            and torch.is_autocast_enabled(device))
+
+
 def outside_autocast(x: Tensor) -> AbstractContextManager:
     """Leave autocast on the device of ``x``, if it is on."""
-    if not torch.is_autocast_enabled(x.device.type):
+    if not _is_autocast_on(x):
         return nullcontext()
     return torch.autocast(x.device.type, enabled=False)
 
@@ -29,8 +35,7 @@ def cast_at_once(module: nn.Module, kind: type[nn.Module],
     Returns:
         Any: What the module returns.
     """
-    device = inputs[0].device.type
-    if not torch.is_autocast_enabled(device):
+    if not _is_autocast_on(inputs[0]):
         return module(*inputs)
     weights = {
         f'{name}.{key}': weight for name, layer in module.named_modules()
@@ -39,7 +44,7 @@ def cast_at_once(module: nn.Module, kind: type[nn.Module],
     if not weights:
         return module(*inputs)
     flat = torch.cat([weight.flatten() for weight in weights.values()]).to(
-        torch.get_autocast_dtype(device))
+        torch.get_autocast_dtype(inputs[0].device.type))
     parts = flat.split([weight.numel() for weight in weights.values()])
     cast = {name: part.view_as(weight)
             for (name, weight), part in zip(weights.items(), parts)}
