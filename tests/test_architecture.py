@@ -98,7 +98,7 @@ BUDGETS = {
     'qbheat_mm/detection': (960, 'MF-Dec, and COCO data that is checked'),
     'qbheat_mm/datasets': (1570, 'crops, their cache, folders, COCO files'),
     'qbheat_mm/trained': (1360, 'all that loads a trained model'),
-    'qbheat_mm/engine': (1610, 'small data, exact resuming, early failures'),
+    'qbheat_mm/engine': (1680, 'small data, exact resuming, parameter groups'),
     'qbheat_mm/evaluation': (510, 'embeddings and k-NN'),
     'qbheat_mm/analysis': (2110, 'figures of the paper, costs as measured'),
     'qbheat_mm/export': (1280, 'ONNX, torch.export, torchvision, timm'),
