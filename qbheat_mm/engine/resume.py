@@ -126,7 +126,11 @@ class ResumeHook(Hook):
                 f"share the work folder '{runner.work_dir}' between machines")
 
     def after_load_checkpoint(self, runner: Runner, checkpoint: dict) -> None:
-        """Raise UserError if the checkpoint doesn't continue the run."""
+        """Fit the checkpoint's parameter groups to those of the run.
+
+        Raises:
+            UserError: If the checkpoint doesn't continue the run.
+        """
         state = RunState.of(runner)
         if not state.resumes or not state.is_training:
             return
