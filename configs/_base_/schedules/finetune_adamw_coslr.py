@@ -9,7 +9,7 @@ optim_wrapper = dict(
         betas=(0.9, 0.999),
         weight_decay=0.05,
         fused=True),
-    constructor='LearningRateDecayOptimWrapperConstructor',
+    constructor='GroupedOptimWrapperConstructor',
     paramwise_cfg=dict(
         layer_decay_rate=0.9,
         # No weight decay on norms, biases and tokens, as in MAE.

@@ -5,6 +5,7 @@ optim_wrapper = dict(
     type='OptimWrapper',
     optimizer=dict(
         type='AdamW', lr=1e-3, weight_decay=0.2, fused=True),
+    constructor='GroupedOptimWrapperConstructor',
     # No weight decay on norms, biases and tokens.
     paramwise_cfg=dict(
         norm_decay_mult=0.,

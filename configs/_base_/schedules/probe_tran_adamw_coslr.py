@@ -9,6 +9,7 @@ optim_wrapper = dict(
         betas=(0.9, 0.999),
         weight_decay=0.1,
         fused=True),
+    constructor='GroupedOptimWrapperConstructor',
     # No weight decay on norms and biases, as in MAE.
     paramwise_cfg=dict(norm_decay_mult=0., bias_decay_mult=0.))
 

@@ -8,6 +8,7 @@ optim_wrapper = dict(
         betas=(0.9, 0.95),  # as in MAE
         weight_decay=0.1,
         fused=True),
+    constructor='GroupedOptimWrapperConstructor',
     # No weight decay on norms, biases and tokens, as in MAE.
     paramwise_cfg=dict(
         norm_decay_mult=0.,

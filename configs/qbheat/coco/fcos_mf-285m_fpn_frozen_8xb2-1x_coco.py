@@ -11,6 +11,7 @@ model = dict(
 # mmdet's schedule for FCOS
 optim_wrapper = dict(
     optimizer=dict(lr=0.01),
+    constructor='GroupedOptimWrapperConstructor',
     paramwise_cfg=dict(bias_lr_mult=2., bias_decay_mult=0.),
     clip_grad=None)
 param_scheduler = [

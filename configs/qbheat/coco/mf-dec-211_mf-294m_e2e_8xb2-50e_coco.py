@@ -16,4 +16,5 @@ model = dict(
     depths=(2, 1, 1))
 
 optim_wrapper = dict(
+    constructor='GroupedOptimWrapperConstructor',
     paramwise_cfg=dict(custom_keys=dict(backbone=dict(lr_mult=0.1))))

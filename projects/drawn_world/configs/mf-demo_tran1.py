@@ -15,6 +15,7 @@ model = dict(
 optim_wrapper = dict(
     type='OptimWrapper',
     optimizer=dict(type='AdamW', lr=1e-3, weight_decay=0.05, fused=True),
+    constructor='GroupedOptimWrapperConstructor',
     paramwise_cfg=dict(norm_decay_mult=0., bias_decay_mult=0.))
 param_scheduler = [
     dict(type='LinearLR', start_factor=1e-3, begin=0, end=3,

@@ -27,6 +27,7 @@ optim_wrapper = dict(
     optimizer=dict(type='AdamW', lr=2e-3, betas=(0.9, 0.95),
                    weight_decay=0.05, fused=True),
     clip_grad=dict(max_norm=3.),
+    constructor='GroupedOptimWrapperConstructor',
     paramwise_cfg=dict(
         norm_decay_mult=0.,
         bias_decay_mult=0.,

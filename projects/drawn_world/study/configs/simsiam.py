@@ -37,6 +37,7 @@ model = dict(
 lr = 0.05
 optim_wrapper = dict(
     optimizer=dict(lr=lr),
+    constructor='GroupedOptimWrapperConstructor',
     paramwise_cfg=dict(custom_keys={'predictor': dict(fix_lr=True)}))
 custom_hooks = [
     dict(type='SimSiamHook', fix_pred_lr=True, lr=lr, adjust_by_epoch=False)
