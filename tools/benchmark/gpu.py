@@ -50,48 +50,55 @@ def models(pixels: int) -> dict[str, Callable[[], nn.Module]]:
 
 def time_steps(args: argparse.Namespace) -> Iterator[tuple[str, str]]:
     """Time training steps; yield rows of the table."""
+    for name, build in models(args.size).items():
+        ways = ['bf16', 'fp16', 'bf16, channels_last', 'bf16, cuDNN untuned']
+        if name == 'MF-1.0G':
+            ways = ways[:2]
+        for way in ways if name.startswith('MF') else ways[:1]:
+            torch.backends.cudnn.benchmark = 'untuned' not in way
+            yield f'{name}, {way}', time_step(build(), way, args)
+
+
+def time_compiled(args: argparse.Namespace) -> Iterator[tuple[str, str]]:
+    """Time compiled steps; yield rows of the table."""
+    torch.backends.cudnn.benchmark = False
+    for name in ('MF-285M', 'MF-3.7G'):
+        yield (f'{name}, bf16, compiled',
+               time_step(models(args.size)[name](), 'bf16, compiled', args))
+
+
+def time_step(model: nn.Module, way: str, args: argparse.Namespace) -> str:
+    """Time a training step; return its cells."""
+    gc.collect()  # the model before
+    if args.device != 'cpu':
+        torch.cuda.empty_cache()
     images = torch.randn(args.batch_size, 3, args.size, args.size,
                          device=args.device)
-    peer = None
-    for name, build in models(args.size).items():
-        model = build().train().to(args.device)
-        optimizer = torch.optim.AdamW(model.parameters(), 1e-6, fused=True)
-        ways = ['bf16', 'fp16']
-        if name in ('MF-285M', 'MF-3.7G'):
-            ways += ['bf16, channels_last', 'bf16, compiled']
-        for way in ways if name.startswith('MF') else ['bf16']:
-            layout = (torch.channels_last if 'channels_last' in way
-                      else torch.contiguous_format)
-            model.to(memory_format=layout)
-            step = common.make_step(
-                lambda model=model: model(images, [None] * len(images),
-                                          mode='loss')['loss'],
-                optimizer, args.device, way[:4])
-            start = time.perf_counter()
-            if 'compiled' in way:
-                model.compile()
+    model.train().to(args.device)
+    if 'channels_last' in way:
+        model.to(memory_format=torch.channels_last)
+    step = common.make_step(
+        lambda: model(images, [None] * len(images), mode='loss')['loss'],
+        torch.optim.AdamW(model.parameters(), 1e-6, fused=True),
+        args.device, way[:4])
+    start = time.perf_counter()
+    if 'compiled' in way:
+        model.compile()
+    step()
+    step()
+    if args.device != 'cpu':
+        torch.cuda.synchronize()
+    first = time.perf_counter() - start
+    seconds = common.medians({way: step}, args)[way]
+    cells = [f'{args.batch_size / seconds:,.0f} images/s']
+    if 'compiled' in way:
+        cells.append(f'the first two steps {first:.0f} s')
+    else:
+        with operator_counter() as found:
             step()
-            step()
-            if args.device != 'cpu':
-                torch.cuda.synchronize()
-            first = time.perf_counter() - start
-            seconds = common.medians({way: step}, args)[way]
-            rate = args.batch_size / seconds
-            peer = peer or rate
-            cells = [f'{rate:,.0f} images/s', f'{rate / peer:.2f} x MAE ViT-S']
-            if 'compiled' in way:
-                cells.append(f'compiled in {first:.0f} s')
-            else:
-                with operator_counter() as found:
-                    step()
-                cells.append(f'{found.total():,} operators')
-                cells.append(
-                    f'{step_bytes(model, step, args.device) / 2**30:.1f} GiB')
-            yield f'{name}, {way}', ', '.join(cells)
-        del model, optimizer, step
-        gc.collect()
-        if args.device != 'cpu':
-            torch.cuda.empty_cache()
+        cells.append(f'{found.total():,} operators')
+    cells.append(f'{step_bytes(model, step, args.device) / 2**30:.1f} GiB')
+    return ', '.join(cells)
 
 
 def run(tool: str, *arguments: object) -> list[str]:
@@ -108,14 +115,19 @@ def time_runs(args: argparse.Namespace) -> Iterator[tuple[str, str]]:
     """Train the own-images config on files; yield rows of the table."""
     config = common.CONFIGS / (
         'qbheat_mf-285m_1xb256-amp-coslr-400e_own-images.py')
+    files = ['--images', args.images] + (
+        ['--folder', args.folder] if args.folder else [])
     ways = {'from files': [], 'cache': ['--cache'],
             '4 crops an image': ['--crops', 4]}
     for way, options in ways.items():
-        line = run('input.py', '--config', config, '--images', args.images,
-                   '--repeats', 2, '--model', '--workers', args.workers,
-                   *options, '--cfg-options',
-                   f'train_dataloader.batch_size={args.batch_size}')[-1]
-        yield f'own-images run, {way}', f'{line.split()[1]} images/s'
+        lines = run('input.py', '--config', config, '--repeats', 5, '--model',
+                    *files, '--workers', *args.workers, *options,
+                    '--cfg-options',
+                    f'train_dataloader.batch_size={args.batch_size}')
+        for line in lines[-len(args.workers):]:
+            workers, rate, *_ = line.split()
+            yield (f'own-images run, {way}, {workers} workers',
+                   f'{rate} images/s')
 
 
 def time_detectors(args: argparse.Namespace) -> Iterator[tuple[str, str]]:
@@ -139,15 +151,20 @@ def parse_args() -> argparse.Namespace:
     parser.add_argument('--size', type=count, default=256)
     parser.add_argument('--detector-size', type=count, nargs=2,
                         default=[800, 1333], metavar=('HEIGHT', 'WIDTH'))
+    parser.add_argument(
+        '--folder', help='photographs of a whole run; defaults to drawn files')
     parser.add_argument('--images', type=count, default=2048,
                         help='image files of a whole run')
-    parser.add_argument('--workers', type=int, default=max(
-        (os.cpu_count() or 2) - 1, 1), help='workers of a whole run')
+    cores = os.cpu_count() or 2
+    parser.add_argument('--workers', type=count, nargs='+',
+                        default=[max(cores // 2 - 1, 1), max(cores - 1, 1)],
+                        help='workers of a whole run')
     parser.add_argument('--parts', nargs='+', choices=PARTS, default=[*PARTS])
     return common.parse(parser)
 
 
-PARTS = dict(steps=time_steps, runs=time_runs, detectors=time_detectors)
+PARTS = dict(steps=time_steps, runs=time_runs, detectors=time_detectors,
+             compiled=time_compiled)
 
 
 def main() -> None:
@@ -159,7 +176,7 @@ def main() -> None:
                 print(*row, sep=': ', flush=True)
                 rows.append(row)
         except Exception as error:  # the other parts are worth having
-            rows.append((part, f'failed: {str(error).splitlines()[0]}'))
+            rows.append((part, f'failed: {error!r}'))
     print('\n' + common.describe(args, f'batch {args.batch_size}') + '\n')
     print('| what | measured |\n|---|---|')
     for name, cells in rows:
