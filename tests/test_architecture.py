@@ -102,7 +102,7 @@ BUDGETS = {
     'qbheat_mm/evaluation': (510, 'embeddings and k-NN'),
     'qbheat_mm/analysis': (2030, 'the figures of the paper, costs, curves'),
     'qbheat_mm/export': (1280, 'ONNX, torch.export, torchvision, timm'),
-    'qbheat_mm/annotations': (1100, 'exports of nine tools train in two commands'),
+    'qbheat_mm/annotations': (1100, 'nine tools, two commands'),
     'qbheat_mm/apis': (32, 'names for users'),
     'qbheat_mm/cli': (970, 'settings checked before time is spent'),
     'qbheat_mm/utils': (270, 'small functions that several rooms call'),

@@ -2,3 +2,4 @@
 """Prepare what annotation tools export for training."""
 from .prepare_boxes import prepare_boxes
 
+__all__ = ['prepare_boxes']

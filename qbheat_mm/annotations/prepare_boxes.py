@@ -64,9 +64,11 @@ class Prepared:
     Attributes:
         config (str): The config to train.
         summary (str): What was found, written, put right and left out.
+        left_out (dict[str, int]): Numbers of ``'images'`` and ``'boxes'``.
     """
     config: str
     summary: str
+    left_out: dict[str, int]
 
 
 def prepare_boxes(folder: str, out: str, *, detector: str = 'retinanet',
@@ -234,15 +236,14 @@ def _inspect(export: Export, hashing: bool,
             _leave_out(picture, f'that cannot be read ({result})', account)
             continue
         if picture.size not in (None, result[0]):
-            wrong.append((picture, result[0]))
+            wrong.append(picture)
         picture.size = result[0]
         pictures.append(picture)
         hashes.append(result[1])
     if wrong:
-        (picture, size), declared = wrong[0], wrong[0][0].size
         raise UserError(
             f'{len(wrong)} of {len(results)} images have another size than '
-            f"the export says (e.g. '{picture.file}'): give the annotated "
+            f"the export says (e.g. '{wrong[0].file}'): give the annotated "
             'images with --images')
     export.pictures = pictures
     return np.array(hashes) if hashing else None
@@ -339,6 +340,7 @@ def _write(export: Export, source: str, out: str, files: Files,
     if not any(picture.boxes for picture in parts['test']):
         for picture in parts.pop('test'):
             _leave_out(picture, 'of a test split without boxes', account)
+    _check_masks(export.pictures, detector, account)
     for split, pictures in parts.items():
         path = osp.join(out, f'annotations/{split}.json')
         with atomic_write(path) as part:
@@ -364,7 +366,24 @@ def _write(export: Export, source: str, out: str, files: Files,
     with atomic_write(osp.join(out, 'report.html')) as part:
         Path(part).write_text(tell_boxes(
             source, tables, export.pictures, export.classes), 'utf-8')
-    return Prepared(config, summary)
+    return Prepared(config, summary, {
+        each: account.total(f'{each} left out')
+        for each in ('images', 'boxes')})
+
+
+def _check_masks(pictures: Sequence[Picture], detector: str,
+                 account: Account) -> None:
+    """Drop polygons that only some objects have, unless they are needed."""
+    boxes = [box for picture in pictures for box in picture.boxes]
+    bare = sum(not box.segmentation for box in boxes)
+    if detector != 'mask-rcnn':
+        for box in boxes if bare else ():
+            box.segmentation = None
+    elif 2 * bare > len(boxes):
+        raise UserError(f'{bare} of {len(boxes)} objects have no mask: choose '
+                        '--detector retinanet')
+    else:
+        account.note('objects without a mask', 'become crowds', '', bare)
 
 
 def _encode(pictures: Sequence[Picture], classes: Sequence[str],

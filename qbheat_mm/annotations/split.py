@@ -5,7 +5,7 @@ import re
 from collections import defaultdict
 from collections.abc import Sequence
 
-import mmcv
+import cv2
 import numpy as np
 from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
@@ -25,7 +25,7 @@ def perceptual_hash(image: ImageFile) -> np.ndarray:
     reduction = max(each for each in REDUCTIONS if each == 1 or (
         image.reducible and min(image.shape) >= 34 * each))
     gray = image.decode(reduction, strict=False).mean(2, dtype=np.float32)
-    small = mmcv.imresize(gray, (17, 16), interpolation='area')
+    small = cv2.resize(gray, (17, 16), interpolation=cv2.INTER_AREA)
     # Noise on flat areas must not look like content.
     return (small[:, 1:] > small[:, :-1] + 1).ravel()
 

@@ -64,9 +64,8 @@ def read_yolo(path: str, content: dict, files: Files,
             lines = read_text(each, account).split('\n')
             account.note('boxes left out', 'in label files without an image',
                          each, sum(len(line.split()) > 4 for line in lines))
-    kind = 'data.yaml' if path.endswith(('yaml', 'yml')) else (
-        osp.basename(path))
-    return Export(f'YOLO with {kind}', pictures, list(names.values()))
+    return Export(f'YOLO with {osp.basename(path)}', pictures,
+                  list(names.values()))
 
 
 def _splits(path: str, content: dict, files: Files,

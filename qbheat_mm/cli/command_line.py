@@ -14,7 +14,6 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
-import torch
 from mmengine.config import DictAction
 
 from ..errors import UserError
@@ -73,6 +72,7 @@ def positive(text: str) -> float:
 
 def device(text: str) -> str:
     """Check that a torch device is available."""
+    import torch
     try:
         torch.empty(0, device=text).tolist()  # fails on the meta device
     except Exception as error:  # the type depends on the backend

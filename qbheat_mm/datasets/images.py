@@ -7,7 +7,6 @@ import re
 import warnings
 from collections.abc import Sequence
 
-import mmcv
 import numpy as np
 import simplejpeg
 from mmengine import fileio
@@ -258,6 +257,7 @@ def fit(image: np.ndarray, size: tuple[int, int]) -> np.ndarray:
     scaled = (max(round(image.shape[1] * ratio), width),
               max(round(image.shape[0] * ratio), height))
     if scaled != (image.shape[1], image.shape[0]):
+        import mmcv  # loads torch
         method = 'area' if ratio < 1 else 'bicubic'
         image = mmcv.imresize(image, scaled, interpolation=method)
     top = (image.shape[0] - height) // 2
