@@ -21,8 +21,8 @@ from qbheat_mm.utils.settings import is_local, type_name
 
 #: Settings of COCO files that are read without the toolboxes, which take many
 #: seconds to import.
-SIMPLE = {'type', '_scope_', 'data_root', 'ann_file', 'data_prefix', 'metainfo',
-          'pipeline', 'filter_cfg', 'backend_args', 'test_mode',
+SIMPLE = {'type', '_scope_', 'data_root', 'ann_file', 'data_prefix',
+          'metainfo', 'pipeline', 'filter_cfg', 'backend_args', 'test_mode',
           'allow_subset', 'unlabeled'}
 
 

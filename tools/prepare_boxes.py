@@ -58,12 +58,10 @@ def parse_args() -> argparse.Namespace:
 
 
 def main() -> None:
-    prepared = prepare_boxes(**vars(parse_args()))
-    print(prepared.summary)
+    config = prepare_boxes(**vars(parse_args()))
     train = osp.relpath(Path(__file__).with_name('train.py'))
-    print(f'\nwrote {prepared.config}; next:\npython {train} '
-          f'{prepared.config} --cfg-options model.backbone.init_cfg.'
-          'checkpoint=ENCODER')
+    print(f'\nwrote {config}; next:\npython {train} {config} --cfg-options '
+          'model.backbone.init_cfg.checkpoint=ENCODER')
 
 
 if __name__ == '__main__':

@@ -1,104 +1,176 @@
 # Copyright (c) QB-Heat MM authors. All rights reserved.
-"""The content of an export, and an account of what became of it."""
+"""The files and the content of an export, and an account of both."""
+import os.path as osp
 import re
-from dataclasses import dataclass, field
-from pathlib import Path
+from collections import defaultdict
+from urllib.parse import unquote
 
 import msgspec
 
+from ..datasets.find import scan_folder
 from ..errors import UserError
 
-_SPLITS = {'train': 'train', 'training': 'train', 'val': 'val',
-           'valid': 'val', 'validation': 'val', 'test': 'test',
-           'testing': 'test'}
+_SPLITS = dict(train='train', training='train', val='val', valid='val',
+               validation='val', test='test', testing='test')
+# Label Studio puts eight hexadecimal digits in front of uploaded files.
+_HASH = re.compile(r'^[0-9a-f]{8}-')
 
 
 class Box(msgspec.Struct, gc=False):
     """An object: its class and (x, y, width, height) in pixels from 0."""
     label: str
     bbox: list[float]
-    segmentation: list | dict | None = None
+    mask: list | dict | None = None
     crowd: bool = False
 
     @classmethod
-    def around(cls, label: str, polygons: list[list[float]], **more) -> 'Box':
-        """Create the box around polygons of (x1, y1, x2, y2, ...)."""
-        xs = [x for points in polygons for x in points[::2]]
-        ys = [y for points in polygons for y in points[1::2]]
-        return cls(label, corners(min(xs), min(ys), max(xs), max(ys)),
-                   polygons, **more)
+    def around(cls, label: str, points: list[float], **more) -> 'Box':
+        """Create the box around points (x1, y1, x2, y2, ...)."""
+        x, y = min(points[::2]), min(points[1::2])
+        return cls(label, [x, y, max(points[::2]) - x, max(points[1::2]) - y],
+                   **more)
 
 
 class Picture(msgspec.Struct):
-    """An image.
+    """An image, as an export describes it.
 
     Attributes:
-        file (str): Its path, or if it is missing its name in the export.
+        name (str): Its file, as the export names it.
+        source (str): The file of the export that names it.
         boxes (list[Box]): Its objects.
         split (str): ``'train'``, ``'val'``, ``'test'`` or ``''``.
         size (tuple[int, int], optional): Width and height, if known.
-        found (bool): Whether the file exists.
         fractions (bool): Whether coordinates are fractions of the size.
+        file (str): Its path.
     """
-    file: str
+    name: str
+    source: str
     boxes: list[Box]
     split: str = ''
     size: tuple[int, int] | None = None
-    found: bool = True
     fractions: bool = False
+    file: str = ''
 
 
-@dataclass
-class Account:
-    """What was put right or left out, with numbers and examples."""
-    lines: dict[tuple[str, str], list] = field(default_factory=dict)
+class Account(dict):
+    """Numbers and examples of what was put right or left out."""
 
     def note(self, kind: str, what: str, example: object = '',
              number: int = 1) -> None:
-        """Count an event, e.g. of the kind ``'boxes left out'``."""
+        """Count an event of a kind, such as ``'boxes left out'``."""
         if number:
-            self.lines.setdefault((kind, what), [0, example])[0] += number
+            self.setdefault((kind, what), [0, str(example)])[0] += number
 
     def put_right(self, what: str, example: object = '',
                   number: int = 1) -> None:
-        """Count what was strange but unambiguous."""
+        """Count what is strange but unambiguous."""
         self.note('put right', what, example, number)
 
     def total(self, kind: str) -> int:
         """Number of events of a kind."""
-        return sum(number for (each, _), (number, _) in self.lines.items()
+        return sum(number for (each, _), (number, _) in self.items()
                    if each == kind)
 
-    def rows(self) -> list[tuple[str, int, str, str]]:
-        """Return kind, number, description and example of all events."""
-        return [(kind, number, what, str(example))
-                for (kind, what), (number, example) in self.lines.items()]
 
+class Files:
+    """The files of an export, apart from the results in ``out``.
 
-@dataclass
-class Export:
-    """The content of an export.
-
-    Attributes:
-        source (str): Tool and format.
-        pictures (list[Picture]): Images with their boxes.
-        classes (list[str]): Class names in the order of the export.
+    Args:
+        folder (str): The export, or the file of it to read.
+        out (str): Folder of the results.
+        images (str, optional): Folder of the images, if it is another one.
+        account (Account): Receives what is put right or left out.
     """
-    source: str
-    pictures: list[Picture]
-    classes: list[str]
 
+    def __init__(self, folder: str, out: str, images: str | None,
+                 account: Account) -> None:
+        for path in filter(None, (folder, images)):
+            if not osp.exists(path):
+                raise UserError(f"'{path}' does not exist")
+        self.account, self._out = account, osp.realpath(out)
+        self.only = '' if osp.isdir(folder) else osp.abspath(folder)
+        self.root = osp.abspath(osp.dirname(folder) if self.only else folder)
+        self.image_root = osp.abspath(images or self.root)
+        if osp.commonpath([self._out, osp.realpath(self.root)]) == self._out:
+            raise UserError(f"--out '{out}' contains the export '{folder}': "
+                            'choose another folder')
+        self.images = self._scan(self.image_root)
+        self._by_name = defaultdict(list)
+        for path in self.images:
+            name = osp.basename(path).lower()
+            short = _HASH.sub('', name)
+            for key in {name, short, osp.splitext(short)[0]}:
+                self._by_name[key].append(path)
 
-def corners(x1: float, y1: float, x2: float, y2: float) -> list[float]:
-    """Convert corners, in any order, to (x, y, width, height)."""
-    return [min(x1, x2), min(y1, y2), abs(x2 - x1), abs(y2 - y1)]
+    def find(self, *extensions: str) -> list[str]:
+        """List the files with these extensions, or the one to read."""
+        if self.only and extensions != ('.txt', ):
+            return [self.only] * self.only.lower().endswith(extensions)
+        return self._scan(self.root, extensions)
+
+    def split_of(self, path: str) -> str:
+        """Return the split that a path names within the export, or ''."""
+        return split_of(path.removeprefix(self.root).removeprefix(
+            self.image_root))
+
+    def _scan(self, root: str, *extensions) -> list[str]:
+        paths = [osp.join(root, name)
+                 for name in scan_folder(root, *extensions)[0]]
+        return [path for path in paths
+                if not osp.realpath(path).startswith(self._out + osp.sep)]
+
+    def read(self, path: str) -> str:
+        """Read a text file."""
+        with open(path, 'rb') as file:
+            content = file.read()
+        if content.startswith(b'\xef\xbb\xbf'):
+            self.account.put_right('files with a byte order mark', path)
+        try:
+            return content.decode('utf-8-sig')
+        except UnicodeDecodeError as error:
+            raise UserError(f"'{path}' is not UTF-8: {error}") from error
+
+    def locate(self, name: str, source: str) -> str:
+        """Find an image by its name, which may have a server's path.
+
+        Returns:
+            str: Its path, '' if there is none.
+
+        Raises:
+            UserError: If several files fit equally well.
+        """
+        plain = unquote(name.split('?d=')[-1]).replace('\\', '/')
+        parts = [part for part in plain.lower().split('/')
+                 if part not in ('', '.')]
+        short = _HASH.sub('', parts[-1]) if parts else ''
+        found = next((self._by_name[key] for key in (
+            *parts[-1:], short, osp.splitext(short)[0])
+            if key in self._by_name), [])
+        near = osp.relpath(osp.dirname(source), self.root).split('/')
+
+        def fit(path: str) -> tuple[int, bool, int]:
+            own = osp.relpath(path, self.image_root).lower().split('/')
+            same = osp.commonprefix([own[::-1], parts[::-1]])
+            return (len(same), self.split_of(path) == self.split_of(source),
+                    len(osp.commonprefix([own, near])))
+
+        ranked = sorted(found, key=fit)
+        if len(ranked) > 1 and fit(ranked[-1]) == fit(ranked[-2]):
+            raise UserError(
+                f"'{source}' names the image '{name}', which may be "
+                f"'{ranked[-2]}' or '{ranked[-1]}': give the folder of the "
+                'right ones with --images')
+        if ranked and not ranked[-1].endswith(name.removeprefix('./')):
+            self.account.put_right('image names that differ from the files',
+                                   f'{name} is {ranked[-1]}')
+        return ranked[-1] if ranked else ''
 
 
 def split_of(path: str) -> str:
-    """Return the split that a path names, the last part first, or ''."""
-    for part in reversed(Path(path.lower()).with_suffix('').parts):
-        found = {_SPLITS[word] for word in re.split('[^a-z]+', part)
-                 if word in _SPLITS}
+    """Return the split that a path names, its last part first, or ''."""
+    for part in reversed(path.lower().split('/')):
+        words = re.split('[^a-z]+', part)
+        found = {_SPLITS[word] for word in words if word in _SPLITS}
         if len(found) == 1:
             return found.pop()
     return ''
@@ -106,18 +178,12 @@ def split_of(path: str) -> str:
 
 def number(value: object, where: str, account: Account | None = None
            ) -> float:
-    """Convert a number; count it in the account if it is text.
-
-    Raises:
-        UserError: If it is not a finite number.
-    """
+    """Convert a number, perhaps written as text, which is counted."""
     try:
-        found = float(value)
-        if abs(found) < 1e9:
-            if account and isinstance(value, str):
+        if abs(float(value)) < 1e9:
+            if account is not None and isinstance(value, str):
                 account.put_right('numbers written as text', where)
-            return found
+            return float(value)
     except (TypeError, ValueError):
         pass
-    raise UserError(f'{where} has {value!r} instead of a number: correct it '
-                    'in the annotation tool or in the file')
+    raise UserError(f'{where} has {value!r} instead of a number: correct it')

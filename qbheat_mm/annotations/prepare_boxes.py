@@ -6,7 +6,6 @@ import shutil
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from pathlib import Path
 
 import msgspec
@@ -17,11 +16,15 @@ from ..datasets.images import ImageError, ImageFile
 from ..errors import UserError
 from ..utils.atomic_write import atomic_write
 from .coco import CocoContent, read_coco
-from .export import Account, Box, Export, Picture
-from .files import Files, read_text
-from .per_image import LabelmeContent, is_voc, read_labelme, read_voc
+from .export import Account, Box, Files, Picture
+from .others import (
+    LabelmeContent,
+    find_yolo,
+    read_labelme,
+    read_voc,
+    read_yolo,
+)
 from .split import choose_validation, perceptual_hash
-from .yolo import find_yolo, read_yolo
 
 #: Config and model settings of the detectors.
 DETECTORS = {
@@ -30,7 +33,7 @@ DETECTORS = {
                   'roi_head=dict(bbox_head=heads, mask_head=heads)'),
     'mf-dec': ('mf-dec-211_mf-285m', 'bbox_head=heads')}
 _CONFIG = """\
-# {source}. Written by prepare_boxes.
+# {title}
 _base_ = (__import__('qbheat_mm').__path__[0]
           + '{configs}/qbheat/coco/{base}_own-data.py')
 
@@ -38,7 +41,7 @@ data_root = '{{{{ fileDirname }}}}/'
 classes = {classes}
 data = dict(
     data_root=data_root,
-    data_prefix=dict(img={images}),
+    data_prefix=dict(img={images!r}),
     metainfo=dict(classes=classes))
 train_dataloader = dict(dataset=data)
 val_dataloader = dict(dataset=data)
@@ -50,39 +53,20 @@ test_evaluator = dict(ann_file=data_root + 'annotations/{test}.json')
 heads = dict(num_classes=len(classes))
 model = dict({heads})
 """
-_OTHERS = {
-    '_via_img_metadata': 'a VGG Image Annotator project: export it with '
-    'Annotation > Export Annotations (COCO format)',
-    'file_upload': 'Label Studio JSON: export "COCO"',
-    '<annotations>': '"CVAT for images": export "COCO 1.0"'}
-
-
-@dataclass
-class Prepared:
-    """Prepared boxes.
-
-    Attributes:
-        config (str): The config to train.
-        summary (str): What was found, written, put right and left out.
-        left_out (dict[str, int]): Numbers of ``'images'`` and ``'boxes'``.
-    """
-    config: str
-    summary: str
-    left_out: dict[str, int]
 
 
 def prepare_boxes(folder: str, out: str, *, detector: str = 'retinanet',
                   classes: Sequence[str] | None = None,
                   drop_classes: Sequence[str] = (),
                   images: str | None = None, keep_crowds: bool | None = None,
-                  val: float = 0.2, seed: int = 0,
-                  copy: bool = False) -> Prepared:
-    """Prepare an annotation tool's export for training.
+                  val: float = 0.2, seed: int = 0, copy: bool = False) -> str:
+    """Prepare an annotation tool's export for training a detector.
 
-    Writes COCO files, a config and a page, ``report.html``.
+    Writes ``annotations/{train,val,test}.json``, a config and a page, and
+    prints what was put right and left out.
 
     Args:
-        folder (str): The export, or its only file to read: COCO (Roboflow,
+        folder (str): The export, or the file of it to read: COCO (Roboflow,
             CVAT, VGG Image Annotator, Label Studio, FiftyOne), YOLO, Pascal
             VOC or labelme.
         out (str): Folder to write to.
@@ -94,7 +78,10 @@ def prepare_boxes(folder: str, out: str, *, detector: str = 'retinanet',
             By default, they do unless the tool marks all masks as crowds.
         val (float): Share of images for validation, if the export has none.
         seed (int): Seed of this split.
-        copy (bool): Copy the images; they stay where they are by default.
+        copy (bool): Whether to copy the images, which stay where they are.
+
+    Returns:
+        str: The config, ``out/boxes.py``.
 
     Raises:
         UserError: If the export is ambiguous, or a class would have no box
@@ -106,28 +93,59 @@ def prepare_boxes(folder: str, out: str, *, detector: str = 'retinanet',
                         '--out')
     account = Account()
     files = Files(folder, out, images, account)
-    export = _read(files, account, classes, keep_crowds)
-    found = sorted({each.split for each in export.pictures})
-    source = (f'{export.source}: {len(export.pictures)} images, '
-              f'{len(export.classes)} classes, '
-              + (f'split into {", ".join(found)}' if len(found) > 1
-                 else 'no split'))
-    _choose_classes(export, classes, drop_classes, account)
-    _keep_files(export, account)
-    hashes = _inspect(export, 'val' not in found or len(found) < 2, account)
-    _check_boxes(export.pictures)
-    for picture in export.pictures:
+    tool, pictures, names = _read(files, classes, keep_crowds)
+    splits = sorted({each.split for each in pictures} - {'none'})
+    names = _choose_classes(pictures, names, classes, drop_classes, account)
+    title = (f'{tool}: {len(pictures)} images, {len(names)} classes, '
+             + ('no split' if len(splits) == 1 else
+                f'split into {", ".join(splits)}'))
+    pictures = _find_images(pictures, files)
+    pictures, hashes = _open_images(pictures, 'val' not in splits or len(
+        splits) == 1, account)
+    _check_boxes(pictures)
+    for picture in pictures:
         picture.boxes = [*_clean(picture, account)]
-    _split(export, hashes, val, seed, account)
-    return _write(export, source, out, files, detector, copy, account)
+    if hashes is None:
+        _note_unvalidated(pictures, names, account)
+    else:
+        _split(pictures, hashes, names, val, seed, account)
+    parts = {split: [each for each in pictures if each.split == split]
+             for split in ('train', 'val', 'test')}
+    if not any(each.boxes for each in parts['test']):
+        for each in parts.pop('test'):
+            _leave_out(each, 'of a test split without boxes', account)
+    masks = _use_masks(pictures, detector, account)
+    for split, some in parts.items():
+        with atomic_write(osp.join(out, f'annotations/{split}.json')) as part:
+            Path(part).write_bytes(_encode(some, names, masks, files))
+    for each in pictures if copy else ():
+        target = osp.join(out, 'images', osp.relpath(each.file,
+                                                     files.image_root))
+        os.makedirs(osp.dirname(target), exist_ok=True)
+        shutil.copyfile(each.file, target)
+    from .page import summarize, tell_boxes  # loads matplotlib
+    tables = summarize(parts, names, account)
+    with atomic_write(osp.join(out, 'report.html')) as part:
+        Path(part).write_text(tell_boxes(title, tables, pictures, names),
+                              'utf-8')
+    base, heads = DETECTORS[detector]
+    package = Path(__file__).parents[1]
+    with atomic_write(config) as part:
+        Path(part).write_text(_CONFIG.format(
+            title=title, base=base, heads=heads, classes=tuple(names),
+            configs='/.mim/configs' if (package / '.mim').is_dir()
+            else '/../configs', test='test' if 'test' in parts else 'val',
+            images='images/' if copy else files.image_root + '/'), 'utf-8')
+    print('\n\n'.join(map(str, (title, *tables))))
+    return config
 
 
-def _read(files: Files, account: Account, classes: Sequence[str] | None,
-          keep_crowds: bool | None) -> Export:
+def _read(files: Files, classes: Sequence[str] | None,
+          keep_crowds: bool | None) -> tuple[str, list[Picture], list[str]]:
     """Find out the format, and read it."""
-    coco, labelme, others = {}, {}, []
+    coco, labelme = {}, {}
     for path in files.find('.json'):
-        text = read_text(path, account)
+        text = files.read(path)
         for kind, contents in ((CocoContent, coco),
                                (LabelmeContent, labelme)):
             try:
@@ -137,90 +155,96 @@ def _read(files: Files, account: Account, classes: Sequence[str] | None,
                 continue
             except msgspec.DecodeError as error:
                 raise UserError(f"'{path}' is not JSON: {error}") from error
-        else:
-            others += [hint for mark, hint in _OTHERS.items() if mark in text]
-    xml = files.find('.xml')
-    if xml and not is_voc(xml[0], account):
-        xml, others = [], [*others, _OTHERS['<annotations>']]
-    yolo = find_yolo(files)
-    kinds = [kind for kind in (coco, labelme, xml, yolo) if kind]
+    yolo, xml = find_yolo(files), files.find('.xml')
+    kinds = [kind for kind in (coco, labelme, yolo, xml) if kind]
     if not kinds:
-        raise UserError(f"'{files.only or files.root}' is no export that can "
-                        f'be read: {"; ".join(others) or "found none"}')
+        raise UserError(
+            f"'{files.only or files.root}' holds no COCO, YOLO, Pascal VOC or "
+            'labelme files: export one of these')
     if len(kinds) > 1 or len(yolo) > 1:
-        raise UserError(f"'{files.root}' has several exports: give one of "
-                        + ', '.join(f"'{next(iter(kind))}'" for kind in kinds))
+        found = [*map(next, map(iter, kinds)), *[*yolo][1:]]
+        raise UserError(f"'{files.root}' holds several exports: give the one "
+                        f'to read, e.g. {" or ".join(map(repr, found))}')
     if coco:
-        return read_coco(coco, files, account, classes, keep_crowds)
+        return read_coco(coco, files, classes, keep_crowds)
     if labelme:
-        return read_labelme(labelme, files, account)
+        return read_labelme(labelme, files)
     if xml:
-        return read_voc(xml, files, account)
-    (path, content), = yolo.items()
-    return read_yolo(path, content, files, account)
+        return read_voc(xml, files)
+    return read_yolo(*yolo.popitem(), files)
 
 
-def _choose_classes(export: Export, wanted: Sequence[str] | None,
-                    dropped: Sequence[str], account: Account) -> None:
-    """Leave out classes that are not wanted or have no box."""
-    used = Counter(box.label for picture in export.pictures
-                   for box in picture.boxes)
+def _choose_classes(pictures: Sequence[Picture], names: Sequence[str],
+                    wanted: Sequence[str] | None, dropped: Sequence[str],
+                    account: Account) -> list[str]:
+    """Leave out boxes of other classes; return those with a box."""
+    used = Counter(box.label for picture in pictures for box in picture.boxes)
     for name in (*(wanted or ()), *dropped):
         if not used[name]:
-            raise UserError(f'there is no box of class {name!r}: the export '
-                            f'has {dict(used)}')
-    unlisted = sorted(used.keys() - {*export.classes, *dropped})
+            raise UserError(f'no box is of class {name!r}: the export has '
+                            f'{dict(used)}')
+    unlisted = sorted(used.keys() - {*names, *dropped})
     if unlisted and not wanted:
         raise UserError(
-            f'{used[unlisted[0]]} boxes are of {unlisted[0]!r}, which the '
-            'export does not list among its classes: leave them out with '
+            f'{used[unlisted[0]]} boxes are of {unlisted[0]!r}, which is not '
+            'among the classes of the export: leave them out with '
             f"--drop-class '{unlisted[0]}', or choose --classes")
-    if not wanted:
-        for name in export.classes:
-            if not used[name]:
-                account.note('classes left out', 'without a box', name)
-    export.classes = [name for name in wanted or export.classes
-                      if used[name] and name not in dropped]
-    for picture in export.pictures:
-        boxes, picture.boxes = picture.boxes, []
-        for box in boxes:
-            if box.label in export.classes:
-                picture.boxes.append(box)
-            else:
+    for name in () if wanted else names:
+        if not used[name]:
+            account.note('classes left out', 'without a box', name)
+    chosen = [name for name in wanted or names
+              if used[name] and name not in dropped]
+    for picture in pictures:
+        for box in picture.boxes:
+            if box.label not in chosen:
                 account.note('boxes left out', f'of class {box.label!r}',
-                             picture.file)
-
-
-def _keep_files(export: Export, account: Account) -> None:
-    """Leave out images without a file; merge those listed twice."""
-    pictures, missing = {}, []
-    for picture in sorted(export.pictures, key=lambda each: each.file):
-        if not picture.found:
-            missing.append(picture)
-            _leave_out(picture, 'whose file is missing', account)
-            continue
-        first = pictures.setdefault((picture.file, picture.split), picture)
-        if first is not picture:
-            first.boxes += picture.boxes
-            account.put_right('images listed twice', picture.file)
-    if 2 * len(missing) > len(export.pictures):
-        raise UserError(
-            f'{len(missing)} of {len(export.pictures)} images are missing '
-            f"(e.g. '{missing[0].file}'): give their folder with --images")
-    export.pictures = [*pictures.values()]
-    repeated = len(pictures) - len({file for file, _ in pictures})
-    account.note('images in several splits', 'as in the export', '', repeated)
+                             picture.name)
+        picture.boxes = [box for box in picture.boxes if box.label in chosen]
+    return chosen
 
 
 def _leave_out(picture: Picture, why: str, account: Account) -> None:
-    account.note('images left out', why, picture.file)
+    account.note('images left out', why, picture.name)
     account.note('boxes left out', 'of images that are left out',
-                 picture.file, len(picture.boxes))
+                 picture.name, len(picture.boxes))
 
 
-def _inspect(export: Export, hashing: bool,
-             account: Account) -> np.ndarray | None:
-    """Open every image; check its size; return the perceptual hashes."""
+def _find_images(pictures: Sequence[Picture], files: Files) -> list[Picture]:
+    """Find the files; merge images that are listed twice."""
+    found, missing = {}, []
+    for picture in pictures:
+        if picture.split == 'none':
+            _leave_out(picture, 'in no list of the export', files.account)
+            continue
+        picture.file = files.locate(picture.name, picture.source)
+        if not picture.file:
+            missing.append(picture.name)
+            _leave_out(picture, 'whose file is missing', files.account)
+            continue
+        first = found.setdefault((picture.file, picture.split), picture)
+        if first is not picture:
+            if first.name != picture.name:
+                raise UserError(
+                    f"'{first.name}' and '{picture.name}' may both be "
+                    f"'{picture.file}': give the right folder with --images")
+            first.boxes += picture.boxes
+            files.account.put_right('images listed twice', picture.name)
+    if 2 * len(missing) > len(pictures):
+        raise UserError(f'{len(missing)} of {len(pictures)} images are missing'
+                        f" (e.g. '{missing[0]}'): give their folder with "
+                        '--images')
+    paths = Counter(file for file, _ in found)
+    files.account.note('images in several splits', 'as in the export', '',
+                       len(found) - len(paths))
+    for file in {*files.images} - {*paths}:
+        files.account.note('files left out', 'that the export does not list',
+                           file)
+    return sorted(found.values(), key=lambda each: each.file)
+
+
+def _open_images(pictures: Sequence[Picture], hashing: bool, account: Account
+                 ) -> tuple[list[Picture], np.ndarray | None]:
+    """Check the images and their sizes; hash them for the split."""
     def look(picture: Picture) -> ImageError | tuple:
         try:
             image = ImageFile(picture.file)
@@ -229,207 +253,127 @@ def _inspect(export: Export, hashing: bool,
             return error
 
     with ThreadPoolExecutor(cpu_count()) as pool:
-        results = [*pool.map(look, export.pictures)]
-    pictures, hashes, wrong = [], [], []
-    for picture, result in zip(export.pictures, results):
+        results = [*pool.map(look, pictures)]
+    good, hashes, wrong = [], [], []
+    for picture, result in zip(pictures, results):
         if isinstance(result, ImageError):
-            _leave_out(picture, f'that cannot be read ({result})', account)
+            _leave_out(picture, f'that cannot be read: {result}', account)
             continue
         if picture.size not in (None, result[0]):
-            wrong.append(picture)
+            wrong.append(f"'{picture.file}' has {result[0]}, the export says "
+                         f'{picture.size}')
         picture.size = result[0]
-        pictures.append(picture)
+        good.append(picture)
         hashes.append(result[1])
     if wrong:
-        raise UserError(
-            f'{len(wrong)} of {len(results)} images have another size than '
-            f"the export says (e.g. '{wrong[0].file}'): give the annotated "
-            'images with --images')
-    export.pictures = pictures
-    return np.array(hashes) if hashing else None
+        raise UserError(f'{len(wrong)} of {len(pictures)} images have another '
+                        f'size (e.g. {wrong[0]}): give the images that were '
+                        'annotated with --images')
+    return good, np.array(hashes) if hashing else None
 
 
 def _check_boxes(pictures: Sequence[Picture]) -> None:
-    """Refuse boxes that are not (x, y, width, height) in pixels."""
+    """Refuse corners, which exceed the image if read as width and height."""
     rows = np.array([(*box.bbox, *picture.size) for picture in pictures
-                     if not picture.fractions for box in picture.boxes])
-    if not len(rows):
-        return
+                     if not picture.fractions for box in picture.boxes]
+                    or np.zeros((1, 6)))
     past = (rows[:, :2] + rows[:, 2:4] > 1.02 * rows[:, 4:] + 1).any(1)
     if past.mean() > 0.2:
         raise UserError(
             f'{past.sum()} of {len(past)} boxes (e.g. '
             f'{rows[past.argmax(), :4].tolist()}) exceed their image: write '
-            'x, y, width and height in pixels, not corners, or give the '
-            'annotated images with --images')
+            'x, y, width and height in pixels, not corners')
 
 
 def _clean(picture: Picture, account: Account) -> Iterator[Box]:
-    """Yield boxes that can be learned, clipped to the image."""
+    """Yield boxes that can be learned, in pixels, clipped to the image."""
     width, height = picture.size
     seen = set()
     for box in picture.boxes:
         if picture.fractions:
-            _scale(box, width, height)
+            scale = (width, height)
+            box.bbox = [x * scale[i % 2] for i, x in enumerate(box.bbox)]
+            box.mask = box.mask and [
+                [x * scale[i % 2] for i, x in enumerate(points)]
+                for points in box.mask]
         x, y, w, h = box.bbox
         left, top = max(x, 0), max(y, 0)
         right, bottom = min(x + w, width), min(y + h, height)
-        key = (box.label, left, top, right, bottom)
-        why = ('of negative size' if w < 0 or h < 0 else
-               'outside of their image'
-               if min(x + w, y + h) < 0 or x > width or y > height else
-               'thinner than a pixel'
-               if right - left < 1 or bottom - top < 1 else
-               'that repeat another' if key in seen else '')
+        clipped = [left, top, right - left, bottom - top]
+        key = (box.label, *clipped)
+        why = ('that repeat another' if key in seen else
+               'thinner than a pixel' if 0 <= min(w, h) < 1 else
+               'of negative size' if min(w, h) < 0 else
+               'outside of their image' if min(clipped[2:]) < 1 else '')
         if why:
-            account.note('boxes left out', why, f'{box.bbox} in '
-                         f"'{picture.file}'")
+            account.note('boxes left out', why,
+                         f"{box.bbox} in '{picture.file}'")
             continue
-        seen.add(key)
-        # Rounding errors of fractions don't count.
-        if max(left - x, top - y, x + w - right, y + h - bottom) > 0.01:
+        # Fractions have rounding errors.
+        if max(abs(a - b) for a, b in zip(clipped, box.bbox)) > 0.01:
             account.put_right('boxes that reached beyond their image',
                               picture.file)
-        box.bbox = [left, top, right - left, bottom - top]
+        seen.add(key)
+        box.bbox = clipped
         yield box
 
 
-def _scale(box: Box, width: int, height: int) -> None:
-    """Convert fractions to pixels."""
-    x, y, w, h = box.bbox
-    box.bbox = [x * width, y * height, w * width, h * height]
-    box.segmentation = box.segmentation and [
-        [value * (height if i % 2 else width)
-         for i, value in enumerate(points)] for points in box.segmentation]
+def _note_unvalidated(pictures: Sequence[Picture], names: Sequence[str],
+                      account: Account) -> None:
+    """Count classes that the export's split does not validate."""
+    held = {box.label for picture in pictures if picture.split == 'val'
+            for box in picture.boxes}
+    for name in names:
+        if name not in held:
+            account.note('classes without validation boxes',
+                         'as in the export', name)
 
 
-def _split(export: Export, hashes: np.ndarray | None, val: float, seed: int,
+def _split(pictures: Sequence[Picture], hashes: np.ndarray,
+           names: Sequence[str], val: float, seed: int,
            account: Account) -> None:
-    """Split for validation, unless the export has a split."""
-    pictures = export.pictures
-    if len({picture.split for picture in pictures}) == 1:
-        for picture in pictures:
-            picture.split = 'train'
-    for picture in pictures:
-        picture.split = picture.split or 'train'
-    if not any(picture.split == 'val' for picture in pictures):
-        rows = [i for i, each in enumerate(pictures)
-                if each.split == 'train']
-        counts = np.zeros((len(rows), len(export.classes)), int)
-        for row, i in enumerate(rows):
-            for box in pictures[i].boxes:
-                counts[row, export.classes.index(box.label)] += not box.crowd
-        chosen = choose_validation(
-            [pictures[i].file for i in rows], hashes[rows], counts,
-            export.classes, val, seed, account)
-        for i in np.array(rows)[chosen]:
-            pictures[i].split = 'val'
-    for name in export.classes:
-        if not any(box.label == name for picture in pictures
-                   if picture.split == 'val' for box in picture.boxes):
-            account.note('classes without a validation box',
-                         'in the split of the export', name)
+    """Choose images for validation among those that are not for testing."""
+    several = len({picture.split for picture in pictures}) > 1
+    rows = [i for i, picture in enumerate(pictures)
+            if not several or picture.split != 'test']
+    counts = np.zeros((len(rows), len(names)), int)
+    for row, i in enumerate(rows):
+        for box in pictures[i].boxes:
+            counts[row, names.index(box.label)] += not box.crowd
+    chosen, kept = choose_validation([pictures[i].file for i in rows],
+                                     hashes[rows], counts, names, val, seed)
+    for i, held in zip(rows, chosen):
+        pictures[i].split = 'val' if held else 'train'
+    account.note('images chosen for validation', kept, '', int(chosen.sum()))
 
 
-def _write(export: Export, source: str, out: str, files: Files,
-           detector: str, copy: bool, account: Account) -> Prepared:
-    """Write annotations, config and page; describe them."""
-    parts = {split: [picture for picture in export.pictures
-                     if picture.split == split]
-             for split in ('train', 'val', 'test')}
-    if not any(picture.boxes for picture in parts['test']):
-        for picture in parts.pop('test'):
-            _leave_out(picture, 'of a test split without boxes', account)
-    _check_masks(export.pictures, detector, account)
-    for split, pictures in parts.items():
-        path = osp.join(out, f'annotations/{split}.json')
-        with atomic_write(path) as part:
-            Path(part).write_bytes(_encode(pictures, export.classes,
-                                           files.image_root))
-    if copy:
-        for picture in export.pictures:
-            target = osp.join(out, 'images', osp.relpath(
-                picture.file, files.image_root))
-            os.makedirs(osp.dirname(target), exist_ok=True)
-            shutil.copyfile(picture.file, target)
-    base, heads = DETECTORS[detector]
-    package = Path(__file__).parents[1]
-    config = osp.join(out, 'boxes.py')
-    with atomic_write(config) as part:
-        Path(part).write_text(_CONFIG.format(
-            source=source, base=base, heads=heads, classes=export.classes,
-            configs='/.mim/configs' if (package / '.mim').is_dir()
-            else '/../configs', test='test' if 'test' in parts else 'val',
-            images=repr('images/' if copy else files.image_root + '/')))
-    summary, tables = _summarize(parts, export.classes, source, account)
-    from .page import tell_boxes  # loads matplotlib
-    with atomic_write(osp.join(out, 'report.html')) as part:
-        Path(part).write_text(tell_boxes(
-            source, tables, export.pictures, export.classes), 'utf-8')
-    return Prepared(config, summary, {
-        each: account.total(f'{each} left out')
-        for each in ('images', 'boxes')})
-
-
-def _check_masks(pictures: Sequence[Picture], detector: str,
-                 account: Account) -> None:
-    """Drop polygons that only some objects have, unless they are needed."""
+def _use_masks(pictures: Sequence[Picture], detector: str,
+               account: Account) -> bool:
+    """Whether to write masks: if they are needed, or all objects have one."""
     boxes = [box for picture in pictures for box in picture.boxes]
-    bare = sum(not box.segmentation for box in boxes)
+    bare = sum(not box.mask for box in boxes)
     if detector != 'mask-rcnn':
-        for box in boxes if bare else ():
-            box.segmentation = None
-    elif 2 * bare > len(boxes):
+        return not bare
+    if 2 * bare > len(boxes):
         raise UserError(f'{bare} of {len(boxes)} objects have no mask: choose '
                         '--detector retinanet')
-    else:
-        account.note('objects without a mask', 'become crowds', '', bare)
+    account.note('objects without a mask', 'are ignored', '', bare)
+    return True
 
 
-def _encode(pictures: Sequence[Picture], classes: Sequence[str],
-            root: str) -> bytes:
+def _encode(pictures: Sequence[Picture], names: Sequence[str], masks: bool,
+            files: Files) -> bytes:
     """Write images in COCO format."""
-    labels = {name: i for i, name in enumerate(classes, 1)}
-    boxes = []
-    for i, picture in enumerate(pictures, 1):
-        for box in picture.boxes:
-            area = box.bbox[2] * box.bbox[3]
-            boxes.append(dict(
-                id=len(boxes) + 1, image_id=i, category_id=labels[box.label],
-                bbox=box.bbox, area=area, iscrowd=int(box.crowd),
-                **({'segmentation': box.segmentation} if box.segmentation
-                   else {})))
+    boxes = [(i, box) for i, picture in enumerate(pictures, 1)
+             for box in picture.boxes]
     return msgspec.json.encode(dict(
-        images=[dict(id=i, file_name=osp.relpath(each.file, root),
+        images=[dict(id=i, file_name=osp.relpath(each.file, files.image_root),
                      width=each.size[0], height=each.size[1])
                 for i, each in enumerate(pictures, 1)],
-        annotations=boxes, categories=[
-            dict(id=i, name=name) for name, i in labels.items()]))
-
-
-def _summarize(parts: dict[str, list[Picture]], classes: Sequence[str],
-               source: str, account: Account) -> tuple[str, list]:
-    """Account for all images and boxes."""
-    from ..analysis.report import Table  # loads matplotlib
-    boxes = Table('boxes', ['class', *parts, 'small', 'medium', 'large'])
-    for name in classes:
-        rows = {split: [box for picture in pictures for box in picture.boxes
-                        if box.label == name]
-                for split, pictures in parts.items()}
-        sizes = np.digitize([(box.bbox[2] * box.bbox[3])**0.5
-                             for each in rows.values() for box in each],
-                            [32, 96])
-        boxes.rows.append([name, *map(len, rows.values()), *np.bincount(
-            sizes, minlength=3).tolist()])
-    total = Table('total', ['', 'in', 'out', 'left out', *parts])
-    for what in ('images', 'boxes'):
-        numbers = [len(pictures) if what == 'images' else sum(
-            len(picture.boxes) for picture in pictures)
-            for pictures in parts.values()]
-        left = account.total(f'{what} left out')
-        total.rows.append([what, sum(numbers) + left, sum(numbers), left,
-                           *numbers])
-    notes = Table('notes', ['', 'number', '', 'e.g.'], [
-        [*row] for row in account.rows()])
-    return '\n\n'.join(map(str, (source, total, boxes, notes))), [
-        total, boxes, notes]
+        categories=[dict(id=i, name=name) for i, name in enumerate(names, 1)],
+        annotations=[dict(
+            id=number, image_id=i, category_id=names.index(box.label) + 1,
+            bbox=box.bbox, area=box.bbox[2] * box.bbox[3],
+            iscrowd=int(box.crowd),
+            **(dict(segmentation=box.mask or []) if masks else {}))
+            for number, (i, box) in enumerate(boxes, 1)]))

@@ -240,15 +240,14 @@ CASES = dict(
     via=Case(write_via, 'VGG Image Annotator, COCO', put_right=(
         'repeated categories', 'ids written as text', 'flat polygons')),
     label_studio=Case(write_label_studio, 'Label Studio, COCO', put_right=(
-        "'\\' in file names", "file names with Label Studio's hash",
-        'file names with a path that does not exist here')),
+        'image names that differ from the files', )),
     fiftyone=Case(write_fiftyone, 'FiftyOne, COCO', put_right=(
         'numbers written as text', 'files with a byte order mark')),
     plain=Case(write_plain, 'COCO', 24, 48, put_right=(
         'boxes computed from their polygon',
-        'file names in upper or lower case')),
+        )),
     yolo=Case(write_yolo, 'YOLO with data.yaml', 24, 48, put_right=(
-        'splits named that do not exist', )),
+        'splits that do not exist here', )),
     ultralytics=Case(write_ultralytics, 'YOLO with pets.yaml'),
     voc=Case(write_voc, 'Pascal VOC', put_right=(
         'boxes in pixels that start at 1', )),

@@ -24,21 +24,27 @@ def read(out):
 
 
 @pytest.mark.parametrize('name', CASES)
-def test_every_image_and_box_is_accounted_for(name, tmp_path):
+def test_every_image_and_box_is_accounted_for(name, tmp_path, capsys):
     case = CASES[name]
     case.write(tmp_path / 'pets')
-    prepared = prepare_boxes(str(tmp_path / 'pets'), str(tmp_path / 'out'))
-    assert prepared.summary.startswith(f'{case.source}: {case.images} images')
+    prepare_boxes(str(tmp_path / 'pets'), str(tmp_path / 'out'))
+    printed = capsys.readouterr().out
+    assert printed.startswith(f'{case.source}: {case.images} images, 2 class')
+    lines = [line.split() for line in printed.splitlines()]
+    for kind, number, lost in (('images', case.images, 0),
+                               ('boxes', case.boxes, case.left_out)):
+        *_, row = (line for line in lines if line[:1] == [kind])
+        assert row[1:3] == [str(number + lost), str(lost)]
+        assert sum(map(int, row[3:])) == number
+    for line in case.put_right:
+        assert line in printed
     found = read(tmp_path / 'out')
     assert {'train', 'val'} <= {*found}
-    assert sum(len(each.images) for each in found.values()) == case.images
     boxes = [box for each in found.values() for box in each.annotations]
     assert len(boxes) == case.boxes
+    assert sum(len(each.images) for each in found.values()) == case.images
     expected = {(i, *map(float, box))
                 for i, (_, *box) in enumerate(BOXES, 1)}
     assert expected <= {(box.category_id, *(round(x, 6) for x in box.bbox))
                         for box in boxes}
-    for line in case.put_right:
-        assert line in prepared.summary
-    assert prepared.left_out['boxes'] == case.left_out
-    assert not any(box.iscrowd for box in boxes) or name == 'voc'
+    assert any(box.iscrowd for box in boxes) == (name == 'voc')
