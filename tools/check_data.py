@@ -115,7 +115,7 @@ def read_split(settings: dict, cfg: Config, deep: bool) -> Split:
     import_modules_from_strings(**(cfg.get('custom_imports') or dict(
         imports=[])))
     init_default_scope(cfg.get('default_scope', 'mmpretrain'))
-    MMLogger.get_instance('check_data', log_level='WARNING')
+    MMLogger.get_instance('check_data').setLevel('WARNING')
     if type_name(settings) == 'CocoDataset':
         settings = dict(settings, type='MatchedCocoDataset')
     dataset = DATASETS.build(dict(settings, lazy_init=False))

@@ -9,17 +9,7 @@ import os.path as osp
 from pathlib import Path
 
 from qbheat_mm.annotations.prepare_boxes import DETECTORS, prepare_boxes
-from qbheat_mm.cli.command_line import folder, report_user_errors
-
-
-def share(text: str) -> float:
-    """Parse a share of the images."""
-    try:
-        if 0 < float(text) < 1:
-            return float(text)
-    except ValueError:
-        pass
-    raise argparse.ArgumentTypeError(f"'{text}' must be between 0 and 1")
+from qbheat_mm.cli.command_line import folder, report_user_errors, share
 
 
 def parse_args() -> argparse.Namespace:

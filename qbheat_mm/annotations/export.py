@@ -148,11 +148,12 @@ class Files:
             if key in self._by_name), [])
         near = osp.relpath(osp.dirname(source), self.root).split('/')
 
-        def fit(path: str) -> tuple[int, bool, int]:
+        def fit(path: str) -> tuple:
             own = osp.relpath(path, self.image_root).lower().split('/')
             same = osp.commonprefix([own[::-1], parts[::-1]])
             return (len(same), self.split_of(path) == self.split_of(source),
-                    len(osp.commonprefix([own, near])))
+                    len(osp.commonprefix([own, near])),
+                    'image' in '/'.join(own[:-1]))
 
         ranked = sorted(found, key=fit)
         if len(ranked) > 1 and fit(ranked[-1]) == fit(ranked[-2]):

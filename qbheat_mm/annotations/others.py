@@ -123,8 +123,9 @@ def _label_file(image: str, labels: dict[str, list[str]],
     def fit(text: str) -> tuple[bool, bool, int]:
         own, other = (osp.dirname(each).replace('/labels', '/images')
                       for each in (text, image))
-        return (own == other, files.split_of(own) == files.split_of(other), len(
-            osp.commonprefix([own.split('/'), other.split('/')])))
+        shared = osp.commonprefix([own.split('/'), other.split('/')])
+        return (own == other, files.split_of(own) == files.split_of(other),
+                len(shared))
 
     found = sorted(labels[osp.splitext(osp.basename(image))[0]], key=fit)
     # Another split may have an image of the same name.
@@ -184,7 +185,8 @@ def read_voc(paths: list[str], files: Files
         # The file's own name is more reliable than the one it contains.
         picture = Picture(stem + osp.splitext(name)[1], path, [
             *_voc_boxes(root, path, files.account)], size=size)
-        picture.split = splits.get(stem, 'none' if splits else files.split_of(path))
+        picture.split = splits.get(stem, 'none') if splits else (
+            files.split_of(path))
         pictures.append(picture)
     sides = [x for picture in pictures for box in picture.boxes
              for x in box.bbox]

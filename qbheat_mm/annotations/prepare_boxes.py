@@ -26,6 +26,10 @@ from .others import (
 )
 from .split import choose_validation, perceptual_hash
 
+_PACKAGE = Path(__file__).parents[1]
+#: Where the package's configs lie, relative to it: in a wheel or a clone.
+PACKAGE_CONFIGS = ('/.mim/configs' if (_PACKAGE / '.mim').is_dir()
+                   else '/../configs')
 #: Config and model settings of the detectors.
 DETECTORS = {
     'retinanet': ('retinanet_mf-285m', 'bbox_head=heads'),
@@ -96,7 +100,8 @@ def prepare_boxes(folder: str, out: str, *, detector: str = 'retinanet',
     tool, pictures, names = _read(files, classes, keep_crowds)
     splits = sorted({each.split for each in pictures} - {'none'})
     names = _choose_classes(pictures, names, classes, drop_classes, account)
-    title = (f'{tool}: {len(pictures)} images, {len(names)} classes, '
+    title = (f'{tool}: {len(pictures)} images, {len(names)} '
+             f'class{"es" * (len(names) != 1)}, '
              + ('no split' if len(splits) == 1 else
                 f'split into {", ".join(splits)}'))
     pictures = _find_images(pictures, files)
@@ -129,12 +134,10 @@ def prepare_boxes(folder: str, out: str, *, detector: str = 'retinanet',
         Path(part).write_text(tell_boxes(title, tables, pictures, names),
                               'utf-8')
     base, heads = DETECTORS[detector]
-    package = Path(__file__).parents[1]
     with atomic_write(config) as part:
         Path(part).write_text(_CONFIG.format(
             title=title, base=base, heads=heads, classes=tuple(names),
-            configs='/.mim/configs' if (package / '.mim').is_dir()
-            else '/../configs', test='test' if 'test' in parts else 'val',
+            configs=PACKAGE_CONFIGS, test='test' if 'test' in parts else 'val',
             images='images/' if copy else files.image_root + '/'), 'utf-8')
     print('\n\n'.join(map(str, (title, *tables))))
     return config
@@ -162,9 +165,10 @@ def _read(files: Files, classes: Sequence[str] | None,
             f"'{files.only or files.root}' holds no COCO, YOLO, Pascal VOC or "
             'labelme files: export one of these')
     if len(kinds) > 1 or len(yolo) > 1:
-        found = [*map(next, map(iter, kinds)), *[*yolo][1:]]
+        found = [*coco, *yolo, *{osp.dirname(each) for each in (*labelme,
+                                                                *xml)}]
         raise UserError(f"'{files.root}' holds several exports: give the one "
-                        f'to read, e.g. {" or ".join(map(repr, found))}')
+                        f'to read, {" or ".join(map(repr, found[:4]))}')
     if coco:
         return read_coco(coco, files, classes, keep_crowds)
     if labelme:

@@ -96,10 +96,11 @@ def split_scenes(scenes: np.ndarray, counts: np.ndarray, share: float,
     # Rare classes first: scenes with much of one class.
     order = order[np.argsort(-groups[order].max(1), kind='stable')]
     chosen, held = np.zeros(len(groups), bool), np.zeros(groups.shape[1])
-    for i in order:
-        if ((held + groups[i] - share)**2 - (held - share)**2).sum() < 0:
-            held, chosen[i] = held + groups[i], True
-    for label in np.flatnonzero(held == 0):
+    for i in np.tile(order, 3):
+        other = held - groups[i] if chosen[i] else held + groups[i]
+        if ((other - share)**2).sum() < ((held - share)**2).sum() - 1e-12:
+            held, chosen[i] = other, not chosen[i]
+    for label in np.flatnonzero(held < 1e-9):
         options = np.flatnonzero(groups[:, label])
         if len(options) > 1:
             chosen[options[groups[options].sum(1).argmin()]] = True
@@ -132,9 +133,8 @@ def choose_validation(files: Sequence[str], hashes: np.ndarray,
         if not lost.any() and (parts == len(files) or share / 2
                                <= chosen.mean() <= max(2 * share, 0.5)):
             return chosen, kept
-    i = int(lost.argmax())
+    few = [repr(name) for name, each in zip(classes, lost) if each]
     raise UserError(
-        f'class {classes[i]!r} has {total[i]} objects in '
-        f'{(counts[:, i] > 0).sum()} images, too few for training and '
-        'validation: annotate more, or leave it out with --drop-class '
-        f"'{classes[i]}'")
+        f'too few images have objects of class {", ".join(few)}, which needs '
+        'some for training and some for validation: annotate more, or leave '
+        f'it out with --drop-class {" ".join(few)}')

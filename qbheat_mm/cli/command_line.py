@@ -70,6 +70,13 @@ def positive(text: str) -> float:
     raise ArgumentTypeError(f"'{text}' must be positive")
 
 
+def share(text: str) -> float:
+    """Parse a share between 0 and 1."""
+    if positive(text) < 1:
+        return float(text)
+    raise ArgumentTypeError(f"'{text}' must be below 1")
+
+
 def device(text: str) -> str:
     """Check that a torch device is available."""
     import torch

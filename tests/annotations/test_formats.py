@@ -1,12 +1,25 @@
 # Copyright (c) QB-Heat MM authors. All rights reserved.
 """Exports of each tool become data that the strict loader accepts."""
 
+import json
+import shutil
+
 import pytest
 
 from qbheat_mm.apis import prepare_boxes
 from qbheat_mm.datasets.coco_check import check_images, load_coco
+from qbheat_mm.errors import UserError
 
-from .exports import BOXES, CASES, CLASSES
+from ..conftest import run_tool
+from .exports import (
+    BOXES,
+    CASES,
+    CLASSES,
+    NAMES,
+    coco,
+    write_images,
+    write_json,
+)
 
 
 def read(out):
@@ -48,3 +61,144 @@ def test_every_image_and_box_is_accounted_for(name, tmp_path, capsys):
     assert expected <= {(box.category_id, *(round(x, 6) for x in box.bbox))
                         for box in boxes}
     assert any(box.iscrowd for box in boxes) == (name == 'voc')
+
+
+@pytest.mark.parametrize('detector', ['retinanet', 'mask-rcnn', 'mf-dec'])
+def test_two_commands_train(detector, tmp_path, capfd, forget):
+    pytest.importorskip('mmcv.ops')
+    CASES['plain'].write(tmp_path / 'pets')
+    out = tmp_path / 'out'
+    run_tool('prepare_boxes.py', tmp_path / 'pets', '--out', out,
+             '--detector', detector, '--copy')
+    printed = capfd.readouterr().out
+    assert f'train.py {out}/boxes.py' in printed
+    shutil.rmtree(tmp_path / 'pets')  # the images were copied
+    run_tool('check_data.py', out / 'boxes.py')
+    assert capfd.readouterr().out.endswith('\nno errors\n')
+    if detector != 'retinanet':  # takes longer
+        return
+    forget()
+    run_tool('train.py', out / 'boxes.py', '--work-dir', tmp_path / 'work',
+             '--cfg-options', 'model.backbone.init_cfg=None',
+             'train_cfg.max_epochs=1', 'train_dataloader.num_workers=0',
+             'val_dataloader.num_workers=0', 'train_dataloader.batch_size=4',
+             'train_dataloader.dataset.pipeline.2.scale=(64,64)',
+             'val_dataloader.dataset.pipeline.1.scale=(64,64)')
+    assert (tmp_path / 'work/epoch_1.pth').is_file()
+
+
+def change(**values):
+    """Change a key of the first annotations or images."""
+    def apply(content):
+        for kind, (number, more) in values.items():
+            for each in content[kind][:number]:
+                each.update(more)
+    return apply
+
+
+def add_category(content):
+    content['categories'].append(dict(id=1, name='red'))
+
+
+def listed_twice(content):
+    content['images'].append(dict(content['images'][0], id=1,
+                                  file_name=NAMES[1]))
+
+
+AMBIGUOUS = {
+    'two_names': (add_category, "id 1 is both 'cat' and 'red'", '--classes'),
+    'unlisted': (change(annotations=(3, dict(category_id=9))),
+                 "3 boxes are of 'category_id 9'", '--drop-class'),
+    'crowds': (change(annotations=(9, dict(iscrowd=1))),
+               '9 of 24 boxes are crowds', '--keep-crowds'),
+    'missing': (change(images=(12, dict(file_name='elsewhere/x.jpg'))),
+                '12 of 12 images are missing', '--images'),
+    'other_size': (change(images=(2, dict(width=640))),
+                   '2 of 12 images have another size', '--images'),
+    'corners': (change(annotations=(20, dict(bbox=[40, 20, 60, 44]))),
+                '20 of 24 boxes (e.g. [40, 20, 60, 44])', 'corners'),
+    'same_id': (listed_twice, 'have the same id 1', NAMES[1]),
+    'no_number': (change(annotations=(1, dict(bbox=['a', 0, 1, 1]))),
+                  "annotation 0 has 'a'", 'number'),
+}
+
+
+def write_coco(root, apply=lambda content: None):
+    content = coco()
+    apply(content)
+    write_images(root / 'images')
+    write_json(root / 'labels.json', content)
+
+
+@pytest.mark.parametrize('name', AMBIGUOUS)
+def test_ambiguous_values_are_refused_with_a_way_out(name, tmp_path):
+    apply, value, way = AMBIGUOUS[name]
+    write_coco(tmp_path / 'pets', apply)
+    with pytest.raises(UserError) as error:
+        prepare_boxes(str(tmp_path / 'pets'), str(tmp_path / 'out'))
+    assert value in str(error.value) and way in str(error.value)
+    assert not (tmp_path / 'out').exists()
+
+
+def test_options_decide(tmp_path, capsys):
+    def apply(content):
+        add_category(content)
+        change(annotations=(9, dict(iscrowd=1)))(content)
+    write_coco(tmp_path / 'pets', apply)
+    (tmp_path / 'pets/images').rename(tmp_path / 'photos')
+    prepare_boxes(str(tmp_path / 'pets'), str(tmp_path / 'out'),
+                  classes=['dog', 'cat'], keep_crowds=False,
+                  images=str(tmp_path / 'photos'))
+    content = json.loads((tmp_path / 'out/annotations/val.json').read_text())
+    assert [each['name'] for each in content['categories']] == ['dog', 'cat']
+    assert not any(each['iscrowd'] for each in content['annotations'])
+    assert '9       put right' in capsys.readouterr().out
+    with pytest.raises(UserError, match='exists'):  # it may have been edited
+        prepare_boxes(str(tmp_path / 'pets'), str(tmp_path / 'out'))
+
+
+def test_losses_are_counted_by_reason(tmp_path, capsys):
+    def apply(content):
+        boxes = content['annotations']
+        for i, bbox in enumerate(([4, 6, 0, 9], [70, 6, 9, 9], [4, 6, -3, 9],
+                                  [50, 6, 20, 9])):
+            boxes[2 * i]['bbox'] = bbox
+        boxes.append(dict(boxes[22], id=99))  # repeats another
+        boxes.append(dict(boxes[1], image_id=77))
+        content['images'][5]['file_name'] = 'gone.jpg'
+    write_coco(tmp_path / 'pets', apply)
+    (tmp_path / 'pets/images' / NAMES[6]).write_bytes(b'no image')
+    prepare_boxes(str(tmp_path / 'pets'), str(tmp_path / 'out'),
+                  drop_classes=['dog'])
+    printed = capsys.readouterr().out
+    for line in ('images 12 2', 'boxes 26 19', '12 boxes left out of class',
+                 '1 boxes left out that repeat another',
+                 '1 boxes left out thinner than a pixel',
+                 '1 boxes left out outside of their image',
+                 '1 boxes left out of negative size',
+                 '1 boxes left out of images that are not listed',
+                 '1 images left out whose file is missing gone.jpg',
+                 '1 images left out that cannot be read',
+                 '2 boxes left out of images that are left out',
+                 '1 put right boxes that reached beyond their image'):
+        assert line in ' '.join(printed.split()), line
+
+
+def test_a_folder_with_two_exports_is_refused(tmp_path):
+    write_coco(tmp_path / 'pets')
+    CASES['voc'].write(tmp_path / 'pets')
+    with pytest.raises(UserError, match='holds several exports'):
+        prepare_boxes(str(tmp_path / 'pets'), str(tmp_path / 'out'))
+    prepare_boxes(str(tmp_path / 'pets/labels.json'), str(tmp_path / 'out'),
+                  images=str(tmp_path / 'pets/images'))
+
+
+@pytest.mark.parametrize('line, problem', [
+    ('0 0.5 0.5 0.2', '4 numbers'), ('0 32 24 20 16', 'fractions'),
+    ('7 0.5 0.5 0.2 0.2', '--drop-class'), ('cat 0 0 1 1', "'cat'")])
+def test_lines_of_yolo_are_checked(line, problem, tmp_path):
+    CASES['yolo'].write(tmp_path / 'pets')
+    file = tmp_path / f'pets/train/labels/{NAMES[0][:-4]}.txt'
+    file.write_text(line)
+    with pytest.raises(UserError, match=problem):
+        prepare_boxes(str(tmp_path / 'pets'), str(tmp_path / 'out'))
