@@ -37,18 +37,9 @@ class CocoContent(msgspec.Struct):
 def read_coco(contents: dict[str, CocoContent], files: Files,
               wanted: Sequence[str] | None, keep_crowds: bool | None
               ) -> tuple[str, list[Picture], list[str]]:
-    """Read the files of an export.
+    """Read an export; return the format, the images, and the classes.
 
-    Args:
-        contents (dict[str, CocoContent]): By path.
-        files (Files): The files of the export.
-        wanted (Sequence[str], optional): Classes to use, which decide if a
-            category id has several names.
-        keep_crowds (bool, optional): Whether crowds stay crowds. By default,
-            they become objects if the tool marks all masks as crowds.
-
-    Returns:
-        tuple: The format, the images, and the classes.
+    The classes ``wanted`` decide if a category id has several names.
     """
     pictures, classes, parents = [], {}, {}
     tool = _tool(*next(iter(contents.items())))
@@ -70,14 +61,12 @@ def read_coco(contents: dict[str, CocoContent], files: Files,
 
 
 def _tool(path: str, content: CocoContent) -> str:
-    info = str(content.info)
-    for mark, tool in (('roboflow', 'Roboflow'), ('FiftyOne', 'FiftyOne'),
-                       ('Label Studio', 'Label Studio'),
-                       ('VGG Image Annotator', 'VGG Image Annotator')):
-        if mark in info:
+    info = f'{content.info} {path.rpartition("/")[2]}'.replace(
+        '_annotations.coco.json', 'Roboflow').replace('roboflow', 'Roboflow')
+    for tool in ('Roboflow', 'VGG Image Annotator', 'Label Studio',
+                 'FiftyOne'):
+        if tool in info:
             return f'{tool}, COCO'
-    if path.endswith('_annotations.coco.json'):
-        return 'Roboflow, COCO'
     by_cvat = 'instances_default' in path or content.licenses == [
         dict(name='', id=0, url='')]
     return 'CVAT, COCO 1.0' if by_cvat else 'COCO'
@@ -99,9 +88,8 @@ def _categories(path: str, content: CocoContent,
         if other == each.name:
             continue
         if (each.name in (wanted or ())) == (other in (wanted or ())):
-            raise UserError(
-                f"'{path}': category id {key} is both {other!r} and "
-                f'{each.name!r}: choose one with --classes')
+            raise UserError(f"'{path}': category id {key} is both {other!r} "
+                            f'and {each.name!r}: choose with --classes')
         names[key] = each.name if each.name in wanted else other
     account.put_right('repeated categories', path,
                       len(content.categories) - len({*names.values()}))
@@ -161,8 +149,7 @@ def _box(each: _Record, names: dict[str, str], where: str,
     if len(sides) == 4:
         return Box(label, sides, mask, crowd)
     if sides:
-        raise UserError(f'{where} has the bbox {sides}: it needs x, y, width '
-                        'and height')
+        raise UserError(f'{where} has the bbox {sides}: it needs 4 numbers')
     if not isinstance(mask, list):
         return None
     account.put_right('boxes computed from their polygon', where)
@@ -182,9 +169,8 @@ def _check_crowds(boxes: Sequence[Box], tool: str, keep: bool | None,
         box.crowd == isinstance(box.mask, dict) for box in boxes)
     if keep is None and not by_tool and 5 * len(crowds) > len(boxes):
         raise UserError(
-            f'{len(crowds)} of {len(boxes)} boxes are crowds (iscrowd=1), '
-            'which training ignores: choose --keep-crowds, or '
-            '--no-keep-crowds to make them objects')
+            f'{len(crowds)} of {len(boxes)} boxes are crowds (iscrowd=1), not '
+            'trained on: choose --keep-crowds, or --no-keep-crowds (objects)')
     if keep is False or keep is None and by_tool:
         for box in crowds:
             box.crowd = False

@@ -32,24 +32,14 @@ class Box(msgspec.Struct, gc=False):
 
 
 class Picture(msgspec.Struct):
-    """An image, as an export describes it.
-
-    Attributes:
-        name (str): Its file, as the export names it.
-        source (str): The file of the export that names it.
-        boxes (list[Box]): Its objects.
-        split (str): ``'train'``, ``'val'``, ``'test'`` or ``''``.
-        size (tuple[int, int], optional): Width and height, if known.
-        fractions (bool): Whether coordinates are fractions of the size.
-        file (str): Its path.
-    """
+    """An image, as the file ``source`` of an export describes it."""
     name: str
     source: str
     boxes: list[Box]
-    split: str = ''
-    size: tuple[int, int] | None = None
-    fractions: bool = False
-    file: str = ''
+    split: str = ''  # or 'train', 'val', 'test'
+    size: tuple[int, int] | None = None  # width and height
+    fractions: bool = False  # whether coordinates are relative to the size
+    file: str = ''  # path, once it is found
 
 
 class Account(dict):
@@ -73,14 +63,7 @@ class Account(dict):
 
 
 class Files:
-    """The files of an export, apart from the results in ``out``.
-
-    Args:
-        folder (str): The export, or the file of it to read.
-        out (str): Folder of the results.
-        images (str, optional): Folder of the images, if it is another one.
-        account (Account): Receives what is put right or left out.
-    """
+    """The files of an export, apart from the results in ``out``."""
 
     def __init__(self, folder: str, out: str, images: str | None,
                  account: Account) -> None:
@@ -131,14 +114,7 @@ class Files:
             raise UserError(f"'{path}' is not UTF-8: {error}") from error
 
     def locate(self, name: str, source: str) -> str:
-        """Find an image by its name, which may have a server's path.
-
-        Returns:
-            str: Its path, '' if there is none.
-
-        Raises:
-            UserError: If several files fit equally well.
-        """
+        """Find an image whose name may have a server's path; '' if missing."""
         plain = unquote(name.split('?d=')[-1]).replace('\\', '/')
         parts = [part for part in plain.lower().split('/')
                  if part not in ('', '.')]
@@ -157,10 +133,8 @@ class Files:
 
         ranked = sorted(found, key=fit)
         if len(ranked) > 1 and fit(ranked[-1]) == fit(ranked[-2]):
-            raise UserError(
-                f"'{source}' names the image '{name}', which may be "
-                f"'{ranked[-2]}' or '{ranked[-1]}': give the folder of the "
-                'right ones with --images')
+            raise UserError(f"'{name}' in '{source}' may be '{ranked[-2]}' or "
+                            f"'{ranked[-1]}': give its folder with --images")
         if ranked and not ranked[-1].endswith(name.removeprefix('./')):
             self.account.put_right('image names that differ from the files',
                                    f'{name} is {ranked[-1]}')

@@ -21,8 +21,8 @@ def find_yolo(files: Files) -> dict[str, dict]:
         try:
             content = yaml.safe_load(files.read(path))
         except yaml.YAMLError as error:
-            raise UserError(f"'{path}' is not YAML: "
-                            f'{" ".join(str(error).split())}') from error
+            raise UserError(f"'{path}' is not YAML: {error.problem}"
+                            ) from error
         if isinstance(content, dict) and content.get('names'):
             found[path] = content
     for path in [] if found else files.find('classes.txt', 'obj.names'):
@@ -32,23 +32,14 @@ def find_yolo(files: Files) -> dict[str, dict]:
 
 def read_yolo(path: str, content: dict, files: Files
               ) -> tuple[str, list[Picture], list[str]]:
-    """Read an export: a text file of fractions for each image.
-
-    Args:
-        path (str): ``data.yaml``, ``classes.txt`` or ``obj.names``.
-        content (dict): Its content.
-        files (Files): The files of the export.
-
-    Returns:
-        tuple: The format, the images, and the classes.
-    """
+    """Read an export; return the format, the images, and the classes."""
     names = content['names']
     names = dict(enumerate(names) if isinstance(names, list) else names)
     names = {int(key): str(name).strip() for key, name in names.items()
              if str(name).strip()}
     if content.get('nc', len(names)) != len(names):
         raise UserError(f"'{path}' has nc: {content['nc']}, but "
-                        f'{len(names)} names: correct one of them')
+                        f'{len(names)} names')
     labels = defaultdict(list)
     for text in files.find('.txt'):
         labels[osp.splitext(osp.basename(text))[0]].append(text)
@@ -65,8 +56,7 @@ def read_yolo(path: str, content: dict, files: Files
                                     fractions=True))
     used = {picture.source for picture in pictures}
     for text in {*sum(labels.values(), [])} - used:
-        if osp.basename(osp.dirname(text)) != osp.basename(files.root) and (
-                'labels' in text.split('/')):
+        if 'labels' in text.removeprefix(files.root).split('/'):
             files.account.note(
                 'boxes left out', 'of label files without an image', text,
                 len([*_yolo_boxes(text, names, True, files)]))
@@ -150,7 +140,7 @@ def _yolo_boxes(path: str, names: dict[int, str], poses: bool,
         label = names.get(int(index), f'class {index:g}')
         if max(points, default=0) > 1.5 and not poses:
             raise UserError(f'{where} has {max(points):g}, but YOLO needs '
-                            'fractions of width and height: export again')
+                            'fractions of width and height')
         if len(points) == 4 or poses and len(points) > 4:
             x, y, w, h = points[:4]
             yield Box(label, [x - w / 2, y - h / 2, w, h])
@@ -158,17 +148,12 @@ def _yolo_boxes(path: str, names: dict[int, str], poses: bool,
             yield Box.around(label, points, mask=[points])
         else:
             raise UserError(f'{where} has {len(values)} numbers, but a box '
-                            'needs 5 and a polygon an odd number from 7 on: '
-                            'correct it')
+                            'needs 5 and a polygon an odd number from 7 on')
 
 
 def read_voc(paths: list[str], files: Files
              ) -> tuple[str, list[Picture], list[str]]:
-    """Read an export in Pascal VOC's format; see :func:`read_yolo`.
-
-    Its coordinates are pixels from 1 on. Tools that count from 0 or write
-    fractions of pixels are recognized by their numbers.
-    """
+    """Read an export; see :func:`read_yolo`."""
     pictures, splits = [], _image_sets(files)
     for path in paths:
         try:
@@ -188,17 +173,17 @@ def read_voc(paths: list[str], files: Files
         picture.split = splits.get(stem, 'none') if splits else (
             files.split_of(path))
         pictures.append(picture)
-    sides = [x for picture in pictures for box in picture.boxes
-             for x in box.bbox]
-    starts = [x for picture in pictures for box in picture.boxes
-              for x in box.bbox[:2]]
-    if min(starts, default=0) >= 1 and all(x == int(x) for x in sides):
-        for box in (box for picture in pictures for box in picture.boxes):
+    boxes = [box for picture in pictures for box in picture.boxes]
+    # Pascal VOC counts pixels from 1, but some tools count from 0 or write
+    # fractions of pixels.
+    if all(min(box.bbox[:2]) >= 1 and all(x == int(x) for x in box.bbox)
+           for box in boxes):
+        for box in boxes:
             x, y, w, h = box.bbox
             box.bbox = [x - 1, y - 1, w + 1, h + 1]
-            files.account.put_right('boxes in pixels that start at 1')
-    return 'Pascal VOC', pictures, sorted({
-        box.label for picture in pictures for box in picture.boxes})
+        files.account.put_right('boxes in pixels that start at 1', '',
+                                len(boxes))
+    return 'Pascal VOC', pictures, sorted({box.label for box in boxes})
 
 
 def _voc_boxes(root: ElementTree.Element, path: str,

@@ -110,16 +110,23 @@ def prepare_boxes(folder: str, out: str, *, detector: str = 'retinanet',
     _check_boxes(pictures)
     for picture in pictures:
         picture.boxes = [*_clean(picture, account)]
-    if hashes is None:
-        _note_unvalidated(pictures, names, account)
-    else:
+    if hashes is not None:
         _split(pictures, hashes, names, val, seed, account)
+    held = {box.label for each in pictures if each.split == 'val'
+            for box in each.boxes}
+    for name in {*names} - held:
+        account.note('classes left out', 'of validation by the export', name)
     parts = {split: [each for each in pictures if each.split == split]
              for split in ('train', 'val', 'test')}
     if not any(each.boxes for each in parts['test']):
         for each in parts.pop('test'):
             _leave_out(each, 'of a test split without boxes', account)
-    masks = _use_masks(pictures, detector, account)
+    masks = detector == 'mask-rcnn'
+    bare = [not box.mask for each in pictures for box in each.boxes]
+    if masks and 2 * sum(bare) > len(bare):
+        raise UserError(f'{sum(bare)} of {len(bare)} objects have no mask: '
+                        'choose --detector retinanet')
+    account.note('objects without a mask', 'ignored', '', masks * sum(bare))
     for split, some in parts.items():
         with atomic_write(osp.join(out, f'annotations/{split}.json')) as part:
             Path(part).write_bytes(_encode(some, names, masks, files))
@@ -161,9 +168,8 @@ def _read(files: Files, classes: Sequence[str] | None,
     yolo, xml = find_yolo(files), files.find('.xml')
     kinds = [kind for kind in (coco, labelme, yolo, xml) if kind]
     if not kinds:
-        raise UserError(
-            f"'{files.only or files.root}' holds no COCO, YOLO, Pascal VOC or "
-            'labelme files: export one of these')
+        raise UserError(f"'{files.only or files.root}' holds no COCO, YOLO, "
+                        'Pascal VOC or labelme files: export one of these')
     if len(kinds) > 1 or len(yolo) > 1:
         found = [*coco, *yolo, *{osp.dirname(each) for each in (*labelme,
                                                                 *xml)}]
@@ -189,10 +195,12 @@ def _choose_classes(pictures: Sequence[Picture], names: Sequence[str],
                             f'{dict(used)}')
     unlisted = sorted(used.keys() - {*names, *dropped})
     if unlisted and not wanted:
+        example = next(each.source for each in pictures for box in each.boxes
+                       if box.label == unlisted[0])
         raise UserError(
-            f'{used[unlisted[0]]} boxes are of {unlisted[0]!r}, which is not '
-            'among the classes of the export: leave them out with '
-            f"--drop-class '{unlisted[0]}', or choose --classes")
+            f"{used[unlisted[0]]} boxes in '{example}' are of {unlisted[0]!r},"
+            ' not one of the classes: leave them out with --drop-class '
+            f"'{unlisted[0]}', or choose --classes")
     for name in () if wanted else names:
         if not used[name]:
             account.note('classes left out', 'without a box', name)
@@ -322,17 +330,6 @@ def _clean(picture: Picture, account: Account) -> Iterator[Box]:
         yield box
 
 
-def _note_unvalidated(pictures: Sequence[Picture], names: Sequence[str],
-                      account: Account) -> None:
-    """Count classes that the export's split does not validate."""
-    held = {box.label for picture in pictures if picture.split == 'val'
-            for box in picture.boxes}
-    for name in names:
-        if name not in held:
-            account.note('classes without validation boxes',
-                         'as in the export', name)
-
-
 def _split(pictures: Sequence[Picture], hashes: np.ndarray,
            names: Sequence[str], val: float, seed: int,
            account: Account) -> None:
@@ -349,20 +346,6 @@ def _split(pictures: Sequence[Picture], hashes: np.ndarray,
     for i, held in zip(rows, chosen):
         pictures[i].split = 'val' if held else 'train'
     account.note('images chosen for validation', kept, '', int(chosen.sum()))
-
-
-def _use_masks(pictures: Sequence[Picture], detector: str,
-               account: Account) -> bool:
-    """Whether to write masks: if they are needed, or all objects have one."""
-    boxes = [box for picture in pictures for box in picture.boxes]
-    bare = sum(not box.mask for box in boxes)
-    if detector != 'mask-rcnn':
-        return not bare
-    if 2 * bare > len(boxes):
-        raise UserError(f'{bare} of {len(boxes)} objects have no mask: choose '
-                        '--detector retinanet')
-    account.note('objects without a mask', 'are ignored', '', bare)
-    return True
 
 
 def _encode(pictures: Sequence[Picture], names: Sequence[str], masks: bool,

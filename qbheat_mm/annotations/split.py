@@ -29,17 +29,10 @@ def perceptual_hash(image: ImageFile) -> np.ndarray:
 
 def find_scenes(files: Sequence[str], hashes: np.ndarray | None,
                 parts: int) -> np.ndarray:
-    """Number the scenes of images.
+    """Number the scenes of images, (N,), int.
 
-    Args:
-        files (Sequence[str]): Paths.
-        hashes (np.ndarray, optional): (N, 256), bool. Near-duplicates are
-            one scene.
-        parts (int): Scenes of a video, which are consecutive images whose
-            names differ only in the last number.
-
-    Returns:
-        np.ndarray: (N,), int.
+    Near-duplicates by their hashes, (N, 256), are one scene. Images whose
+    names differ only in the last number are a video of ``parts`` scenes.
     """
     scenes = np.arange(len(files))
     videos = defaultdict(lambda: defaultdict(list))
@@ -80,14 +73,8 @@ def split_scenes(scenes: np.ndarray, counts: np.ndarray, share: float,
                  seed: int) -> np.ndarray:
     """Choose scenes that hold this share of the images and of each class.
 
-    Args:
-        scenes (np.ndarray): Scene of each image, (N,), int.
-        counts (np.ndarray): Objects of each class in each image, (N, C).
-        share (float): Share to choose.
-        seed (int): Seed of the order in which scenes are tried.
-
-    Returns:
-        np.ndarray: Which images are chosen, (N,), bool.
+    Takes the scene of each image, (N,), and the number of its objects of each
+    class, (N, C). Returns which images are chosen, (N,), bool.
     """
     groups = np.zeros((scenes.max() + 1, counts.shape[1] + 1))
     np.add.at(groups, scenes, np.column_stack([counts, np.ones(len(scenes))]))
@@ -112,12 +99,8 @@ def choose_validation(files: Sequence[str], hashes: np.ndarray,
                       share: float, seed: int) -> tuple[np.ndarray, str]:
     """Choose images for validation; keep scenes whole if that is possible.
 
-    Returns:
-        tuple[np.ndarray, str]: The choice, (N,), bool, and what it kept
-        together.
-
-    Raises:
-        UserError: If a class would have no object in one of the parts.
+    Returns the choice, (N,), bool, and what it keeps together. Raises
+    UserError if a class would have no object in one of the parts.
     """
     total = counts.sum(0)
     for parts, near, kept in (

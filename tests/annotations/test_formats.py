@@ -108,7 +108,7 @@ def listed_twice(content):
 AMBIGUOUS = {
     'two_names': (add_category, "id 1 is both 'cat' and 'red'", '--classes'),
     'unlisted': (change(annotations=(3, dict(category_id=9))),
-                 "3 boxes are of 'category_id 9'", '--drop-class'),
+                 "are of 'category_id 9'", '--drop-class'),
     'crowds': (change(annotations=(9, dict(iscrowd=1))),
                '9 of 24 boxes are crowds', '--keep-crowds'),
     'missing': (change(images=(12, dict(file_name='elsewhere/x.jpg'))),
