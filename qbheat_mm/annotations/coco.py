@@ -133,7 +133,8 @@ def _box(each: _Record, names: dict[str, str], where: str,
     """Read an annotation; None if it has neither box nor polygon."""
     label = names.get(_key(each.category_id),
                       f'category_id {_key(each.category_id)}')
-    crowd = '1' in (str(int(each.iscrowd or 0)), str(int(each.ignore or 0)))
+    crowd = any(number(mark or 0, where)
+                for mark in (each.iscrowd, each.ignore))
     mask = each.segmentation or None
     if isinstance(mask, list):
         if not isinstance(mask[0], list):

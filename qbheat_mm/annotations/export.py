@@ -7,7 +7,7 @@ from urllib.parse import unquote
 
 import msgspec
 
-from ..datasets.find import scan_folder
+from ..datasets.images import scan_folder
 from ..errors import UserError
 
 _SPLITS = dict(train='train', training='train', val='val', valid='val',

@@ -9,8 +9,7 @@ from PIL import Image, ImageDraw
 from ..analysis.report import Report, Table, command_line
 from ..analysis.story import tell
 from ..analysis.style import COLORS
-from ..datasets.find import spread
-from ..datasets.images import read_image
+from ..datasets.images import read_image, spread
 from .export import Account, Picture
 
 _SIDE, _COLUMNS = 320, 4

@@ -116,8 +116,12 @@ def prepare_boxes(folder: str, out: str, *, detector: str = 'retinanet',
             for box in each.boxes}
     for name in {*names} - held:
         account.note('classes left out', 'of validation by the export', name)
-    parts = {split: [each for each in pictures if each.split == split]
+    parts = {split: [each for each in pictures
+                     if (each.split or 'train') == split]
              for split in ('train', 'val', 'test')}
+    if not parts['train']:
+        raise UserError(f"'{folder}' has only images for {splits}: give the "
+                        'training images as well')
     if not any(each.boxes for each in parts['test']):
         for each in parts.pop('test'):
             _leave_out(each, 'of a test split without boxes', account)
@@ -215,8 +219,9 @@ def _choose_classes(pictures: Sequence[Picture], names: Sequence[str],
     return chosen
 
 
-def _leave_out(picture: Picture, why: str, account: Account) -> None:
-    account.note('images left out', why, picture.name)
+def _leave_out(picture: Picture, why: str, account: Account,
+               example: object = '') -> None:
+    account.note('images left out', why, example or picture.name)
     account.note('boxes left out', 'of images that are left out',
                  picture.name, len(picture.boxes))
 
@@ -269,7 +274,7 @@ def _open_images(pictures: Sequence[Picture], hashing: bool, account: Account
     good, hashes, wrong = [], [], []
     for picture, result in zip(pictures, results):
         if isinstance(result, ImageError):
-            _leave_out(picture, f'that cannot be read: {result}', account)
+            _leave_out(picture, 'that cannot be read', account, result)
             continue
         if picture.size not in (None, result[0]):
             wrong.append(f"'{picture.file}' has {result[0]}, the export says "
@@ -285,16 +290,18 @@ def _open_images(pictures: Sequence[Picture], hashing: bool, account: Account
 
 
 def _check_boxes(pictures: Sequence[Picture]) -> None:
-    """Refuse corners, which exceed the image if read as width and height."""
+    """Refuse corners, which exceed the image as sizes, and fractions."""
     rows = np.array([(*box.bbox, *picture.size) for picture in pictures
                      if not picture.fractions for box in picture.boxes]
                     or np.zeros((1, 6)))
     past = (rows[:, :2] + rows[:, 2:4] > 1.02 * rows[:, 4:] + 1).any(1)
-    if past.mean() > 0.2:
+    larger = (rows[:, 2:4] > rows[:, :2]).all()
+    past |= 0 < rows[:, :4].max() <= 1
+    if past.mean() > (0.2 if larger else 0.5):
         raise UserError(
             f'{past.sum()} of {len(past)} boxes (e.g. '
-            f'{rows[past.argmax(), :4].tolist()}) exceed their image: write '
-            'x, y, width and height in pixels, not corners')
+            f'{rows[past.argmax(), :4].tolist()}) do not fit: write x, y, '
+            'width and height in pixels, not corners or fractions')
 
 
 def _clean(picture: Picture, account: Account) -> Iterator[Box]:

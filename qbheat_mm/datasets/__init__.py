@@ -7,9 +7,9 @@ import importlib
 from typing import Any
 
 _MODULES = dict(
-    find=('short_names', 'spread'),
     image_folder=('NamedImageFolder', 'NamedImageNet', 'find_images'),
-    images=('ImageError', 'fit', 'fitting_size', 'load_images', 'read_image'),
+    images=('ImageError', 'fit', 'fitting_size', 'load_images', 'read_image',
+            'short_names', 'spread'),
     rand_augment=('LookupRandAugment', ),
     transforms=('LoadNamedImageFromFile', 'LoadRandomResizedCrop'))
 __all__ = sorted(name for names in _MODULES.values() for name in names)

@@ -14,7 +14,7 @@ from mmpretrain.registry import DATASETS
 
 from ..errors import UserError
 from ..utils.settings import is_local
-from .find import EXTENSIONS, new_folders, scan_folder
+from .images import EXTENSIONS, new_folders, scan_folder
 
 
 def _report(folder: str, images: Sequence, others: Counter) -> None:

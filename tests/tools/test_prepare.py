@@ -60,9 +60,9 @@ def test_boxes_are_prepared_and_checked_without_a_toolbox(tmp_path):
         assert ' torch\n' not in printed and ' mmengine\n' in printed
         lines = [line for line in printed.splitlines()
                  if not line.startswith('import time:')]
-    assert lines == [f'{part} ({part}_dataloader.dataset): 12 images (0 '
-                     'without boxes), 24 of 24 boxes used, 0 of them crowds'
-                     if line == 0 else f'    {("cat", "dog")[line - 1]}: 12'
+    assert lines == [f'{part} ({part}_dataloader.dataset): 6 images (0 '
+                     'without boxes), 12 of 12 boxes used, 0 of them crowds'
+                     if line == 0 else f'    {("cat", "dog")[line - 1]}: 6'
                      for part in ('train', 'val') for line in range(3)] + [
                          'no errors']
     (tmp_path / 'out/annotations/val.json').write_text('{"images": []}')
