@@ -112,16 +112,17 @@ def prepare_boxes(folder: str, out: str, *, detector: str = 'retinanet',
         picture.boxes = [*_clean(picture, account)]
     if hashes is not None:
         _split(pictures, hashes, names, val, seed, account)
-    held = {box.label for each in pictures if each.split == 'val'
-            for box in each.boxes}
-    for name in {*names} - held:
-        account.note('classes left out', 'of validation by the export', name)
     parts = {split: [each for each in pictures
                      if (each.split or 'train') == split]
              for split in ('train', 'val', 'test')}
     if not parts['train']:
         raise UserError(f"'{folder}' has only images for {splits}: give the "
                         'training images as well')
+    for split in ('train', 'val'):
+        held = {box.label for each in parts[split] for box in each.boxes}
+        for name in {*names} - held:
+            account.note('classes without boxes', f'in {split}, as in the '
+                         'export', name)
     if not any(each.boxes for each in parts['test']):
         for each in parts.pop('test'):
             _leave_out(each, 'of a test split without boxes', account)
