@@ -9,27 +9,11 @@ from ..errors import UserError
 from .export import Account, Box, Files, Picture, number
 
 
-class _Record(msgspec.Struct, gc=False):
-    """An image, a category or an annotation."""
-    id: Any = None
-    file_name: Any = ''
-    width: Any = None
-    height: Any = None
-    name: Any = None
-    supercategory: Any = None
-    image_id: Any = None
-    category_id: Any = None
-    bbox: Any = None
-    segmentation: Any = None
-    iscrowd: Any = 0
-    ignore: Any = 0
-
-
 class CocoContent(msgspec.Struct):
     """A file in COCO format."""
-    images: list[_Record]
-    categories: list[_Record]
-    annotations: list[_Record]
+    images: list[dict[str, Any]]
+    categories: list[dict[str, Any]]
+    annotations: list[dict[str, Any]]
     info: Any = None
     licenses: Any = None
 
@@ -46,8 +30,9 @@ def read_coco(contents: dict[str, CocoContent], files: Files,
     for path, content in contents.items():
         names = _categories(path, content, wanted, files.account)
         classes.update(dict.fromkeys(names.values()))
-        parents.update({each.supercategory: each.name for each in
-                        content.categories if each.supercategory != each.name})
+        parents.update({each.get('supercategory'): each['name']
+                        for each in content.categories
+                        if each.get('supercategory') != each['name']})
         # One file without a name is the training set of the others.
         split = files.split_of(path) or (
             'train' if len(contents) > 1 else '')
@@ -83,14 +68,15 @@ def _categories(path: str, content: CocoContent,
     """Return the names of the categories by id."""
     names = {}
     for each in content.categories:
-        key, each.name = _key(each.id), str(each.name).strip()
-        other = names.setdefault(key, each.name)
-        if other == each.name:
+        key, name = _key(each.get('id')), str(each.get('name')).strip()
+        each['name'] = name
+        other = names.setdefault(key, name)
+        if other == name:
             continue
-        if (each.name in (wanted or ())) == (other in (wanted or ())):
+        if (name in (wanted or ())) == (other in (wanted or ())):
             raise UserError(f"'{path}': category id {key} is both {other!r} "
-                            f'and {each.name!r}: choose with --classes')
-        names[key] = each.name if each.name in wanted else other
+                            f'and {name!r}: choose with --classes')
+        names[key] = name if name in wanted else other
     account.put_right('repeated categories', path,
                       len(content.categories) - len({*names.values()}))
     return names
@@ -101,41 +87,42 @@ def _pictures(path: str, content: CocoContent, names: dict[str, str],
     """Read the images of a file, with their boxes."""
     pictures = {}
     for image in content.images:
-        key = _key(image.id)
-        size = tuple(round(number(side or 0, f"'{path}', image {key}",
-                                  account))
-                     for side in (image.width, image.height))
-        picture = Picture(str(image.file_name), path, [], split,
+        key = _key(image.get('id'))
+        size = tuple(round(number(image.get(side) or 0,
+                                  f"'{path}', image {key}", account))
+                     for side in ('width', 'height'))
+        picture = Picture(str(image.get('file_name')), path, [], split,
                           size if all(size) else None)
         if pictures.setdefault(key, picture).name != picture.name:
             raise UserError(f"'{path}': images '{pictures[key].name}' and "
                             f"'{picture.name}' have the same id {key}")
     account.put_right('repeated images', path,
                       len(content.images) - len(pictures))
-    kinds = {type(image.id) for image in content.images}
+    kinds = {type(image.get('id')) for image in content.images}
     for i, each in enumerate(content.annotations):
         where = f"'{path}', annotation {i}"
-        if type(each.image_id) not in kinds:
+        key = _key(each.get('image_id'))
+        if type(each.get('image_id')) not in kinds:
             account.put_right('ids written as text', where)
         box = _box(each, names, where, account)
-        if _key(each.image_id) not in pictures:
+        if key not in pictures:
             account.note('boxes left out', 'of images that are not listed',
                          where)
         elif box is None:
             account.note('boxes left out', 'without box and polygon', where)
         else:
-            pictures[_key(each.image_id)].boxes.append(box)
+            pictures[key].boxes.append(box)
     return list(pictures.values())
 
 
-def _box(each: _Record, names: dict[str, str], where: str,
+def _box(each: dict[str, Any], names: dict[str, str], where: str,
          account: Account) -> Box | None:
     """Read an annotation; None if it has neither box nor polygon."""
-    label = names.get(_key(each.category_id),
-                      f'category_id {_key(each.category_id)}')
-    crowd = any(number(mark or 0, where)
-                for mark in (each.iscrowd, each.ignore))
-    mask = each.segmentation or None
+    key = _key(each.get('category_id'))
+    label = names.get(key, f'category_id {key}')
+    crowd = any(number(each.get(mark) or 0, where)
+                for mark in ('iscrowd', 'ignore'))
+    mask = each.get('segmentation') or None
     if isinstance(mask, list):
         if not isinstance(mask[0], list):
             account.put_right('flat polygons', where)
@@ -146,7 +133,7 @@ def _box(each: _Record, names: dict[str, str], where: str,
         account.put_right('polygons of fewer than three points', where,
                           len(mask) - len(whole))
         mask = whole or None
-    sides = _numbers(each.bbox or (), where, account)
+    sides = _numbers(each.get('bbox') or (), where, account)
     if len(sides) == 4:
         return Box(label, sides, mask, crowd)
     if sides:

@@ -110,6 +110,9 @@ def prepare_boxes(folder: str, out: str, *, detector: str = 'retinanet',
     _check_boxes(pictures)
     for picture in pictures:
         picture.boxes = [*_clean(picture, account)]
+    if not any(picture.boxes for picture in pictures):
+        raise UserError(f"'{folder}' has no box that can be learned: "
+                        f'{dict(account)}')
     if hashes is not None:
         _split(pictures, hashes, names, val, seed, account)
     parts = {split: [each for each in pictures

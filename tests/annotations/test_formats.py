@@ -110,6 +110,10 @@ AMBIGUOUS = {
     'corners': (change(annotations=(9, dict(bbox=[40, 20, 60, 44]))),
                 '9 of 12 boxes (e.g. [40, 20, 60, 44])', 'corners'),
     'same_id': (listed_twice, 'have the same id 0', 'x.jpg'),
+    'no_boxes': (lambda content: content['annotations'].clear(),
+                 'no box that can be learned', ''),
+    'fractions': (change(annotations=(12, dict(bbox=[.1, .1, .5, .5]))),
+                  '12 of 12 boxes', 'fractions'),
     'no_number': (change(annotations=(1, dict(bbox=['a', 0, 1, 1]))),
                   "annotation 0 has 'a'", 'number'),
 }
