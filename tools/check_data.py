@@ -1,6 +1,7 @@
 # Copyright (c) QB-Heat MM authors. All rights reserved.
 """Check the data of a config, and count its images, classes and boxes."""
 import argparse
+import os
 import os.path as osp
 from collections import Counter
 from collections.abc import Iterator
@@ -16,6 +17,7 @@ from qbheat_mm.cli import read_config, report_user_errors
 from qbheat_mm.cli.command_line import add_cfg_options
 from qbheat_mm.cli.option_check import check_values
 from qbheat_mm.datasets.coco_check import check_images, load_coco
+from qbheat_mm.datasets.images import scan_folder
 from qbheat_mm.errors import UserError
 from qbheat_mm.utils.settings import is_local, type_name
 
@@ -50,8 +52,10 @@ def check_split(title: str, settings: dict, cfg: Config,
                 deep: bool) -> Split:
     """Check a data set and print its content."""
     try:
-        split = (read_coco(settings) if is_simple(settings) and not deep
-                 else read_split(settings, cfg, deep))
+        split = (read_split(settings, cfg, deep) if deep else
+                 read_coco(settings) if is_coco(settings) else
+                 read_folders(settings) if is_folders(settings) else
+                 read_split(settings, cfg, deep))
     except UserError as error:
         split = Split('cannot be used', errors=[str(error)])
     print(f'{title}: {split.summary}')
@@ -64,7 +68,49 @@ def check_split(title: str, settings: dict, cfg: Config,
     return split
 
 
-def is_simple(settings: dict) -> bool:
+def is_folders(settings: dict) -> bool:
+    """Whether a data set is a local folder, perhaps of class folders."""
+    return (type_name(settings) == 'NamedImageFolder'
+            and {*settings} <= {'type', '_scope_', 'data_root', 'data_prefix',
+                                'pipeline', 'with_label'}
+            and isinstance(settings.get('data_prefix', ''), str)
+            and is_local(settings.get('data_root') or ''))
+
+
+def read_folders(settings: dict) -> Split:
+    """Count the images of each class as ``NamedImageFolder`` does."""
+    root = osp.join(settings.get('data_root') or '',
+                    settings.get('data_prefix', ''))
+    if not osp.isdir(root):
+        raise UserError(f'image folder {root!r} does not exist')
+    images, others = scan_folder(root)
+    files = [osp.join(root, path) for path in images]
+    if images and not settings.get('with_label', True):
+        return Split(f'{len(images)} images', files=files)
+    counts = Counter(path.split(os.sep)[0] for path in images
+                     if os.sep in path)
+    if not counts:
+        raise UserError(f'image folder {root!r} holds no image in class '
+                        'folders')
+    others['images outside of class folders'] = len(images) - counts.total()
+    split = Split(f'{counts.total()} images', {
+        name: counts[name] for name in sorted(os.listdir(root))
+        if osp.isdir(osp.join(root, name)) and not name.startswith('.')},
+        files)
+    if +others:
+        split.warnings.append(f'not read: {dict(+others)}')
+    return warn_of_empty(split)
+
+
+def warn_of_empty(split: Split) -> Split:
+    """Warn of classes without an image."""
+    empty = [name for name, number in split.classes.items() if not number]
+    if empty:
+        split.warnings.append(f'classes without an image: {empty}')
+    return split
+
+
+def is_coco(settings: dict) -> bool:
     """Whether a data set is a local COCO file."""
     return (type_name(settings) in ('CocoDataset', 'MatchedCocoDataset')
             and {*settings} <= SIMPLE
@@ -138,10 +184,7 @@ def count_labels(dataset, infos: list[dict]) -> Split:
     names = dataset.metainfo.get('classes') or map(str, sorted(counts))
     if counts:
         split.classes = {name: counts[i] for i, name in enumerate(names)}
-        empty = [name for name, number in split.classes.items() if not number]
-        if empty:
-            split.warnings.append(f'classes without an image: {empty}')
-    return split
+    return warn_of_empty(split)
 
 
 def unreadable(dataset, infos: list[dict]) -> list[str]:

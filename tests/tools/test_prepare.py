@@ -27,10 +27,22 @@ def test_classes_are_split(source, photos, tmp_path, capsys):
              '--out', tmp_path / 'out')
     assert '    a: 8 train, 2 val\n    b: 8 train, 2 val\n' in (
         capsys.readouterr().out)
+    (tmp_path / 'out/val/c').mkdir()
     run_tool('check_data.py', tmp_path / 'out/classes.py')
     printed = capsys.readouterr().out
+    assert "classes without an image: ['c']" in printed
     assert 'train (train_dataloader.dataset): 16 images' in printed
     assert printed.endswith('no errors\n')
+
+
+def test_unlabeled_images_are_counted(photos, tmp_path, capsys):
+    (tmp_path / 'own.py').write_text(
+        f"_base_ = '{ROOT}/configs/qbheat/qbheat_mf-285m_1xb256-amp-coslr-"
+        "400e_own-images.py'\ntrain_dataloader = dict(dataset=dict("
+        f"data_root='{photos}'))\n")
+    run_tool('check_data.py', tmp_path / 'own.py')
+    assert capsys.readouterr().out == (
+        'train (train_dataloader.dataset): 20 images\nno errors\n')
 
 
 def test_a_split_in_folders_is_kept(photos, tmp_path, capsys):
