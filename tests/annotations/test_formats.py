@@ -93,10 +93,6 @@ def add_category(content):
     content['categories'].append(dict(id=0, name='red'))
 
 
-def listed_twice(content):
-    content['images'].append(dict(content['images'][0], file_name='x.jpg'))
-
-
 AMBIGUOUS = {
     'two_names': (add_category, "id 0 is both 'cat' and 'red'", '--classes'),
     'unlisted': (change(annotations=(3, dict(category_id=9))),
@@ -109,7 +105,6 @@ AMBIGUOUS = {
                    '2 of 6 images have another size', '--images'),
     'corners': (change(annotations=(9, dict(bbox=[40, 20, 60, 44]))),
                 '9 of 12 boxes (e.g. [40, 20, 60, 44])', 'corners'),
-    'same_id': (listed_twice, 'have the same id 0', 'x.jpg'),
     'no_boxes': (lambda content: content['annotations'].clear(),
                  'no box that can be learned', ''),
     'fractions': (change(annotations=(12, dict(bbox=[.1, .1, .5, .5]))),
