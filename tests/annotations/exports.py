@@ -1,9 +1,5 @@
 # Copyright (c) QB-Heat MM authors. All rights reserved.
-"""Small exports in the forms that tools write, each with its habits.
-
-tests/data/exports has their files; images are drawn here. Each image shows a
-cat and a dog.
-"""
+"""Exports in tests/data/exports, each with its tool's habits, get images."""
 import json
 import shutil
 from dataclasses import dataclass
