@@ -9,6 +9,7 @@ it turns mmpretrain's multimodal models off where they can't be imported.
 import importlib
 import sys
 import warnings
+from pathlib import Path
 
 from .version import __version__
 
@@ -26,12 +27,22 @@ warnings.filterwarnings('ignore', 'invalid escape sequence', SyntaxWarning,
                         r'.*\bmm(det|pretrain)\b')
 
 
+#: Tools that call :func:`register` only if they need a toolbox.
+LIGHT_TOOLS = ('check_data.py', 'prepare_boxes.py', 'prepare_classes.py')
+
+
 def _runs_without_toolboxes() -> bool:
-    """Whether ``python -m`` runs a command that repairs the environment.
+    """Whether a command runs that repairs the environment or reads files.
 
     While ``python -m`` imports the module's parent package, ``sys.argv[0]`` is
     still ``'-m'`` and only ``sys.orig_argv`` has the module's name.
     """
+    package = Path(__file__).parent
+    file = Path(sys.argv[0] if sys.argv else '').resolve()
+    if file.name in LIGHT_TOOLS and file.parent in {
+            (root / 'tools').resolve()
+            for root in (package.parent, package / '.mim')}:
+        return True
     return sys.argv[:1] == ['-m'] and any(
         arg.endswith(('qbheat_mm.check_env', 'qbheat_mm.build_mmcv'))
         for arg in sys.orig_argv)
@@ -62,18 +73,17 @@ def _allow_recent_transformers() -> None:
         dependency.WITH_MULTIMODAL = False
 
 
-if not _runs_without_toolboxes():
+def register() -> None:
+    """Register all parts; the import of the package does so."""
     _require_toolboxes()
     _allow_recent_transformers()
-    from . import (  # noqa: F401
-        datasets,
-        engine,
-        evaluation,
-        models,
-        trained,
-    )
-    from .analysis import hook as analysis_hook  # noqa: F401
-    from .export import hook as export_hook  # noqa: F401
+    for name in ('datasets.image_folder', 'datasets.rand_augment',
+                 'datasets.transforms', 'engine', 'evaluation', 'models',
+                 'trained', 'analysis.hook', 'export.hook'):
+        importlib.import_module(f'.{name}', __name__)
     from .utils.model_index import register_models
-
     register_models()
+
+
+if not _runs_without_toolboxes():
+    register()

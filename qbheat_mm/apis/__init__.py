@@ -9,6 +9,7 @@
     found = embed(encoder, 'my_images')
     print(found.embeddings.shape, found.files[:3])
 """
+from ..annotations import prepare_boxes
 from ..engine.pretraining import pretrain
 from ..evaluation.embedding import (
     Embeddings,
@@ -23,5 +24,5 @@ from ..utils.model_index import find_config
 __all__ = [
     'Embeddings', 'Encoder', 'Heads', 'build_encoder', 'embed',
     'embed_batches', 'find_config', 'list_images', 'load_encoder',
-    'load_heads', 'pretrain'
+    'load_heads', 'prepare_boxes', 'pretrain'
 ]

@@ -14,7 +14,6 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
-import torch
 from mmengine.config import DictAction
 
 from ..errors import UserError
@@ -71,8 +70,16 @@ def positive(text: str) -> float:
     raise ArgumentTypeError(f"'{text}' must be positive")
 
 
+def share(text: str) -> float:
+    """Parse a share between 0 and 1."""
+    if positive(text) < 1:
+        return float(text)
+    raise ArgumentTypeError(f"'{text}' must be below 1")
+
+
 def device(text: str) -> str:
     """Check that a torch device is available."""
+    import torch
     try:
         torch.empty(0, device=text).tolist()  # fails on the meta device
     except Exception as error:  # the type depends on the backend

@@ -2,9 +2,7 @@
 """Distributed runs with and without GPUs."""
 from datetime import timedelta
 
-import torch.distributed as dist
 from mmengine.config import Config
-from mmengine.device import get_device
 
 
 def init_processes(cfg: Config) -> None:
@@ -13,6 +11,7 @@ def init_processes(cfg: Config) -> None:
     mmengine would select a GPU for each process. No-op in other cases. Adapts
     the config's ``model_wrapper_cfg`` to the CPU.
     """
+    from mmengine.device import get_device  # loads torch
     if cfg.launcher != 'pytorch' or get_device() != 'cpu':
         return
     # mmengine's defaults, except that they name a GPU for each process.
@@ -21,6 +20,7 @@ def init_processes(cfg: Config) -> None:
         'find_unused_parameters': cfg.get('find_unused_parameters', False),
         **(cfg.get('model_wrapper_cfg') or {}),
         'device_ids': None}
+    import torch.distributed as dist
     if not dist.is_initialized():
         env = cfg.get('env_cfg') or {}
         seconds = (env.get('dist_cfg') or {}).get('timeout')

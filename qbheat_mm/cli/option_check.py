@@ -10,7 +10,6 @@ from typing import Any
 from mmengine import registry
 from mmengine.config import Config
 from mmengine.registry import Registry
-from mmengine.runner import Runner
 
 from ..errors import UserError
 from ..utils.settings import toolbox
@@ -62,6 +61,7 @@ def check_names(cfg: Config, options: Mapping[str, Any]) -> None:
     Raises:
         UserError: If a name is unknown or a value has the wrong type.
     """
+    from mmengine.runner import Runner  # loads torch
     sections = {*OTHER_SECTIONS, *inspect.signature(
         Runner.__init__).parameters} - {'self', 'cfg'}
     for option, value in options.items():

@@ -6,7 +6,6 @@ from argparse import Namespace
 from collections.abc import Mapping
 from pathlib import Path
 
-import torch
 from mmengine.config import Config
 
 from ..errors import UserError
@@ -31,10 +30,12 @@ def read_config(path: str, options: Mapping | None = None) -> Config:
         _drop_none(cfg, options)
         cfg.merge_from_dict(dict(options))
     check_values(cfg)
-    # mmdet's tools set no defaults.
-    defaults = {} if toolbox(cfg) != 'mmpretrain' else dict(
-        pin_memory=torch.cuda.is_available(), persistent_workers=True,
-        collate_fn=dict(type='default_collate'))
+    defaults = {}
+    if toolbox(cfg) == 'mmpretrain':  # mmdet's tools set no defaults
+        import torch
+        defaults = dict(
+            pin_memory=torch.cuda.is_available(), persistent_workers=True,
+            collate_fn=dict(type='default_collate'))
     for name in ('train_dataloader', 'val_dataloader', 'test_dataloader'):
         if isinstance(cfg.get(name), Mapping):
             cfg[name] = loader_settings({**defaults, **cfg[name]})

@@ -1,18 +1,23 @@
 # Copyright (c) QB-Heat MM authors. All rights reserved.
-from .image_folder import (
-    NamedImageFolder,
-    NamedImageNet,
-    find_images,
-    short_names,
-    spread,
-)
-from .images import ImageError, fit, fitting_size, load_images, read_image
-from .rand_augment import LookupRandAugment
-from .transforms import LoadNamedImageFromFile, LoadRandomResizedCrop
+"""Image folders, image files and COCO files.
 
-__all__ = [
-    'ImageError', 'LoadNamedImageFromFile', 'LoadRandomResizedCrop',
-    'LookupRandAugment', 'NamedImageFolder', 'NamedImageNet', 'find_images',
-    'fit', 'fitting_size', 'load_images', 'read_image', 'short_names',
-    'spread'
-]
+Modules are imported when needed: reading files takes no toolbox.
+"""
+import importlib
+from typing import Any
+
+_MODULES = dict(
+    image_folder=('NamedImageFolder', 'NamedImageNet', 'find_images'),
+    images=('ImageError', 'fit', 'fitting_size', 'load_images', 'read_image',
+            'short_names', 'spread'),
+    rand_augment=('LookupRandAugment', ),
+    transforms=('LoadNamedImageFromFile', 'LoadRandomResizedCrop'))
+__all__ = sorted(name for names in _MODULES.values() for name in names)
+
+
+def __getattr__(name: str) -> Any:
+    for module, names in _MODULES.items():
+        if name in names:
+            return getattr(importlib.import_module(f'.{module}', __name__),
+                           name)
+    raise AttributeError(f'module {__name__!r} has no attribute {name!r}')

@@ -6,75 +6,15 @@ import os
 import os.path as osp
 from collections import Counter
 from collections.abc import Sequence
-from pathlib import Path
 
 from mmengine.fileio import get_file_backend, list_from_file
 from mmengine.logging import print_log
 from mmpretrain.datasets import CustomDataset, ImageNet
 from mmpretrain.registry import DATASETS
-from PIL import Image
 
 from ..errors import UserError
 from ..utils.settings import is_local
-
-#: Extensions of image files, lower case; the last four if Pillow has them.
-EXTENSIONS = ('.jpg', '.jpeg', '.jpe', '.jfif', '.png', '.bmp', '.dib',
-              '.gif', '.webp', '.tif', '.tiff', '.ppm', '.pgm', '.pbm',
-              '.pnm', *(extension for extension in
-                        ('.avif', '.heic', '.heif', '.jp2')
-                        if extension in Image.registered_extensions()))
-
-
-def scan_folder(folder: str, extensions: Sequence[str] = EXTENSIONS
-                ) -> tuple[list[str], Counter]:
-    """Find the images in a folder and its subfolders.
-
-    Hidden files and folders are ignored. Linked folders are read once, even
-    in cycles.
-
-    Args:
-        folder (str): The folder.
-        extensions (Sequence[str]): Extensions of images, lower case. Defaults
-            to :data:`EXTENSIONS`.
-
-    Returns:
-        tuple[list[str], Counter]: Sorted paths relative to the folder, and
-        the number of other files by extension.
-
-    Raises:
-        OSError: If a folder cannot be read.
-    """
-    images, others, seen = [], Counter(), {osp.realpath(folder)}
-    for root, folders, files in os.walk(folder, onerror=_fail,
-                                        followlinks=True):
-        folders[:] = _unseen(root, folders, seen)
-        below = '' if root == folder else osp.relpath(root, folder)
-        for name in files:
-            if name.startswith('.'):
-                continue
-            if name.lower().endswith(tuple(extensions)):
-                images.append(osp.join(below, name))
-            else:
-                others[osp.splitext(name)[1].lower() or name] += 1
-    return sorted(images), others
-
-
-def _unseen(root: str, folders: list[str], seen: set[str]) -> list[str]:
-    """Return visible folders not seen yet, links last."""
-    paths = {name: osp.join(root, name) for name in folders
-             if not name.startswith('.')}
-    unseen = []
-    for name in sorted(paths, key=lambda name: (osp.islink(paths[name]),
-                                                name)):
-        real = osp.realpath(paths[name])
-        if real not in seen:
-            seen.add(real)
-            unseen.append(name)
-    return unseen
-
-
-def _fail(error: OSError) -> None:
-    raise error
+from .images import EXTENSIONS, new_folders, scan_folder
 
 
 def _report(folder: str, images: Sequence, others: Counter) -> None:
@@ -175,7 +115,7 @@ class NamedImageFolder(CustomDataset):
     def _class_folders(self) -> list[str]:
         """Return the class folders in the order of the labels."""
         root, folders, _ = next(os.walk(self.img_prefix))
-        folders = sorted(_unseen(root, folders, {osp.realpath(root)}))
+        folders = sorted(new_folders(root, folders, {osp.realpath(root)}))
         if self.CLASSES is None:
             self._metainfo['classes'] = tuple(folders)
         elif sorted(self.CLASSES) == folders:
@@ -219,26 +159,3 @@ def find_images(paths: Sequence[str]) -> list[str]:
         _report(path, images, others)
         found += [osp.join(path, name) for name in images]
     return found
-
-
-def spread(items: Sequence, number: int) -> list:
-    """Choose ``number`` evenly spaced items, or all if there are fewer.
-
-    The first ones may all be of one class, as folders are sorted by class.
-    """
-    step = max(len(items) / number, 1)
-    return [items[int(i * step)] for i in range(min(number, len(items)))]
-
-
-def short_names(files: Sequence[str]) -> list[str]:
-    """Shorten paths to file names, with parent folders if these coincide.
-
-    Returns:
-        list[str]: One for each file; only equal paths have equal names.
-    """
-    parts = [Path(file).parts for file in files]
-    for length in range(1, max(map(len, parts), default=0)):
-        names = [osp.join(*some[-length:]) for some in parts]
-        if len(set(names)) == len(set(files)):
-            return names
-    return list(files)

@@ -1,5 +1,7 @@
 # Copyright (c) QB-Heat MM authors. All rights reserved.
 """COCO data sets, evaluation and heads that agree on files and classes."""
+import contextlib
+import io
 import os.path as osp
 import warnings
 from collections.abc import Iterable
@@ -10,6 +12,7 @@ from mmdet.datasets import CocoDataset
 from mmdet.datasets.api_wrappers import COCO
 from mmdet.evaluation import CocoMetric
 from mmdet.registry import DATASETS, METRICS
+from mmdet.visualization import get_palette
 from mmengine.evaluator import BaseMetric
 from mmengine.fileio import get_local_path
 from mmengine.logging import MMLogger
@@ -34,7 +37,8 @@ def index_coco(content: CocoFile, for_evaluation: bool = False) -> COCO:
         categories=[asdict(each) for each in content.categories],
         annotations=[asdict(each) for each in content.annotations]
         if for_evaluation else content.annotations)
-    coco.createIndex()
+    with contextlib.redirect_stdout(io.StringIO()):
+        coco.createIndex()
     coco.img_ann_map, coco.cat_img_map = coco.imgToAnns, coco.catToImgs
     return coco
 
@@ -78,7 +82,9 @@ class MatchedCocoDataset(CocoDataset):
         metainfo = kwargs.get('metainfo')
         if metainfo and 'palette' not in metainfo:
             # COCO's palette has 80 colors.
-            kwargs['metainfo'] = dict(metainfo, palette='random')
+            colors = get_palette('random', len(metainfo.get('classes', ())))
+            kwargs['metainfo'] = dict(metainfo, palette=[
+                tuple(map(int, color)) for color in colors])
         super().__init__(*args, **kwargs)
 
     def COCOAPI(self, annotation_file: str) -> COCO:

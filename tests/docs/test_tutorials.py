@@ -123,7 +123,8 @@ def home(tmp_path_factory, drawn, forget):
             'shrink_images.py my_images': 'shrink_images.py --threads 1 '
             'my_images'})
         page.run(code_of('images'))
-    write_boxes(home / 'data/own', drawn / 'detection')
+    for root in ('data/own', 'my_export'):
+        write_boxes(home / root, drawn / 'detection')
     return home
 
 
@@ -142,11 +143,19 @@ def test_from_images_to_an_encoder(home):
 
 def test_from_an_encoder_to_a_detector(home, monkeypatch, forget):
     pytest.importorskip('mmcv.ops')
-    Page(home, monkeypatch, forget, shorter={}).run(code_of('boxes'))
+    page = Page(home, monkeypatch, forget, shorter={})
+    prepare, *others = code_of('boxes')
+    page.run([prepare])
+    config = home / 'data/boxes/boxes.py'
+    text = config.read_text()
+    config.write_text(re.sub(  # the short settings
+        r"_base_ = \(.*?/configs/(.*?)'\)", rf"_base_ = '{home}/configs/\1'",
+        text, flags=re.S))
+    page.run(others)
     assert (home / 'errors/confusion_matrix.png').is_file()
     assert len(list((home / 'errors/bad').glob('*.jpg'))) == 8
     assert len(list((home / 'found/vis').iterdir())) == 16
-    assert list(home.glob('work_dirs/my_boxes/*/pictures/*.jpg'))
+    assert list(home.glob('work_dirs/boxes/*/pictures/*.jpg'))
 
 
 def test_several_heads(home, monkeypatch, forget, capsys):

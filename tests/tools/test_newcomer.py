@@ -9,7 +9,8 @@ import re
 import pytest
 import torch
 
-from ..configs.shipped import write_folders, write_image, write_own
+from ..annotations.exports import CASES
+from ..configs.shipped import write_classes, write_image
 from ..docs.reading import read_blocks
 from ..docs.running import Page
 from .conftest import ROOT
@@ -17,7 +18,6 @@ from .conftest import ROOT
 BLOCKS = [block for block in read_blocks('README.md')
           if block.tested == 'tests/tools/test_newcomer.py']
 SHELL = [block for block in BLOCKS if block.language == 'bash']
-BOXES, = [block.text for block in BLOCKS if block.language == 'python']
 ANYWHERE = ['train_cfg.max_epochs=2', 'train_dataloader.num_workers=0']
 VALIDATED = [*ANYWHERE, 'val_dataloader.num_workers=0']
 ADDED = {
@@ -37,10 +37,10 @@ def home(tmp_path):
     """The data of a newcomer."""
     for i in range(20):
         write_image(tmp_path / f'my_images/{i}.png')
-    write_folders(tmp_path / 'data/own')
-    write_own(tmp_path / 'data/own')
+    write_classes(tmp_path / 'my_classes/train', 'ab')
+    write_classes(tmp_path / 'my_classes/val', 'ab')
+    CASES['plain'].write(tmp_path / 'my_export')
     write_image(tmp_path / 'image.png')
-    (tmp_path / 'my_boxes.py').write_text(BOXES)
     for name in ('configs', 'tools'):
         (tmp_path / name).symlink_to(ROOT / name)
     return tmp_path
@@ -55,7 +55,7 @@ def test_from_images_to_a_detector(home, monkeypatch, capfd, forget):
     printed = ''.join(capfd.readouterr())
     for line in ('training in float32', 'train_dataloader.batch_size=20',
                  'train_dataloader.batch_size=4',
-                 'train_dataloader.batch_size=2', 'Evaluating bbox'):
+                 'train_dataloader.batch_size=6', 'Evaluating bbox'):
         assert line in printed
     assert re.search(r'accuracy/top1: \d', printed)
     encoder = load(home / 'runs/mine/epoch_2.pth')

@@ -6,7 +6,7 @@
 
 reads the data that docs/own_data.md describes: unlabeled images in
 data/images, folders of classes in data/own/train and data/own/val, boxes by
-my_boxes.py. Of the last two, one may be missing. Copy this file to ask
+data/boxes/boxes.py. Of the last two, one may be missing. Copy this file to ask
 something else.
 """
 from math import ceil, log2
@@ -27,7 +27,7 @@ from qbheat_mm.datasets.image_folder import scan_folder
 from qbheat_mm.errors import UserError
 
 IMAGES, FOLDERS, BOXES = map(Path, ('data/images', 'data/own/train',
-                                    'my_boxes.py'))
+                                    'data/boxes/boxes.py'))
 PRETRAIN = 'qbheat/qbheat_mf-285m_1xb256-amp-coslr-400e_own-images.py'
 MOCOV2 = 'mocov2/mocov2_mf-285m_1xb256-coslr-200e_own-images.py'
 LINEAR = 'qbheat/benchmarks/mf-285m_1xb256-linear-coslr-90e_own-folders.py'

@@ -1,0 +1,123 @@
+# Copyright (c) QB-Heat MM authors. All rights reserved.
+"""Split images by class at random, with those of one scene together."""
+import os.path as osp
+import re
+from collections import defaultdict
+from collections.abc import Sequence
+
+import cv2
+import numpy as np
+from scipy.sparse import coo_array
+from scipy.sparse.csgraph import connected_components
+
+from ..datasets.images import REDUCTIONS, ImageFile
+from ..errors import UserError
+
+#: Bits in which near-duplicates may differ, of the 256 of a hash.
+NEAR = 8
+
+
+def perceptual_hash(image: ImageFile) -> np.ndarray:
+    """Compare the brightness of neighbors in a thumbnail, (256,), bool."""
+    reduction = max(each for each in REDUCTIONS if each == 1 or (
+        image.reducible and min(image.shape) >= 34 * each))
+    gray = image.decode(reduction).mean(2, dtype=np.float32)
+    small = cv2.resize(gray, (17, 16), interpolation=cv2.INTER_AREA)
+    # Noise in flat areas is not content.
+    return (small[:, 1:] > small[:, :-1] + 1).ravel()
+
+
+def find_scenes(files: Sequence[str], hashes: np.ndarray | None,
+                parts: int) -> np.ndarray:
+    """Number the scenes of images, (N,), int.
+
+    Near-duplicates by their hashes, (N, 256), are one scene. Images whose
+    names differ only in the last number are a video of ``parts`` scenes.
+    """
+    scenes = np.arange(len(files))
+    videos = defaultdict(lambda: defaultdict(list))
+    for i, file in enumerate(files):
+        # Roboflow adds a hash to each augmented copy of an image.
+        name = re.sub(r'(_(jpe?g|png))?\.rf\.\w+$', '', osp.splitext(file)[0])
+        found = re.fullmatch(r'(.*?)(\d+)\D*', name, re.S)
+        video, frame = found.groups() if found else (name, 0)
+        videos[video][int(frame), name].append(i)
+    links = []
+    for frames in videos.values():
+        length = -(-len(frames) // parts)
+        for n, frame in enumerate(sorted(frames)):
+            if n % length == 0:
+                first = frames[frame][0]
+            links += [(first, i) for i in frames[frame]]
+    scenes = _join(scenes, *np.array(links).T)
+    if hashes is not None:
+        signs = hashes.astype(np.float32) * 2 - 1
+        for start in range(0, len(signs), 1000):
+            # The product is the number of equal bits minus that of others.
+            near = signs[start:start + 1000] @ signs.T >= 256 - 2 * NEAR
+            rows, columns = near.nonzero()
+            scenes = _join(scenes, start + rows, columns)
+    return scenes
+
+
+def _join(scenes: np.ndarray, one: np.ndarray,
+          other: np.ndarray) -> np.ndarray:
+    """Make pairs of images one scene; number the scenes again."""
+    number = scenes.max() + 1
+    graph = coo_array((np.ones(len(one), bool), (scenes[one], scenes[other])),
+                      (number, number))
+    return connected_components(graph, directed=False)[1][scenes]
+
+
+def split_scenes(scenes: np.ndarray, counts: np.ndarray, share: float,
+                 seed: int) -> np.ndarray:
+    """Choose scenes that hold this share of the images and of each class.
+
+    Takes the scene of each image, (N,), and the number of its objects of each
+    class, (N, C). Returns which images are chosen, (N,), bool.
+    """
+    groups = np.zeros((scenes.max() + 1, counts.shape[1] + 1))
+    np.add.at(groups, scenes, np.column_stack([counts, np.ones(len(scenes))]))
+    groups /= np.maximum(groups.sum(0), 1)
+    order = np.random.default_rng(seed).permutation(len(groups))
+    # Rare classes first: scenes with much of one class.
+    order = order[np.argsort(-groups[order].max(1), kind='stable')]
+    chosen, held = np.zeros(len(groups), bool), np.zeros(groups.shape[1])
+    for i in np.tile(order, 3):
+        other = held - groups[i] if chosen[i] else held + groups[i]
+        if ((other - share)**2).sum() < ((held - share)**2).sum() - 1e-12:
+            held, chosen[i] = other, not chosen[i]
+    for label in np.flatnonzero(held < 1e-9):
+        options = np.flatnonzero(groups[:, label])
+        if len(options) > 1:
+            chosen[options[groups[options].sum(1).argmin()]] = True
+    return chosen[scenes]
+
+
+def choose_validation(files: Sequence[str], hashes: np.ndarray,
+                      counts: np.ndarray, classes: Sequence[str],
+                      share: float, seed: int) -> tuple[np.ndarray, str]:
+    """Choose images for validation; keep scenes whole if that is possible.
+
+    Returns the choice, (N,), bool, and what it keeps together. Raises
+    UserError if a class would have no object in one of the parts.
+    """
+    total = counts.sum(0)
+    for parts, near, kept in (
+            (1, hashes, 'videos (by name) and near-duplicates stay together'),
+            (50, hashes, 'consecutive names and near-duplicates stay '
+             'together'),
+            (50, None, 'consecutive names stay together'),
+            (len(files), None, 'images are split one by one')):
+        chosen = split_scenes(find_scenes(files, near, parts), counts, share,
+                              seed)
+        held = counts[chosen].sum(0)
+        lost = (total > 0) & ((held == 0) | (held == total))
+        if not lost.any() and (parts == len(files) or share / 2
+                               <= chosen.mean() <= max(2 * share, 0.5)):
+            return chosen, kept
+    few = [repr(name) for name, each in zip(classes, lost) if each]
+    raise UserError(
+        f'too few images have objects of class {", ".join(few)}, which needs '
+        'some for training and some for validation: annotate more, or leave '
+        f'it out with --drop-class {" ".join(few)}')

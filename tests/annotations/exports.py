@@ -1,0 +1,85 @@
+# Copyright (c) QB-Heat MM authors. All rights reserved.
+"""Exports in tests/data/exports, each with its tool's habits, get images."""
+import json
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from PIL import Image
+
+DATA = Path(__file__).parents[1] / 'data/exports'
+SIZE = WIDTH, HEIGHT = 64, 48
+CLASSES = ('cat', 'dog')
+STEMS = [f'photo{letter}' for letter in 'abcdef']
+#: Boxes (x, y, width, height) of the cat and the dog.
+BOXES = [(4, 6, 20, 16), (30, 20, 24, 20)]
+
+
+@dataclass
+class Case:
+    """An export, and what must become of it.
+
+    ``images`` is a pattern of their names, with the stem and a number.
+    """
+    source: str
+    images: str
+    folders: tuple = ('', )
+    boxes: int = 12
+    left_out: int = 0
+    put_right: tuple = ()
+
+    def write(self, root: Path) -> None:
+        name, = (name for name, case in CASES.items() if case is self)
+        shutil.copytree(DATA / name, root, dirs_exist_ok=True)
+        for folder in self.folders:
+            for i, stem in enumerate(STEMS):
+                write_image(root / folder / self.images.format(
+                    stem, i, STEM=stem.upper()), i + 1000 * len(folder))
+
+
+CASES = dict(
+    roboflow=Case('Roboflow, COCO', '{}_jpg.rf.{:032x}.jpg',
+                  ('train', 'valid', 'test'), 36, 0,
+                  ('unused parent categories', )),
+    cvat=Case('CVAT, COCO 1.0', 'images/default/{}.jpg', put_right=(
+        'masks marked as crowds that became objects', )),
+    via=Case('VGG Image Annotator, COCO', '{}.jpg', put_right=(
+        'repeated categories', 'ids written as text', 'flat polygons')),
+    # In the export, file names have the server's path and a hash.
+    label_studio=Case('Label Studio, COCO', 'images/{}.jpg', put_right=(
+        'image names that differ from the files', )),
+    fiftyone=Case('FiftyOne, COCO', 'data/{}.jpg', put_right=(
+        'numbers written as text', 'files with a byte order mark',
+        'without a box')),
+    plain=Case('COCO', '{STEM}.JPG', ('train2017', 'val2017'), 24, 0,
+               ('boxes computed from their polygon', )),
+    yolo=Case('YOLO with data.yaml', '{}.jpg',
+              ('train/images', 'valid/images'), 24, 0,
+              ('splits that do not exist here', )),
+    ultralytics=Case('YOLO with pets.yaml', 'images/all/{}.jpg'),
+    voc=Case('Pascal VOC', 'JPEGImages/{}.jpg', put_right=(
+        'boxes in pixels that start at 1', )),
+    labelme=Case('labelme', '{}.jpg', boxes=13, left_out=1))
+
+
+def write_image(path: Path, seed: int) -> None:
+    pixels = np.random.default_rng(seed).integers(
+        0, 255, (HEIGHT // 4, WIDTH // 4, 3), dtype=np.uint8)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    Image.fromarray(pixels).resize(SIZE, Image.Resampling.NEAREST).save(path)
+
+
+def write_coco(root: Path, change=lambda content: None) -> None:
+    """Write an export in COCO format after a change of its content."""
+    content = dict(
+        images=[dict(id=i, file_name=f'{stem}.jpg', width=WIDTH,
+                     height=HEIGHT) for i, stem in enumerate(STEMS)],
+        categories=[dict(id=i, name=name) for i, name in enumerate(CLASSES)],
+        annotations=[dict(image_id=i, category_id=j, bbox=list(box))
+                     for i in range(len(STEMS))
+                     for j, box in enumerate(BOXES)])
+    change(content)
+    for i, stem in enumerate(STEMS):
+        write_image(root / f'images/{stem}.jpg', i)
+    (root / 'labels.json').write_text(json.dumps(content))

@@ -1,0 +1,189 @@
+# Copyright (c) QB-Heat MM authors. All rights reserved.
+"""Exports of each tool become data that the strict loader accepts."""
+
+import json
+import shutil
+
+import pytest
+
+from qbheat_mm.apis import prepare_boxes
+from qbheat_mm.datasets.coco_check import check_images, load_coco
+from qbheat_mm.errors import UserError
+
+from ..conftest import run_tool
+from .exports import BOXES, CASES, CLASSES, STEMS, write_coco
+
+
+def read(out):
+    """The written annotations, checked as before training."""
+    found = {}
+    for file in sorted((out / 'annotations').iterdir()):
+        content, report = load_coco(str(file), CLASSES, masks=True)
+        config = {}
+        exec((out / 'boxes.py').read_text().split('train_dataloader')[0].
+             replace('{{ fileDirname }}', str(out)), config)
+        check_images(content, config['data']['data_prefix']['img'], report)
+        assert report.warnings == []
+        found[file.stem] = content
+    return found
+
+
+@pytest.mark.parametrize('name', CASES)
+def test_every_image_and_box_is_accounted_for(name, tmp_path, capsys):
+    case = CASES[name]
+    case.write(tmp_path / 'pets')
+    prepare_boxes(str(tmp_path / 'pets'), str(tmp_path / 'out'))
+    printed = capsys.readouterr().out
+    images = len(STEMS) * len(case.folders)
+    assert printed.startswith(f'{case.source}: {images} images, 2 classes')
+    lines = [line.split() for line in printed.splitlines()]
+    for kind, number, lost in (('images', images, 0),
+                               ('boxes', case.boxes, case.left_out)):
+        *_, row = (line for line in lines if line[:1] == [kind])
+        assert row[1:3] == [str(number + lost), str(lost)]
+        assert sum(map(int, row[3:])) == number
+    for line in case.put_right:
+        assert line in printed
+    found = read(tmp_path / 'out')
+    assert {'train', 'val'} <= {*found}
+    boxes = [box for each in found.values() for box in each.annotations]
+    assert len(boxes) == case.boxes
+    assert sum(len(each.images) for each in found.values()) == images
+    expected = {(i, *map(float, box))
+                for i, box in enumerate(BOXES, 1)}
+    assert expected <= {(box.category_id, *(round(x, 6) for x in box.bbox))
+                        for box in boxes}
+    assert any(box.iscrowd for box in boxes) == (name == 'voc')
+
+
+@pytest.mark.parametrize('detector', ['retinanet', 'mask-rcnn', 'mf-dec'])
+def test_two_commands_train(detector, tmp_path, capfd, forget):
+    pytest.importorskip('mmcv.ops')
+    CASES['plain'].write(tmp_path / 'pets')
+    out = tmp_path / 'out'
+    run_tool('prepare_boxes.py', tmp_path / 'pets', '--out', out,
+             '--detector', detector, '--copy')
+    printed = capfd.readouterr().out
+    assert f'train.py {out}/boxes.py' in printed
+    shutil.rmtree(tmp_path / 'pets')  # the images were copied
+    run_tool('check_data.py', out / 'boxes.py')
+    assert capfd.readouterr().out.endswith('\nno errors\n')
+    if detector != 'retinanet':  # takes longer
+        return
+    forget()
+    run_tool('train.py', out / 'boxes.py', '--work-dir', tmp_path / 'work',
+             '--cfg-options', 'model.backbone.init_cfg=None',
+             'train_cfg.max_epochs=1', 'train_dataloader.num_workers=0',
+             'val_dataloader.num_workers=0', 'train_dataloader.batch_size=4',
+             'train_dataloader.dataset.pipeline.2.scale=(64,64)',
+             'val_dataloader.dataset.pipeline.1.scale=(64,64)')
+    assert (tmp_path / 'work/epoch_1.pth').is_file()
+
+
+def change(**values):
+    """Change a key of the first annotations or images."""
+    def apply(content):
+        for kind, (number, more) in values.items():
+            for each in content[kind][:number]:
+                each.update(more)
+    return apply
+
+
+def add_category(content):
+    content['categories'].append(dict(id=0, name='red'))
+
+
+AMBIGUOUS = {
+    'two_names': (add_category, "id 0 is both 'cat' and 'red'", '--classes'),
+    'unlisted': (change(annotations=(3, dict(category_id=9))),
+                 "are of 'category_id 9'", '--drop-class'),
+    'crowds': (change(annotations=(5, dict(iscrowd=1))),
+               '5 of 12 boxes are crowds', '--keep-crowds'),
+    'missing': (change(images=(6, dict(file_name='elsewhere/x.jpg'))),
+                '6 of 6 images are missing', '--images'),
+    'other_size': (change(images=(2, dict(width=640))),
+                   '2 of 6 images have another size', '--images'),
+    'corners': (change(annotations=(9, dict(bbox=[40, 20, 60, 44]))),
+                '9 of 12 boxes (e.g. [40, 20, 60, 44])', 'corners'),
+    'no_boxes': (lambda content: content['annotations'].clear(),
+                 'no box that can be learned', ''),
+    'fractions': (change(annotations=(12, dict(bbox=[.1, .1, .5, .5]))),
+                  '12 of 12 boxes', 'fractions'),
+    'no_number': (change(annotations=(1, dict(bbox=['a', 0, 1, 1]))),
+                  "annotation 0 has 'a'", 'number'),
+}
+
+
+@pytest.mark.parametrize('name', AMBIGUOUS)
+def test_ambiguous_values_are_refused_with_a_way_out(name, tmp_path):
+    apply, value, way = AMBIGUOUS[name]
+    write_coco(tmp_path / 'pets', apply)
+    with pytest.raises(UserError) as error:
+        prepare_boxes(str(tmp_path / 'pets'), str(tmp_path / 'out'))
+    assert value in str(error.value) and way in str(error.value)
+    assert not (tmp_path / 'out').exists()
+
+
+def test_options_decide(tmp_path, capsys):
+    def apply(content):
+        add_category(content)
+        change(annotations=(5, dict(iscrowd=1)))(content)
+    write_coco(tmp_path / 'pets', apply)
+    (tmp_path / 'pets/images').rename(tmp_path / 'photos')
+    prepare_boxes(str(tmp_path / 'pets'), str(tmp_path / 'out'),
+                  classes=['dog', 'cat'], keep_crowds=False,
+                  images=str(tmp_path / 'photos'))
+    content = json.loads((tmp_path / 'out/annotations/val.json').read_text())
+    assert [each['name'] for each in content['categories']] == ['dog', 'cat']
+    assert not any(each['iscrowd'] for each in content['annotations'])
+    assert '5       put right' in capsys.readouterr().out
+    with pytest.raises(UserError, match='exists'):  # it may have been edited
+        prepare_boxes(str(tmp_path / 'pets'), str(tmp_path / 'out'))
+
+
+def test_losses_are_counted_by_reason(tmp_path, capsys):
+    def change(content):
+        boxes = content['annotations']
+        boxes[2]['bbox'] = [50, 6, 20, 9]
+        boxes += [dict(boxes[0], bbox=bbox) for bbox in (
+            [4, 6, 0, 9], [70, 6, 9, 9], [4, 6, -3, 9])]
+        boxes += [boxes[0], dict(boxes[0], image_id=77),
+                  dict(boxes[0], category_id=None)]
+        content['images'][4]['file_name'] = 'gone.jpg'
+    write_coco(tmp_path / 'pets', change)
+    (tmp_path / f'pets/images/{STEMS[5]}.jpg').write_bytes(b'no image')
+    prepare_boxes(str(tmp_path / 'pets'), str(tmp_path / 'out'),
+                  drop_classes=['category_id None'])
+    printed = ' '.join(capsys.readouterr().out.split())
+    for line in ('images 6 2', 'boxes 18 10',
+                 "1 boxes left out of class 'category_id None'",
+                 '1 boxes left out that repeat another',
+                 '1 boxes left out thinner than a pixel',
+                 '1 boxes left out outside of their image',
+                 '1 boxes left out of negative size',
+                 '1 boxes left out of images that are not listed',
+                 '1 images left out whose file is missing gone.jpg',
+                 '1 images left out that cannot be read',
+                 '4 boxes left out of images that are left out',
+                 '1 put right boxes that reached beyond their image'):
+        assert line in printed, line
+
+
+def test_a_folder_with_two_exports_is_refused(tmp_path):
+    write_coco(tmp_path / 'pets')
+    CASES['voc'].write(tmp_path / 'pets')
+    with pytest.raises(UserError, match='holds several exports'):
+        prepare_boxes(str(tmp_path / 'pets'), str(tmp_path / 'out'))
+    prepare_boxes(str(tmp_path / 'pets/labels.json'), str(tmp_path / 'out'),
+                  images=str(tmp_path / 'pets/images'))
+
+
+@pytest.mark.parametrize('line, problem', [
+    ('0 0.5 0.5 0.2', '4 numbers'), ('0 32 24 20 16', 'fractions'),
+    ('7 0.5 0.5 0.2 0.2', '--drop-class'), ('cat 0 0 1 1', "'cat'")])
+def test_lines_of_yolo_are_checked(line, problem, tmp_path):
+    CASES['yolo'].write(tmp_path / 'pets')
+    file = tmp_path / f'pets/train/labels/{STEMS[0]}.txt'
+    file.write_text(line)
+    with pytest.raises(UserError, match=problem):
+        prepare_boxes(str(tmp_path / 'pets'), str(tmp_path / 'out'))

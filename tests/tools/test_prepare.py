@@ -1,0 +1,83 @@
+# Copyright (c) QB-Heat MM authors. All rights reserved.
+"""Folders and CSV files of classes; tools that import no toolbox."""
+import sys
+
+import pytest
+
+from ..annotations.exports import CASES, write_image
+from ..conftest import ROOT, run_tool
+from .conftest import run
+
+
+@pytest.fixture
+def photos(tmp_path):
+    """Ten images of each of two classes, and a list of them."""
+    lines = ['file;label']
+    for i in range(20):
+        name = f'{"ab"[i % 2]}/{i}.png'
+        write_image(tmp_path / 'photos' / name, i)
+        lines.append(f'C:\\photos\\{i}.png;{"ab"[i % 2]}')
+    (tmp_path / 'list.csv').write_text('\n'.join(lines))
+    return tmp_path / 'photos'
+
+
+@pytest.mark.parametrize('source', ['photos', 'list.csv'])
+def test_classes_are_split(source, photos, tmp_path, capsys):
+    run_tool('prepare_classes.py', tmp_path / source, '--images', photos,
+             '--out', tmp_path / 'out')
+    assert '    a: 8 train, 2 val\n    b: 8 train, 2 val\n' in (
+        capsys.readouterr().out)
+    (tmp_path / 'out/val/c').mkdir()
+    run_tool('check_data.py', tmp_path / 'out/classes.py')
+    printed = capsys.readouterr().out
+    assert "classes without an image: ['c']" in printed
+    assert 'train (train_dataloader.dataset): 16 images' in printed
+    assert printed.endswith('no errors\n')
+
+
+def test_unlabeled_images_are_counted(photos, tmp_path, capsys):
+    (tmp_path / 'own.py').write_text(
+        f"_base_ = '{ROOT}/configs/qbheat/qbheat_mf-285m_1xb256-amp-coslr-"
+        "400e_own-images.py'\ntrain_dataloader = dict(dataset=dict("
+        f"data_root='{photos}'))\n")
+    run_tool('check_data.py', tmp_path / 'own.py')
+    assert capsys.readouterr().out == (
+        'train (train_dataloader.dataset): 20 images\nno errors\n')
+
+
+def test_a_split_in_folders_is_kept(photos, tmp_path, capsys):
+    (tmp_path / 'split').mkdir()
+    photos.rename(tmp_path / 'split/train')
+    write_image(tmp_path / 'split/valid/a/7.jpg', 99)
+    run_tool('prepare_classes.py', tmp_path / 'split', '--out',
+             tmp_path / 'out', '--copy')
+    assert 'a: 10 train, 1 val' in capsys.readouterr().out
+    assert not (tmp_path / 'out/val/a/7.jpg').is_symlink()
+
+
+def test_columns_must_be_clear(photos, tmp_path):
+    (tmp_path / 'list.csv').write_text('file,a,b\n0.png,1,2\n')
+    with pytest.raises(SystemExit, match=r"columns \['file', 'a', 'b'\]"):
+        run_tool('prepare_classes.py', tmp_path / 'list.csv', '--images',
+                 photos, '--out', tmp_path / 'out')
+
+
+def test_boxes_are_prepared_and_checked_without_a_toolbox(tmp_path):
+    """That takes most of the time, and prints lines of other packages."""
+    CASES['plain'].write(tmp_path / 'pets')
+    for args in (['prepare_boxes.py', 'pets', '--out', 'out'],
+                 ['check_data.py', 'out/boxes.py']):
+        printed = run(sys.executable, '-X', 'importtime',
+                      ROOT / 'tools' / args[0], *args[1:], cwd=tmp_path)
+        assert ' torch\n' not in printed and ' mmengine\n' in printed
+        lines = [line for line in printed.splitlines()
+                 if not line.startswith('import time:')]
+    assert lines == [f'{part} ({part}_dataloader.dataset): 6 images (0 '
+                     'without boxes), 12 of 12 boxes used, 0 of them crowds'
+                     if line == 0 else f'    {("cat", "dog")[line - 1]}: 6'
+                     for part in ('train', 'val') for line in range(3)] + [
+                         'no errors']
+    (tmp_path / 'out/annotations/val.json').write_text('{"images": []}')
+    printed = run(sys.executable, ROOT / 'tools/check_data.py',
+                  'out/boxes.py', cwd=tmp_path, ok=False)
+    assert 'val.json' in printed and 'prepare_boxes.py' in printed

@@ -1,0 +1,58 @@
+# Copyright (c) QB-Heat MM authors. All rights reserved.
+"""Prepare an annotation tool's export for training a detector.
+
+Reads COCO (Roboflow, CVAT, VGG Image Annotator, Label Studio, FiftyOne), YOLO,
+Pascal VOC and labelme. Writes COCO files, a config and a page, report.html.
+"""
+import argparse
+import os.path as osp
+from pathlib import Path
+
+from qbheat_mm.annotations.prepare_boxes import DETECTORS, prepare_boxes
+from qbheat_mm.cli.command_line import folder, report_user_errors, share
+
+
+def parse_args() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument('folder', help='the export, or its only file to read')
+    parser.add_argument(
+        '--out', required=True, type=folder, help='folder to write to')
+    parser.add_argument(
+        '--detector', choices=DETECTORS, default='retinanet',
+        help="defaults to 'retinanet'; 'mask-rcnn' needs polygons or masks, "
+        "'mf-dec' many images")
+    parser.add_argument(
+        '--classes', nargs='+', metavar='NAME',
+        help='use only these classes, in this order')
+    parser.add_argument(
+        '--drop-class', nargs='+', default=[], metavar='NAME',
+        dest='drop_classes', help='leave out the boxes of these classes')
+    parser.add_argument(
+        '--images', metavar='DIR', help='folder of the images, if it is not '
+        'part of the export')
+    parser.add_argument(
+        '--keep-crowds', action=argparse.BooleanOptionalAction,
+        help='whether crowds (iscrowd=1), which training ignores, stay '
+        'crowds; by default, unless the tool marks all masks as crowds')
+    parser.add_argument(
+        '--val', type=share, default=0.2, help='share of images for '
+        'validation, if the export has none; defaults to 0.2')
+    parser.add_argument(
+        '--seed', type=int, default=0, help='seed of this split')
+    parser.add_argument(
+        '--copy', action='store_true',
+        help='copy the images; by default, they stay where they are')
+    return parser.parse_args()
+
+
+def main() -> None:
+    config = prepare_boxes(**vars(parse_args()))
+    train = osp.relpath(Path(__file__).with_name('train.py'))
+    print(f'\nwrote {config}; next:\npython {train} {config} --cfg-options '
+          'model.backbone.init_cfg.checkpoint=ENCODER')
+
+
+if __name__ == '__main__':
+    report_user_errors(main)
