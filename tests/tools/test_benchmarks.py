@@ -2,11 +2,15 @@
 """Every benchmark runs and prints a comparison."""
 import re
 import shlex
+from argparse import Namespace
 
 import pytest
 from mmengine.hub import get_config
+from mmpretrain.registry import MODELS
 
-from ..conftest import run_tool
+from qbheat_mm.cli import read_config
+
+from ..conftest import import_tool, run_tool
 from .conftest import ROOT
 
 DEMO = shlex.quote(
@@ -35,23 +39,23 @@ def test_a_step_stands_next_to_maes_and_the_limit(report):
     assert flops == pytest.approx(6 * blocks / 1e9, rel=0.1)
 
 
-def test_one_command_measures_a_gpu(report, script):
-    """Its commands run, on the CPU and with a tiny model."""
-    printed = script('benchmark/gpu.sh', PYTHON='echo')
-    commands = printed.replace(f'{ROOT}/', '').splitlines()
-    options = [re.search(r'pretraining.py (.*)', line)[1]
-               for line in commands if 'pretraining.py' in line]
-    assert len(options) == 8 and len(commands) == 13
-    assert '--precision bf16' in options[2]
-    lines = report('pretraining.py', f'{options[2]} --config {DEMO} '
-                   f'--size 64 --batch-size 2 {COMMON}')
-    assert all(float(re.search(r'([\d.]+) MiB', line)[1]) > 0
-               for line in lines[-2:])
-    for line in commands:
-        tool, arguments = re.search(r'(\w+\.py) (.*)', line).groups()
-        with pytest.raises(SystemExit) as end:
-            report(tool, f'{arguments} --help')
-        assert end.value.code == 0
+def test_one_command_measures_a_gpu(script):
+    """A part that fails loses no others."""
+    printed = script(
+        'benchmark/gpu.sh', '--parts', 'runs', '--folder', 'missing',
+        DEVICE='cpu', BATCH_SIZE='2', REPEATS='1')
+    table = printed.split('|---|---|\n')[1]
+    assert re.match(r"\| runs \| failed: .*image 'missing' does not", table)
+
+
+def test_steps_of_a_gpu_are_timed(monkeypatch):
+    monkeypatch.syspath_prepend(ROOT / 'tools/benchmark')
+    gpu = import_tool('benchmark/gpu.py')
+    args = Namespace(batch_size=2, size=64, device='cpu', repeats=1)
+    model = MODELS.build(read_config(shlex.split(DEMO)[0]).model)
+    cells = gpu.time_step(model, 'bf16, channels_last', args)
+    assert re.fullmatch(
+        r'\d+ images/s, [\d,]+ operators, \d+\.\d GiB', cells)
 
 
 def test_a_pipeline_stands_next_to_mmpretrains(report):

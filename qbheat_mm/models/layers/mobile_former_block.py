@@ -10,7 +10,7 @@ from mmcv.cnn.bricks import DropPath
 from torch import Tensor, nn
 
 from ...errors import UserError
-from .mixed_precision import outside_autocast
+from ...utils.modules import outside_autocast
 from .mobile import DownsampleMobile, DynamicReLUCoefficients, Mobile
 
 
@@ -223,6 +223,8 @@ class MobileFormerBlock(nn.Module):
         Returns:
             tuple[Tensor, Tensor]: (B, C_out, H', W') and (B, T, d).
         """
+        # Tokens hold most weights and hardly any arithmetic: casting them
+        # would cost more than it saves.
         with outside_autocast(x):
             tokens = self.former(self.mobile_to_former(x, tokens))
             slopes = self.slopes(tokens)

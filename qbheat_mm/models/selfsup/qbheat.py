@@ -7,7 +7,7 @@ from mmpretrain.registry import MODELS as MMPRETRAIN_MODELS
 from torch import Tensor, nn
 
 from ...errors import UserError
-from ..layers.mixed_precision import cast_at_once
+from ...utils.modules import cast_at_once
 from .quarters import (
     Positions,
     masked_patch_ids,

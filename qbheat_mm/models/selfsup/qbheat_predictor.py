@@ -116,7 +116,7 @@ class LinearExtrapolation(nn.Module):
         grids = []
         for known, others, (column, row) in zip(
                 z.unbind(), moved.unbind(), cells):
-            own = 2 * row + column  # xor: known, beside, below, diagonal
+            own = 2 * row + column  # xor: this cell, along x, along y, both
             parts = [known, *others.unbind(1)]
             grids += [parts[own ^ i] for i in range(4)]
         return torch.stack(grids).unflatten(0, (-1, 2, 2))
