@@ -20,7 +20,12 @@ from mmengine.logging import MMLogger
 
 import qbheat_mm  # noqa: F401
 from qbheat_mm import cli
-from qbheat_mm.analysis.accelerators import ACCELERATORS, LAUNCH, SPREAD
+from qbheat_mm.analysis.accelerators import (
+    ACCELERATORS,
+    LAUNCH,
+    SLOW_HOST,
+    SPREAD,
+)
 from qbheat_mm.analysis.run_cost import TrainingRun
 
 
@@ -81,27 +86,29 @@ here      {1 / here:.3g} images/s, {run.seen * here / 3600:,.3g} hours: \
 measured on {args.device} with {torch.get_num_threads()} threads at batch \
 {size}, input included
 
-Computed for {'mixed precision' if run.amp else 'float32'}, within a factor \
-of {SPREAD}, without input:
+Computed for {'mixed precision' if run.amp else 'float32'}, from \
+1/{SLOW_HOST} (a slow host) to {SPREAD} of the rate, without input:
 {f'{run.gpus} x':<10}{'hours':>17}{'images/s':>18}  {'bound by':<11}CPU cores \
 for the input
 """, end='')
     for accelerator in args.accelerator:
         hours, rate, bound = run.computed(accelerator)
-        print(f'{accelerator:<10}{spread(hours):>17}{spread(rate):>18}'
-              f'  {bound:<11}{spread(rate * run.input_seconds)}')
+        print(f'{accelerator:<10}{spread(hours, SPREAD, SLOW_HOST):>17}'
+              f'{spread(rate):>18}  {bound:<11}'
+              f'{spread(rate * run.input_seconds)}')
 
 
-def spread(value: float) -> str:
+def spread(value: float, lower: float = SLOW_HOST,
+           higher: float = SPREAD) -> str:
     """The range of a computed value."""
     return ' to '.join(f'{end:,.0f}' if end >= 10 else f'{end:.2g}'
-                       for end in (value / SPREAD, value * SPREAD))
+                       for end in (value / lower, value * higher))
 
 
 def print_row(name: str, run: TrainingRun, args: argparse.Namespace) -> None:
     """Print the costs of a run as a row of the table."""
-    cells = [spread(run.computed(a)[0]) + f', {run.computed(a)[2]}'
-             for a in args.accelerator]
+    cells = [spread(run.computed(a)[0], SPREAD, SLOW_HOST)
+             + f', {run.computed(a)[2]}' for a in args.accelerator]
     print('|', ' | '.join([
         name, f'{run.gpus} x {run.batch_size}', f'{run.steps:,}',
         f'{run.madds / 1e9:.2f}', f'{run.work.operators:,}', *cells]), '|')

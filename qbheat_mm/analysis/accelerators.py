@@ -34,8 +34,10 @@ ACCELERATORS = dict(
 LAUNCH = 28e-6
 #: Shares of the peak arithmetic and memory rates that a step reaches.
 ARITHMETIC, MEMORY = .67, .36
-#: Measured rates are within this factor of computed ones.
+#: Measured rates are within this factor of computed ones ...
 SPREAD = 1.3
+#: ... but, on another host of the same GPU, this factor lower.
+SLOW_HOST = 2
 
 
 def times(work: Work, accelerator: str, half: bool) -> dict[str, float]:

@@ -59,6 +59,15 @@ ROWS = [
     Row('ConvNeXt-T', 'rtx3090', 'fp16', 256, 813, Work(3.42e12, 116e9, 702)),
     Row('ViT-B/32', 'rtx3090', 'fp16', 512, 1704, Work(6.77e12, 81e9, 664)),
 ]
+# Measured by tools/benchmark/gpu.sh on another host, and not fitted to.
+SLOW = [
+    Row('MF-285M, slow host', 'h200', 'bf16', 256, 2317,
+        Work(4.07e12, 101e9, 2039)),
+    Row('MF-1.0G, slow host', 'h200', 'bf16', 256, 2467,
+        Work(4.28e12, 127e9, 2041)),
+    Row('MF-3.7G, slow host', 'h200', 'bf16', 256, 1715,
+        Work(5e12, 177e9, 2041)),
+]
 
 
 def computed(row: Row) -> dict[str, float]:
@@ -81,7 +90,7 @@ def fit(rows: list[Row]) -> np.ndarray:
 def main() -> None:
     print('| training step | batch | measured, images/s | computed | ratio '
           '| bound by |\n|---|--:|--:|--:|--:|---|')
-    for row in ROWS:
+    for row in [*ROWS, *SLOW]:
         seconds = computed(row)
         bound = max(seconds, key=seconds.get)
         rate = row.batch_size / seconds[bound]
