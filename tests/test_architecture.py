@@ -105,7 +105,7 @@ BUDGETS = {
     'qbheat_mm/annotations': (1170, 'exports of nine tools train at once'),
     'qbheat_mm/apis': (32, 'names for users'),
     'qbheat_mm/cli': (975, 'settings checked before time is spent'),
-    'qbheat_mm/utils': (360, 'small functions of several rooms, casts, counters'),
+    'qbheat_mm/utils': (360, 'functions of several rooms, casts, counters'),
     'qbheat_mm': (14735, 'all of it, with the environment check (490)'),
     'tools': (3590, 'own data prepared, benchmarks of runs and GPUs'),
     'projects': (2750, 'one drawn world, the demo and the study'),

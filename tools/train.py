@@ -25,7 +25,7 @@ def parse_args() -> argparse.Namespace:
         help='override whether to train in mixed precision')
     parser.add_argument(
         '--compile', action='store_true',
-        help='compile the model; the first steps take minutes')
+        help='compile what gains from it; the first steps take minutes')
     parser.add_argument(
         '--auto-scale-lr', action='store_true',
         help='scale the learning rate with the batch size')

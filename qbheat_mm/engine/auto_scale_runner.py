@@ -6,7 +6,6 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from itertools import chain
 
-import torch
 from joblib import cpu_count
 from mmengine.config import Config
 from mmengine.dataset import InfiniteSampler
@@ -214,11 +213,9 @@ class AutoScaleRunner(Runner):
         if settings:
             model = (self.model.module if is_model_wrapper(self.model)
                      else self.model)
-            # Tuning tries kernels that a CUDA graph cannot hold.
-            torch.backends.cudnn.benchmark = False
             model.compile(**({} if settings is True else settings))
             self.logger.info('the model is compiled: the first steps take '
-                             'about a minute')
+                             'minutes')
 
 
 def share_caches(dataset: Dataset) -> None:

@@ -97,16 +97,13 @@ class QBHeat(BaseModel):
                     f'model.{second}.{name}={sizes[1]} must be equal')
 
     def compile(self, *args, **kwargs) -> None:
-        """Compile encoder and decoder, each as far as it pays.
+        """Compile the decoder and, on a GPU, the encoder.
 
-        On a GPU the encoder, bound by launches, is replayed as a CUDA graph:
-        code for each of its shapes would take minutes to generate. The
-        decoder's blocks are alike and compiled once. Arguments are those of
-        ``torch.compile`` for the decoder; CUDA graphs by default.
+        On a CPU generating code for the encoder's many shapes takes longer
+        than it saves. Arguments are those of ``torch.compile``.
         """
         if next(self.parameters()).is_cuda:
-            self.backbone.compile(backend='cudagraphs')
-            kwargs = kwargs or dict(mode='reduce-overhead')
+            self.backbone.compile(*args, **kwargs)
         self.neck.compile(*args, **kwargs)
         self._compiled = True
 
