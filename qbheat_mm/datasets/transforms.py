@@ -2,15 +2,12 @@
 """Load image files, crop them while decoding, and pack them quickly."""
 import logging
 import math
-from bisect import bisect_right
 from collections.abc import Sequence
-from itertools import accumulate
 
 import cv2
 import numpy as np
 import torch
 from mmcv.transforms import LoadImageFromFile, RandomFlip
-from mmcv.transforms.utils import cache_randomness
 from mmengine.logging import print_log
 from mmengine.registry import TRANSFORMS as MMENGINE_TRANSFORMS
 from mmpretrain.datasets.transforms import (
@@ -319,25 +316,10 @@ class LoadRandomResizedCrop(TorchvisionRandomResizedCrop):
 
 @TRANSFORMS.register_module(name='RandomFlip')
 class FastRandomFlip(RandomFlip):
-    """mmcv's ``RandomFlip``, faster, with contiguous results.
+    """mmcv's ``RandomFlip``, with contiguous results for ``PackInputs``.
 
-    The same seed gives the same directions. Configs use
-    ``dict(type='RandomFlip', _scope_='qbheat_mm')``.
+    Configs use ``dict(type='RandomFlip', _scope_='qbheat_mm')``.
     """
-
-    def __init__(self, *args, **kwargs) -> None:
-        super().__init__(*args, **kwargs)
-        names = np.atleast_1d(self.direction).tolist()
-        probs = self.prob if isinstance(self.prob, list) else [
-            self.prob / len(names)] * len(names)
-        self._directions = [*names, None]
-        self._bounds = [*accumulate([*probs, 1 - sum(probs)])]
-
-    @cache_randomness
-    def _choose_direction(self) -> str | None:
-        """Draw as ``np.random.choice`` does, without its checks."""
-        return self._directions[bisect_right(
-            self._bounds, np.random.random_sample() * self._bounds[-1])]
 
     def _flip(self, results: dict) -> None:
         image = results['img']

@@ -61,7 +61,6 @@ def time_steps(args: argparse.Namespace) -> Iterator[tuple[str, str]]:
 
 def time_compiled(args: argparse.Namespace) -> Iterator[tuple[str, str]]:
     """Time compiled steps; yield rows of the table."""
-    torch.backends.cudnn.benchmark = False
     for name in ('MF-285M', 'MF-3.7G'):
         yield (f'{name}, bf16, compiled',
                time_step(models(args.size)[name](), 'bf16, compiled', args))
