@@ -23,6 +23,7 @@ from projects.drawn_world.results import (
     values,
 )
 from projects.drawn_world.study import (
+    CLASSIFY,
     ENCODER,
     Arm,
     Pair,
@@ -65,7 +66,7 @@ def study():
          Arm('hog', 'HOG', None, features='hog')),
         (Probe('lin', 'study/lin.py', {'top-1': 'accuracy/top1'}, ('a=1', )),
          Probe('classes', 'lin.py', {'top-1': 'top-1'}, data='real-{seed}',
-               classified=True)),
+               script=CLASSIFY)),
         (Question('first', 'First?', 'top-1',
                   [Pair(('base', 'lin'), ('random', 'lin'))], range(2)),
          Question('second', 'Second?', 'top-1', seeds=range(1),
@@ -328,7 +329,7 @@ ARMS = [Arm('one', 'the arm', 'demo/qbheat_mf-demo_random.py', FAST)]
 PROBES = [Probe('lin', 'demo/mf-demo_linear.py', ACCURACY,
                 (*FAST, TINY[1], 'train_cfg.val_interval=1')),
           Probe('classes', 'demo/mf-demo_linear.py', CLASSES, TINY,
-                classified=True)]
+                script=CLASSIFY)]
 ARMS += [Arm('hog', 'HOG', None, features='hog')]
 STUDY = Study(ARMS, PROBES, [Question(
     'same', 'Is it itself?', 'top-1', [Pair(('one', 'lin'), ('one', 'lin'))],

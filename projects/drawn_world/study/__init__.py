@@ -2,6 +2,7 @@
 """Studies: paired comparisons of frozen encoders."""
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from qbheat_mm.errors import UserError
 
@@ -9,10 +10,12 @@ from ..results import Run
 
 #: The stage that trains an arm's encoder.
 ENCODER = 'encoder'
+#: Classifies images from frozen features.
+CLASSIFY = Path(__file__).with_name('classify.py')
 #: Logged metrics of classifiers and detectors, by their names in the rows.
 ACCURACY = {'top-1': 'accuracy/top1'}
 DETECTION = {'AP': 'coco/bbox_mAP', 'AP50': 'coco/bbox_mAP_50'}
-#: Metrics that ``classify.py`` writes.
+#: Metrics that it writes.
 CLASSES = {name: name for name in ('top-1', 'ridge', 'RBF')}
 
 
@@ -27,15 +30,15 @@ class Probe:
         metrics: Logged metrics, by their names in the rows.
         options: ``KEY=VALUE`` settings.
         data: Drawn data, if not the arm's.
-        classified: Whether ``classify.py`` evaluates the features, instead of
-            a training of the config.
+        script: A script like ``CLASSIFY`` that evaluates the encoder; None:
+            training the config does.
     """
     name: str
     config: str
     metrics: Mapping[str, str]
     options: Sequence[str] = ()
     data: str = ''
-    classified: bool = False
+    script: Path | None = None
 
 
 @dataclass(frozen=True)

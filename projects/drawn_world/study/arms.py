@@ -5,6 +5,7 @@ from collections.abc import Collection
 from projects.drawn_world.study import (
     ACCURACY,
     CLASSES,
+    CLASSIFY,
     DETECTION,
     Arm,
     Headline,
@@ -78,11 +79,11 @@ def decoder(name: str, title: str, value: float) -> Probe:
 
 PROBES = (
     Probe('RetinaNet', 'study/retinanet.py', DETECTION),
-    Probe('classes', 'demo/mf-demo_linear.py', CLASSES, classified=True),
+    Probe('classes', 'demo/mf-demo_linear.py', CLASSES, script=CLASSIFY),
     Probe('RetinaNet-digits', 'study/retinanet.py', DETECTION,
           ('model.bbox_head.num_classes=10', ), data=DIGITS),
     Probe('classes-digits', 'demo/mf-demo_linear.py', CLASSES, data=DIGITS,
-          classified=True),
+          script=CLASSIFY),
     *(decoder(name, name, BEST_DECODER_RATE) for name in DECODERS),
     *(decoder(name, decoder_trial(name, value), value)
       for name in DECODERS for value in DECODER_RATES),

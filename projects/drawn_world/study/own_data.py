@@ -15,6 +15,7 @@ from pathlib import Path
 from projects.drawn_world.study import (
     ACCURACY,
     CLASSES,
+    CLASSIFY,
     DETECTION,
     ENCODER,
     Arm,
@@ -47,7 +48,7 @@ QUEUE = min(4096, max(BATCH if COUNT >= BATCH else 2,
 PROBES = []
 if FOLDERS.is_dir():
     PROBES += [Probe('lin', LINEAR, ACCURACY), Probe('tran-1', TRAN, ACCURACY),
-               Probe('classes', LINEAR, CLASSES, classified=True)]
+               Probe('classes', LINEAR, CLASSES, script=CLASSIFY)]
 if BOXES.is_file():
     PROBES += [Probe('RetinaNet', str(BOXES.resolve()), DETECTION)]
 if not PROBES:
@@ -98,7 +99,7 @@ QUESTIONS = [
                  Pair(('qbheat', probe.name), ('copied', probe.name))], SEEDS,
              *((['hog', 'calibrated', 'copied', 'qbheat', *OTHERS],
                 [(probe.name, name) for name in CLASSES])
-               if probe.classified else ()))
+               if probe.script else ()))
     for probe in PROBES for metric in list(probe.metrics)[:1]]
 if LABELED:
     QUESTIONS += [Question(

@@ -125,8 +125,8 @@ def command(study: Study, folder: Path, run: Run) -> list[str]:
                *arm.encoder, *stage.options]
     encoder, tool = str(folder / str(start) / WEIGHTS), ROOT / 'tools/train.py'
     arguments = [config, '--work-dir', folder / str(run)]
-    if stage is not arm and stage.classified:
-        tool = HERE / 'classify.py'
+    if stage is not arm and stage.script:
+        tool = stage.script
         arguments.insert(1, arm.features or encoder)
     elif start:
         options.append(
@@ -144,7 +144,7 @@ def measured(study: Study, folder: Path, run: Run) -> dict[str, float]:
         UserError: If one is missing or not finite.
     """
     stage, out = study.probes.get(run.stage), folder / str(run)
-    if stage and stage.classified:
+    if stage and stage.script:
         metrics = json.loads((out / 'metrics.json').read_text())
     else:
         logged = (stage or study.arms[run.arm]).metrics

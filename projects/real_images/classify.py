@@ -1,0 +1,212 @@
+# Copyright (c) QB-Heat MM authors. All rights reserved.
+"""Classify images from frozen features, with all labels and with a few.
+
+The config names training and test images, the numbers of labels and the seed
+that chooses them.
+"""
+import argparse
+import json
+import math
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from mmengine.registry import init_default_scope
+from sklearn.linear_model import RidgeClassifierCV
+from sklearn.model_selection import train_test_split
+from sklearn.preprocessing import StandardScaler
+from torch import Tensor, nn
+
+from projects.drawn_world.study.classify import (
+    BASELINES,
+    choose,
+    describe_images,
+)
+from qbheat_mm.apis import load_encoder
+from qbheat_mm.cli import add_cfg_options, read_config, report_user_errors
+from qbheat_mm.models.necks import TransformerProbe
+from qbheat_mm.trained import Encoder
+
+#: Side of the maps that `tran-1` sees: equal for all encoders, and cheap.
+SIDE = 5
+#: Steps of the learned probes, for all labels and for few, and their batch.
+STEPS, FEW_STEPS, BATCH = 400, 200, 64
+RATE = {'lin': 1e-3, 'tran-1': 1e-3}
+RIDGE = [1e1, 1e2, 1e3, 1e4, 1e5]
+#: Arrays with one entry per image, by the names of their features.
+Parts = Mapping[str, np.ndarray]
+
+
+def encoded(encoder: Encoder) -> Callable[[Tensor], dict[str, Tensor]]:
+    """Describe images by maps and tokens."""
+
+    def features(images: Tensor) -> dict[str, Tensor]:
+        pixels, *tokens = encoder(encoder.normalize(images))
+        return dict(pixels=F.adaptive_avg_pool2d(pixels, SIDE),
+                    tokens=tokens[0] if tokens else pixels.new_zeros(
+                        len(pixels), 1, 1))
+
+    return features
+
+
+def pooled(parts: Parts) -> dict[str, np.ndarray]:
+    """Pool the maps to vectors, and append the first token."""
+    pixels = torch.from_numpy(parts['pixels'])
+    token = torch.from_numpy(parts['tokens'][:, 0])
+    return {f'{n} x {n}': torch.cat(
+        [F.adaptive_avg_pool2d(pixels, n).flatten(1), token], 1).numpy()
+        for n in (1, 2)}
+
+
+class Linear(nn.Module):
+    """``lin``: batch norm without affine parameters, a linear classifier."""
+
+    def __init__(self, pixels: int, tokens: int, classes: int) -> None:
+        super().__init__()
+        self.norm = nn.BatchNorm1d(pixels + tokens, affine=False)
+        self.classifier = nn.Linear(pixels + tokens, classes)
+
+    def forward(self, pixels: Tensor, tokens: Tensor) -> Tensor:
+        """(B, C, h, w) and (B, T, d) to logits (B, classes)."""
+        return self.classifier(self.norm(torch.cat(
+            [pixels.mean((2, 3)), tokens[:, 0]], 1)))
+
+
+class Transformer(nn.Module):
+    """``tran-1``: a transformer block, then a linear classifier."""
+
+    def __init__(self, pixels: int, tokens: int, classes: int) -> None:
+        super().__init__()
+        self.neck = TransformerProbe(pixels, tokens, 192, drop_rate=0.1)
+        self.classifier = nn.Linear(192, classes)
+
+    def forward(self, pixels: Tensor, tokens: Tensor) -> Tensor:
+        """(B, C, h, w) and (B, T, d) to logits (B, classes)."""
+        return self.classifier(self.neck((pixels, tokens))[0])
+
+
+PROBES = {'lin': Linear, 'tran-1': Transformer}
+
+
+def learn(kind: str, parts: Parts, labels: np.ndarray, steps: int,
+          classes: int) -> Callable[[Parts], np.ndarray]:
+    """Train a probe; return it."""
+    views = [torch.from_numpy(parts[name]) for name in ('pixels', 'tokens')]
+    # Maps of random weights differ in scale by orders of magnitude.
+    scales = [view.std() + 1e-6 for view in views]
+    targets = torch.from_numpy(labels)
+    network = PROBES[kind](*(view.shape[-1 if view.ndim == 3 else 1]
+                             for view in views), classes)
+    optimizer = torch.optim.AdamW(network.parameters(), RATE[kind],
+                                  weight_decay=0.1)
+    schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: (
+        min(1, (step + 1) / 20) * (1 + math.cos(math.pi * step / steps)) / 2))
+    batch = min(BATCH, len(labels))
+    order = torch.randperm(len(labels))
+    for _ in range(steps):
+        if len(order) < batch:
+            order = torch.randperm(len(labels))
+        rows, order = order[:batch], order[batch:]
+        inputs = [view[rows] / scale for view, scale in zip(views, scales)]
+        loss = F.cross_entropy(network(*inputs), targets[rows],
+                               label_smoothing=0.1)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        schedule.step()
+    network.eval()
+
+    @torch.no_grad()
+    def classify(parts: Parts) -> np.ndarray:
+        whole = [torch.from_numpy(parts[name])
+                 for name in ('pixels', 'tokens')]
+        return torch.cat([network(*(
+            view / scale for view, scale in zip(views, scales)))
+            for views in zip(*(view.split(256) for view in whole))]
+        ).argmax(1).numpy()
+
+    return classify
+
+
+def ridge(known: Parts, labels: np.ndarray, new: Parts,
+          new_labels: np.ndarray) -> float:
+    """Choose pooling and strength leaving one out; top-1 in percent."""
+    fits = {}
+    for name in known:
+        scale = StandardScaler().fit(known[name])
+        fit = RidgeClassifierCV(RIDGE).fit(
+            scale.transform(known[name]), labels)
+        fits[fit.best_score_] = fit, scale.transform(new[name])
+    best, inputs = fits[max(fits)]
+    return 100 * best.score(inputs, new_labels)
+
+
+def few(labels: np.ndarray, count: int, seed: int) -> np.ndarray:
+    """Choose images, equally many of each class; fewer include no others."""
+    order = np.random.default_rng(seed).permutation(len(labels))
+    classes = np.unique(labels)
+    return np.concatenate([order[labels[order] == name][:count // len(classes)]
+                           for name in classes])
+
+
+def judge(known: Parts, labels: np.ndarray, new: Parts,
+          new_labels: np.ndarray, learned: bool, few_labels: bool
+          ) -> dict[str, float]:
+    """Measure top-1 of every judge, in percent."""
+    if not learned:
+        return choose(known, labels, new, new_labels)
+    found = {'ridge': ridge(pooled(known), labels, pooled(new), new_labels)}
+    for kind in PROBES:
+        torch.manual_seed(0)
+        classify = learn(kind, known, labels, FEW_STEPS if few_labels else
+                         STEPS, 1 + max(labels.max(), new_labels.max()))
+        found[kind] = 100 * float((classify(new) == new_labels).mean())
+    return found
+
+
+def select(parts: Parts, rows: np.ndarray) -> dict[str, np.ndarray]:
+    """Rows of all parts."""
+    return {name: part[rows] for name, part in parts.items()}
+
+
+def main() -> None:
+    """Write ``metrics.json``."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument('config')
+    parser.add_argument('features', help="an encoder's checkpoint, or "
+                        f'{" or ".join(BASELINES)}')
+    parser.add_argument('--work-dir', type=Path, required=True,
+                        help='gets metrics.json')
+    add_cfg_options(parser)
+    args = parser.parse_args()
+    cfg = read_config(args.config, args.cfg_options)
+    seed = cfg.randomness.seed
+    learned = args.features not in BASELINES
+    features = (encoded(load_encoder(args.features)) if learned
+                else BASELINES[args.features])
+    init_default_scope('mmpretrain')
+    tested = cfg.val_dataloader
+    known, labels = describe_images(features, dict(tested, dataset=dict(
+        cfg.train_dataloader.dataset, pipeline=tested.dataset.pipeline)))
+    if cfg.tuning:
+        rows, held = train_test_split(np.arange(len(labels)), test_size=1 / 3,
+                                      stratify=labels, random_state=seed)
+        new, new_labels = select(known, held), labels[held]
+        known, labels = select(known, rows), labels[rows]
+    else:
+        new, new_labels = describe_images(features, tested)
+    metrics = judge(known, labels, new, new_labels, learned, False)
+    for count in cfg.label_counts:
+        rows = few(labels, count, seed)
+        metrics.update({
+            f'{name}, {count} labels': value for name, value in judge(
+                select(known, rows), labels[rows], new, new_labels, learned,
+                True).items()})
+    args.work_dir.mkdir(parents=True, exist_ok=True)
+    (args.work_dir / 'metrics.json').write_text(json.dumps(metrics, indent=1))
+
+
+if __name__ == '__main__':
+    report_user_errors(main)

@@ -1,0 +1,5 @@
+# To choose settings: test on a third of the training images.
+_base_ = ['./classes.py']
+
+tuning = True
+label_counts = ()
