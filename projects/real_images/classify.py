@@ -24,6 +24,7 @@ from projects.drawn_world.study.classify import (
     choose,
     describe_images,
 )
+from projects.real_images.labels import few
 from qbheat_mm.apis import load_encoder
 from qbheat_mm.cli import add_cfg_options, read_config, report_user_errors
 from qbheat_mm.models.necks import TransformerProbe
@@ -141,14 +142,6 @@ def ridge(known: Parts, labels: np.ndarray, new: Parts,
         fits[fit.best_score_] = fit, scale.transform(new[name])
     best, inputs = fits[max(fits)]
     return 100 * best.score(inputs, new_labels)
-
-
-def few(labels: np.ndarray, count: int, seed: int) -> np.ndarray:
-    """Choose images, equally many of each class; fewer include no others."""
-    order = np.random.default_rng(seed).permutation(len(labels))
-    classes = np.unique(labels)
-    return np.concatenate([order[labels[order] == name][:count // len(classes)]
-                           for name in classes])
 
 
 def judge(known: Parts, labels: np.ndarray, new: Parts,

@@ -59,8 +59,7 @@ def study():
     return Study(
         (Arm('base', 'base', 'demo/base.py', data='drawn-{seed}'),
          Arm('random', 'random', None),
-         Arm('whole', 'whole', None, start='base',
-             encoder=('model.backbone.frozen_stages=-1', )),
+         Arm('whole', 'whole', None, start='base'),
          Arm('tuned', 'tuned', 'tuned.py', start='base',
              metrics={'top-1': 'accuracy/top1'}),
          Arm('hog', 'HOG', None, features='hog')),
@@ -159,7 +158,7 @@ def test_commands(study, tmp_path):
         return words(*names)[words(*names).index('--cfg-options') + 1:]
 
     file = str(tmp_path / 'base/1/encoder/encoder.safetensors')
-    weights = 'model.backbone.init_cfg.checkpoint=' + repr(file)
+    weights = 'encoder=' + repr(file)
     train, val = (f'{loader}_dataloader.dataset.sizes=drawn-1'
                   for loader in ('train', 'val'))
     assert options('base', 1, ENCODER) == ['randomness.seed=1', train]
@@ -168,7 +167,7 @@ def test_commands(study, tmp_path):
     assert options('random', 0, 'lin') == [
         'randomness.seed=0', 'a=1', 'model.backbone.init_cfg=None']
     assert options('whole', 1, 'lin') == [
-        'randomness.seed=1', 'model.backbone.frozen_stages=-1', 'a=1',
+        'randomness.seed=1', 'a=1',
         weights]
     assert words('base', 1, 'classes')[1:4] == [
         str(STUDY / 'classify.py'), str(ROOT / 'configs/lin.py'), file]

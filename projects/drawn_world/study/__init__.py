@@ -28,7 +28,7 @@ class Probe:
         config: Path below ``configs/``; ``study/`` and ``demo/`` are this
             project's.
         metrics: Logged metrics, by their names in the rows.
-        options: ``KEY=VALUE`` settings.
+        options: ``KEY=VALUE`` settings, with ``{seed}``.
         data: Drawn data, if not the arm's.
         script: A script like ``CLASSIFY`` that evaluates the encoder; None:
             training the config does.
@@ -53,11 +53,10 @@ class Arm:
         title: Name in tables.
         config: Training config of the encoder; None: probes use the encoder
             of ``start``.
-        options: ``KEY=VALUE`` settings of that training.
-        encoder: ``KEY=VALUE`` settings of the encoder, such as its size,
-            which its probes need too.
+        options: ``KEY=VALUE`` settings of that training, with ``{seed}``.
         start: The arm whose encoder of the same seed this one starts from;
             '': random weights.
+        weights: File of a published encoder, for arms without training.
         metrics: Metrics of the training itself.
         data: Drawn data, with ``{seed}``; '': as in the configs.
         features: A baseline of ``classify.py``, for arms without an encoder.
@@ -66,8 +65,8 @@ class Arm:
     title: str
     config: str | None
     options: Sequence[str] = ()
-    encoder: Sequence[str] = ()
     start: str = ''
+    weights: str = ''
     metrics: Mapping[str, str] = field(default_factory=dict)
     data: str = ''
     features: str = ''
@@ -186,4 +185,14 @@ class Study:
         arm = self.arms[run.arm]
         if run.stage != ENCODER and arm.config:
             return run._replace(stage=ENCODER)
-        return Run(arm.start, run.seed, ENCODER) if arm.start else None
+        if arm.start and self.arms[arm.start].config:
+            return Run(arm.start, run.seed, ENCODER)
+        return None
+
+    def published(self, run: Run) -> str:
+        """The file of a published encoder that a run starts from, or ''."""
+        arm = self.arms[run.arm]
+        if run.stage != ENCODER and arm.config:
+            return ''
+        return arm.weights or (self.arms[arm.start].weights if arm.start
+                               else '')

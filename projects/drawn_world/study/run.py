@@ -122,15 +122,17 @@ def command(study: Study, folder: Path, run: Run) -> list[str]:
     options = [f'randomness.seed={run.seed}',
                *(f'{loader}_dataloader.dataset.sizes={data}'
                  for loader in loaders if data),
-               *arm.encoder, *stage.options]
-    encoder, tool = str(folder / str(start) / WEIGHTS), ROOT / 'tools/train.py'
+               *(option.replace('{seed}', str(run.seed))
+                 for option in stage.options)]
+    encoder, tool = study.published(run), ROOT / 'tools/train.py'
+    if start:
+        encoder = str(folder / str(start) / WEIGHTS)
     arguments = [config, '--work-dir', folder / str(run)]
     if stage is not arm and stage.script:
         tool = stage.script
         arguments.insert(1, arm.features or encoder)
-    elif start:
-        options.append(
-            f'model.backbone.init_cfg.checkpoint={encoder!r}')
+    elif encoder:
+        options.append(f'encoder={encoder!r}')
     elif stage is not arm:
         options.append('model.backbone.init_cfg=None')
     return [sys.executable, str(tool), *map(str, arguments), '--cfg-options',

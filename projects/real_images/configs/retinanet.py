@@ -1,0 +1,33 @@
+# RetinaNet on the frozen encoder, with an FPN and a head as narrow as those of
+# the drawn study. Without flips, features are computed once for each image.
+# Children set the classes, the folder and the size of images.
+_base_ = ['../../../configs/qbheat/coco/retinanet_mf-285m_own-data.py']
+
+model = dict(
+    neck=dict(out_channels=64),
+    bbox_head=dict(in_channels=64, feat_channels=64, stacked_convs=2))
+
+batch = dict(batch_size=16, num_workers=0, persistent_workers=False)
+train_dataloader = batch
+val_dataloader = batch
+test_dataloader = batch
+
+optim_wrapper = dict(
+    _delete_=True,
+    type='OptimWrapper',
+    optimizer=dict(type='AdamW', lr=1e-3, weight_decay=0.05),
+    clip_grad=dict(max_norm=1.))
+param_scheduler = [
+    dict(type='LinearLR', start_factor=1e-3, by_epoch=False, begin=0, end=50),
+    dict(type='CosineAnnealingLR', by_epoch=False, begin=50)
+]
+train_cfg = dict(
+    _delete_=True, type='IterBasedTrainLoop', max_iters=800,
+    val_interval=10**6)
+
+default_hooks = dict(
+    logger=dict(interval=50),
+    checkpoint=dict(_delete_=True, type='SafeCheckpointHook', interval=-1,
+                    by_epoch=False, save_last=False))
+custom_hooks = [dict(type='FrozenFeaturesHook')]
+log_processor = dict(window_size=50, by_epoch=False)

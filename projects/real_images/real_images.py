@@ -1,0 +1,239 @@
+# Copyright (c) QB-Heat MM authors. All rights reserved.
+"""The study that PLAN.md describes: its arms, probes and questions."""
+from collections.abc import Sequence
+from pathlib import Path
+
+from projects.drawn_world.study import (
+    ACCURACY,
+    DETECTION,
+    Arm,
+    Pair,
+    Probe,
+    Question,
+    Study,
+)
+
+HERE = Path(__file__).resolve().parent
+CONFIGS, CLASSIFY = HERE / 'configs', HERE / 'classify.py'
+#: ImageNet's EfficientNet-Lite0, as tools/published.py writes it.
+PUBLISHED = 'data/lite0.safetensors'
+TUNING, SEEDS = 99, range(3)
+CLASSES, BOXES = ('steel', 'clothing'), ('steel', 'pcb', 'blood')
+#: Steps that take 600 CPU seconds.
+STEPS = dict(qbheat=720, copy=720, masking=330, barlow=165, mocov2=220)
+#: Steps of the detectors, of 16 images.
+DETECTOR_STEPS = dict(steel=700, pcb=380, blood=300)
+RATE = 'optim_wrapper.optimizer.lr'
+MAX_ITERS = 'train_cfg.max_iters'
+TRAIN = 'train_dataloader'
+CROP = f'{TRAIN}.dataset.pipeline.0'
+#: torch's initialization: of batch norm, this is the same.
+TORCH_INIT = ("model.backbone.init_cfg={'type':'Constant',"
+              "'layer':'_BatchNorm','val':1}")
+COPY = 'model.predictor.prediction=copy'
+
+
+def config(name: str) -> str:
+    """Path of a config of this study."""
+    return str(CONFIGS / f'{name}.py')
+
+
+# ---------------------------------------------------------------- pre-training
+
+def pretrained(data: str, name: str, title: str, method: str, steps: int,
+               *options: str, start: str = '') -> Arm:
+    """An arm that learns from the training images of a data set."""
+    return Arm(f'{data}-{name}', title, config(method), (
+        f'{TRAIN}.dataset.data_root=data/{data}/train',
+        f'{MAX_ITERS}={steps}', *options), start=start)
+
+
+def random(data: str) -> list[Arm]:
+    """Random weights with batch norm statistics of the images."""
+    return [pretrained(data, name, title, 'calibrate', 32, init)
+            for name, title, init in (
+                ('random', 'random weights', 'model.backbone.init_cfg=None'),
+                ('random-torch', "random weights, torch's", TORCH_INIT))]
+
+
+def arms(data: str) -> list[Arm]:
+    """All arms of a data set."""
+    published = f'{data}-published'
+    slow = f'{RATE}=6e-5'
+    return [
+        *random(data),
+        *(Arm(f'{data}-{name}', title, None, features=name)
+          for name, title in (('hog', 'HOG (no learning)'),
+                              ('thumbnails', '16 x 16 thumbnails'))),
+        pretrained(data, 'qbheat', 'QB-Heat', 'qbheat', STEPS['qbheat']),
+        pretrained(data, 'copy', 'copy (A = B = 0)', 'qbheat', STEPS['copy'],
+                   COPY),
+        pretrained(data, 'masking', 'random masking (MAE-style)', 'qbheat',
+                   STEPS['masking'], 'model.type=RandomMasking'),
+        pretrained(data, 'barlow', 'Barlow Twins', 'barlowtwins',
+                   STEPS['barlow']),
+        pretrained(data, 'mocov2', 'MoCo-v2', 'mocov2', STEPS['mocov2']),
+        Arm(published, 'EfficientNet-Lite0, ImageNet', None,
+            weights=PUBLISHED),
+        pretrained(data, 'published-qbheat', 'the same, then QB-Heat',
+                   'qbheat', STEPS['qbheat'] // 2, slow, start=published),
+        pretrained(data, 'published-barlow', 'the same, then Barlow Twins',
+                   'barlowtwins', STEPS['barlow'] // 2, slow, start=published),
+    ]
+
+
+# ---------------------------------------------------------------------- judges
+
+def classes(data: str, name: str = 'classes') -> Probe:
+    """Classifiers on frozen features."""
+    return Probe(f'{name}-{data}', config(name), {}, [
+        f'{part}_dataloader.dataset.data_root=data/{data}'
+        for part in ('train', 'val')], script=CLASSIFY)
+
+
+def boxes(data: str, *options: str, name: str = 'RetinaNet') -> Probe:
+    """RetinaNet on the frozen encoder."""
+    return Probe(f'{name}-{data}', config(f'retinanet_{data}'), DETECTION,
+                 (f'{MAX_ITERS}={DETECTOR_STEPS[data]}', *options))
+
+
+def tuned(data: str, count: int | None) -> Probe:
+    """Fine-tuning with all labels, or with a few."""
+    options = [f'{part}_dataloader.dataset.data_root=data/{data}'
+               for part in ('train', 'val')]
+    if count is None:
+        return Probe(f'fine-tuned-{data}', config('finetune'), ACCURACY,
+                     options)
+    return Probe(f'fine-tuned-{data}-{count}', config('finetune'), ACCURACY, [
+        *options, f'{TRAIN}.dataset.type=FewLabels',
+        f'{TRAIN}.dataset.count={count}', f'{TRAIN}.dataset.seed={{seed}}',
+        f'{TRAIN}.batch_size=30', f'{MAX_ITERS}=200'])
+
+
+COUNTS = (None, 120, 30)
+PROBES = [
+    *(classes(data, name) for data in CLASSES
+      for name in ('classes', 'classes_tuning')),
+    *(boxes(data) for data in BOXES),
+    boxes('steel', 'model.backbone.frozen_stages=-1', 'custom_hooks=[]',
+          name='RetinaNet-trained'),
+    *(tuned(data, count) for data in CLASSES for count in COUNTS),
+]
+
+
+# -------------------------------------------------------------- 1. the recipe
+
+def decoder(width: int, depth: int) -> tuple[str, ...]:
+    """Options of a decoder."""
+    return (f'model.predictor.embed_dims={width}',
+            f'model.neck.embed_dims={width}', f'model.neck.depth={depth}',
+            f'model.neck.num_heads={max(4, width // 32)}')
+
+
+#: Trials of settings: steps that take equal time, and options.
+TRIALS = {
+    'base': (360, ()),
+    '192 pixels': (180, (f'{CROP}.scale=192', )),
+    '256 x 4': (195, decoder(256, 4)),
+    'rate 2e-3': (360, (f'{RATE}=2e-3', )),
+    'rate 2e-4': (360, (f'{RATE}=2e-4', )),
+    'batch 32': (720, (f'{TRAIN}.batch_size=32', )),
+    'batch 128': (180, (f'{TRAIN}.batch_size=128', )),
+    'normalized': (360, ('model.head.norm_pix=True', )),
+    'torch init': (360, (TORCH_INIT, )),
+    'crop 0.5': (360, (f'{CROP}.crop_ratio_range=(0.5,1.0)', )),
+    'crop 0.08': (360, (f'{CROP}.crop_ratio_range=(0.08,1.0)', )),
+    '4 times': (1440, ()),
+    '512 x 6': (60, decoder(512, 6)),
+    '256 pixels': (100, (f'{CROP}.scale=256', )),
+}
+#: Rates of the rivals.
+RATES = dict(barlow=('barlowtwins', (2e-4, 6e-4, 2e-3)),
+             mocov2=('mocov2', (0.03, 0.06, 0.12)))
+
+
+def trials(data: str) -> list[Arm]:
+    """Trials of settings, and the controls that tell what they are worth."""
+    base = f'{data}-base'
+    return [
+        *(pretrained(data, name.replace(' ', '-'), name, 'qbheat', steps,
+                     *options) for name, (steps, options) in TRIALS.items()),
+        pretrained(data, 'whole', 'base, then batch norm of whole images',
+                   'calibrate', 32, start=base),
+        *(pretrained(data, f'tune-{method}-{rate:g}', f'{method}, {rate:g}',
+                     name, STEPS[method] // 2, f'{RATE}={rate}')
+          for method, (name, rates) in RATES.items() for rate in rates)]
+
+
+def names(some: Sequence[Arm]) -> list[str]:
+    """Their names."""
+    return [arm.name for arm in some]
+
+
+TUNED = [Question(
+    f'tuning-{data}', f'Which settings? ({data})', 'tran-1', seeds=(TUNING, ),
+    table=[*names(random(data)), *names(trials(data))],
+    columns=[(f'classes_tuning-{data}', metric)
+             for metric in ('tran-1', 'lin', 'ridge')]) for data in CLASSES]
+
+
+# ------------------------------------------------------------ 2. does it help?
+
+def against(data: str, first: str, others: Sequence[str],
+            stage: str) -> list[Pair]:
+    """Pairs of an arm and others in the same stage."""
+    return [Pair((f'{data}-{first}', stage), (f'{data}-{other}', stage))
+            for other in others]
+
+
+def label_columns(data: str) -> list[tuple[str, str]]:
+    """Columns of a table of classifiers."""
+    return [(f'classes-{data}', f'{judge}{few}')
+            for judge in ('tran-1', 'lin', 'ridge')
+            for few in ('', ', 120 labels', ', 30 labels')]
+
+
+RANDOM = ('random', 'random-torch')
+CONTINUED = ('published-qbheat', 'published-barlow')
+ALL = ('thumbnails', 'hog', *RANDOM, 'qbheat', 'copy', 'masking', 'barlow',
+       'mocov2', 'published', *CONTINUED)
+QUESTIONS = [
+    *(Question(f'works-{data}', f'Does it help to classify {data}?', 'tran-1',
+               against(data, 'qbheat', RANDOM, f'classes-{data}'), SEEDS)
+      for data in CLASSES),
+    *(Question(f'rivals-{data}', f'QB-Heat or a rival, to classify {data}?',
+               'tran-1', against(data, 'qbheat', (
+                   'barlow', 'masking', 'mocov2'), f'classes-{data}'), SEEDS)
+      for data in CLASSES),
+    *(Question(f'heat-equation-{data}', f'Is it the heat equation? ({data})',
+               'tran-1', against(data, 'qbheat', ('copy', ),
+                                 f'classes-{data}'), SEEDS)
+      for data in CLASSES),
+    *(Question(f'published-{data}', 'Or published weights, to classify '
+               f'{data}?', 'tran-1', [
+                   *against(data, 'published', ('qbheat', *CONTINUED),
+                            f'classes-{data}')], SEEDS,
+               table=[f'{data}-{name}' for name in ALL],
+               columns=label_columns(data)) for data in CLASSES),
+    *(Question(f'boxes-{data}', f'Does it help to find boxes of {data}?', 'AP',
+               [*against(data, 'qbheat', (*RANDOM, 'barlow', 'copy'),
+                         f'RetinaNet-{data}'),
+                *against(data, 'published', ('qbheat', ),
+                         f'RetinaNet-{data}')], SEEDS) for data in BOXES),
+    *(Question(f'fine-tuning-{data}-{count or "all"}', 'Does fine-tuning gain '
+               f'from it? ({data}, {count or "all"} labels)', 'top-1', [
+                   *against(data, 'qbheat', ('random', 'barlow'),
+                            tuned(data, count).name),
+                   *against(data, 'published', ('qbheat', ),
+                            tuned(data, count).name)], SEEDS)
+      for count in COUNTS for data in CLASSES),
+    Question('fine-tuning-boxes', 'Does a detector gain, trained as a whole? '
+             '(steel)', 'AP', against('steel', 'qbheat', ('random', ),
+                                      'RetinaNet-trained-steel'), SEEDS),
+]
+
+STUDY = Study(
+    [arm for data in dict.fromkeys((*CLASSES, *BOXES)) for arm in (
+        *arms(data), *(trials(data) if data in CLASSES else ()))],
+    PROBES, [*QUESTIONS, *TUNED], about="""\
+Real images, MF-285M and published weights.""")
