@@ -6,7 +6,6 @@ from mmpretrain.apis.model import ModelHub
 
 from ..errors import UserError
 from ..models.backbones import TimmEncoder
-from ..models.backbones.published import create_timm
 from ..utils.settings import type_name
 from .checkpoint import Checkpoint
 from .encoder import Encoder, load_encoder, open_config

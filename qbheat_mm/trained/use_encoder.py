@@ -14,8 +14,8 @@ from ..errors import UserError
 from ..models.backbones import FrozenBackbone, MobileFormer
 from ..utils.settings import toolbox, type_name
 from .checkpoint import Checkpoint
-from .encoder_config import EncoderConfig
 from .encoder import PretrainedEncoder
+from .encoder_config import EncoderConfig
 from .normalization import Normalization
 
 #: More than any backbone of the toolboxes has.
