@@ -38,7 +38,11 @@ def published_encoder(name: str,
     try:
         known = ModelHub.get(name)
         config, weights = known.config, weights or known.weights
-    except ValueError:  # not a name
+    except ValueError as error:  # not a name
+        if not os.path.isfile(name):
+            raise UserError(
+                f"'{name}' is neither a model of mmpretrain nor a config "
+                "file; timm's start with timm/") from error
         config = open_config(name)
     if weights is None:
         raise UserError(f"'{name}' has no published weights: give a file")

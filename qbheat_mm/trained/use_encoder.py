@@ -92,8 +92,9 @@ class _Outputs:
     @classmethod
     def of(cls, backbone: nn.Module) -> '_Outputs':
         """Find the outputs for an image."""
+        backbone.eval()  # returns None for a ResNet
         with torch.no_grad():
-            outs = backbone.eval()(torch.zeros(1, 3, 256, 256))
+            outs = backbone(torch.zeros(1, 3, 256, 256))
         outs = outs if isinstance(outs, tuple | list) else [outs]
         return cls({i: (2**round(math.log2(256 / out.shape[-1])), out.shape[1])
                     for i, out in enumerate(outs) if out.ndim == 4},
