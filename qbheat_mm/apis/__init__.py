@@ -19,10 +19,11 @@ from ..evaluation.embedding import (
 )
 from ..trained import Encoder, build_encoder, load_encoder
 from ..trained.heads import Heads, load_heads
+from ..trained.published import published_encoder
 from ..utils.model_index import find_config
 
 __all__ = [
     'Embeddings', 'Encoder', 'Heads', 'build_encoder', 'embed',
     'embed_batches', 'find_config', 'list_images', 'load_encoder',
-    'load_heads', 'prepare_boxes', 'pretrain'
+    'load_heads', 'prepare_boxes', 'pretrain', 'published_encoder'
 ]

@@ -30,6 +30,9 @@ def read_config(path: str, options: Mapping | None = None) -> Config:
         _drop_none(cfg, options)
         cfg.merge_from_dict(dict(options))
     check_values(cfg)
+    if cfg.get('encoder'):
+        from ..trained.use_encoder import use_encoder  # loads torch
+        use_encoder(cfg)
     defaults = {}
     if toolbox(cfg) == 'mmpretrain':  # mmdet's tools set no defaults
         import torch

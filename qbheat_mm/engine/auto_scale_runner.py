@@ -58,9 +58,13 @@ class AutoScaleRunner(Runner):
 
     @classmethod
     def from_cfg(cls, cfg: Config) -> 'AutoScaleRunner':
-        """Build the runner, after counting classes if the config says so."""
+        """Build the runner of a config with its encoder and classes."""
+        cfg = copy.deepcopy(cfg)
+        if cfg.get('encoder'):
+            # Importing it for nothing would cost each import of the package.
+            from ..trained.use_encoder import use_encoder
+            use_encoder(cfg)
         if cfg.get('count_classes'):
-            cfg = copy.deepcopy(cfg)
             count_classes(cfg)
         return super().from_cfg(cfg)
 

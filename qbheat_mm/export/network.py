@@ -7,6 +7,7 @@ import torch
 from mmcv.cnn import fuse_conv_bn
 from mmpretrain.models import ImageClassifier
 from torch import Tensor, nn
+from torch.nn.modules.batchnorm import _BatchNorm
 
 from ..errors import UserError
 from ..models.backbones import MobileFormer
@@ -142,7 +143,11 @@ class ClassifierNetwork(Network):
 
 def folded(module: nn.Module) -> nn.Module:
     """Copy a module and fold BN into the convolutions before it."""
-    copied = fuse_conv_bn(copy.deepcopy(module)).requires_grad_(False)
+    copied = copy.deepcopy(module).requires_grad_(False)
+    # timm's have an activation inside.
+    if all(type(part).__module__.startswith('torch.')
+           for part in copied.modules() if isinstance(part, _BatchNorm)):
+        copied = fuse_conv_bn(copied)
     copied.eval()  # returns None for a ResNet
     return copied
 

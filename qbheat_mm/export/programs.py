@@ -109,6 +109,11 @@ def _trace(network: Network,
     if size is not None and min(size) <= stride:
         raise UserError(f'--size {size[0]} {size[1]}: this {network.kind} '
                         f'needs more than {stride} pixels on each side')
+    # Tracing its padding for any size takes hours.
+    if size is None and any(type(part).__name__ == 'Conv2dSame'
+                            for part in network.modules()):
+        raise UserError(f'the padding of this {network.kind} depends on the '
+                        'image size: give one (--size HEIGHT WIDTH)')
     # Equal sides might be taken for one and the same.
     sides = size or (3 * stride // 2 + 8, 2 * stride + 7)
     example = tuple(_example_inputs(network, 2, sides).values())

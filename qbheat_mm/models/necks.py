@@ -4,6 +4,8 @@
 mmpretrain's transformer is imported when a model is built: importing
 mmpretrain.models imports mmdet and mmcv's compiled ops.
 """
+from collections.abc import Collection
+
 import torch
 import torch.nn.functional as F
 from mmengine.model import BaseModule
@@ -164,15 +166,16 @@ class QBHeatDecoder(BaseModule):
 
 @MODELS.register_module()
 class PoolWithToken(BaseModule):
-    """Average the pixels and append the first token.
+    """Average the pixels and append the first token, if there are any.
 
     Gives 912, 1696 and 3136 channels for the paper's encoders.
     """
 
-    def forward(self, feats: tuple[Tensor, Tensor]) -> tuple[Tensor]:
+    def forward(self, feats: tuple[Tensor, ...]) -> tuple[Tensor]:
         """Features and tokens to ((B, C + d),)."""
-        pixels, tokens = _pixels_and_tokens(feats)
-        return (torch.cat([pixels.mean(dim=(2, 3)), tokens[:, 0]], dim=1), )
+        pixels, *tokens = _pixels_and_tokens(feats, (1, 2))
+        return (torch.cat([pixels.mean(dim=(2, 3)),
+                           *(each[:, 0] for each in tokens)], dim=1), )
 
 
 @MODELS.register_module()
@@ -184,7 +187,8 @@ class TransformerProbe(BaseModule):
 
     Args:
         in_channels (int): Channels C of the features.
-        token_dims (int): Width d of the tokens.
+        token_dims (int, optional): Width d of the tokens; None for encoders
+            without.
         embed_dims (int): Width of the blocks: 192, 384 and 768 in the
             paper.
         depth (int): Number k of blocks: 1 for probing, 1 or 4 for
@@ -199,7 +203,7 @@ class TransformerProbe(BaseModule):
 
     def __init__(self,
                  in_channels: int,
-                 token_dims: int,
+                 token_dims: int | None,
                  embed_dims: int,
                  depth: int = 1,
                  num_heads: int | None = None,
@@ -210,17 +214,20 @@ class TransformerProbe(BaseModule):
             init_cfg or dict(type='TruncNormal', layer='Linear', std=.02))
         num_heads = num_heads or max(embed_dims // 64, 1)
         self.pixel_proj = nn.Linear(in_channels, embed_dims)
-        self.token_proj = nn.Linear(token_dims, embed_dims)
+        self.token_proj = (
+            nn.Linear(token_dims, embed_dims) if token_dims else None)
         self.blocks = transformer_blocks(
             embed_dims, depth, num_heads, mlp_ratio)
         self.norm = nn.LayerNorm(embed_dims, eps=1e-6)
         self.drop = nn.Dropout(drop_rate)
 
-    def forward(self, feats: tuple[Tensor, Tensor]) -> tuple[Tensor]:
+    def forward(self, feats: tuple[Tensor, ...]) -> tuple[Tensor]:
         """Features and tokens to ((B, embed_dims),)."""
-        pixels, tokens = _pixels_and_tokens(feats)
-        pixels = self.pixel_proj(pixels.permute(0, 2, 3, 1).flatten(1, 2))
-        x = torch.cat([pixels, self.token_proj(tokens)], dim=1)
+        pixels, *tokens = _pixels_and_tokens(
+            feats, (1, ) if self.token_proj is None else (2, ))
+        x = self.pixel_proj(pixels.permute(0, 2, 3, 1).flatten(1, 2))
+        if self.token_proj is not None:
+            x = torch.cat([x, self.token_proj(*tokens)], dim=1)
         x = self.norm(self.blocks(x)).mean(dim=1)
         return (self.drop(x), )
 
@@ -259,16 +266,15 @@ class MobileFormerV1Neck(BaseModule):
         return (self.drop(F.hardswish(self.norm(x))), )
 
 
-def _pixels_and_tokens(feats: tuple[Tensor, ...]) -> tuple[Tensor, Tensor]:
-    """Return features and tokens, or raise a UserError with the shapes."""
-    if len(feats) != 2 or (feats[0].ndim, feats[1].ndim) != (4, 3):
+def _pixels_and_tokens(feats: tuple[Tensor, ...],
+                       numbers: Collection[int]) -> tuple[Tensor, ...]:
+    """Return features and perhaps tokens; UserError for other outputs."""
+    if len(feats) not in numbers or [
+            each.ndim for each in feats] != [4, 3][:len(feats)]:
         given = ', '.join(str(tuple(each.shape)) for each in feats)
         raise UserError(
             'this decoder needs features (B, C, H, W) and tokens (B, T, d), '
             f'but model.backbone returns {given}. Set '
-            'model.backbone.out_indices=(-2, -1) for MobileFormer; for an '
-            'encoder without tokens, '
-            "model.neck=[{'type':'GlobalAveragePooling'},"
-            "{'type':'ClsBatchNormNeck','input_features':C}] and "
-            'model.head.in_channels=C')
+            'model.backbone.out_indices=(-2, -1) for MobileFormer, or take '
+            'the encoder, with or without tokens, from a file: encoder=FILE')
     return feats

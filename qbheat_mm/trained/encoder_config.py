@@ -116,7 +116,9 @@ def backbone_name(settings: Any) -> str:
     backbone = next(find_settings(settings, 'backbone'), None)
     if backbone is None:
         return ''
-    known = ', '.join(f'{key}={backbone[key]!r}' for key in ('arch', 'depth')
+    backbone = backbone.get('network') or backbone  # a frozen one
+    known = ', '.join(f'{key}={backbone[key]!r}'
+                      for key in ('arch', 'depth', 'name')
                       if isinstance(backbone.get(key), str | int))
     return f"{backbone.get('type', '')}({known})"
 

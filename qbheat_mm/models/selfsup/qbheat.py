@@ -15,14 +15,14 @@ from .quarters import (
     sample_positions,
 )
 
-#: Spatial self-attention in mmpretrain, mmcv and torch.
+#: Spatial self-attention in mmpretrain, mmcv, timm and torch.
 _ATTENTION = {
     'Attention', 'AttentionWithBias', 'AttentionWithRoPE', 'BEiTAttention',
     'DaViTWindowMSA', 'LeAttention', 'LocallyGroupedSelfAttention',
     'MultiheadAttention', 'MultiScaleAttention', 'ShiftWindowMSA',
     'WindowAttention', 'WindowMSA', 'WindowMSAV2', 'XCA'
 }
-_PACKAGES = {'mmpretrain', 'mmcv', 'torch'}
+_PACKAGES = {'mmpretrain', 'mmcv', 'timm', 'torch'}
 
 
 @MODELS.register_module()
@@ -239,7 +239,7 @@ def reject_pixel_attention(backbone: nn.Module) -> None:
 
     They would attend to one quarter in pre-training and to the whole image
     afterwards (a limitation stated in the paper). Only layers of mmpretrain,
-    mmcv and torch are recognized.
+    mmcv, timm and torch are recognized.
 
     Raises:
         UserError: If the backbone has such a layer.

@@ -1,0 +1,206 @@
+# Copyright (c) QB-Heat MM authors. All rights reserved.
+"""encoder=FILE puts a published encoder into the shipped configs."""
+import json
+import sys
+
+import pytest
+import timm
+import torch
+from mmengine.config import Config
+from mmpretrain import get_model
+from mmpretrain.registry import MODELS
+
+from qbheat_mm.apis import load_encoder, published_encoder
+from qbheat_mm.errors import UserError
+from qbheat_mm.export import export_encoder, export_network
+from qbheat_mm.models.backbones import MobileFormer, TimmEncoder
+from qbheat_mm.models.selfsup.qbheat import reject_pixel_attention
+from qbheat_mm.trained import Checkpoint, Encoder, Normalization
+from qbheat_mm.trained.use_encoder import use_encoder
+
+from ..conftest import ROOT, run_tool
+from .shipped import load
+from .test_one_step import encoder_of, small, take_a_step
+
+BENCHMARKS, OWN = 'qbheat/benchmarks/mf-285m_1xb256', '_own-folders.py'
+LINEAR = f'{BENCHMARKS}-linear-coslr-90e{OWN}'
+RETINANET = 'qbheat/coco/retinanet_mf-285m_own-data.py'
+PRETRAINING = 'qbheat/qbheat_mf-285m_1xb256-amp-coslr-400e_own-images.py'
+CONFIGS = [
+    LINEAR, f'{BENCHMARKS}-tran1-coslr-200e{OWN}',
+    f'{BENCHMARKS}-ft-tran1-coslr-200e{OWN}', RETINANET,
+    'qbheat/coco/mask-rcnn_mf-285m_own-data.py',
+    'qbheat/coco/fcos_mf-285m_fpn_frozen_8xb2-1x_coco.py',
+    'qbheat/coco/dino_mf-285m_4scale_frozen_8xb2-12e_coco.py', PRETRAINING,
+    'mocov2/mocov2_mf-285m_1xb256-coslr-200e_own-images.py']
+RESNET = dict(
+    data_preprocessor=dict(mean=[120., 110., 100.], std=[60., 50., 40.],
+                           to_rgb=True),
+    model=dict(
+        type='ImageClassifier',
+        backbone=dict(type='ResNet', depth=18, base_channels=4,
+                      stem_channels=4),
+        neck=dict(type='GlobalAveragePooling'),
+        head=dict(type='LinearClsHead', num_classes=3, in_channels=32)))
+
+
+@pytest.fixture(scope='session')
+def weights(tmp_path_factory):
+    """Names and files of random weights of timm and mmpretrain."""
+    folder = tmp_path_factory.mktemp('published')
+    torch.manual_seed(0)
+    networks = {'timm/test_efficientnet': timm.create_model(
+        'test_efficientnet', num_classes=3)}
+    config = folder / 'resnet.py'
+    Config(RESNET).dump(config)
+    networks[str(config)] = get_model(str(config))
+    for i, network in enumerate(networks.values()):
+        network.train()(torch.randn(4, 3, 64, 64))  # BN statistics
+        torch.save(network.state_dict(), folder / f'{i}.pth')
+    return {name: (network.eval(), str(folder / f'{i}.pth'))
+            for i, (name, network) in enumerate(networks.items())}
+
+
+@pytest.fixture(scope='session')
+def files(weights, tmp_path_factory):
+    """Encoder files by package."""
+    folder = tmp_path_factory.mktemp('encoders')
+    return {package: export_encoder(
+        published_encoder(name, file), folder / f'{package}.safetensors')
+        for package, (name, (_, file)) in zip(
+            ('timm', 'mmpretrain'), weights.items())}
+
+
+@pytest.mark.parametrize('package', ['timm', 'mmpretrain'])
+def test_features_and_normalization_are_the_published_ones(weights, files,
+                                                           package):
+    encoder = load_encoder(files[package])
+    (timms, _), (mmpretrains, _) = weights.values()
+    features, mean = ((timms.forward_features, 255 * 0.485)
+                      if package == 'timm' else
+                      (lambda x: mmpretrains.backbone(x)[-1], 120.))
+    images = torch.randn(2, 3, 96, 64)
+    with torch.no_grad():
+        last, = encoder(images)
+        assert torch.equal(last, features(images))
+    assert encoder.normalization.mean[0] == pytest.approx(mean)
+    assert encoder.normalization.rgb
+
+
+@pytest.mark.parametrize('package', ['timm', 'mmpretrain'])
+@pytest.mark.parametrize('name', CONFIGS)
+def test_one_step(name, package, files, data, tmp_path):
+    cfg = small(name, data, tmp_path)
+    if 'qbheat/qbheat' in name:  # four quarters of stride 32
+        cfg.train_dataloader.dataset.pipeline[0].scale = 128
+    cfg.encoder = files[package]
+    frozen = cfg.model.backbone.get('frozen_stages', -1) > 0
+    use_encoder(cfg)
+    # The dumped config is complete.
+    cfg = Config.fromstring(cfg.pretty_text, '.py')
+    runner = take_a_step(cfg)
+    trained = encoder_of(runner.model)
+    file = Checkpoint.read(files[package])
+    assert file.normalization.is_close(Normalization.of(runner.model))
+    for key, tensor in file.weights.items():
+        found, = (value for name, value in trained.items()
+                  if f'.{name}'.endswith(f'.{key}'))
+        if frozen:
+            assert torch.equal(found, tensor), key
+        elif key.endswith('weight'):
+            assert (found - tensor).abs().max() < 0.05, key
+    assert frozen != any(
+        weight.requires_grad for weight in runner.model.backbone.parameters())
+
+
+def test_a_work_folder_predicts_and_exports(files, folders, data, tmp_path,
+                                            forget):
+    """The dumped configs need neither the file nor the setting."""
+    pytest.importorskip('mmcv.ops')
+    small = 'train_dataloader.dataset.pipeline'
+    for name, options in ((LINEAR, [
+            f'train_dataloader.dataset.data_root={folders}',
+            f'val_dataloader.dataset.data_root={folders}',
+            f'{small}.0.scale=64', 'val_dataloader.num_workers=0']), (
+                RETINANET, [
+                    f'train_dataloader.dataset.data_root={data["own"]}/',
+                    f'{small}.2.scale=(64,64)'])):
+        forget()
+        run_tool('train.py', ROOT / 'configs' / name, '--no-validate',
+                 '--work-dir', tmp_path / name[-12:-3], '--cfg-options',
+                 f'encoder={files["timm"]}', 'train_cfg.max_epochs=1',
+                 'train_dataloader.num_workers=0', *options)
+    heads = [f'--head=a={tmp_path / LINEAR[-12:-3]}',
+             f'--head=b={tmp_path / RETINANET[-12:-3]}']
+    forget()
+    run_tool('predict.py', *heads, folders / 'val', '--out', tmp_path / 'out',
+             '--size', 160, 160)
+    found = json.loads((tmp_path / 'out/predictions.json').read_text())
+    assert {*found['images'][0]['found']} == {'a', 'b'}
+    forget()
+    # Exporting compares the file with PyTorch.
+    run_tool('export.py', *heads, '--format', 'pt2', '--size', 160, 160,
+             '--out', tmp_path / 'heads.pt2')
+
+
+@pytest.mark.parametrize('package', ['timm', 'mmpretrain'])
+def test_onnx(files, tmp_path, package):
+    pytest.importorskip('onnxscript')
+    facts = export_network(load_encoder(files[package]),
+                           tmp_path / 'encoder.onnx')
+    assert facts['outputs'] == ('features', )
+    assert facts['difference'] < 1e-5
+
+
+def test_a_mobile_former_brings_its_arch(tmp_path):
+    arch = dict(stem=8, tokens=(3, 16), conv=20, stages=[
+        [('lite', 8, 8)], [('lite-down', 8, 8)], [('mf-down', 16, 12)],
+        [('mf-down', 16, 12)]])
+    normalization = Normalization((1., 2., 3.), (4., 5., 6.))
+    backbone = MODELS.build(dict(type='MobileFormer', arch=arch))
+    file = export_encoder(
+        Encoder(backbone, normalization, settings=dict(
+            type='MobileFormer', arch=arch)), tmp_path / 'a.safetensors')
+    cfg = load('qbheat/coco/mf-dec-211_mf-285m_own-data.py')
+    before = cfg.model.backbone.to_dict()
+    cfg.encoder = file
+    use_encoder(cfg)
+    assert cfg.model.in_channels == [8, 20]
+    after = cfg.model.backbone.to_dict()
+    assert MobileFormer(after['arch']).arch == arch
+    assert {**before, 'arch': 0, 'init_cfg': 0} == {
+        **after, 'arch': 0, 'init_cfg': 0}
+    cfg = load(CONFIGS[1])
+    cfg.encoder = file
+    use_encoder(cfg)
+    assert cfg.model.neck == dict(
+        type='TransformerProbe', in_channels=20, token_dims=16,
+        embed_dims=192, depth=1, drop_rate=0.1)
+    assert cfg.model.data_preprocessor.std == [4., 5., 6.]
+
+
+def refusal(name, **options):
+    cfg = load(name)
+    cfg.merge_from_dict(options)
+    with pytest.raises(UserError) as error:
+        use_encoder(cfg)
+    return str(error.value)
+
+
+def test_refusals(files):
+    assert 'needs maps of strides [8, 16]' in refusal(
+        'qbheat/coco/mf-dec-211_mf-285m_own-data.py', encoder=files['timm'])
+    options = {'encoder': files['timm'], 'model.backbone.frozen_stages': 2}
+    assert 'frozen as a whole' in refusal(RETINANET, **options)
+    with pytest.raises(UserError, match="timm cannot create 'resnet17'"):
+        published_encoder('timm/resnet17')
+    with pytest.raises(UserError, match='neither a model'):
+        published_encoder('resnet17')
+    with pytest.raises(UserError, match='spatial self-attention'):
+        reject_pixel_attention(TimmEncoder('test_vit'))
+
+
+def test_without_timm(files, monkeypatch):
+    monkeypatch.setitem(sys.modules, 'timm', None)
+    with pytest.raises(UserError, match='pip install timm$'):
+        load_encoder(files['timm'])
