@@ -167,8 +167,7 @@ def test_commands(study, tmp_path):
     assert options('random', 0, 'lin') == [
         'randomness.seed=0', 'a=1', 'model.backbone.init_cfg=None']
     assert options('whole', 1, 'lin') == [
-        'randomness.seed=1', 'a=1',
-        weights]
+        'randomness.seed=1', 'a=1', weights]
     assert words('base', 1, 'classes')[1:4] == [
         str(STUDY / 'classify.py'), str(ROOT / 'configs/lin.py'), file]
     assert words('hog', 1, 'classes')[3] == 'hog'
