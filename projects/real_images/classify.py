@@ -33,8 +33,8 @@ from qbheat_mm.trained import Encoder
 #: Side of the maps that `tran-1` sees: equal for all encoders, and cheap.
 SIDE = 5
 #: Steps of the learned probes, for all labels and for few, and their batch.
-STEPS, FEW_STEPS, BATCH = 400, 200, 64
-RATE = {'lin': 1e-3, 'tran-1': 1e-3}
+STEPS, FEW_STEPS, BATCH = 800, 400, 64
+RATE = {'lin': 1e-2, 'tran-1': 1e-3}
 RIDGE = [1e1, 1e2, 1e3, 1e4, 1e5]
 #: Arrays with one entry per image, by the names of their features.
 Parts = Mapping[str, np.ndarray]

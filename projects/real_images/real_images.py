@@ -236,4 +236,6 @@ STUDY = Study(
     [arm for data in dict.fromkeys((*CLASSES, *BOXES)) for arm in (
         *arms(data), *(trials(data) if data in CLASSES else ()))],
     PROBES, [*QUESTIONS, *TUNED], about="""\
-Real images, MF-285M and published weights.""")
+MF-285M on photographs and on images that are none, ten CPU minutes for every
+pre-training. [PLAN.md](../projects/real_images/PLAN.md) was written before the
+first row, and names the images.""", title='Real images', primary=len(SEEDS))

@@ -250,11 +250,13 @@ def test_all_methods_have_as_many_trials(arms):
     assert len({len(rates) for rates in arms.RATES.values()}) == 1
 
 
-def test_every_row_belongs_to_the_study_and_to_the_history(arms):
-    rows = read_rows(ROOT / 'docs/evidence/results.jsonl')
-    assert set(rows) <= set(arms.STUDY.runs())
-    planned = git('log', '--diff-filter=A', '--format=%H', '--',
-                  'projects/drawn_world/PLAN.md')
+@pytest.mark.parametrize('file', run.OWN)
+def test_every_row_belongs_to_the_study_and_to_the_history(file):
+    rows = read_rows(run.OWN[file])
+    assert set(rows) <= set(runpy.run_path(str(file))['STUDY'].runs())
+    plan = next(folder / 'PLAN.md' for folder in file.parents
+                if (folder / 'PLAN.md').exists())
+    planned = git('log', '--diff-filter=A', '--format=%H', '--', plan)
     for commit in {each.commit for each in rows.values()}:
         git('merge-base', '--is-ancestor', planned, commit)
         git('merge-base', '--is-ancestor', commit, 'HEAD')
@@ -267,14 +269,17 @@ def git(*words):
                           capture_output=True, text=True).stdout.strip()
 
 
-def test_the_page_is_that_of_the_rows(arms):
-    rows = read_rows(ROOT / 'docs/evidence/results.jsonl')
-    assert (ROOT / 'docs/evidence.md').read_text('utf-8') == report.page(
-        arms.STUDY, rows, 'evidence/results.jsonl')
-    readme = (ROOT / 'README.md').read_text('utf-8')
-    headline = arms.STUDY.headline
-    assert readme == report.fill_readme(readme, report.table(
-        arms.STUDY, rows, headline.table, headline.columns, range(6)))
+@pytest.mark.parametrize('file', run.OWN)
+def test_the_pages_are_those_of_the_rows(file, monkeypatch):
+    monkeypatch.setattr('sys.argv', ['report.py', '--study', str(file)])
+    written = []
+    monkeypatch.setattr(Path, 'write_text', lambda *args: written.append(args))
+    monkeypatch.setattr(report, 'draw', lambda *args: None)
+    monkeypatch.setattr(report, 'draw_headline', lambda *args: None)
+    report.main()
+    for page, text, _ in written:
+        assert text == page.read_text('utf-8')
+    assert written
 
 
 def test_a_half_finished_question_says_so(study):
@@ -289,7 +294,8 @@ def test_a_half_finished_question_says_so(study):
         Run('hog', 0, 'classes'), **{'top-1': 4.})
     assert f'**{second.title}**\n\n| frozen' in report.page(
         study, rows, 'rows.jsonl').partition('<details>')[2]
-    assert report.fill_readme('a<!-- results -->b<!-- /results -->c', 'x') == (
+    assert report.fill('a<!-- results -->b<!-- /results -->c', 'results',
+                       'x') == (
         'a<!-- results -->\nx\n<!-- /results -->c')
 
 

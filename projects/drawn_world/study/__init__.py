@@ -123,11 +123,12 @@ class Headline:
     Attributes:
         chart: Arms in the chart, which shows the first column.
         table: Arms in the table.
-        columns: (stage, metric) pairs of the table.
+        columns: (stage, metric) pairs of the table, or triples that end with
+            a prefix of the arms' names.
     """
     chart: Sequence[str]
     table: Sequence[str]
-    columns: Sequence[tuple[str, str]]
+    columns: Sequence[tuple[str, ...]]
 
 
 class Study:
@@ -141,6 +142,8 @@ class Study:
         about (str): Introduction of the report.
         limits (str): What the report cannot show.
         headline (Headline | None): The README's chart and table.
+        title (str): Title of the report.
+        primary (int): Seeds of a primary result.
 
     Raises:
         UserError: If two arms have the same name.
@@ -148,12 +151,14 @@ class Study:
 
     def __init__(self, arms: Sequence[Arm], probes: Sequence[Probe],
                  questions: Sequence[Question] = (), about: str = '',
-                 limits: str = '', headline: Headline | None = None) -> None:
+                 limits: str = '', headline: Headline | None = None,
+                 title: str = 'Evidence', primary: int = 6) -> None:
         self.arms = {arm.name: arm for arm in arms}
         self.probes = {probe.name: probe for probe in probes}
         self.questions = questions
         self.about, self.limits = about, limits
-        self.headline = headline
+        self.headline, self.title = headline, title
+        self.primary = primary
         if len(self.arms) < len(arms):
             raise UserError('two arms of the study have the same name: '
                             f'{[arm.name for arm in arms]}')

@@ -225,7 +225,7 @@ first row and says what counts as *yes*, *no* and *undecided*;
   and its unnormalized pixels were fixed in an earlier study, with knowledge of
   its results. Copy, mask token, corner and center have QB-Heat's rate.
 - Many comparisons: intervals are not corrected for their number.""",
-    headline=Headline(
+    title='Drawn images', headline=Headline(
         chart=('calibrated', 'simsiam', 'mocov2', 'masking', 'qbheat',
                'supervised'),
         table=('calibrated', 'mocov2', 'simsiam', 'masking', 'qbheat',

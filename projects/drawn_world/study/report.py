@@ -25,35 +25,36 @@ from projects.drawn_world.study import (
     Study,
 )
 from projects.drawn_world.study.comparison import Comparison, compare
-from projects.drawn_world.study.run import ROWS, load_study, study_parser
+from projects.drawn_world.study.run import (
+    DOCS,
+    OWN,
+    ROOT,
+    load_study,
+    study_parser,
+)
 from qbheat_mm.analysis.style import BLUE, GREY, in_style, new_figure
 from qbheat_mm.cli import report_user_errors
 from qbheat_mm.errors import UserError
 
 Rows = Mapping[Run, Row]
 
-#: Minimum number of seeds for a verdict.
-PRIMARY = 6
-#: The README's text between these is generated.
-MARKERS = '<!-- results -->', '<!-- /results -->'
 #: At least 11 pixels at the figures' natural width of 768.
 FONTS = {f'{part}size': 9 for part in (
     'font.', 'axes.title', 'xtick.label', 'ytick.label', 'axes.label')}
 WIDTH = 8.
-HEAD = """# Evidence
+HEAD = """{mark} {title}
 
 {about}
 
-Computed from {rows} runs, the rows of [{file}]({file}), by
-`python projects/drawn_world/study/report.py`. Differences are means over
-pairs that share a seed, with 95 % t intervals.
+Computed from {rows} runs, the rows of [{file}]({file}). Differences are
+means over pairs that share a seed, with 95 % t intervals.
 """
 #: Tables of questions without pairs, such as tuning.
-FOLDED = """## Preliminary runs
+FOLDED = """{mark} Preliminary runs
 
 <details><summary>Show the tables</summary>
 
-{}
+{tables}
 </details>
 """
 
@@ -73,7 +74,7 @@ def compare_pair(rows: Rows, pair: Pair, metric: str) -> Comparison | None:
                    values(rows, *pair.second, metric))
 
 
-def describe(found: Comparison | None, seeds: int) -> str:
+def describe(found: Comparison | None, seeds: int, primary: int) -> str:
     """Format a comparison, as 'yes, +3.0 [+1.4, +4.6]'."""
     if not found:
         return 'not run yet'
@@ -82,7 +83,7 @@ def describe(found: Comparison | None, seeds: int) -> str:
         text += f' [{found.low:+.1f}, {found.high:+.1f}]'
     if count < seeds:
         text += f' ({count} of {seeds} seeds)'
-    elif count >= PRIMARY:
+    elif count >= primary:
         text = f'**{found.verdict}**, {text}'
     return text
 
@@ -95,7 +96,7 @@ def sentence(study: Study, rows: Rows, question: Question) -> str:
         found = compare_pair(rows, pair, question.metric)
         subject = '' if first == last else f'{first} '
         parts.append(f'{subject}against {other}: '
-                     + describe(found, len(question.seeds)))
+                     + describe(found, len(question.seeds), study.primary))
         last = first
     return f'{question.metric}, {"; ".join(parts)}.' if parts else ''
 
@@ -114,14 +115,27 @@ def cell(found: Sequence[float], seeds: int) -> str:
 
 def table(study: Study, rows: Rows, arms: Sequence[str],
           columns: Sequence[Cell], seeds: Sequence[int]) -> str:
-    """Means of arms over seeds; columns are (stage, metric) pairs."""
-    lines = [['frozen encoder', *(', '.join(column) for column in columns)]]
+    """Means of arms over seeds; columns as in :class:`Headline`."""
+    lines = [['frozen encoder', *(', '.join(column[:2])
+                                  for column in columns)]]
     for arm in arms:
-        lines.append([study.arms[arm].title, *(
-            cell([value for seed, value in values(rows, arm, *column).items()
+        lines.append([title(study, arm, columns), *(
+            cell([value for seed, value in measures(rows, arm, column).items()
                   if seed in seeds], len(seeds))
             for column in columns)])
     return markdown_table(lines)
+
+
+def measures(rows: Rows, arm: str, column: Cell) -> dict[int, float]:
+    """The values of an arm by seed."""
+    stage, metric, *prefix = column
+    return values(rows, ''.join([*prefix, arm]), stage, metric)
+
+
+def title(study: Study, arm: str, columns: Sequence[Cell]) -> str:
+    """The title of an arm, whose full name may start with a prefix."""
+    full = [''.join([*column[2:], arm]) for column in columns]
+    return next(study.arms[name].title for name in full if name in study.arms)
 
 
 def has_rows(rows: Rows, question: Question) -> bool:
@@ -179,29 +193,32 @@ def draw_headline(study: Study, rows: Rows, headline: Headline,
     """Draw the means of some arms as bars, and their seeds as points."""
     with chart(file, 0.45 * len(headline.chart) + 0.7) as axis:
         for row, arm in enumerate(headline.chart):
-            found = list(values(rows, arm, *headline.columns[0]).values())
+            found = [*measures(rows, arm, headline.columns[0]).values()]
             if not found:
                 continue
             axis.barh(row, mean(found), 0.6, color=BLUE)
-            axis.annotate(cell(found, PRIMARY), (max(found), row), (8, 0),
-                          textcoords='offset points', va='center')
+            axis.annotate(cell(found, study.primary), (max(found), row),
+                          (8, 0), textcoords='offset points', va='center')
             axis.plot(found, [row] * len(found), 'o', color=GREY, markersize=3)
         axis.set_yticks(range(len(headline.chart)),
-                        [study.arms[arm].title for arm in headline.chart])
+                        [title(study, arm, headline.columns)
+                         for arm in headline.chart])
         axis.invert_yaxis()
-        axis.set_xlabel(', '.join(headline.columns[0]))
+        axis.set_xlabel(', '.join(headline.columns[0][:2]))
 
 
-def fill_readme(text: str, block: str) -> str:
-    """Replace the text between the markers, if there are any."""
-    start, end = MARKERS
+def fill(text: str, name: str, block: str) -> str:
+    """Replace the text between ``<!-- name -->`` markers, if there are any."""
+    start, end = f'<!-- {name} -->', f'<!-- /{name} -->'
     return re.sub(f'({start}).*({end})', lambda found: (
         f'{found[1]}\n{block}\n{found[2]}'), text, flags=re.DOTALL)
 
 
-def page(study: Study, rows: Rows, link: str) -> str:
-    """The text of evidence.md."""
-    parts = [HEAD.format(rows=len(rows), file=link, about=study.about)]
+def page(study: Study, rows: Rows, link: str, mark: str = '#') -> str:
+    """The report; ``mark`` starts its title."""
+    below = f'{mark}#'
+    parts = [HEAD.format(mark=mark, title=study.title, rows=len(rows),
+                         file=link, about=study.about)]
     tables, missing = [], []
     for question in study.questions:
         if not has_rows(rows, question):
@@ -209,36 +226,38 @@ def page(study: Study, rows: Rows, link: str) -> str:
             continue
         text = answer(study, rows, question, link)
         if question.pairs:
-            parts.append(f'## {question.title}\n\n{text}')
+            parts.append(f'{below} {question.title}\n\n{text}')
         else:
             tables.append(f'**{question.title}**\n\n{text}')
     if tables:
-        parts.append(FOLDED.format('\n'.join(tables)))
+        parts.append(FOLDED.format(mark=below, tables='\n'.join(tables)))
     if missing:
-        parts.append('## Not computed yet\n\n' + ''.join(missing))
+        parts.append(f'{below} Not computed yet\n\n' + ''.join(missing))
     if study.limits:
-        parts.append(f'## Limits\n\n{study.limits}\n')
+        parts.append(f'{below} Limits\n\n{study.limits}\n')
     return '\n'.join(parts)
 
 
-def write(study: Study, rows: Rows, results: Path, out: Path) -> None:
-    """Write the page and its figures."""
-    out.mkdir(parents=True, exist_ok=True)
-    (out / 'evidence.md').write_text(
-        page(study, rows, os.path.relpath(results, out)), encoding='utf-8')
+def draw_all(study: Study, rows: Rows, folder: Path) -> None:
+    """Draw a figure for each question."""
     for question in study.questions:
         if question.pairs and has_rows(rows, question):
-            draw(study, rows, question,
-                 out / 'evidence' / f'{question.name}.svg')
+            draw(study, rows, question, folder / f'{question.name}.svg')
 
 
-def write_readme(study: Study, rows: Rows, docs: Path) -> None:
-    """Write the README's chart and table."""
-    readme, headline = docs.parent / 'README.md', study.headline
-    readme.write_text(fill_readme(readme.read_text('utf-8'), table(
-        study, rows, headline.table, headline.columns, range(PRIMARY))),
-        'utf-8')
-    draw_headline(study, rows, headline, docs / 'figures/results.svg')
+def fill_docs(study: Study, rows: Rows, results: Path) -> None:
+    """Write a study of the project into evidence.md and the README."""
+    evidence, readme = DOCS / 'evidence.md', ROOT / 'README.md'
+    part = page(study, rows, os.path.relpath(results, DOCS), '##')
+    evidence.write_text(fill(evidence.read_text('utf-8'), results.stem, part),
+                        'utf-8')
+    draw_all(study, rows, DOCS / 'evidence')
+    if study.headline:
+        readme.write_text(fill(readme.read_text('utf-8'), 'results', table(
+            study, rows, study.headline.table, study.headline.columns,
+            range(study.primary))), 'utf-8')
+        draw_headline(study, rows, study.headline,
+                      DOCS / 'figures/results.svg')
 
 
 def main() -> None:
@@ -249,17 +268,21 @@ def main() -> None:
                         'to docs, or to that of the rows of another study')
     args = parser.parse_args()
     study = load_study(args)
-    own = args.results == ROWS
     rows = read_rows(args.results)
     if not rows:
         raise UserError(f"'{args.results}' has no rows: run "
                         'projects/drawn_world/study/run.py first')
-    out = args.out or (ROWS.parents[1] if own else args.results.parent)
+    out = args.out or args.results.parent
     with in_style(), matplotlib.rc_context(
             {'svg.fonttype': 'none', 'svg.hashsalt': 'study', **FONTS}):
-        write(study, rows, args.results, out)
-        if own and not args.out and study.headline:
-            write_readme(study, rows, out)
+        if args.results in OWN.values() and not args.out:
+            out = DOCS
+            fill_docs(study, rows, args.results)
+        else:
+            out.mkdir(parents=True, exist_ok=True)
+            (out / 'evidence.md').write_text(page(study, rows, os.path.relpath(
+                args.results, out)), 'utf-8')
+            draw_all(study, rows, out / 'evidence')
     print(f'{len(rows)} rows, {len(study.questions)} questions: '
           f'{out / "evidence.md"}')
 

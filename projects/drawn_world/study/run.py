@@ -38,7 +38,11 @@ HERE = Path(__file__).resolve().parent
 CONFIGS = dict(study=HERE / 'configs', demo=HERE.parent / 'configs')
 ROOT = HERE.parents[2]
 ARMS = HERE / 'arms.py'
-ROWS = ROOT / 'docs' / 'evidence' / 'results.jsonl'
+DOCS = ROOT / 'docs'
+#: Rows of the project's studies, by file.
+OWN = {ARMS: DOCS / 'evidence/results.jsonl',
+       ROOT / 'projects/real_images/real_images.py':
+       DOCS / 'evidence/real_images.jsonl'}
 #: File that trainings of encoders leave in their work folders.
 WEIGHTS = 'encoder.safetensors'
 
@@ -49,19 +53,21 @@ def study_parser(description: str) -> argparse.ArgumentParser:
     parser.add_argument('--study', type=Path, default=ARMS, metavar='FILE',
                         help='Python file that defines STUDY')
     parser.add_argument('--results', type=Path, metavar='FILE',
-                        help='the rows; defaults to docs/evidence/'
-                        'results.jsonl, or work_dirs/NAME/rows.jsonl for '
-                        'another study NAME.py')
+                        help='the rows; defaults to those in docs/evidence, '
+                        'or to work_dirs/NAME/rows.jsonl for another study '
+                        'NAME.py')
     return parser
 
 
 def load_study(args: argparse.Namespace) -> Study:
     """Load the study and complete ``args.results``."""
-    own = args.study.resolve() == ARMS
-    args.results = (args.results or (
-        ROWS if own else work_dir(args.study) / 'rows.jsonl')).resolve()
-    if args.results == ROWS and not own:
-        raise UserError(f"--results: '{ROWS}' holds the rows of '{ARMS}'")
+    file = args.study.resolve()
+    args.results = (args.results or OWN.get(
+        file, work_dir(file) / 'rows.jsonl')).resolve()
+    for owner, rows in OWN.items():
+        if args.results == rows and file != owner:
+            raise UserError(f"--results: '{rows}' holds the rows of "
+                            f"'{owner}'")
     return runpy.run_path(str(args.study))['STUDY']
 
 
