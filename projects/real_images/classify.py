@@ -144,19 +144,25 @@ def ridge(known: Parts, labels: np.ndarray, new: Parts,
     return 100 * best.score(inputs, new_labels)
 
 
+def probe(kind: str, known: Parts, labels: np.ndarray, new: Parts,
+          new_labels: np.ndarray, steps: int = STEPS) -> float:
+    """Train a probe; top-1 in percent."""
+    torch.manual_seed(0)
+    classify = learn(kind, known, labels, steps,
+                     1 + max(labels.max(), new_labels.max()))
+    return 100 * float((classify(new) == new_labels).mean())
+
+
 def judge(known: Parts, labels: np.ndarray, new: Parts,
           new_labels: np.ndarray, learned: bool, few_labels: bool
           ) -> dict[str, float]:
     """Measure top-1 of every judge, in percent."""
     if not learned:
         return choose(known, labels, new, new_labels)
-    found = {'ridge': ridge(pooled(known), labels, pooled(new), new_labels)}
-    for kind in PROBES:
-        torch.manual_seed(0)
-        classify = learn(kind, known, labels, FEW_STEPS if few_labels else
-                         STEPS, 1 + max(labels.max(), new_labels.max()))
-        found[kind] = 100 * float((classify(new) == new_labels).mean())
-    return found
+    steps = FEW_STEPS if few_labels else STEPS
+    return {'ridge': ridge(pooled(known), labels, pooled(new), new_labels),
+            **{kind: probe(kind, known, labels, new, new_labels, steps)
+               for kind in PROBES}}
 
 
 def select(parts: Parts, rows: np.ndarray) -> dict[str, np.ndarray]:
