@@ -61,6 +61,7 @@ def use_encoder(cfg: Config) -> None:
     described = EncoderConfig(Checkpoint.read(path).config,
                               f"checkpoint '{path}'")
     described.require_toolbox_classes()
+    described.settings = described.settings.get('network', described.settings)
     with DefaultScope.overwrite_default_scope(toolbox(cfg) or 'mmpretrain'):
         old = MODELS.build({**given, 'init_cfg': None})
     frozen = not any(weight.requires_grad for weight in old.parameters())
@@ -97,7 +98,6 @@ def use_encoder(cfg: Config) -> None:
 def _choose_outputs(described: EncoderConfig,
                     before: Outputs) -> tuple[dict, nn.Module]:
     """Replace outputs by the deepest maps of their strides, and tokens."""
-    settings = dict(described.settings.get('network', described.settings))
     new = described.build()
     # No backbone of the toolboxes has more.
     for number in range(getattr(new, 'num_outputs', 20), 0, -1):
@@ -107,7 +107,7 @@ def _choose_outputs(described: EncoderConfig,
         except UserError:
             continue
     else:  # its outputs are fixed
-        return settings, new
+        return described.settings, new
     indices = [len(found.strides) - 1]
     if len(before.strides) > 1:
         indices = sorted({
@@ -115,7 +115,7 @@ def _choose_outputs(described: EncoderConfig,
             if stride >= min(before.strides)}.values())
     if before.token_dims and found.token_dims:
         indices.append(len(found.strides))
-    return (dict(settings, out_indices=tuple(indices)),
+    return (dict(described.settings, out_indices=tuple(indices)),
             described.build(indices))
 
 
