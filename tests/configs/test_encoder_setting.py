@@ -141,6 +141,11 @@ def test_a_work_folder_predicts_and_exports(files, folders, data, tmp_path,
     found = json.loads((tmp_path / 'out/predictions.json').read_text())
     assert {*found['images'][0]['found']} == {'a', 'b'}
     forget()
+    # The encoder of a frozen run can be trained.
+    cfg = load(PRETRAINING)
+    cfg.encoder = str(tmp_path / LINEAR[-12:-3] / 'epoch_1.pth')
+    use_encoder(cfg)
+    assert cfg.model.backbone.type == 'TimmEncoder'
     # Exporting compares the file with PyTorch.
     run_tool('export.py', heads[0], '--format', 'pt2', '--out',
              tmp_path / 'classes.pt2')
