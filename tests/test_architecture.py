@@ -109,7 +109,7 @@ BUDGETS = {
     'qbheat_mm': (15020, 'all of it, with the environment check (490)'),
     'tools': (3670, 'own data prepared, benchmarks, published weights'),
     'projects': (2750, 'one drawn world, the demo and the study'),
-    'tests': (16165, 'promises, not lines'),
+    'tests': (16195, 'promises, not lines'),
 }
 
 

@@ -20,7 +20,7 @@ class Outputs:
     """What a backbone returns for an image.
 
     Attributes:
-        strides, channels (list[int]): Of its maps.
+        strides, channels (list[int]): Stride and channels of each map.
         token_dims (int): Width of its tokens; 0 without.
         width (int): Width of the pooled last map and the first token.
     """
