@@ -15,7 +15,7 @@ def main() -> None:
     """Write the file."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument(
-        'name', help="timm/NAME, or a model or config file of mmpretrain")
+        'name', help='timm/NAME, or a model or config file of mmpretrain')
     parser.add_argument(
         '--weights', metavar='FILE', help='file or URL of its weights; '
         'downloaded by timm or mmpretrain otherwise')

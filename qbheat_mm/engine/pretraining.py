@@ -5,13 +5,13 @@ import os.path as osp
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import torch
 from mmengine.config import Config
 from mmengine.registry import RUNNERS
 
 from ..datasets import find_images
 from ..errors import UserError
 from ..models.backbones import MobileFormer
+from ..trained.use_encoder import Outputs
 from ..utils.atomic_write import atomic_write
 from ..utils.model_index import find_config
 from .resume import latest
@@ -84,17 +84,14 @@ def pretrain(images: str | Sequence[str],
 def _encoder_settings(arch: str | Mapping, size: int) -> dict[str, Any]:
     """Return the settings that depend on the encoder."""
     arch = arch if isinstance(arch, str) else dict(arch)
-    with torch.device('meta'):
-        table = MobileFormer(arch).arch
-    # The stem and each block ending in -down halve the image.
-    patch = 2**(1 + sum(row[0].endswith('-down')
-                        for rows in table['stages'] for row in rows))
+    outputs = Outputs(MobileFormer(arch))
+    patch = outputs.strides[-1]
     if size % (4 * patch):
         raise UserError(f'size={size} must be a multiple of {4 * patch}')
     return {
         'model.backbone.arch': arch if isinstance(arch, str) else dict(
             arch, _delete_=True),
-        'model.predictor.in_channels': table['conv'],
+        'model.predictor.in_channels': outputs.channels[-1],
         'model.neck.patch_size': patch, 'model.head.patch_size': patch}
 
 

@@ -275,6 +275,6 @@ def _pixels_and_tokens(feats: tuple[Tensor, ...],
         raise UserError(
             'this decoder needs features (B, C, H, W) and tokens (B, T, d), '
             f'but model.backbone returns {given}. Set '
-            'model.backbone.out_indices=(-2, -1) for MobileFormer, or take '
-            'the encoder, with or without tokens, from a file: encoder=FILE')
+            'model.backbone.out_indices=(-2, -1) for MobileFormer; '
+            'encoder=FILE adapts the decoder to an encoder without tokens')
     return feats

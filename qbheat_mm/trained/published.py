@@ -17,8 +17,8 @@ def published_encoder(name: str,
     """Load the encoder of a published classifier.
 
     Args:
-        name (str): ``'timm/NAME'`` for a CNN of timm; a model name or config
-            of mmpretrain otherwise.
+        name (str): ``'timm/NAME'`` for a CNN of timm, or a model name or
+            config file of mmpretrain.
         weights (str | PathLike, optional): File or URL of the weights.
             Defaults to those that timm or mmpretrain downloads.
 
@@ -27,41 +27,39 @@ def published_encoder(name: str,
 
     Raises:
         UserError: If the network is unknown, or its weights do not load.
-
-    Examples:
-        >>> encoder = published_encoder('timm/resnet18', 'resnet18.pth')
-        >>> export_encoder(encoder, 'encoder.safetensors')
     """
-    package, _, rest = name.partition('/')
-    if package == 'timm':
-        return _from_timm(rest, weights)
-    try:
-        known = ModelHub.get(name)
-        config, weights = known.config, weights or known.weights
-    except ValueError as error:  # not a name
-        if not os.path.isfile(name):
-            raise UserError(
-                f"'{name}' is neither a model of mmpretrain nor a config "
-                "file; timm's start with timm/") from error
+    if name.startswith('timm/'):
+        return _from_timm(name, weights)
+    if os.path.isfile(name):
         config = open_config(name)
+    else:
+        try:
+            known = ModelHub.get(name)
+        except ValueError as error:
+            raise UserError(f"'{name}' is neither timm/NAME nor a model or "
+                            'config file of mmpretrain') from error
+        config, weights = known.config, weights or known.weights
     if weights is None:
-        raise UserError(f"'{name}' has no published weights: give a file")
-    backbone = config.model.backbone
-    if type_name(backbone) == 'ConvNeXt':
-        backbone.gap_before_final_norm = False  # keep the map
+        raise UserError(f"'{name}': give the file of its weights")
+    if type_name(config.model.backbone) == 'ConvNeXt':
+        config.model.backbone.gap_before_final_norm = False  # keep the map
     return load_encoder(os.fspath(weights), config)
 
 
 def _from_timm(name: str, weights: str | os.PathLike | None) -> Encoder:
-    import timm
-    backbone = TimmEncoder(name, pretrained=weights is None)
+    known = name.removeprefix('timm/')
+    try:
+        backbone = TimmEncoder(known, pretrained=weights is None)
+    # timm and its hub raise errors of any type.
+    except Exception as error:
+        raise UserError(f'{name}: {" ".join(str(error).split())}') from error
     if weights is not None:
         Checkpoint.read(weights).load_encoder(backbone.network)
-    facts = timm.data.resolve_model_data_config(backbone.network)
+    from timm.data import resolve_model_data_config
+    facts = resolve_model_data_config(backbone.network)
     mean, std = (tuple(255 * value for value in facts[key])
                  for key in ('mean', 'std'))
     return Encoder(
-        backbone, Normalization(mean, std), f'timm/{name}',
+        backbone, Normalization(mean, std), name,
         tuple(facts['input_size'][1:]),
-        dict(type=TimmEncoder.__name__, name=name),
-        os.fspath(weights or f'timm/{name}'))
+        dict(type='TimmEncoder', name=known), os.fspath(weights or name))

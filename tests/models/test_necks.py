@@ -202,10 +202,20 @@ def test_defaults_are_the_papers():
     dict(type='PoolWithToken'),
     dict(type='TransformerProbe', in_channels=CHANNELS,
          token_dims=TOKEN_DIMS, embed_dims=8)])
-def test_without_tokens_the_error_suggests_a_neck(config, feats):
+def test_other_outputs_are_refused(config, feats):
     decoder = build(**config)
     decoder(feats)
-    for wrong in (feats[:1], (feats[0], feats[0]), (*feats, feats[1])):
-        with pytest.raises(UserError, match='for an encoder without '
-                           "tokens, model.neck=.*'GlobalAveragePooling'"):
+    for wrong in ((feats[0], feats[0]), (*feats, feats[1]), feats[1:]):
+        with pytest.raises(UserError, match='encoder=FILE adapts'):
             decoder(wrong)
+
+
+def test_an_encoder_without_tokens(feats):
+    pixels = feats[0]
+    pooled, = build(type='PoolWithToken')((pixels, ))
+    assert torch.equal(pooled, pixels.mean((2, 3)))
+    probe = build(type='TransformerProbe', in_channels=CHANNELS,
+                  token_dims=None, embed_dims=8)
+    assert probe((pixels, ))[0].shape == (len(pixels), 8)
+    with pytest.raises(UserError, match='encoder=FILE adapts'):
+        probe(feats)

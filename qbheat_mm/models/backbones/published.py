@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from mmengine.model import BaseModule
 from mmengine.registry import MODELS
-from torch import Tensor, nn
+from torch import Tensor
 
 from ...errors import UserError
 
@@ -25,7 +25,7 @@ class TimmEncoder(BaseModule):
         **options: Further arguments of ``timm.create_model``.
 
     Raises:
-        UserError: If timm is missing, or cannot create the network.
+        UserError: If timm is missing.
     """
 
     def __init__(self,
@@ -34,9 +34,14 @@ class TimmEncoder(BaseModule):
                  init_cfg: dict | None = None,
                  **options) -> None:
         super().__init__(init_cfg)
-        self.network = create_timm(name, num_classes=0, **options)
-        self.out_indices = tuple(out_indices)
+        try:
+            import timm
+        except ImportError as error:
+            raise UserError(f"the network '{name}' is timm's: "
+                            'pip install timm') from error
+        self.network = timm.create_model(name, num_classes=0, **options)
         self.num_outputs = len(self.network.feature_info)
+        self.out_indices = tuple(out_indices)
 
     def forward(self, x: Tensor) -> tuple[Tensor, ...]:
         """Images (B, 3, H, W) to maps (B, C, H / stride, W / stride)."""
@@ -45,25 +50,6 @@ class TimmEncoder(BaseModule):
         if getattr(last, 'shape', ())[2:] == maps[-1].shape[2:]:
             maps[-1] = last
         return tuple(maps[i] for i in self.out_indices)
-
-
-def create_timm(name: str, **options) -> nn.Module:
-    """Call ``timm.create_model``.
-
-    Raises:
-        UserError: If timm is missing, or cannot create the network.
-    """
-    try:
-        import timm
-    except ImportError as error:
-        raise UserError(f"the encoder '{name}' is timm's: "
-                        'pip install timm') from error
-    try:
-        return timm.create_model(name, **options)
-    # timm and its hub raise errors of any type.
-    except Exception as error:
-        raise UserError(f"timm cannot create '{name}': "
-                        f'{" ".join(str(error).split())}') from error
 
 
 @MODELS.register_module()
@@ -80,7 +66,7 @@ class FrozenBackbone(BaseModule):
                  **options) -> None:
         super().__init__()
         self.network = MODELS.build(
-            dict(network, init_cfg=init_cfg, **options))
+            {**network, 'init_cfg': init_cfg, **options})
         self.out_indices = getattr(self.network, 'out_indices', None)
         self.requires_grad_(False)
 
