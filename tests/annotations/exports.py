@@ -41,7 +41,7 @@ class Case:
 CASES = dict(
     roboflow=Case('Roboflow, COCO', '{}_jpg.rf.{:032x}.jpg',
                   ('train', 'valid', 'test'), 36, 0,
-                  ('unused parent categories', )),
+                  ('without a box', )),
     cvat=Case('CVAT, COCO 1.0', 'images/default/{}.jpg', put_right=(
         'masks marked as crowds that became objects', )),
     via=Case('VGG Image Annotator, COCO', '{}.jpg', put_right=(
