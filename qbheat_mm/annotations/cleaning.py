@@ -29,15 +29,14 @@ def choose_classes(pictures: Sequence[Picture], names: Sequence[str],
         raise UserError(
             f"{used[unlisted[0]]} boxes in '{example}' are of {unlisted[0]!r},"
             ' not one of the classes: leave them out with --drop-class '
-            f"'{unlisted[0]}', or choose --classes")
+            f'{" ".join(map(repr, unlisted))}, or choose --classes')
     for name in () if wanted else names:
         account.note('classes left out', 'without a box', name, not used[name])
     chosen = [name for name in wanted or names
               if used[name] and name not in dropped]
+    for name in sorted(used.keys() - {*chosen}):
+        account.note('boxes left out', f'of class {name!r}', '', used[name])
     for picture in pictures:
-        for box in picture.boxes:
-            account.note('boxes left out', f'of class {box.label!r}',
-                         picture.name, box.label not in chosen)
         picture.boxes = [box for box in picture.boxes if box.label in chosen]
     return chosen
 
@@ -46,20 +45,18 @@ def find_images(pictures: Sequence[Picture], files: Files) -> list[Picture]:
     """Find the files; merge images that are listed twice."""
     found, missing = {}, []
     for picture in pictures:
-        if picture.split == 'none':
-            files.account.leave_out(picture, 'in no list of the export')
-            continue
         picture.file = files.locate(picture.name, picture.source)
         if not picture.file:
             missing.append(picture.name)
             files.account.leave_out(picture, 'whose file is missing')
             continue
         first = found.setdefault((picture.file, picture.split), picture)
+        if (first.name, first.source) != (picture.name, picture.source):
+            raise UserError(
+                f"'{first.name}' in '{first.source}' and '{picture.name}' in "
+                f"'{picture.source}' are both '{picture.file}': keep one file "
+                'of annotations, or give the right folder with --images')
         if first is not picture:
-            if first.name != picture.name:
-                raise UserError(
-                    f"'{first.name}' and '{picture.name}' may both be "
-                    f"'{picture.file}': give the right folder with --images")
             first.boxes += picture.boxes
             files.account.put_right('images listed twice', picture.name)
     if 2 * len(missing) > len(pictures):
@@ -77,7 +74,7 @@ def open_images(pictures: Sequence[Picture], account: Account
     """Return the readable images, with their sizes and hashes."""
     with ThreadPoolExecutor(cpu_count()) as pool:
         results = [*pool.map(_look, pictures)]
-    good, wrong = [], []
+    good = []
     for picture, (size, content) in zip(pictures, results):
         if size is None:
             account.leave_out(picture, 'that cannot be read', content)
@@ -86,14 +83,12 @@ def open_images(pictures: Sequence[Picture], account: Account
             for box in picture.boxes:
                 _scale(box, size)
         elif picture.size not in (None, size):
-            wrong.append(f"'{picture.file}' has {size}, the export says "
-                         f'{picture.size}')
+            raise UserError(
+                f"'{picture.file}' has another size, {size}, than in "
+                f"'{picture.source}', {picture.size}: give the images that "
+                'were annotated with --images')
         picture.size, picture.hash = size, content
         good.append(picture)
-    if wrong:
-        raise UserError(f'{len(wrong)} of {len(pictures)} images have another '
-                        f'size (e.g. {wrong[0]}): give the images that were '
-                        'annotated with --images')
     return good
 
 
@@ -163,8 +158,7 @@ def _clean(picture: Picture, account: Account) -> Iterator[Box]:
         clipped = [left, top, right - left, bottom - top]
         key = (box.label, *clipped)
         why = ('that repeat another' if key in seen else
-               'thinner than a pixel' if 0 <= min(w, h) < 1 else
-               'of negative size' if min(w, h) < 0 else
+               'thinner than a pixel' if min(w, h) < 1 else
                'outside of their image' if min(clipped[2:]) < 1 else '')
         if why:
             account.note('boxes left out', why,

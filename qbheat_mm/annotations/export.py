@@ -94,7 +94,10 @@ class Files:
 
     def find(self, *extensions: str) -> list[str]:
         """List the files with these extensions, or the one to read."""
-        if self.only and extensions != ('.txt', ):
+        if extensions == ('.txt', ):  # they belong to others, or to images
+            return [*dict.fromkeys(_scan(self.root, extensions)
+                                   + _scan(self.image_root, extensions))]
+        if self.only:
             return [self.only] * self.only.lower().endswith(extensions)
         return _scan(self.root, extensions)
 
@@ -168,4 +171,5 @@ def reading(path: str) -> Iterator[None]:
         yield
     except (ParseError, YAMLError, MsgspecError, TypeError, ValueError
             ) as error:
-        raise UserError(f"'{path}': {error}: correct it") from error
+        problem = ' '.join(str(error).split())
+        raise UserError(f"'{path}': {problem}: correct it") from error

@@ -22,15 +22,12 @@ def find_yolo(files: Files) -> dict[str, dict]:
     """Return the content of the files that list YOLO's classes, by path."""
     found = {}
     for path in files.find('.yaml', '.yml'):
-        with reading(path):
-            content = yaml.safe_load(files.read(path))
-        if isinstance(content, dict) and content.get('names'):
-            found[path] = content
+        text = files.read(path)
+        if re.search(r'^names\s*:', text, re.M):
+            with reading(path):
+                found[path] = yaml.safe_load(text)
     for path in [] if found else files.find('classes.txt', 'obj.names'):
-        data = osp.join(osp.dirname(path), 'obj.data')
-        values = files.read(data) if osp.exists(data) else ''
-        found[path] = dict(re.findall(r'^(\w+)\s*=\s*(\S+)', values, re.M),
-                           names=files.lines(path))
+        found[path] = dict(names=files.lines(path))
     return found
 
 
@@ -47,7 +44,12 @@ def read_yolo(contents: dict[str, dict], files: Files
                  for text in texts},
               **{_key(text, text, files): text for text in texts}}
     pictures, used = [], set()
-    for image, split in _yolo_images(path, content, files):
+    # Folders without any label file hold masks or drawings.
+    folders = {osp.dirname(image) for image in files.images
+               if _key(image, image, files) in labels}
+    for image, split in _yolo_images(path, content, files) or [
+            (image, files.split_of(image)) for image in files.images
+            if osp.dirname(image) in folders]:
         text = labels.get(_key(image, image, files), '')
         files.account.note('images without a label file', 'have no objects',
                            image, not text)
@@ -77,8 +79,7 @@ def _yolo_images(path: str, content: dict,
         files.account.put_right('validation images that are the training '
                                 'images', '', len(found.pop('val')))
     return [(image, split) for split, images in found.items()
-            for image in images] or [(image, files.split_of(image))
-                                     for image in files.images]
+            for image in images]
 
 
 def _yolo_listed(value: str, path: str, content: dict,
@@ -126,8 +127,11 @@ def read_voc(paths: Iterable[str], files: Files
             picture = _picture(path, root.findtext('filename') or '', size,
                                files)
             picture.boxes += _voc_boxes(root, path, files.account)
-        if splits:
-            picture.split = splits.get(names_of(path)[-1], 'none')
+        stem = names_of(path)[-1]
+        if splits and stem not in splits:
+            files.account.leave_out(picture, 'in no list of the export')
+            continue
+        picture.split = splits.get(stem, picture.split)
         pictures.append(picture)
     boxes = [box for picture in pictures for box in picture.boxes]
     # Pascal VOC counts pixels from 1, but some tools count from 0 or write
@@ -223,5 +227,5 @@ def _shapes(shapes: Sequence[_Shape], path: str,
 def _key(path: str, place: str, files: Files) -> tuple[str, ...]:
     """Name an image and its label file alike."""
     folders = files.below(osp.dirname(place))
-    return (*(name for name in folders if name not in ('images', 'labels')),
+    return (*(name for name in folders if name not in ('', 'images', 'labels')),
             osp.splitext(osp.basename(path))[0].lower())

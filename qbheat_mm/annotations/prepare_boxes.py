@@ -108,7 +108,7 @@ def prepare_boxes(folder: str, out: str, *, detector: str = 'retinanet',
     tool, pictures, names = _read(files, classes)
     check_crowds(pictures, tool, keep_crowds, account)
     names = choose_classes(pictures, names, classes, drop_classes, account)
-    splits = sorted({each.split for each in pictures} - {'none'})
+    splits = sorted({each.split or 'train' for each in pictures})
     title = (f'{tool}: {len(pictures)} images, {len(names)} '
              f'class{"es" * (len(names) != 1)}, '
              + ('no split' if len(splits) == 1 else
@@ -118,8 +118,8 @@ def prepare_boxes(folder: str, out: str, *, detector: str = 'retinanet',
     clean_boxes(pictures, account)
     parts = _split(pictures, names, val, seed, account)
     with TemporaryDirectory() as part:
-        draft = Path(part, 'out')
-        _write_annotations(draft, parts, names, detector == 'mask-rcnn', files)
+        draft = osp.join(part, 'out')
+        _write(draft, parts, names, detector == 'mask-rcnn', files)
         from .page import summarize, tell_boxes  # loads matplotlib
         tables = summarize(parts, names, account)
         Path(draft, 'report.html').write_text(
@@ -154,9 +154,9 @@ def _read(files: Files, classes: Sequence[str] | None
                  for path, content in find_yolo(files).items())]
     readers = [(read, content) for read, content in readers if content]
     if not readers:
-        raise UserError(f"'{files.only or files.root}' holds no COCO, YOLO, "
-                        'Pascal VOC or labelme files: export one of these, '
-                        'and unpack it')
+        raise UserError(f"'{files.only or files.root}' holds no COCO, YOLO "
+                        '(data.yaml or classes.txt), Pascal VOC or labelme '
+                        'files: export one of these, and unpack it')
     if len(readers) > 1:
         raise UserError(f"'{files.root}' holds several exports: give the one "
                         'to read, ' + ' or '.join(
@@ -212,33 +212,29 @@ def _split(pictures: Sequence[Picture], names: Sequence[str], val: float,
     return parts
 
 
-def _write_annotations(folder: Path, parts: Mapping[str, Sequence[Picture]],
-                       names: Sequence[str], masks: bool, files: Files
-                       ) -> None:
+def _write(folder: str, parts: Mapping[str, Sequence[Picture]],
+           names: Sequence[str], masks: bool, files: Files) -> None:
     """Write COCO files, and read them as training does."""
-    Path(folder, 'annotations').mkdir(parents=True)
+    os.makedirs(osp.join(folder, 'annotations'))
     for split, pictures in parts.items():
+        boxes = [(i, box) for i, picture in enumerate(pictures, 1)
+                 for box in picture.boxes]
+        content = dict(
+            images=[dict(
+                id=i, file_name=osp.relpath(each.file, files.image_root),
+                width=each.size[0], height=each.size[1])
+                for i, each in enumerate(pictures, 1)],
+            categories=[dict(id=i, name=name)
+                        for i, name in enumerate(names, 1)],
+            annotations=[dict(
+                id=number, image_id=i, category_id=names.index(box.label) + 1,
+                bbox=box.bbox, area=box.bbox[2] * box.bbox[3],
+                iscrowd=int(box.crowd),
+                **(dict(segmentation=box.mask or []) if masks else {}))
+                for number, (i, box) in enumerate(boxes, 1)])
         name = f'annotations/{split}.json'
-        Path(folder, name).write_bytes(_encode(pictures, names, masks, files))
-        _, report = load_coco(str(folder / name), names, require_masks=masks,
-                              name=name)
+        Path(folder, name).write_bytes(msgspec.json.encode(content))
+        _, report = load_coco(osp.join(folder, name), names,
+                              require_masks=masks, name=name)
         for warning in report.warnings:
             files.account.note('warnings', f'{split}: {warning}')
-
-
-def _encode(pictures: Sequence[Picture], names: Sequence[str], masks: bool,
-            files: Files) -> bytes:
-    """Write images in COCO format."""
-    boxes = [(i, box) for i, picture in enumerate(pictures, 1)
-             for box in picture.boxes]
-    return msgspec.json.encode(dict(
-        images=[dict(id=i, file_name=osp.relpath(each.file, files.image_root),
-                     width=each.size[0], height=each.size[1])
-                for i, each in enumerate(pictures, 1)],
-        categories=[dict(id=i, name=name) for i, name in enumerate(names, 1)],
-        annotations=[dict(
-            id=number, image_id=i, category_id=names.index(box.label) + 1,
-            bbox=box.bbox, area=box.bbox[2] * box.bbox[3],
-            iscrowd=int(box.crowd),
-            **(dict(segmentation=box.mask or []) if masks else {}))
-            for number, (i, box) in enumerate(boxes, 1)]))
