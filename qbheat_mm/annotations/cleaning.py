@@ -18,6 +18,7 @@ def choose_classes(pictures: Sequence[Picture], names: Sequence[str],
                    account: Account) -> list[str]:
     """Leave out boxes of other classes; return those with a box."""
     used = Counter(box.label for picture in pictures for box in picture.boxes)
+    names = names or sorted(used)
     for name in (*(wanted or ()), *dropped):
         if not used[name]:
             raise UserError(f'no box is of class {name!r}: the export has '
@@ -30,7 +31,7 @@ def choose_classes(pictures: Sequence[Picture], names: Sequence[str],
             f"{used[unlisted[0]]} boxes in '{example}' are of {unlisted[0]!r},"
             ' not one of the classes: leave them out with --drop-class '
             f'{" ".join(map(repr, unlisted))}, or choose --classes')
-    for name in () if wanted else names:
+    for name in names:
         account.note('classes left out', 'without a box', name, not used[name])
     chosen = [name for name in wanted or names
               if used[name] and name not in dropped]
@@ -150,15 +151,12 @@ def clean_boxes(pictures: Sequence[Picture], account: Account) -> None:
 
 def _clean(picture: Picture, account: Account) -> Iterator[Box]:
     width, height = picture.size
-    seen = set()
     for box in picture.boxes:
         x, y, w, h = box.bbox
         left, top = max(x, 0), max(y, 0)
         right, bottom = min(x + w, width), min(y + h, height)
         clipped = [left, top, right - left, bottom - top]
-        key = (box.label, *clipped)
-        why = ('that repeat another' if key in seen else
-               'thinner than a pixel' if min(w, h) < 1 else
+        why = ('thinner than a pixel' if min(w, h) < 1 else
                'outside of their image' if min(clipped[2:]) < 1 else '')
         if why:
             account.note('boxes left out', why,
@@ -168,6 +166,5 @@ def _clean(picture: Picture, account: Account) -> Iterator[Box]:
         if max(abs(a - b) for a, b in zip(clipped, box.bbox)) > 0.01:
             account.put_right('boxes that reached beyond their image',
                               picture.file)
-        seen.add(key)
         box.bbox = clipped
         yield box

@@ -40,23 +40,22 @@ def read_yolo(contents: dict[str, dict], files: Files
         names = {int(key): str(name).strip() for key, name in (
             enumerate(names) if isinstance(names, list) else names.items())}
     texts = files.find('.txt')
-    labels = {**{_key(names_of(text)[-1], text, files): text
-                 for text in texts},
-              **{_key(text, text, files): text for text in texts}}
-    pictures, used = [], set()
-    # Folders without any label file hold masks or drawings.
-    folders = {osp.dirname(image) for image in files.images
-               if _key(image, image, files) in labels}
-    for image, split in _yolo_images(path, content, files) or [
-            (image, files.split_of(image)) for image in files.images
-            if osp.dirname(image) in folders]:
-        text = labels.get(_key(image, image, files), '')
+    labels = {_key(text, files, -1): text for text in texts}
+    labels |= {_key(text, files): text for text in texts}
+    splits = _yolo_splits(path, content, files)
+    if not splits:  # folders without any label file hold masks or drawings
+        folders = {osp.dirname(image) for image in files.images
+                   if _key(image, files) in labels}
+        splits = {image: files.split_of(image) for image in files.images
+                  if osp.dirname(image) in folders}
+    pictures = []
+    for image, split in splits.items():
+        text = labels.get(_key(image, files), '')
         files.account.note('images without a label file', 'have no objects',
                            image, not text)
-        used.add(text)
         pictures.append(Picture(image, text or path, [*_yolo_boxes(
             text, names, 'kpt_shape' in content, files)], split, (1, 1)))
-    for text in {*texts} - used:
+    for text in {*texts} - {picture.source for picture in pictures}:
         lines = files.lines(text)
         if all(map(_YOLO_LINE.fullmatch, lines)):
             files.account.note('boxes left out', 'of label files without an '
@@ -64,38 +63,37 @@ def read_yolo(contents: dict[str, dict], files: Files
     return f'YOLO with {osp.basename(path)}', pictures, [*names.values()]
 
 
-def _yolo_images(path: str, content: dict,
-                 files: Files) -> list[tuple[str, str]]:
-    """Return the images and their splits."""
-    found = {}
-    for key in ('train', 'val', 'valid', 'test'):
+def _key(path: str, files: Files, name: int = 0) -> tuple[str, ...]:
+    """Name an image and its label file alike."""
+    *folders, last = files.below(path)
+    return (*(each for each in folders if each not in ('images', 'labels')),
+            osp.splitext(names_of(last)[name])[0])
+
+
+def _yolo_splits(path: str, content: dict, files: Files) -> dict[str, str]:
+    """Return the split of each image that a folder or a list names."""
+    splits, folder = {}, osp.dirname(path)
+    for key in ('test', 'val', 'valid', 'train'):
         values = content.get(key) or []
         for value in values if isinstance(values, list) else [values]:
-            images = _yolo_listed(str(value), path, content, files)
-            found.setdefault(files.split_of(key), {}).update(images)
+            value = str(value).replace('\\', '/')
+            parts = osp.normpath(value).split('/')
+            places = [osp.join(folder, str(content.get('path') or ''), value),
+                      *(osp.join(root, *parts[i:]) for i in range(len(parts))
+                        for root in (folder, files.image_root))]
+            place = osp.normpath(next(filter(osp.exists, places), ''))
+            images = [image for image in files.images
+                      if image.startswith(place + '/')]
+            if osp.isfile(place):
+                images = [files.locate(line, place) or line
+                          for line in files.lines(place)]
             files.account.put_right('splits that do not exist here',
                                     f'{key}: {value}', not images)
-    if found.get('val') == found.get('train', 0):
-        files.account.put_right('validation images that are the training '
-                                'images', '', len(found.pop('val')))
-    return [(image, split) for split, images in found.items()
-            for image in images]
-
-
-def _yolo_listed(value: str, path: str, content: dict,
-                 files: Files) -> dict[str, None]:
-    """List the images of a folder or list, wherever it lies here."""
-    folder = osp.dirname(path)
-    parts = osp.normpath(value.replace('\\', '/')).split('/')
-    places = [osp.join(folder, str(content.get('path') or ''), value), *(
-        osp.join(root, *parts[i:]) for i in range(len(parts))
-        for root in (folder, files.image_root))]
-    place = osp.normpath(next(filter(osp.exists, places), ''))
-    if osp.isfile(place):
-        return dict.fromkeys(files.locate(line, place) or line
-                             for line in files.lines(place))
-    return dict.fromkeys(image for image in files.images
-                         if image.startswith(place + '/'))
+            files.account.put_right(
+                'images of two splits, which are used for training', place,
+                len(splits.keys() & images) if key == 'train' else 0)
+            splits.update(dict.fromkeys(images, files.split_of(key)))
+    return splits
 
 
 def _yolo_boxes(path: str, names: dict[int, str], poses: bool,
@@ -122,37 +120,25 @@ def read_voc(paths: Iterable[str], files: Files
     for path in paths:
         with reading(path):
             root = ElementTree.parse(path).getroot()
-            size = [root.findtext(f'size/{side}') or 0
-                    for side in ('width', 'height')]
-            picture = _picture(path, root.findtext('filename') or '', size,
-                               files)
+            size = map(root.findtext, ('size/width', 'size/height'))
+            picture = _picture(path, root.findtext('filename'), size, files)
             picture.boxes += _voc_boxes(root, path, files.account)
         stem = names_of(path)[-1]
-        if splits and stem not in splits:
+        if stem in splits or not splits:
+            picture.split = splits.get(stem, picture.split)
+            pictures.append(picture)
+        else:
             files.account.leave_out(picture, 'in no list of the export')
-            continue
-        picture.split = splits.get(stem, picture.split)
-        pictures.append(picture)
-    boxes = [box for picture in pictures for box in picture.boxes]
-    # Pascal VOC counts pixels from 1, but some tools count from 0 or write
-    # fractions of pixels.
-    if all(min(box.bbox[:2]) >= 1 and all(x == int(x) for x in box.bbox)
-           for box in boxes):
-        for box in boxes:
-            x, y, w, h = box.bbox
-            box.bbox = [x - 1, y - 1, w + 1, h + 1]
-        files.account.put_right('boxes in pixels that start at 1', '',
-                                len(boxes))
-    return 'Pascal VOC', pictures, sorted({box.label for box in boxes})
+    return 'Pascal VOC', pictures, []
 
 
-def _picture(path: str, name: str, size: Sequence, files: Files) -> Picture:
-    """Describe the image of a file; its own name is the more reliable one."""
-    stem = osp.splitext(osp.basename(path))[0]
-    width, height = (round(float(side or 0)) for side in size)
-    return Picture(stem + osp.splitext(name)[1], path, [],
-                   files.split_of(path),
-                   (width, height) if width * height else None)
+def _picture(path: str, name: str | None, size: Iterable,
+             files: Files) -> Picture:
+    """Describe the image of a file, whose own name is the more reliable."""
+    name = osp.splitext(path)[0] + osp.splitext(name or '')[1]
+    size = tuple(round(float(side or 0)) for side in size)
+    return Picture(osp.basename(name), path, [], files.split_of(path),
+                   size if all(size) else None)
 
 
 def _voc_boxes(root: ElementTree.Element, path: str,
@@ -173,9 +159,9 @@ def _image_sets(files: Files) -> dict[str, str]:
     for path in files.find('.txt'):
         # Lists of one class have an underscore.
         if re.search(r'/ImageSets(/Main)?/[^/_]+$', path):
+            split = files.split_of(osp.basename(path))
             for name in map(str.lower, files.lines(path)):
-                splits[name] = files.split_of(osp.basename(path)) or (
-                    splits.get(name, ''))
+                splits[name] = split or splits.get(name, '')
     return splits
 
 
@@ -196,36 +182,27 @@ class LabelmeContent(msgspec.Struct):
 def read_labelme(contents: dict[str, LabelmeContent], files: Files
                  ) -> tuple[str, list[Picture], list[str]]:
     """Read an export; see :func:`read_yolo`."""
-    pictures, classes = [], set()
+    pictures = []
     for path, content in contents.items():
         picture = _picture(path, content.imagePath, (
             content.imageWidth, content.imageHeight), files)
         picture.boxes += _shapes(content.shapes, path, files.account)
-        classes |= {box.label for box in picture.boxes}
         pictures.append(picture)
-    return 'labelme', pictures, sorted(classes)
+    return 'labelme', pictures, []
 
 
 def _shapes(shapes: Sequence[_Shape], path: str,
             account: Account) -> Iterator[Box]:
     for shape in shapes:
-        label, points = str(shape.label).strip(), sum(shape.points, [])
-        kind, number = shape.shape_type or 'polygon', len(shape.points)
-        if kind == 'circle' and number == 2:
-            x, y, *edge = points
-            radius = math.dist((x, y), edge)
-            corners = [x - radius, y - radius, x + radius, y + radius]
-            yield Box(label=label).surround(corners)
+        box, points = Box(label=str(shape.label).strip()), shape.points
+        kind = shape.shape_type or 'polygon'
+        if kind == 'circle' and len(points) == 2:
+            (x, y), edge = points
+            r = math.dist((x, y), edge)
+            yield box.surround([x - r, y - r, x + r, y + r])
         elif kind in ('rectangle', 'mask', 'polygon', 'rotation'):
-            outline = [points] if number > 2 else None
-            yield Box(label=label, mask=outline).surround(points)
+            box.mask = [sum(points, [])] if len(points) > 2 else None
+            yield box.surround(sum(points, []))
         else:
             account.note('boxes left out', f'that are {kind} shapes of '
-                         f'{number} points', path)
-
-
-def _key(path: str, place: str, files: Files) -> tuple[str, ...]:
-    """Name an image and its label file alike."""
-    folders = files.below(osp.dirname(place))
-    return (*(name for name in folders if name not in ('', 'images', 'labels')),
-            osp.splitext(osp.basename(path))[0].lower())
+                         f'{len(points)} points', path)

@@ -109,10 +109,9 @@ def prepare_boxes(folder: str, out: str, *, detector: str = 'retinanet',
     check_crowds(pictures, tool, keep_crowds, account)
     names = choose_classes(pictures, names, classes, drop_classes, account)
     splits = sorted({each.split or 'train' for each in pictures})
-    title = (f'{tool}: {len(pictures)} images, {len(names)} '
-             f'class{"es" * (len(names) != 1)}, '
-             + ('no split' if len(splits) == 1 else
-                f'split into {", ".join(splits)}'))
+    title = (f'{tool}: {len(pictures)} images, {len(names)} classes, '
+             + ('split into ' + ', '.join(splits) if splits[1:] else
+                'no split'))
     pictures = find_images(pictures, files)
     pictures = open_images(pictures, account)
     clean_boxes(pictures, account)

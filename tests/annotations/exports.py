@@ -59,7 +59,7 @@ CASES = dict(
               ('splits that do not exist here', )),
     ultralytics=Case('YOLO with pets.yaml', 'images/all/{}.jpg'),
     voc=Case('Pascal VOC', 'JPEGImages/{}.jpg', put_right=(
-        'boxes in pixels that start at 1', )),
+        "'difficult' objects that became crowds", )),
     labelme=Case('labelme', '{}.jpg', boxes=13, left_out=1))
 
 
