@@ -38,7 +38,7 @@ class CocoContent(msgspec.Struct):
 
 
 def read_coco(contents: dict[str, CocoContent], files: Files,
-              wanted: Sequence[str] | None = None
+              wanted: Sequence[str]
               ) -> tuple[str, list[Picture], list[str]]:
     """Read an export; return the format, the images, and the classes.
 
@@ -47,7 +47,7 @@ def read_coco(contents: dict[str, CocoContent], files: Files,
     pictures, classes = [], {}
     tool = _tool(*next(iter(contents.items())))
     for path, content in contents.items():
-        names = _categories(path, content, wanted or (), files.account)
+        names = _categories(path, content, wanted, files.account)
         classes.update(dict.fromkeys(names.values()))
         # One file without a name is the training set of the others.
         split = files.split_of(path) or (

@@ -14,22 +14,8 @@ import numpy as np
 
 from ..datasets.coco_check import load_coco
 from ..errors import UserError
-from .cleaning import (
-    check_crowds,
-    choose_classes,
-    clean_boxes,
-    find_images,
-    open_images,
-)
-from .coco import CocoContent, read_coco
+from . import cleaning, coco, others
 from .export import Account, Files, Picture, reading
-from .others import (
-    LabelmeContent,
-    find_yolo,
-    read_labelme,
-    read_voc,
-    read_yolo,
-)
 from .split import choose_validation
 
 _PACKAGE = Path(__file__).parents[1]
@@ -42,8 +28,8 @@ DETECTORS = {
     'mask-rcnn': ('mask-rcnn_mf-285m',
                   'roi_head=dict(bbox_head=heads, mask_head=heads)'),
     'mf-dec': ('mf-dec-211_mf-285m', 'bbox_head=heads')}
-_KEYS = {CocoContent: {'images', 'categories', 'annotations'},
-         LabelmeContent: {'shapes', 'imagePath'}}
+_KEYS = {coco.CocoContent: {'images', 'categories', 'annotations'},
+         others.LabelmeContent: {'shapes', 'imagePath'}}
 _CONFIG = """\
 # {title}
 _base_ = (__import__('qbheat_mm').__path__[0]
@@ -106,15 +92,16 @@ def prepare_boxes(folder: str, out: str, *, detector: str = 'retinanet',
     account = Account()
     files = Files(folder, images, account)
     tool, pictures, names = _read(files, classes)
-    check_crowds(pictures, tool, keep_crowds, account)
-    names = choose_classes(pictures, names, classes, drop_classes, account)
+    cleaning.check_crowds(pictures, tool, keep_crowds, account)
+    names = cleaning.choose_classes(pictures, names, classes, drop_classes,
+                                    account)
     splits = sorted({each.split or 'train' for each in pictures})
     title = (f'{tool}: {len(pictures)} images, {len(names)} classes, '
              + ('split into ' + ', '.join(splits) if splits[1:] else
                 'no split'))
-    pictures = find_images(pictures, files)
-    pictures = open_images(pictures, account)
-    clean_boxes(pictures, account)
+    pictures = cleaning.find_images(pictures, files)
+    pictures = cleaning.open_images(pictures, account)
+    cleaning.clean_boxes(pictures, account)
     parts = _split(pictures, names, val, seed, account)
     with TemporaryDirectory() as part:
         draft = osp.join(part, 'out')
@@ -141,16 +128,17 @@ def prepare_boxes(folder: str, out: str, *, detector: str = 'retinanet',
 def _read(files: Files, classes: Sequence[str] | None
           ) -> tuple[str, list[Picture], list[str]]:
     """Find out the format, and read it."""
-    found = {CocoContent: {}, LabelmeContent: {}, type(None): {}}
+    found = {kind: {} for kind in (*_KEYS, type(None))}
     for path in files.find('.json'):
         with reading(path):
             content = _decode(path, files)
         found[type(content)][path] = content
-    readers = [(partial(read_coco, wanted=classes), found[CocoContent]),
-               (read_labelme, found[LabelmeContent]),
-               (read_voc, dict.fromkeys(files.find('.xml'))),
-               *((read_yolo, {path: content})
-                 for path, content in find_yolo(files).items())]
+    readers = [(partial(coco.read_coco, wanted=classes or ()),
+                found[coco.CocoContent]),
+               (others.read_labelme, found[others.LabelmeContent]),
+               (others.read_voc, dict.fromkeys(files.find('.xml'))),
+               *((others.read_yolo, {path: content})
+                 for path, content in others.find_yolo(files).items())]
     readers = [(read, content) for read, content in readers if content]
     if not readers:
         raise UserError(f"'{files.only or files.root}' holds no COCO, YOLO "
@@ -164,7 +152,7 @@ def _read(files: Files, classes: Sequence[str] | None
     return read(content, files)
 
 
-def _decode(path: str, files: Files) -> CocoContent | LabelmeContent | None:
+def _decode(path: str, files: Files) -> msgspec.Struct | None:
     """Read a JSON file, with numbers as text if there is no other way."""
     text = files.read(path)
     try:

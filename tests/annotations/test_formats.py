@@ -2,16 +2,20 @@
 """Exports of each tool become data that the strict loader accepts."""
 
 import json
+import re
 import shutil
 
 import pytest
+from mmengine.config import Config
+from mmengine.runner import Runner
 
 from qbheat_mm.apis import prepare_boxes
 from qbheat_mm.datasets.coco_check import check_images, load_coco
 from qbheat_mm.errors import UserError
 
+from ..configs.shipped import shrink
 from ..conftest import run_tool
-from .exports import BOXES, CASES, CLASSES, STEMS, write_coco
+from .exports import BOXES, CASES, CLASSES, STEMS, write_coco, write_image
 
 
 def read(out):
@@ -68,16 +72,18 @@ def test_two_commands_train(detector, tmp_path, capfd, forget):
     shutil.rmtree(tmp_path / 'pets')  # the images were copied
     run_tool('check_data.py', out / 'boxes.py')
     assert capfd.readouterr().out.endswith('\nno errors\n')
-    if detector != 'retinanet':  # takes longer
-        return
     forget()
-    run_tool('train.py', out / 'boxes.py', '--work-dir', tmp_path / 'work',
-             '--cfg-options', 'model.backbone.init_cfg=None',
-             'train_cfg.max_epochs=1', 'train_dataloader.num_workers=0',
-             'val_dataloader.num_workers=0', 'train_dataloader.batch_size=4',
-             'train_dataloader.dataset.pipeline.2.scale=(64,64)',
-             'val_dataloader.dataset.pipeline.1.scale=(64,64)')
-    assert (tmp_path / 'work/epoch_1.pth').is_file()
+    train_a_step(out, tmp_path / 'work')
+
+
+def train_a_step(out, work_dir):
+    cfg = shrink(Config.fromfile(out / 'boxes.py'), out, work_dir)
+    cfg.train_cfg.max_epochs = 1
+    cfg.train_dataloader.batch_size = 8
+    runner = Runner.from_cfg(cfg)
+    runner.train()
+    assert (work_dir / 'epoch_1.pth').is_file()
+    assert {'train/loss', 'val/time'} <= runner.message_hub.log_scalars.keys()
 
 
 def change(**values):
@@ -93,7 +99,14 @@ def add_category(content):
     content['categories'].append(dict(id=0, name='red'))
 
 
+def two_images_with_one_id(content):
+    content['images'][1]['id'] = content['images'][0]['id']
+
+
 AMBIGUOUS = {
+    'two_images': (two_images_with_one_id,
+                   "images 'photoa.jpg' and 'photob.jpg' have the same id 0",
+                   'give each its own'),
     'two_names': (add_category, "id 0 is both 'cat' and 'red'", '--classes'),
     'unlisted': (change(annotations=(3, dict(category_id=9))),
                  "are of 'category_id 9'", '--drop-class'),
@@ -175,6 +188,41 @@ def test_a_folder_with_two_exports_is_refused(tmp_path):
         prepare_boxes(str(tmp_path / 'pets'), str(tmp_path / 'out'))
     prepare_boxes(str(tmp_path / 'pets/labels.json'), str(tmp_path / 'out'),
                   images=str(tmp_path / 'pets/images'))
+
+
+def test_two_versions_of_annotations_are_refused(tmp_path):
+    write_coco(tmp_path / 'pets')
+    shutil.copy(tmp_path / 'pets/labels.json', tmp_path / 'pets/old.json')
+    with pytest.raises(UserError, match='keep one file of annotations'):
+        prepare_boxes(str(tmp_path / 'pets'), str(tmp_path / 'out'))
+
+
+def test_a_packed_export_must_be_unpacked(tmp_path):
+    (tmp_path / 'pets.zip').write_bytes(b'PK')
+    with pytest.raises(UserError, match='and unpack it'):
+        prepare_boxes(str(tmp_path / 'pets.zip'), str(tmp_path / 'out'))
+
+
+def test_utf_16_is_read_and_counted(tmp_path, capsys):
+    """PowerShell writes it."""
+    write_coco(tmp_path / 'pets')
+    file = tmp_path / 'pets/labels.json'
+    file.write_text(file.read_text(), 'utf-16')
+    prepare_boxes(str(tmp_path / 'pets'), str(tmp_path / 'out'))
+    assert 'files with a byte order mark' in capsys.readouterr().out
+
+
+def test_masks_without_labels_are_no_images(tmp_path, capsys):
+    CASES['ultralytics'].write(tmp_path / 'pets')
+    file = next((tmp_path / 'pets').rglob('*.yaml'))
+    file.write_text(re.sub('(train|val): .*', r'\1: /elsewhere',
+                           file.read_text()))
+    write_image(tmp_path / f'pets/masks/{STEMS[0]}.png', 0)
+    prepare_boxes(str(tmp_path / 'pets'), str(tmp_path / 'out'))
+    printed = ' '.join(capsys.readouterr().out.split())
+    assert 'images 6 0' in printed and 'boxes 12 0' in printed
+    assert '2 put right splits that do not exist here' in printed
+    assert '1 files left out that the export does not list' in printed
 
 
 @pytest.mark.parametrize('line, problem', [
