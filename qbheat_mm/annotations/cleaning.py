@@ -122,8 +122,7 @@ def check_crowds(pictures: Sequence[Picture], tool: str, keep: bool | None,
     if keep is False or keep is None and by_tool:
         for box in crowds:
             box.crowd = False
-        account.put_right('masks marked as crowds that became objects', '',
-                          len(crowds))
+        account.put_right('crowds that became objects', '', len(crowds))
 
 
 def clean_boxes(pictures: Sequence[Picture], account: Account) -> None:

@@ -68,17 +68,12 @@ def _tool(path: str, content: CocoContent) -> str:
     return 'CVAT, COCO 1.0' if by_cvat else 'COCO'
 
 
-def _key(value: _Id) -> str:
-    """Make ids comparable that are numbers here and text there."""
-    return str(value).strip()
-
-
 def _categories(path: str, content: CocoContent, wanted: Sequence[str],
                 account: Account) -> dict[str, str]:
     """Return the names of the categories by id."""
     names = {}
     for each in content.categories:
-        key, name = _key(each.id), str(each.name).strip()
+        key, name = str(each.id), str(each.name).strip()
         other = names.setdefault(key, name)
         if other == name:
             continue
@@ -99,7 +94,7 @@ def _pictures(path: str, content: CocoContent, names: dict[str, str],
         size = image.width, image.height
         picture = Picture(image.file_name, path, [], split,
                           tuple(map(round, size)) if all(size) else None)
-        first = by_id.setdefault(_key(image.id), picture)
+        first = by_id.setdefault(str(image.id), picture)
         if first.name != picture.name:
             raise UserError(f"'{path}': images '{first.name}' and "
                             f"'{picture.name}' have the same id {image.id}: "
@@ -110,11 +105,10 @@ def _pictures(path: str, content: CocoContent, names: dict[str, str],
         where = f"'{path}', annotation {i}"
         account.put_right('ids written as text', where,
                           type(box.image_id) not in kinds)
-        key = _key(box.label)
-        box.label = names.get(key, f'category_id {key}')
+        box.label = names.get(str(box.label), f'category_id {box.label}')
         box.crowd = bool(box.crowd or box.ignore)
         _set_box(box, where, account)
-        picture = by_id.get(_key(box.image_id))
+        picture = by_id.get(str(box.image_id))
         if picture is None:
             account.note('boxes left out', 'of images that are not listed',
                          where)

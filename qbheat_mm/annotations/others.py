@@ -27,7 +27,10 @@ def find_yolo(files: Files) -> dict[str, dict]:
             with reading(path):
                 found[path] = yaml.safe_load(text)
     for path in [] if found else files.find('classes.txt', 'obj.names'):
-        found[path] = dict(names=files.lines(path))
+        data = osp.join(osp.dirname(path), 'obj.data')
+        values = files.read(data) if osp.exists(data) else ''
+        found[path] = dict(re.findall(r'^(\w+)\s*=\s*(\S+)', values, re.M),
+                           names=files.lines(path))
     return found
 
 

@@ -94,12 +94,11 @@ def choose_validation(files: Sequence[str], hashes: np.ndarray,
     total = counts.sum(0)
     for parts, near, kept in (
             (1, hashes, 'videos (by name) and near-duplicates stay together'),
-            (50, hashes, 'consecutive names and near-duplicates stay '
-             'together'),
-            (50, None, 'consecutive names stay together'),
+            (50, hashes, 'names in a row and near-duplicates stay together'),
+            (50, None, 'names in a row stay together'),
             (len(files), None, 'images are split one by one')):
-        chosen = split_scenes(find_scenes(files, near, parts), counts, share,
-                              seed)
+        scenes = find_scenes(files, near, parts)
+        chosen = split_scenes(scenes, counts, share, seed)
         held = counts[chosen].sum(0)
         lost = (total > 0) & ((held == 0) | (held == total))
         if not lost.any() and (parts == len(files) or share / 2

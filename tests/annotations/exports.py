@@ -43,7 +43,7 @@ CASES = dict(
                   ('train', 'valid', 'test'), 36, 0,
                   ('without a box', )),
     cvat=Case('CVAT, COCO 1.0', 'images/default/{}.jpg', put_right=(
-        'masks marked as crowds that became objects', )),
+        'crowds that became objects', )),
     via=Case('VGG Image Annotator, COCO', '{}.jpg', put_right=(
         'repeated categories', 'ids written as text', 'flat polygons')),
     # In the export, file names have the server's path and a hash.
