@@ -169,7 +169,7 @@ def reading(path: str) -> Iterator[None]:
     """Name the file, and perhaps the line, in errors."""
     try:
         yield
-    except (ParseError, YAMLError, MsgspecError, TypeError, ValueError
-            ) as error:
+    except (ParseError, YAMLError, MsgspecError, AttributeError, TypeError,
+            ValueError) as error:
         problem = ' '.join(str(error).split())
         raise UserError(f"'{path}': {problem}: correct it") from error

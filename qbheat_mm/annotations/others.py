@@ -8,6 +8,7 @@ import math
 import os.path as osp
 import re
 from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
 from xml.etree import ElementTree
 
 import msgspec
@@ -38,8 +39,8 @@ def read_yolo(contents: dict[str, dict], files: Files
               ) -> tuple[str, list[Picture], list[str]]:
     """Read an export; return the format, the images, and the classes."""
     (path, content), = contents.items()
-    names = content['names']
     with reading(path):
+        names = content['names']
         names = {int(key): str(name).strip() for key, name in (
             enumerate(names) if isinstance(names, list) else names.items())}
     texts = files.find('.txt')
@@ -114,6 +115,12 @@ def _yolo_boxes(path: str, names: dict[int, str], poses: bool,
             else:
                 raise ValueError('a box needs 4 numbers and a polygon an even '
                                  'number from 6 on, after that of the class')
+
+
+def find_voc(files: Files) -> list[str]:
+    """Return the XML files of Pascal VOC, not those of other tools."""
+    return [path for path in files.find('.xml')
+            if re.search(b'<annotation[ >]', Path(path).read_bytes())]
 
 
 def read_voc(paths: Iterable[str], files: Files

@@ -96,7 +96,8 @@ def prepare_boxes(folder: str, out: str, *, detector: str = 'retinanet',
     names = cleaning.choose_classes(pictures, names, classes, drop_classes,
                                     account)
     splits = sorted({each.split or 'train' for each in pictures})
-    title = (f'{tool}: {len(pictures)} images, {len(names)} classes, '
+    title = (f'{tool}: {len(pictures)} images, {len(names)} '
+             f'class{"es" * (len(names) > 1)}, '
              + ('split into ' + ', '.join(splits) if splits[1:] else
                 'no split'))
     pictures = cleaning.find_images(pictures, files)
@@ -136,7 +137,7 @@ def _read(files: Files, classes: Sequence[str] | None
     readers = [(partial(coco.read_coco, wanted=classes or ()),
                 found[coco.CocoContent]),
                (others.read_labelme, found[others.LabelmeContent]),
-               (others.read_voc, dict.fromkeys(files.find('.xml'))),
+               (others.read_voc, others.find_voc(files)),
                *((others.read_yolo, {path: content})
                  for path, content in others.find_yolo(files).items())]
     readers = [(read, content) for read, content in readers if content]

@@ -184,7 +184,9 @@ def test_losses_are_counted_by_reason(tmp_path, capsys):
     (lambda root: shutil.copy(root / 'labels.json', root / 'old.json'),
      'keep one file of annotations'),
     (lambda root: shutil.move(root / 'labels.json', root / 'labels.zip'),
-     'and unpack it')])
+     'and unpack it'),
+    (lambda root: (root / 'labels.json').rename(root / 'cvat.xml').write_text(
+        '<annotations/>'), 'holds no COCO')])
 def test_a_folder_must_hold_one_export(change, problem, tmp_path):
     write_coco(tmp_path / 'pets')
     change(tmp_path / 'pets')
