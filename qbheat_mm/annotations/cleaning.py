@@ -13,12 +13,12 @@ from .export import Account, Box, Files, Picture
 from .split import perceptual_hash
 
 
-def choose_classes(pictures: Sequence[Picture], names: Sequence[str],
+def choose_classes(pictures: Sequence[Picture], names: Sequence[str] | None,
                    wanted: Sequence[str] | None, dropped: Sequence[str],
                    account: Account) -> list[str]:
     """Leave out boxes of other classes; return those with a box."""
     used = Counter(box.label for picture in pictures for box in picture.boxes)
-    names = names or sorted(used)
+    names = sorted(used) if names is None else names
     for name in (*(wanted or ()), *dropped):
         if not used[name]:
             raise UserError(f'no box is of class {name!r}: the export has '
@@ -156,7 +156,8 @@ def _clean(picture: Picture, account: Account) -> Iterator[Box]:
         right, bottom = min(x + w, width), min(y + h, height)
         clipped = [left, top, right - left, bottom - top]
         why = ('thinner than a pixel' if min(w, h) < 1 else
-               'outside of their image' if min(clipped[2:]) < 1 else '')
+               '' if all(side >= 1 for side in clipped[2:]) else
+               'outside of their image')
         if why:
             account.note('boxes left out', why,
                          f"{box.bbox} in '{picture.file}'")

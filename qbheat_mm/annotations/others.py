@@ -106,7 +106,7 @@ def _yolo_boxes(path: str, names: dict[int, str], poses: bool,
     for line in files.lines(path) if path else ():
         with reading(f'{path}: {line[:80]}'):
             index, *points = map(float, line.split())
-            label = names.get(int(index), f'class {index:g}')
+            label = names.get(index, f'class {index:g}')
             if len(points) == 4 or poses and len(points) > 4:
                 x, y, w, h = points[:4]
                 yield Box(label=label, bbox=[x - w / 2, y - h / 2, w, h])
@@ -124,8 +124,8 @@ def find_voc(files: Files) -> list[str]:
 
 
 def read_voc(paths: Iterable[str], files: Files
-             ) -> tuple[str, list[Picture], list[str]]:
-    """Read an export; see :func:`read_yolo`."""
+             ) -> tuple[str, list[Picture], None]:
+    """Read an export, whose classes are those of its objects."""
     pictures, splits = [], _image_sets(files)
     for path in paths:
         with reading(path):
@@ -139,7 +139,7 @@ def read_voc(paths: Iterable[str], files: Files
             pictures.append(picture)
         else:
             files.account.leave_out(picture, 'in no list of the export')
-    return 'Pascal VOC', pictures, []
+    return 'Pascal VOC', pictures, None
 
 
 def _picture(path: str, name: str | None, size: Iterable,
@@ -190,15 +190,15 @@ class LabelmeContent(msgspec.Struct):
 
 
 def read_labelme(contents: dict[str, LabelmeContent], files: Files
-                 ) -> tuple[str, list[Picture], list[str]]:
-    """Read an export; see :func:`read_yolo`."""
+                 ) -> tuple[str, list[Picture], None]:
+    """Read an export, whose classes are those of its objects."""
     pictures = []
     for path, content in contents.items():
         picture = _picture(path, content.imagePath, (
             content.imageWidth, content.imageHeight), files)
         picture.boxes += _shapes(content.shapes, path, files.account)
         pictures.append(picture)
-    return 'labelme', pictures, []
+    return 'labelme', pictures, None
 
 
 def _shapes(shapes: Sequence[_Shape], path: str,
@@ -210,7 +210,7 @@ def _shapes(shapes: Sequence[_Shape], path: str,
             (x, y), edge = points
             r = math.dist((x, y), edge)
             yield box.surround([x - r, y - r, x + r, y + r])
-        elif kind in ('rectangle', 'mask', 'polygon', 'rotation'):
+        elif kind in ('rectangle', 'mask', 'polygon', 'rotation') and points:
             box.mask = [sum(points, [])] if len(points) > 2 else None
             yield box.surround(sum(points, []))
         else:

@@ -127,7 +127,7 @@ def prepare_boxes(folder: str, out: str, *, detector: str = 'retinanet',
 
 
 def _read(files: Files, classes: Sequence[str] | None
-          ) -> tuple[str, list[Picture], list[str]]:
+          ) -> tuple[str, list[Picture], list[str] | None]:
     """Find out the format, and read it."""
     found = {kind: {} for kind in (*_KEYS, type(None))}
     for path in files.find('.json'):

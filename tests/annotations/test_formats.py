@@ -103,6 +103,8 @@ AMBIGUOUS = {
                    "images 'photoa.jpg' and 'photob.jpg' have the same id 0",
                    'give each its own'),
     'two_names': (add_category, "id 0 is both 'cat' and 'red'", '--classes'),
+    'no_classes': (lambda content: content['categories'].clear(),
+                   "are of 'category_id 0'", '--drop-class'),
     'unlisted': (change(annotations=(3, dict(category_id=9))),
                  "are of 'category_id 9'", '--drop-class'),
     'crowds': (change(annotations=(5, dict(iscrowd=1))),
@@ -212,7 +214,7 @@ def test_masks_without_labels_are_no_images(tmp_path, capsys):
 
 @pytest.mark.parametrize('line, problem', [
     ('0 0.5 0.5 0.2', '4 numbers'), ('7 0.5 0.5 0.2 0.2', '--drop-class'),
-    ('cat 0 0 1 1', "'cat'")])
+    ('cat 0 0 1 1', "'cat'"), ('0.5 0.5 0.5 0.2 0.2', 'class 0.5')])
 def test_lines_of_yolo_are_checked(line, problem, tmp_path):
     CASES['yolo'].write(tmp_path / 'pets')
     file = tmp_path / f'pets/train/labels/{STEMS[0]}.txt'
