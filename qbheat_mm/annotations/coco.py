@@ -49,10 +49,7 @@ def read_coco(contents: dict[str, CocoContent], files: Files,
     for path, content in contents.items():
         names = _categories(path, content, wanted, files.account)
         classes.update(dict.fromkeys(names.values()))
-        # One file without a name is the training set of the others.
-        split = files.split_of(path) or (
-            'train' if len(contents) > 1 else '')
-        pictures += _pictures(path, content, names, split, files.account)
+        pictures += _pictures(path, content, names, files)
     return tool, pictures, list(classes)
 
 
@@ -87,12 +84,12 @@ def _categories(path: str, content: CocoContent, wanted: Sequence[str],
 
 
 def _pictures(path: str, content: CocoContent, names: dict[str, str],
-              split: str, account: Account) -> list[Picture]:
+              files: Files) -> list[Picture]:
     """Read the images of a file, with their boxes."""
-    pictures, by_id = [], {}
+    pictures, by_id, account = [], {}, files.account
     for image in content.images:
         size = image.width, image.height
-        picture = Picture(image.file_name, path, [], split,
+        picture = Picture(image.file_name, path, [], files.split_of(path),
                           tuple(map(round, size)) if all(size) else None)
         first = by_id.setdefault(str(image.id), picture)
         if first.name != picture.name:

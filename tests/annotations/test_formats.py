@@ -82,7 +82,6 @@ def test_two_commands_train(detector, tmp_path, capfd, forget):
 
 
 def change(**values):
-    """Change a key of the first annotations or images."""
     def apply(content):
         for kind, (number, more) in values.items():
             for each in content[kind][:number]:
@@ -149,8 +148,7 @@ def test_options_decide(tmp_path, capsys):
     content = json.loads((tmp_path / 'out/annotations/val.json').read_text())
     assert [each['name'] for each in content['categories']] == ['dog', 'cat']
     assert not any(each['iscrowd'] for each in content['annotations'])
-    printed = capsys.readouterr().out
-    assert '5       put right' in printed and 'byte order mark' in printed
+    assert 'byte order mark' in capsys.readouterr().out
     with pytest.raises(UserError, match='exists'):  # it may have been edited
         prepare_boxes(str(tmp_path / 'pets'), str(tmp_path / 'out'))
 
@@ -187,7 +185,7 @@ def test_losses_are_counted_by_reason(tmp_path, capsys):
      'keep one file of annotations'),
     (lambda root: shutil.move(root / 'labels.json', root / 'labels.zip'),
      'and unpack it'),
-    (lambda root: (root / 'labels.json').rename(root / 'cvat.xml').write_text(
+    (lambda root: (root / 'labels.json').rename(root / 'a.xml').write_text(
         '<annotations/>'), 'holds no COCO')])
 def test_a_folder_must_hold_one_export(change, problem, tmp_path):
     write_coco(tmp_path / 'pets')
