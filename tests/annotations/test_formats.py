@@ -1,6 +1,5 @@
 # Copyright (c) QB-Heat MM authors. All rights reserved.
 """Exports of each tool become data that the strict loader accepts."""
-
 import json
 import re
 import shutil
@@ -148,7 +147,8 @@ def test_options_decide(tmp_path, capsys):
     content = json.loads((tmp_path / 'out/annotations/val.json').read_text())
     assert [each['name'] for each in content['categories']] == ['dog', 'cat']
     assert not any(each['iscrowd'] for each in content['annotations'])
-    assert 'byte order mark' in capsys.readouterr().out
+    printed = capsys.readouterr().out
+    assert '5       put right' in printed and 'byte order mark' in printed
     with pytest.raises(UserError, match='exists'):  # it may have been edited
         prepare_boxes(str(tmp_path / 'pets'), str(tmp_path / 'out'))
 
