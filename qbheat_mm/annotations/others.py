@@ -1,8 +1,8 @@
 # Copyright (c) QB-Heat MM authors. All rights reserved.
 """Read exports of YOLO, Pascal VOC and labelme.
 
-The readers of supervision, labelformat and globox lose boxes: polygons among
-YOLO's boxes, images without a label file, difficult objects.
+The readers of supervision, labelformat and globox lose some: polygons among
+YOLO's boxes, images without a label file, or the flag of difficult objects.
 """
 import math
 import os.path as osp
