@@ -146,7 +146,7 @@ def main() -> None:
         raise UserError(f"'{config}' exists: delete it, or choose another "
                         '--out')
     account = Account()
-    files = Files(args.source, args.out, args.images, account)
+    files = Files(args.source, args.images, account)
     rows = read_csv(files.only, files) if files.only else read_folders(files)
     if not rows:
         raise UserError(f"'{args.source}' holds no labeled image")

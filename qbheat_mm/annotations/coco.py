@@ -6,42 +6,50 @@ from typing import Any
 import msgspec
 
 from ..errors import UserError
-from .export import Account, Box, Files, Picture, number
+from .export import Account, Box, Files, Picture
+
+_Id = int | str | None
+
+
+class _Image(msgspec.Struct):
+    id: _Id
+    file_name: str
+    width: float | None = None
+    height: float | None = None
+
+
+class _Category(msgspec.Struct):
+    id: _Id
+    name: str | int
+
+
+class _Object(Box, kw_only=True):
+    image_id: _Id
+    ignore: bool | float | None = None
 
 
 class CocoContent(msgspec.Struct):
     """A file in COCO format."""
-    images: list[dict[str, Any]]
-    categories: list[dict[str, Any]]
-    annotations: list[dict[str, Any]]
+    images: list[_Image]
+    categories: list[_Category]
+    annotations: list[_Object]
     info: Any = None
     licenses: Any = None
 
 
 def read_coco(contents: dict[str, CocoContent], files: Files,
-              wanted: Sequence[str] | None, keep_crowds: bool | None
+              wanted: Sequence[str]
               ) -> tuple[str, list[Picture], list[str]]:
     """Read an export; return the format, the images, and the classes.
 
     The classes ``wanted`` decide if a category id has several names.
     """
-    pictures, classes, parents = [], {}, {}
+    pictures, classes = [], {}
     tool = _tool(*next(iter(contents.items())))
     for path, content in contents.items():
         names = _categories(path, content, wanted, files.account)
         classes.update(dict.fromkeys(names.values()))
-        parents.update({each.get('supercategory'): each['name']
-                        for each in content.categories
-                        if each.get('supercategory') != each['name']})
-        # One file without a name is the training set of the others.
-        split = files.split_of(path) or (
-            'train' if len(contents) > 1 else '')
-        pictures += _pictures(path, content, names, split, files.account)
-    boxes = [box for picture in pictures for box in picture.boxes]
-    for name in parents.keys() & classes.keys() - {b.label for b in boxes}:
-        files.account.put_right('unused parent categories', name)
-        del classes[name]
-    _check_crowds(boxes, tool, keep_crowds, files.account)
+        pictures += _pictures(path, content, names, files)
     return tool, pictures, list(classes)
 
 
@@ -57,23 +65,16 @@ def _tool(path: str, content: CocoContent) -> str:
     return 'CVAT, COCO 1.0' if by_cvat else 'COCO'
 
 
-def _key(value: object) -> str:
-    """Make ids comparable that are numbers here and text there."""
-    return str(int(value) if isinstance(value, float) else value).strip()
-
-
-def _categories(path: str, content: CocoContent,
-                wanted: Sequence[str] | None, account: Account
-                ) -> dict[str, str]:
+def _categories(path: str, content: CocoContent, wanted: Sequence[str],
+                account: Account) -> dict[str, str]:
     """Return the names of the categories by id."""
     names = {}
     for each in content.categories:
-        key, name = _key(each.get('id')), str(each.get('name')).strip()
-        each['name'] = name
+        key, name = str(each.id), str(each.name).strip()
         other = names.setdefault(key, name)
         if other == name:
             continue
-        if (name in (wanted or ())) == (other in (wanted or ())):
+        if (name in wanted) == (other in wanted):
             raise UserError(f"'{path}': category id {key} is both {other!r} "
                             f'and {name!r}: choose with --classes')
         names[key] = name if name in wanted else other
@@ -83,84 +84,46 @@ def _categories(path: str, content: CocoContent,
 
 
 def _pictures(path: str, content: CocoContent, names: dict[str, str],
-              split: str, account: Account) -> list[Picture]:
+              files: Files) -> list[Picture]:
     """Read the images of a file, with their boxes."""
-    pictures = {}
+    pictures, by_id, account = [], {}, files.account
     for image in content.images:
-        key = _key(image.get('id'))
-        size = tuple(round(number(image.get(side) or 0,
-                                  f"'{path}', image {key}", account))
-                     for side in ('width', 'height'))
-        picture = Picture(str(image.get('file_name')), path, [], split,
-                          size if all(size) else None)
-        if pictures.setdefault(key, picture).name != picture.name:
-            raise UserError(f"'{path}': images '{pictures[key].name}' and "
-                            f"'{picture.name}' have the same id {key}")
-    account.put_right('repeated images', path,
-                      len(content.images) - len(pictures))
-    kinds = {type(image.get('id')) for image in content.images}
-    for i, each in enumerate(content.annotations):
+        size = image.width, image.height
+        picture = Picture(image.file_name, path, [], files.split_of(path),
+                          tuple(map(round, size)) if all(size) else None)
+        first = by_id.setdefault(str(image.id), picture)
+        if first.name != picture.name:
+            raise UserError(f"'{path}': images '{first.name}' and "
+                            f"'{picture.name}' have the same id {image.id}: "
+                            'give each its own')
+        pictures.append(picture)
+    kinds = {type(image.id) for image in content.images}
+    for i, box in enumerate(content.annotations):
         where = f"'{path}', annotation {i}"
-        key = _key(each.get('image_id'))
-        if type(each.get('image_id')) not in kinds:
-            account.put_right('ids written as text', where)
-        box = _box(each, names, where, account)
-        if key not in pictures:
+        account.put_right('ids written as text', where,
+                          type(box.image_id) not in kinds)
+        box.label = names.get(str(box.label), f'category_id {box.label}')
+        box.crowd = bool(box.crowd or box.ignore)
+        _set_box(box, where, account)
+        picture = by_id.get(str(box.image_id))
+        if picture is None:
             account.note('boxes left out', 'of images that are not listed',
                          where)
-        elif box is None:
+        elif not box.bbox:
             account.note('boxes left out', 'without box and polygon', where)
         else:
-            pictures[key].boxes.append(box)
-    return list(pictures.values())
+            picture.boxes.append(box)
+    return pictures
 
 
-def _box(each: dict[str, Any], names: dict[str, str], where: str,
-         account: Account) -> Box | None:
-    """Read an annotation; None if it has neither box nor polygon."""
-    key = _key(each.get('category_id'))
-    label = names.get(key, f'category_id {key}')
-    crowd = any(number(each.get(mark) or 0, where)
-                for mark in ('iscrowd', 'ignore'))
-    mask = each.get('segmentation') or None
-    if isinstance(mask, list):
-        if not isinstance(mask[0], list):
-            account.put_right('flat polygons', where)
-            mask = [mask]
-        mask = [_numbers(points, where, account) for points in mask]
-        whole = [points for points in mask
-                 if len(points) > 5 and len(points) % 2 == 0]
-        account.put_right('polygons of fewer than three points', where,
-                          len(mask) - len(whole))
-        mask = whole or None
-    sides = _numbers(each.get('bbox') or (), where, account)
-    if len(sides) == 4:
-        return Box(label, sides, mask, crowd)
-    if sides:
-        raise UserError(f'{where} has the bbox {sides}: it needs 4 numbers')
-    if not isinstance(mask, list):
-        return None
-    account.put_right('boxes computed from their polygon', where)
-    return Box.around(label, sum(mask, []), mask=mask, crowd=crowd)
-
-
-def _numbers(values: Sequence, where: str, account: Account) -> list[float]:
-    return [x if type(x) in (int, float) else number(x, where, account)
-            for x in values]
-
-
-def _check_crowds(boxes: Sequence[Box], tool: str, keep: bool | None,
-                  account: Account) -> None:
-    """Turn crowds into objects where a tool marks all masks as crowds."""
-    crowds = [box for box in boxes if box.crowd]
-    by_tool = len(crowds) == len(boxes) or 'CVAT' in tool and all(
-        box.crowd == isinstance(box.mask, dict) for box in boxes)
-    if keep is None and not by_tool and 5 * len(crowds) > len(boxes):
-        raise UserError(
-            f'{len(crowds)} of {len(boxes)} boxes are crowds (iscrowd=1), not '
-            'trained on: choose --keep-crowds, or --no-keep-crowds (objects)')
-    if keep is False or keep is None and by_tool:
-        for box in crowds:
-            box.crowd = False
-        account.put_right('masks marked as crowds that became objects', '',
-                          len(crowds))
+def _set_box(box: Box, where: str, account: Account) -> None:
+    """Make polygons lists, and compute a missing box from them."""
+    if isinstance(box.mask, list) and not isinstance((*box.mask, [])[0], list):
+        account.put_right('flat polygons', where)
+        box.mask = [box.mask]
+    if len(box.bbox or ()) != 4:
+        points = sum(box.mask, []) if isinstance(box.mask, list) else []
+        box.bbox = None
+        if len(points) > 5:
+            account.put_right('boxes computed from their polygon', where)
+            box.surround(points)

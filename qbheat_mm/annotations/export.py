@@ -1,13 +1,20 @@
 # Copyright (c) QB-Heat MM authors. All rights reserved.
 """The files and the content of an export, and an account of both."""
+import json
 import os.path as osp
 import re
 from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
 from urllib.parse import unquote
+from xml.etree.ElementTree import ParseError
 
-import msgspec
+from msgspec import MsgspecError, Struct, field
+from yaml import YAMLError
 
-from ..datasets.images import scan_folder
+from ..datasets.images import EXTENSIONS, scan_folder
 from ..errors import UserError
 
 _SPLITS = dict(train='train', training='train', val='val', valid='val',
@@ -16,30 +23,33 @@ _SPLITS = dict(train='train', training='train', val='val', valid='val',
 _HASH = re.compile(r'^[0-9a-f]{8}-')
 
 
-class Box(msgspec.Struct, gc=False):
-    """An object: its class and (x, y, width, height) in pixels from 0."""
-    label: str
-    bbox: list[float]
-    mask: list | dict | None = None
-    crowd: bool = False
+class Box(Struct, gc=False, kw_only=True):
+    """An object: its class and (x, y, width, height) in pixels from 0.
 
-    @classmethod
-    def around(cls, label: str, points: list[float], **more) -> 'Box':
-        """Create the box around points (x1, y1, x2, y2, ...)."""
+    Fields have the names of COCO in files.
+    """
+    label: str | int | None = field(default=None, name='category_id')
+    bbox: list[float] | None = None
+    mask: list[list[float] | float] | dict[str, Any] | None = field(
+        default=None, name='segmentation')
+    crowd: bool | float | None = field(default=False, name='iscrowd')
+
+    def surround(self, points: list[float]) -> 'Box':
+        """Take the box around points (x1, y1, x2, y2, ...)."""
         x, y = min(points[::2]), min(points[1::2])
-        return cls(label, [x, y, max(points[::2]) - x, max(points[1::2]) - y],
-                   **more)
+        self.bbox = [x, y, max(points[::2]) - x, max(points[1::2]) - y]
+        return self
 
 
-class Picture(msgspec.Struct):
+class Picture(Struct):
     """An image, as the file ``source`` of an export describes it."""
     name: str
     source: str
     boxes: list[Box]
     split: str = ''  # or 'train', 'val', 'test'
-    size: tuple[int, int] | None = None  # width and height
-    fractions: bool = False  # whether coordinates are relative to the size
+    size: tuple[int, int] | None = None  # (1, 1) if boxes are fractions
     file: str = ''  # path, once it is found
+    hash: Any = None  # perceptual, (256,), bool, once it is opened
 
 
 class Account(dict):
@@ -56,109 +66,110 @@ class Account(dict):
         """Count what is strange but unambiguous."""
         self.note('put right', what, example, number)
 
-    def total(self, kind: str) -> int:
-        """Number of events of a kind."""
-        return sum(number for (each, _), (number, _) in self.items()
-                   if each == kind)
+    def leave_out(self, picture: Picture, why: str,
+                  example: object = '') -> None:
+        """Count an image and its boxes that are not used."""
+        self.note('images left out', why, example or picture.name)
+        self.note('boxes left out', 'of images that are left out',
+                  picture.name, len(picture.boxes))
 
 
 class Files:
-    """The files of an export, apart from the results in ``out``."""
+    """The files of an export, and its images, perhaps in another folder."""
 
-    def __init__(self, folder: str, out: str, images: str | None,
+    def __init__(self, folder: str, images: str | None,
                  account: Account) -> None:
         for path in filter(None, (folder, images)):
             if not osp.exists(path):
                 raise UserError(f"'{path}' does not exist")
-        self.account, self._out = account, osp.realpath(out)
+        self.account = account
         self.only = '' if osp.isdir(folder) else osp.abspath(folder)
         self.root = osp.abspath(osp.dirname(folder) if self.only else folder)
         self.image_root = osp.abspath(images or self.root)
-        if osp.commonpath([self._out, osp.realpath(self.root)]) == self._out:
-            raise UserError(f"--out '{out}' contains the export '{folder}': "
-                            'choose another folder')
-        self.images = self._scan(self.image_root)
+        self.images = _scan(self.image_root, EXTENSIONS)
         self._by_name = defaultdict(list)
         for path in self.images:
-            name = osp.basename(path).lower()
-            short = _HASH.sub('', name)
-            for key in {name, short, osp.splitext(short)[0]}:
-                self._by_name[key].append(path)
+            for name in names_of(path):
+                self._by_name[name].append(path)
 
     def find(self, *extensions: str) -> list[str]:
         """List the files with these extensions, or the one to read."""
-        if self.only and extensions != ('.txt', ):
+        if extensions == ('.txt', ):  # they belong to others, or to images
+            return [*dict.fromkeys(_scan(self.root, extensions)
+                                   + _scan(self.image_root, extensions))]
+        if self.only:
             return [self.only] * self.only.lower().endswith(extensions)
-        return self._scan(self.root, extensions)
-
-    def split_of(self, path: str) -> str:
-        """Return the split that a path names within the export, or ''."""
-        return split_of(path.removeprefix(self.root).removeprefix(
-            self.image_root))
-
-    def _scan(self, root: str, *extensions) -> list[str]:
-        paths = [osp.join(root, name)
-                 for name in scan_folder(root, *extensions)[0]]
-        return [path for path in paths
-                if not osp.realpath(path).startswith(self._out + osp.sep)]
+        return _scan(self.root, extensions)
 
     def read(self, path: str) -> str:
         """Read a text file."""
-        with open(path, 'rb') as file:
-            content = file.read()
-        if content.startswith(b'\xef\xbb\xbf'):
-            self.account.put_right('files with a byte order mark', path)
-        try:
-            return content.decode('utf-8-sig')
-        except UnicodeDecodeError as error:
-            raise UserError(f"'{path}' is not UTF-8: {error}") from error
+        content = Path(path).read_bytes()
+        encoding = json.detect_encoding(content)
+        self.account.put_right('files with a byte order mark', path,
+                               encoding != 'utf-8')
+        with reading(path):
+            return content.decode(encoding)
+
+    def lines(self, path: str) -> list[str]:
+        """Read the lines of a text file that are not blank."""
+        return [*filter(None, map(str.strip, self.read(path).split('\n')))]
+
+    def below(self, path: str) -> list[str]:
+        """Parts of a path, relative to the export or its images."""
+        return path.removeprefix(self.root).removeprefix(
+            self.image_root).lower().strip('/').split('/')
+
+    def split_of(self, path: str) -> str:
+        """Return the split that a path names, its last part first, or ''."""
+        for part in reversed(self.below(path)):
+            words = re.split('[^a-z]+', part)
+            found = {_SPLITS[word] for word in words if word in _SPLITS}
+            if len(found) == 1:
+                return found.pop()
+        return ''
 
     def locate(self, name: str, source: str) -> str:
         """Find an image whose name may have a server's path; '' if missing."""
-        plain = unquote(name.split('?d=')[-1]).replace('\\', '/')
-        parts = [part for part in plain.lower().split('/')
-                 if part not in ('', '.')]
-        short = _HASH.sub('', parts[-1]) if parts else ''
+        plain = name.split('?d=')[-1].replace('\\', '/').removeprefix('./')
+        parts, near = self.below(plain), self.below(source)
         found = next((self._by_name[key] for key in (
-            *parts[-1:], short, osp.splitext(short)[0])
+            *names_of(plain), *names_of(unquote(plain)))
             if key in self._by_name), [])
-        near = osp.relpath(osp.dirname(source), self.root).split('/')
 
         def fit(path: str) -> tuple:
-            own = osp.relpath(path, self.image_root).lower().split('/')
-            same = osp.commonprefix([own[::-1], parts[::-1]])
-            return (len(same), self.split_of(path) == self.split_of(source),
-                    len(osp.commonprefix([own, near])),
-                    'image' in '/'.join(own[:-1]))
+            own = self.below(path)
+            return (len(osp.commonprefix([own[::-1], parts[::-1]])),
+                    self.split_of(path) == self.split_of(source),
+                    len(osp.commonprefix([own, near])), 'images' in own)
 
         ranked = sorted(found, key=fit)
         if len(ranked) > 1 and fit(ranked[-1]) == fit(ranked[-2]):
             raise UserError(f"'{name}' in '{source}' may be '{ranked[-2]}' or "
                             f"'{ranked[-1]}': give its folder with --images")
-        if ranked and not ranked[-1].endswith(name.removeprefix('./')):
+        best = ranked[-1] if ranked else ''
+        if not best.endswith(name.removeprefix('./')):
             self.account.put_right('image names that differ from the files',
-                                   f'{name} is {ranked[-1]}')
-        return ranked[-1] if ranked else ''
+                                   f'{name} is {best}', len(ranked) > 0)
+        return best
 
 
-def split_of(path: str) -> str:
-    """Return the split that a path names, its last part first, or ''."""
-    for part in reversed(path.lower().split('/')):
-        words = re.split('[^a-z]+', part)
-        found = {_SPLITS[word] for word in words if word in _SPLITS}
-        if len(found) == 1:
-            return found.pop()
-    return ''
+def names_of(path: str) -> list[str]:
+    """Return a file's name, without a hash, and without the extension."""
+    name = osp.basename(path).lower()
+    short = _HASH.sub('', name)
+    return [*dict.fromkeys([name, short, osp.splitext(short)[0]])]
 
 
-def number(value: object, where: str, account: Account | None = None
-           ) -> float:
-    """Convert a number, perhaps written as text, which is counted."""
+def _scan(root: str, extensions: Sequence[str]) -> list[str]:
+    return [osp.join(root, name) for name in scan_folder(root, extensions)[0]]
+
+
+@contextmanager
+def reading(path: str) -> Iterator[None]:
+    """Name the file, and perhaps the line, in errors."""
     try:
-        if abs(float(value)) < 1e9:
-            if account is not None and isinstance(value, str):
-                account.put_right('numbers written as text', where)
-            return float(value)
-    except (TypeError, ValueError):
-        pass
-    raise UserError(f'{where} has {value!r} instead of a number: correct it')
+        yield
+    except (ParseError, YAMLError, MsgspecError, AttributeError, TypeError,
+            ValueError) as error:
+        problem = ' '.join(str(error).split())
+        raise UserError(f"'{path}': {problem}: correct it") from error

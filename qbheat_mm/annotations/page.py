@@ -23,7 +23,8 @@ def summarize(parts: Mapping[str, Sequence[Picture]], names: Sequence[str],
             ('images', [*map(len, parts.values())]),
             ('boxes', [sum(len(each.boxes) for each in pictures)
                        for pictures in parts.values()])):
-        lost = account.total(f'{kind} left out')
+        lost = sum(number for (each, _), (number, _) in account.items()
+                   if each == f'{kind} left out')
         total.rows.append([kind, sum(numbers) + lost, lost, *numbers])
     boxes = Table('Boxes, and how many are small (below 32x32 pixels), medium '
                   'or large (from 96x96 on)',

@@ -34,7 +34,6 @@ def find_scenes(files: Sequence[str], hashes: np.ndarray | None,
     Near-duplicates by their hashes, (N, 256), are one scene. Images whose
     names differ only in the last number are a video of ``parts`` scenes.
     """
-    scenes = np.arange(len(files))
     videos = defaultdict(lambda: defaultdict(list))
     for i, file in enumerate(files):
         # Roboflow adds a hash to each augmented copy of an image.
@@ -42,31 +41,21 @@ def find_scenes(files: Sequence[str], hashes: np.ndarray | None,
         found = re.fullmatch(r'(.*?)(\d+)\D*', name, re.S)
         video, frame = found.groups() if found else (name, 0)
         videos[video][int(frame), name].append(i)
-    links = []
+    scenes, number = np.empty(len(files), int), 0
     for frames in videos.values():
         length = -(-len(frames) // parts)
         for n, frame in enumerate(sorted(frames)):
-            if n % length == 0:
-                first = frames[frame][0]
-            links += [(first, i) for i in frames[frame]]
-    scenes = _join(scenes, *np.array(links).T)
-    if hashes is not None:
-        signs = hashes.astype(np.float32) * 2 - 1
-        for start in range(0, len(signs), 1000):
-            # The product is the number of equal bits minus that of others.
-            near = signs[start:start + 1000] @ signs.T >= 256 - 2 * NEAR
-            rows, columns = near.nonzero()
-            scenes = _join(scenes, start + rows, columns)
+            number += n % length == 0
+            scenes[frames[frame]] = number - 1
+    signs = np.float32(() if hashes is None else hashes) * 2 - 1
+    for start in range(0, len(signs), 1000):
+        # The product is the number of equal bits minus that of others.
+        near = signs[start:start + 1000] @ signs.T >= 256 - 2 * NEAR
+        rows, columns = near.nonzero()
+        links = scenes[start + rows], scenes[columns]
+        graph = coo_array((np.ones(len(rows), bool), links), (number, number))
+        scenes = connected_components(graph, directed=False)[1][scenes]
     return scenes
-
-
-def _join(scenes: np.ndarray, one: np.ndarray,
-          other: np.ndarray) -> np.ndarray:
-    """Make pairs of images one scene; number the scenes again."""
-    number = scenes.max() + 1
-    graph = coo_array((np.ones(len(one), bool), (scenes[one], scenes[other])),
-                      (number, number))
-    return connected_components(graph, directed=False)[1][scenes]
 
 
 def split_scenes(scenes: np.ndarray, counts: np.ndarray, share: float,
@@ -105,12 +94,11 @@ def choose_validation(files: Sequence[str], hashes: np.ndarray,
     total = counts.sum(0)
     for parts, near, kept in (
             (1, hashes, 'videos (by name) and near-duplicates stay together'),
-            (50, hashes, 'consecutive names and near-duplicates stay '
-             'together'),
-            (50, None, 'consecutive names stay together'),
+            (50, hashes, 'names in a row and near-duplicates stay together'),
+            (50, None, 'names in a row stay together'),
             (len(files), None, 'images are split one by one')):
-        chosen = split_scenes(find_scenes(files, near, parts), counts, share,
-                              seed)
+        scenes = find_scenes(files, near, parts)
+        chosen = split_scenes(scenes, counts, share, seed)
         held = counts[chosen].sum(0)
         lost = (total > 0) & ((held == 0) | (held == total))
         if not lost.any() and (parts == len(files) or share / 2

@@ -41,9 +41,9 @@ class Case:
 CASES = dict(
     roboflow=Case('Roboflow, COCO', '{}_jpg.rf.{:032x}.jpg',
                   ('train', 'valid', 'test'), 36, 0,
-                  ('unused parent categories', )),
+                  ('without a box', )),
     cvat=Case('CVAT, COCO 1.0', 'images/default/{}.jpg', put_right=(
-        'masks marked as crowds that became objects', )),
+        'crowds that became objects', )),
     via=Case('VGG Image Annotator, COCO', '{}.jpg', put_right=(
         'repeated categories', 'ids written as text', 'flat polygons')),
     # In the export, file names have the server's path and a hash.
@@ -59,7 +59,7 @@ CASES = dict(
               ('splits that do not exist here', )),
     ultralytics=Case('YOLO with pets.yaml', 'images/all/{}.jpg'),
     voc=Case('Pascal VOC', 'JPEGImages/{}.jpg', put_right=(
-        'boxes in pixels that start at 1', )),
+        "'difficult' objects that became crowds", )),
     labelme=Case('labelme', '{}.jpg', boxes=13, left_out=1))
 
 

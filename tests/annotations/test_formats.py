@@ -1,17 +1,20 @@
 # Copyright (c) QB-Heat MM authors. All rights reserved.
 """Exports of each tool become data that the strict loader accepts."""
-
 import json
+import re
 import shutil
 
 import pytest
+from mmengine.config import Config
+from mmengine.runner import Runner
 
 from qbheat_mm.apis import prepare_boxes
 from qbheat_mm.datasets.coco_check import check_images, load_coco
 from qbheat_mm.errors import UserError
 
+from ..configs.shipped import shrink
 from ..conftest import run_tool
-from .exports import BOXES, CASES, CLASSES, STEMS, write_coco
+from .exports import BOXES, CASES, CLASSES, STEMS, write_coco, write_image
 
 
 def read(out):
@@ -68,20 +71,16 @@ def test_two_commands_train(detector, tmp_path, capfd, forget):
     shutil.rmtree(tmp_path / 'pets')  # the images were copied
     run_tool('check_data.py', out / 'boxes.py')
     assert capfd.readouterr().out.endswith('\nno errors\n')
-    if detector != 'retinanet':  # takes longer
-        return
     forget()
-    run_tool('train.py', out / 'boxes.py', '--work-dir', tmp_path / 'work',
-             '--cfg-options', 'model.backbone.init_cfg=None',
-             'train_cfg.max_epochs=1', 'train_dataloader.num_workers=0',
-             'val_dataloader.num_workers=0', 'train_dataloader.batch_size=4',
-             'train_dataloader.dataset.pipeline.2.scale=(64,64)',
-             'val_dataloader.dataset.pipeline.1.scale=(64,64)')
+    cfg = shrink(Config.fromfile(out / 'boxes.py'), out, tmp_path / 'work')
+    cfg.train_cfg.max_epochs = 1
+    runner = Runner.from_cfg(cfg)
+    runner.train()
     assert (tmp_path / 'work/epoch_1.pth').is_file()
+    assert {'train/loss', 'val/time'} <= runner.message_hub.log_scalars.keys()
 
 
 def change(**values):
-    """Change a key of the first annotations or images."""
     def apply(content):
         for kind, (number, more) in values.items():
             for each in content[kind][:number]:
@@ -93,8 +92,17 @@ def add_category(content):
     content['categories'].append(dict(id=0, name='red'))
 
 
+def two_images_with_one_id(content):
+    content['images'][1]['id'] = content['images'][0]['id']
+
+
 AMBIGUOUS = {
+    'two_images': (two_images_with_one_id,
+                   "images 'photoa.jpg' and 'photob.jpg' have the same id 0",
+                   'give each its own'),
     'two_names': (add_category, "id 0 is both 'cat' and 'red'", '--classes'),
+    'no_classes': (lambda content: content['categories'].clear(),
+                   "are of 'category_id 0'", '--drop-class'),
     'unlisted': (change(annotations=(3, dict(category_id=9))),
                  "are of 'category_id 9'", '--drop-class'),
     'crowds': (change(annotations=(5, dict(iscrowd=1))),
@@ -102,15 +110,16 @@ AMBIGUOUS = {
     'missing': (change(images=(6, dict(file_name='elsewhere/x.jpg'))),
                 '6 of 6 images are missing', '--images'),
     'other_size': (change(images=(2, dict(width=640))),
-                   '2 of 6 images have another size', '--images'),
+                   "photoa.jpg' has another size, (64, 48)", '--images'),
     'corners': (change(annotations=(9, dict(bbox=[40, 20, 60, 44]))),
-                '9 of 12 boxes (e.g. [40, 20, 60, 44])', 'corners'),
+                '9 of 12 boxes (e.g. [40.0, 20.0, 60.0, 44.0])', 'corners'),
     'no_boxes': (lambda content: content['annotations'].clear(),
                  'no box that can be learned', ''),
     'fractions': (change(annotations=(12, dict(bbox=[.1, .1, .5, .5]))),
                   '12 of 12 boxes', 'fractions'),
     'no_number': (change(annotations=(1, dict(bbox=['a', 0, 1, 1]))),
-                  "annotation 0 has 'a'", 'number'),
+                  'got `str` - at `$.annotations[0].bbox[0]`',
+                  'correct it'),
 }
 
 
@@ -129,6 +138,8 @@ def test_options_decide(tmp_path, capsys):
         add_category(content)
         change(annotations=(5, dict(iscrowd=1)))(content)
     write_coco(tmp_path / 'pets', apply)
+    file = tmp_path / 'pets/labels.json'
+    file.write_text(file.read_text(), 'utf-16')  # as PowerShell does
     (tmp_path / 'pets/images').rename(tmp_path / 'photos')
     prepare_boxes(str(tmp_path / 'pets'), str(tmp_path / 'out'),
                   classes=['dog', 'cat'], keep_crowds=False,
@@ -136,7 +147,8 @@ def test_options_decide(tmp_path, capsys):
     content = json.loads((tmp_path / 'out/annotations/val.json').read_text())
     assert [each['name'] for each in content['categories']] == ['dog', 'cat']
     assert not any(each['iscrowd'] for each in content['annotations'])
-    assert '5       put right' in capsys.readouterr().out
+    printed = capsys.readouterr().out
+    assert '5       put right' in printed and 'byte order mark' in printed
     with pytest.raises(UserError, match='exists'):  # it may have been edited
         prepare_boxes(str(tmp_path / 'pets'), str(tmp_path / 'out'))
 
@@ -155,12 +167,10 @@ def test_losses_are_counted_by_reason(tmp_path, capsys):
     prepare_boxes(str(tmp_path / 'pets'), str(tmp_path / 'out'),
                   drop_classes=['category_id None'])
     printed = ' '.join(capsys.readouterr().out.split())
-    for line in ('images 6 2', 'boxes 18 10',
+    for line in ('images 6 2', 'boxes 18 9',
                  "1 boxes left out of class 'category_id None'",
-                 '1 boxes left out that repeat another',
-                 '1 boxes left out thinner than a pixel',
+                 '2 boxes left out thinner than a pixel',
                  '1 boxes left out outside of their image',
-                 '1 boxes left out of negative size',
                  '1 boxes left out of images that are not listed',
                  '1 images left out whose file is missing gone.jpg',
                  '1 images left out that cannot be read',
@@ -169,18 +179,40 @@ def test_losses_are_counted_by_reason(tmp_path, capsys):
         assert line in printed, line
 
 
-def test_a_folder_with_two_exports_is_refused(tmp_path):
+@pytest.mark.parametrize('change, problem', [
+    (lambda root: CASES['voc'].write(root), 'holds several exports'),
+    (lambda root: shutil.copy(root / 'labels.json', root / 'old.json'),
+     'keep one file of annotations'),
+    (lambda root: shutil.move(root / 'labels.json', root / 'labels.zip'),
+     'and unpack it'),
+    (lambda root: (root / 'labels.json').rename(root / 'a.xml').write_text(
+        '<annotations/>'), 'holds no COCO')])
+def test_a_folder_must_hold_one_export(change, problem, tmp_path):
     write_coco(tmp_path / 'pets')
-    CASES['voc'].write(tmp_path / 'pets')
-    with pytest.raises(UserError, match='holds several exports'):
+    change(tmp_path / 'pets')
+    with pytest.raises(UserError, match=problem):
         prepare_boxes(str(tmp_path / 'pets'), str(tmp_path / 'out'))
-    prepare_boxes(str(tmp_path / 'pets/labels.json'), str(tmp_path / 'out'),
-                  images=str(tmp_path / 'pets/images'))
+    for file in (tmp_path / 'pets').glob('labels.json'):
+        prepare_boxes(str(file), str(tmp_path / 'out'),
+                      images=str(tmp_path / 'pets/images'))
+
+
+def test_masks_without_labels_are_no_images(tmp_path, capsys):
+    CASES['ultralytics'].write(tmp_path / 'pets')
+    file = next((tmp_path / 'pets').rglob('*.yaml'))
+    file.write_text(re.sub('(train|val): .*', r'\1: /elsewhere',
+                           file.read_text()))
+    write_image(tmp_path / f'pets/masks/{STEMS[0]}.png', 0)
+    prepare_boxes(str(tmp_path / 'pets'), str(tmp_path / 'out'))
+    printed = ' '.join(capsys.readouterr().out.split())
+    assert 'images 6 0' in printed and 'boxes 12 0' in printed
+    assert '2 put right splits that do not exist here' in printed
+    assert '1 files left out that the export does not list' in printed
 
 
 @pytest.mark.parametrize('line, problem', [
-    ('0 0.5 0.5 0.2', '4 numbers'), ('0 32 24 20 16', 'fractions'),
-    ('7 0.5 0.5 0.2 0.2', '--drop-class'), ('cat 0 0 1 1', "'cat'")])
+    ('0 0.5 0.5 0.2', '4 numbers'), ('7 0.5 0.5 0.2 0.2', '--drop-class'),
+    ('cat 0 0 1 1', "'cat'"), ('0.5 0.5 0.5 0.2 0.2', 'class 0.5')])
 def test_lines_of_yolo_are_checked(line, problem, tmp_path):
     CASES['yolo'].write(tmp_path / 'pets')
     file = tmp_path / f'pets/train/labels/{STEMS[0]}.txt'

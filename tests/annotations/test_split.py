@@ -75,8 +75,8 @@ def test_near_duplicates_are_one_scene(tmp_path):
 
 @pytest.mark.parametrize('files, kept', [
     ([f'v{i // 10}_{i % 10}.jpg' for i in range(50)], 'videos'),
-    ([f'{i}.jpg' for i in range(50)], 'consecutive names and near'),
-    ([f'{i}.jpg' for i in range(2)], 'consecutive names and near')])
+    ([f'{i}.jpg' for i in range(50)], 'names in a row and near'),
+    ([f'{i}.jpg' for i in range(2)], 'names in a row and near')])
 def test_scenes_are_cut_only_if_they_must(files, kept):
     chosen, how = choose_validation(
         files, hashes(len(files)), np.ones((len(files), 1), int), ['cat'],
@@ -88,7 +88,7 @@ def test_equal_images_do_not_prevent_a_split():
     chosen, how = choose_validation(
         [f'{i}.jpg' for i in range(20)], np.repeat(hashes(1), 20, 0),
         np.ones((20, 1), int), ['cat'], 0.2, 0)
-    assert how == 'consecutive names stay together' and chosen.sum() == 4
+    assert how == 'names in a row stay together' and chosen.sum() == 4
 
 
 def test_a_class_in_one_image_is_refused():

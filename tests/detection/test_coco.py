@@ -121,8 +121,13 @@ def test_a_class_has_its_own_label_and_precision(coco_root, tmp_path, ids,
 def test_a_subset_on_purpose(coco_root):
     dataset = build(coco_root, ('ring', 'disc'), allow_subset=True)
     assert [box[1] for box in boxes_of(dataset)] == [1, 0]
-    # COCO's palette has 80 colors.
-    assert dataset.metainfo['palette'] != []
+
+
+def test_each_of_many_classes_has_a_color(coco_root):
+    """COCO's palette has 80 colors, which mmdet takes by default."""
+    many = [f'class {i}' for i in range(90)]
+    palette = build(coco_root, many, lazy_init=True).metainfo['palette']
+    assert len(palette) == len({*palette}) == 90
 
 
 def renumber_categories(content):
