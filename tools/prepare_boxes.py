@@ -50,8 +50,8 @@ def parse_args() -> argparse.Namespace:
 def main() -> None:
     config = prepare_boxes(**vars(parse_args()))
     train = osp.relpath(Path(__file__).with_name('train.py'))
-    print(f'\nwrote {config}; next:\npython {train} {config} --cfg-options '
-          'model.backbone.init_cfg.checkpoint=ENCODER')
+    print(f'\nwrote {config}; next:\npython {train} {config}'
+          ' --cfg-options encoder=ENCODER')
 
 
 if __name__ == '__main__':

@@ -166,8 +166,8 @@ def main() -> None:
     for (kind, what), (number, example) in account.items():
         print(f'{kind}: {number} {what}, e.g. {example}')
     train = osp.relpath(Path(__file__).with_name('train.py'))
-    print(f'\nwrote {config}; next:\npython {train} {config} --cfg-options '
-          'model.backbone.init_cfg.checkpoint=ENCODER')
+    print(f'\nwrote {config}; next:\npython {train} {config}'
+          ' --cfg-options encoder=ENCODER')
 
 
 if __name__ == '__main__':

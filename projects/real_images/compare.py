@@ -31,9 +31,10 @@ from projects.real_images.labels import few
 from qbheat_mm.analysis.report import Report, Table
 from qbheat_mm.analysis.story import find_reports, tell
 from qbheat_mm.analysis.style import in_style, new_figure, show_picture
-from qbheat_mm.apis import Encoder, build_encoder, load_encoder
+from qbheat_mm.apis import Encoder, load_encoder
 from qbheat_mm.cli import read_config, report_user_errors
 from qbheat_mm.datasets.images import read_image, spread
+from qbheat_mm.trained.encoder_config import EncoderConfig
 
 CONFIG = Path(__file__).with_name('configs') / 'classes.py'
 #: Numbers of labels, besides all, and choices of each.
@@ -61,10 +62,9 @@ def parse_args() -> argparse.Namespace:
 
 def random_encoder(cfg: Config, loader: dict) -> Encoder:
     """An encoder with torch's initialization and the images' BN statistics."""
-    cfg.model.backbone.init_cfg = dict(
-        type='Constant', layer='_BatchNorm', val=1)
     torch.manual_seed(0)
-    encoder = build_encoder(cfg)
+    described = EncoderConfig(cfg.to_dict(), cfg.filename)
+    encoder = Encoder(described.build(), described.normalization)
     encoder.train()
     describe_images(encoded(encoder), loader)
     return encoder.eval()

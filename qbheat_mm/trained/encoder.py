@@ -19,8 +19,6 @@ from .normalization import Normalization, Normalize
 
 POOLS = ('avg', 'token', 'avg+token', 'max')
 
-_SETTING = 'model.backbone.init_cfg'
-
 
 class Encoder(nn.Module):
     """A pre-trained encoder in evaluation mode.
@@ -144,8 +142,8 @@ class PretrainedEncoder:
         if self.checkpoint is None:
             raise UserError(
                 f'no encoder weights for {name}: set '
-                f'--cfg-options {_SETTING}.checkpoint=FILE, or '
-                f'{_SETTING}=None for random weights on purpose')
+                '--cfg-options encoder=FILE, or '
+                'model.backbone.init_cfg=None for random weights on purpose')
         Checkpoint.read(self.checkpoint).load_encoder(module)
         print_log(f'loaded {len(module.state_dict())} tensors of {name} from '
                   f'{self.checkpoint}', logger='current')

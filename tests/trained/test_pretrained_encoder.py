@@ -94,7 +94,7 @@ def refusal(backbone, checkpoint):
 
 def test_no_checkpoint_is_an_error():
     message = refusal(RESNET, None)
-    assert 'model.backbone.init_cfg.checkpoint=FILE' in message
+    assert 'encoder=FILE' in message
     assert 'model.backbone.init_cfg=None' in message
 
 

@@ -6,8 +6,8 @@
 
 reads the data that docs/own_data.md describes: unlabeled images in
 data/images, folders of classes in data/own/train and data/own/val, boxes by
-data/boxes/boxes.py. Of the last two, one may be missing. Copy this file to ask
-something else.
+data/boxes/boxes.py, and published encoders, data/published/NAME.safetensors.
+Of classes and boxes, one may be missing. Copy this file to ask something else.
 """
 from math import ceil, log2
 from pathlib import Path
@@ -88,8 +88,11 @@ if FOLDERS.is_dir():
         Arm('fine-tuned', 'QB-Heat, fine-tuned', FINETUNE, start='qbheat',
             metrics=ACCURACY)]
 
+PUBLISHED = [Arm(file.stem, file.stem, None, weights=str(file.resolve()))
+             for file in sorted(Path('data/published').glob('*.safetensors'))]
+
 SEEDS = range(3)
-OTHERS = ['mocov2', *(arm.name for arm in LABELED)]
+OTHERS = ['mocov2', *(arm.name for arm in [*PUBLISHED, *LABELED])]
 
 QUESTIONS = [
     Question(f'works-{probe.name}', 'Which pre-training suits these images? '
@@ -106,6 +109,6 @@ if LABELED:
         'fine-tuning', 'Does fine-tuning gain from pre-training?', 'top-1',
         [Pair(('fine-tuned', ENCODER), ('supervised', ENCODER))], SEEDS)]
 
-STUDY = Study([*ARMS, *LABELED], PROBES, QUESTIONS, about=f"""\
+STUDY = Study([*ARMS, *PUBLISHED, *LABELED], PROBES, QUESTIONS, about=f"""\
 MF-285M on the images in `{IMAGES}`, trained with the schedules of the configs
 that the rows name, which differ in length.""")
