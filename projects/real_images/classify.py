@@ -145,7 +145,7 @@ def ridge(known: Parts, labels: np.ndarray, new: Parts,
 
 
 def probe(kind: str, known: Parts, labels: np.ndarray, new: Parts,
-          new_labels: np.ndarray, steps: int = STEPS) -> float:
+          new_labels: np.ndarray, steps: int) -> float:
     """Train a probe; top-1 in percent."""
     torch.manual_seed(0)
     classify = learn(kind, known, labels, steps,

@@ -20,6 +20,7 @@ from sklearn.preprocessing import normalize
 
 from projects.drawn_world.study.classify import BASELINES, describe_images
 from projects.real_images.classify import (
+    STEPS,
     Parts,
     encoded,
     pooled,
@@ -151,7 +152,8 @@ def main() -> None:
             describe_images(features, loader) for loader in loaders)
         tran = '-'
         if name not in ('thumbnails', 'HOG'):
-            tran = f'{probe("tran-1", known, labels, new, new_labels):.1f}'
+            tran = probe('tran-1', known, labels, new, new_labels, STEPS)
+            tran = f'{tran:.1f}'
             known, new = pooled(known), pooled(new)
         found[name] = accuracies(known, labels, new, new_labels)
         rows.append([name, *(f'{mean(scores):.1f}'

@@ -1,0 +1,47 @@
+"""One page says which encoder to use."""
+import cv2
+import numpy as np
+import pytest
+
+from projects.real_images import compare
+
+from ..apis.conftest import MODEL, settings_of, write_checkpoint
+
+
+def scores(**by_name):
+    return {name: {30: [few], 300: [many]}
+            for name, (few, many) in by_name.items()}
+
+
+@pytest.mark.parametrize('count, said', [
+    (30, 'With 30 labels, use learned (40.0 % right).'),
+    # Thumbnails are not two points worse, and cost nothing.
+    (300, 'With 300 labels, use thumbnails (80.5 % right; learned has 82.0 %, '
+     'not 2 points more).')])
+def test_the_cheapest_that_is_good_enough_is_recommended(count, said):
+    assert compare.advise(scores(
+        thumbnails=(20., 80.5), HOG=(30., 70.), learned=(40., 82.)),
+        count) == said
+
+
+def test_a_page_compares_encoders(tmp_path, monkeypatch, forget):
+    for part, number in (('train', 8), ('val', 2)):
+        for name, color in (('dark', 40), ('light', 210)):
+            (tmp_path / part / name).mkdir(parents=True)
+            for i in range(number):
+                cv2.imwrite(str(tmp_path / part / name / f'{i}.png'),
+                            np.full((40, 48, 3), color + i, np.uint8))
+    encoder = tmp_path / 'epoch_1.pth'
+    write_checkpoint(encoder, MODEL, settings_of())
+    monkeypatch.setattr(compare, 'COUNTS', (4, ))
+    monkeypatch.setattr(compare, 'SHOWN', 2)
+    monkeypatch.setattr(compare, 'STEPS', 2)
+    monkeypatch.setattr('sys.argv', [
+        'compare.py', str(tmp_path), '--out', str(tmp_path / 'out'),
+        '--encoders', f'ours={encoder}'])
+    compare.main()
+    page = (tmp_path / 'out/index.html').read_text('utf-8')
+    for name in ('thumbnails', 'HOG', 'random weights', 'ours'):
+        assert f'nearest, {name}' in page
+    # Brightness is all there is to see.
+    assert 'With 16 labels, use thumbnails (100.0 % right).' in page
