@@ -31,6 +31,10 @@ CROP = f'{TRAIN}.dataset.pipeline.0'
 TORCH_INIT = ("model.backbone.init_cfg={'type':'Constant',"
               "'layer':'_BatchNorm','val':1}")
 COPY = 'model.predictor.prediction=copy'
+#: A tenth of the rate for tokens and attention, which may collapse otherwise.
+SLOW_TOKENS = ("optim_wrapper.paramwise_cfg.custom_keys={"
+               "'backbone.tokens':{'lr_mult':0.1,'decay_mult':0},"
+               "'former':{'lr_mult':0.1}}")
 
 
 def config(name: str) -> str:
@@ -137,6 +141,7 @@ TRIALS = {
     '256 x 4': (195, decoder(256, 4)),
     'rate 2e-3': (360, (f'{RATE}=2e-3', )),
     'rate 2e-4': (360, (f'{RATE}=2e-4', )),
+    'slow tokens': (360, (f'{RATE}=2e-3', SLOW_TOKENS)),
     'batch 32': (720, (f'{TRAIN}.batch_size=32', )),
     'batch 128': (180, (f'{TRAIN}.batch_size=128', )),
     'normalized': (360, ('model.head.norm_pix=True', )),
