@@ -115,14 +115,15 @@ def cell(found: Sequence[float], seeds: int) -> str:
 
 def table(study: Study, rows: Rows, arms: Sequence[str],
           columns: Sequence[Cell], seeds: Sequence[int]) -> str:
-    """Means of arms over seeds; columns as in :class:`Headline`."""
+    """Means of arms with rows over seeds; columns as in :class:`Headline`."""
     lines = [['frozen encoder', *(', '.join(column[:2])
                                   for column in columns)]]
     for arm in arms:
-        lines.append([title(study, arm, columns), *(
-            cell([value for seed, value in measures(rows, arm, column).items()
-                  if seed in seeds], len(seeds))
-            for column in columns)])
+        found = [[value for seed, value in measures(rows, arm, column).items()
+                  if seed in seeds] for column in columns]
+        if any(found):
+            lines.append([title(study, arm, columns), *(
+                cell(some, len(seeds)) for some in found)])
     return markdown_table(lines)
 
 
