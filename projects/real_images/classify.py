@@ -32,9 +32,7 @@ from qbheat_mm.trained import Encoder
 
 #: Side of the maps that `tran-1` sees: equal for all encoders, and cheap.
 SIDE = 5
-#: Steps of the learned probes, for all labels and for few, and their batch.
-STEPS, FEW_STEPS, BATCH = 800, 400, 64
-RATE = {'lin': 1e-2, 'tran-1': 1e-3}
+BATCH = 64
 RIDGE = [1e1, 1e2, 1e3, 1e4, 1e5]
 #: Arrays with one entry per image, by the names of their features.
 Parts = Mapping[str, np.ndarray]
@@ -92,7 +90,7 @@ PROBES = {'lin': Linear, 'tran-1': Transformer}
 
 
 def learn(kind: str, parts: Parts, labels: np.ndarray, steps: int,
-          classes: int) -> Callable[[Parts], np.ndarray]:
+          rate: float, classes: int) -> Callable[[Parts], np.ndarray]:
     """Train a probe; return it."""
     views = [torch.from_numpy(parts[name]) for name in ('pixels', 'tokens')]
     # Maps of random weights differ in scale by orders of magnitude.
@@ -100,7 +98,7 @@ def learn(kind: str, parts: Parts, labels: np.ndarray, steps: int,
     targets = torch.from_numpy(labels)
     network = PROBES[kind](*(view.shape[-1 if view.ndim == 3 else 1]
                              for view in views), classes)
-    optimizer = torch.optim.AdamW(network.parameters(), RATE[kind],
+    optimizer = torch.optim.AdamW(network.parameters(), rate,
                                   weight_decay=0.1)
     schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: (
         min(1, (step + 1) / 20) * (1 + math.cos(math.pi * step / steps)) / 2))
@@ -145,24 +143,23 @@ def ridge(known: Parts, labels: np.ndarray, new: Parts,
 
 
 def probe(kind: str, known: Parts, labels: np.ndarray, new: Parts,
-          new_labels: np.ndarray, steps: int) -> float:
+          new_labels: np.ndarray, steps: int, rate: float) -> float:
     """Train a probe; top-1 in percent."""
     torch.manual_seed(0)
-    classify = learn(kind, known, labels, steps,
+    classify = learn(kind, known, labels, steps, rate,
                      1 + max(labels.max(), new_labels.max()))
     return 100 * float((classify(new) == new_labels).mean())
 
 
 def judge(known: Parts, labels: np.ndarray, new: Parts,
-          new_labels: np.ndarray, learned: bool, few_labels: bool
+          new_labels: np.ndarray, steps: int, rates: Mapping[str, float]
           ) -> dict[str, float]:
-    """Measure top-1 of every judge, in percent."""
-    if not learned:
+    """Measure top-1 of every judge, in percent; probes need maps."""
+    if 'pixels' not in known:
         return choose(known, labels, new, new_labels)
-    steps = FEW_STEPS if few_labels else STEPS
     return {'ridge': ridge(pooled(known), labels, pooled(new), new_labels),
-            **{kind: probe(kind, known, labels, new, new_labels, steps)
-               for kind in PROBES}}
+            **{kind: probe(kind, known, labels, new, new_labels, steps, rate)
+               for kind, rate in rates.items()}}
 
 
 def select(parts: Parts, rows: np.ndarray) -> dict[str, np.ndarray]:
@@ -182,9 +179,8 @@ def main() -> None:
     args = parser.parse_args()
     cfg = read_config(args.config, args.cfg_options)
     seed = cfg.randomness.seed
-    learned = args.features not in BASELINES
-    features = (encoded(load_encoder(args.features)) if learned
-                else BASELINES[args.features])
+    features = BASELINES.get(args.features) or encoded(
+        load_encoder(args.features))
     init_default_scope('mmpretrain')
     tested = cfg.val_dataloader
     known, labels = describe_images(features, dict(tested, dataset=dict(
@@ -196,13 +192,13 @@ def main() -> None:
         known, labels = select(known, rows), labels[rows]
     else:
         new, new_labels = describe_images(features, tested)
-    metrics = judge(known, labels, new, new_labels, learned, False)
+    metrics = judge(known, labels, new, new_labels, cfg.steps, cfg.rates)
     for count in cfg.label_counts:
         rows = few(labels, count, seed)
         metrics.update({
             f'{name}, {count} labels': value for name, value in judge(
-                select(known, rows), labels[rows], new, new_labels, learned,
-                True).items()})
+                select(known, rows), labels[rows], new, new_labels,
+                cfg.steps // 2, cfg.rates).items()})
     args.work_dir.mkdir(parents=True, exist_ok=True)
     (args.work_dir / 'metrics.json').write_text(json.dumps(metrics, indent=1))
 

@@ -20,7 +20,6 @@ from sklearn.preprocessing import normalize
 
 from projects.drawn_world.study.classify import BASELINES, describe_images
 from projects.real_images.classify import (
-    STEPS,
     Parts,
     encoded,
     pooled,
@@ -152,7 +151,8 @@ def main() -> None:
             describe_images(features, loader) for loader in loaders)
         tran = '-'
         if name not in ('thumbnails', 'HOG'):
-            tran = probe('tran-1', known, labels, new, new_labels, STEPS)
+            tran = probe('tran-1', known, labels, new, new_labels, cfg.steps,
+                         cfg.rates['tran-1'])
             tran = f'{tran:.1f}'
             known, new = pooled(known), pooled(new)
         found[name] = accuracies(known, labels, new, new_labels)

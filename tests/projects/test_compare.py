@@ -35,7 +35,9 @@ def test_a_page_compares_encoders(tmp_path, monkeypatch, forget):
     write_checkpoint(encoder, MODEL, settings_of())
     monkeypatch.setattr(compare, 'COUNTS', (4, ))
     monkeypatch.setattr(compare, 'SHOWN', 2)
-    monkeypatch.setattr(compare, 'STEPS', 2)
+    config = tmp_path / 'short.py'
+    config.write_text(f"_base_ = ['{compare.CONFIG}']\nsteps = 2\n")
+    monkeypatch.setattr(compare, 'CONFIG', config)
     monkeypatch.setattr('sys.argv', [
         'compare.py', str(tmp_path), '--out', str(tmp_path / 'out'),
         '--encoders', f'ours={encoder}'])

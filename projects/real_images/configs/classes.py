@@ -7,6 +7,10 @@ _base_ = [
 # Numbers of labels, in addition to all.
 label_counts = (120, 30)
 tuning = False  # see classes_tuning.py
+# Of the learned probes: steps with all labels, half of them with few, and
+# learning rates.
+steps = 800
+rates = {'lin': 1e-2, 'tran-1': 1e-3}
 
 train_dataloader = dict(batch_size=64, num_workers=0, persistent_workers=False)
 val_dataloader = dict(

@@ -3,3 +3,5 @@ _base_ = ['./classes.py']
 
 tuning = True
 label_counts = ()
+steps = 400
+rates = {'lin': 1e-3}
