@@ -40,7 +40,7 @@ def last_line(monkeypatch, tmp_path):
     ('model.head.in_channels=33', 'in_channels=33'),
     ('optim_wrapper.optimizer.type=AdamWW', 'AdamWW'),
     ('default_hooks.checkpoint.type=Hok', 'Hok'),
-    ('model.backbone.init_cfg.type=PretrainedEncoder', 'checkpoint'),
+    ('model.backbone.init_cfg.type=PretrainedEncoder', 'encoder=FILE'),
     ('load_from=nowhere.pth', 'nowhere.pth')])
 @pytest.mark.skipif(sys.version_info < (3, 11), reason='has no notes')
 def test_settings(last_line, classifier_config, option, words):
