@@ -1,0 +1,131 @@
+# Copyright (c) QB-Heat MM authors. All rights reserved.
+"""Lay out a public image set as the study reads it.
+
+FOLDER holds the files as they are published, unpacked; docs/study.md names the
+sources. Writes images to OUT/train and OUT/test, and their boxes to COCO files
+in OUT/annotations.
+"""
+import argparse
+import json
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from xml.etree import ElementTree
+
+from mmengine.config import Config
+from PIL import Image
+
+from qbheat_mm.cli import report_user_errors
+from qbheat_mm.errors import UserError
+
+HERE = Path(__file__).resolve().parent
+SHRINK = HERE.parents[1] / 'tools/dataset_converters/shrink_images.py'
+#: A published image, its place below OUT, and its boxes: a class and corners
+#: x1, y1, x2, y2 in pixels.
+Picture = tuple[Path, str, list[tuple]]
+
+
+def list_classes(name: str) -> tuple[str]:
+    """List a set's classes of boxes, as its config does."""
+    return Config.fromfile(HERE / f'configs/retinanet_{name}.py').classes
+
+
+def read_voc(folder: Path, place: Callable[[str], str]) -> Iterator[Picture]:
+    """Read Pascal VOC; ``place`` chooses folders by the images' names."""
+    images = {file.name: file for file in folder.rglob('*.jpg')}
+    files = [file for file in sorted(folder.rglob('*.xml'))
+             if file.parent.name.lower() == 'annotations']
+    if not files:
+        raise FileNotFoundError('no ANNOTATIONS/*.xml')
+    for file in files:
+        name = f'{file.stem}.jpg'
+        yield images.get(name, folder / name), f'{place(file.stem)}/{name}', [
+            (each.findtext('name'), *(
+                float(each.findtext(f'bndbox/{side}'))
+                for side in ('xmin', 'ymin', 'xmax', 'ymax')))
+            for each in ElementTree.parse(file).iterfind('object')]
+
+
+def read_steel(folder: Path) -> Iterator[Picture]:
+    """NEU-DET: images 1 to 240 of each class are for training."""
+
+    def place(name: str) -> str:
+        kind, _, number = name.rpartition('_')
+        return f'{"train" if int(number) <= 240 else "test"}/{kind}'
+
+    return read_voc(folder, place)
+
+
+def read_blood(folder: Path) -> Iterator[Picture]:
+    """BCCD: the published validation images are for training."""
+    test = (folder / 'BCCD/ImageSets/Main/test.txt').read_text().split()
+    return read_voc(folder, lambda name: 'test' if name in test else 'train')
+
+
+def read_pcb(folder: Path) -> Iterator[Picture]:
+    """DeepPCB: the tested boards, without their templates."""
+    folder, classes = folder / 'PCBData', list_classes('pcb')
+    for split, listed in (('train', 'trainval'), ('test', 'test')):
+        for line in (folder / f'{listed}.txt').read_text().splitlines():
+            image, file = line.split()
+            image = folder / image.replace('.jpg', '_test.jpg')
+            rows = [[*map(int, row.split())]
+                    for row in (folder / file).read_text().splitlines()]
+            yield image, f'{split}/{image.name}', [
+                (classes[kind - 1], *box) for *box, kind in rows]
+
+
+READERS = dict(steel=read_steel, blood=read_blood, pcb=read_pcb)
+
+
+def write(pictures: list[Picture], classes: tuple[str], out: Path) -> None:
+    """Copy images, and write the COCO files of their boxes."""
+    (out / 'annotations').mkdir(parents=True, exist_ok=True)
+    for split in ('train', 'test'):
+        images, boxes = [], []
+        for file, place, found in pictures:
+            if place.startswith(split):
+                target = out / place
+                target.parent.mkdir(parents=True, exist_ok=True)
+                shutil.copyfile(file, target)
+                width, height = Image.open(target).size
+                images.append(dict(id=len(images) + 1, file_name=place,
+                                   width=width, height=height))
+                boxes += [(len(images), *box) for box in found]
+        (out / f'annotations/{split}.json').write_text(json.dumps(dict(
+            images=images, annotations=[dict(
+                id=i, image_id=image, category_id=classes.index(name) + 1,
+                bbox=[x1, y1, x2 - x1, y2 - y1], area=(x2 - x1) * (y2 - y1),
+                iscrowd=0)
+                for i, (image, name, x1, y1, x2, y2) in enumerate(boxes, 1)],
+            categories=[dict(id=i, name=name)
+                        for i, name in enumerate(classes, 1)])))
+        print(f'{split}: {len(images)} images, {len(boxes)} boxes')
+
+
+def main() -> None:
+    """Lay out a set."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument('set', choices=[*READERS, 'clothing'])
+    parser.add_argument('folder', type=Path)
+    parser.add_argument('--out', type=Path, required=True)
+    args = parser.parse_args()
+    if args.set == 'clothing':  # folders of classes already, but large images
+        for part in ('train', 'validation', 'test'):
+            subprocess.run([
+                sys.executable, SHRINK, args.folder / part,
+                args.out / part.replace('validation', 'train'),
+                '--short-side', '256'], check=True)
+        return
+    try:
+        write([*READERS[args.set](args.folder)], list_classes(args.set),
+              args.out)
+    except FileNotFoundError as error:
+        raise UserError(f"'{args.folder}' is not {args.set} as published "
+                        f'(docs/study.md): {error}') from None
+
+
+if __name__ == '__main__':
+    report_user_errors(main)

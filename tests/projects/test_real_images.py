@@ -1,0 +1,164 @@
+# Copyright (c) QB-Heat MM authors. All rights reserved.
+"""The sets of the study on real images, few labels of them, and the judges."""
+import json
+import subprocess
+
+import numpy as np
+import pytest
+from mmpretrain.registry import DATASETS
+from PIL import Image
+
+from projects.real_images import layout
+from projects.real_images.classify import pooled, probe, ridge
+from projects.real_images.labels import few
+from qbheat_mm.errors import UserError
+
+from ..conftest import run_tool
+
+VOC = ('<annotation><filename>wrong</filename><object><name>{}</name><bndbox>'
+       '<xmin>2</xmin><ymin>3</ymin><xmax>12</xmax><ymax>9</ymax></bndbox>'
+       '</object></annotation>')
+
+
+def write(folder, texts=(), images=(), size=(20, 16)):
+    for name, text in dict(texts).items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(text)
+    for name in images:
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        Image.new('L', size).save(folder / name)
+
+
+def steel(folder):
+    """All images in a folder."""
+    names = 'crazing_240', 'rolled-in_scale_241'
+    write(folder, {f'ANNOTATIONS/{name}.xml': VOC.format(name[:-4])
+                   for name in names},
+          [f'IMAGES/{name}.jpg' for name in names])
+
+
+def steel_split(folder):
+    """Two folders of others' choice, and images that others set aside."""
+    write(folder, {
+        'train/annotations/crazing_240.xml': VOC.format('crazing'),
+        'validation/annotations/rolled-in_scale_241.xml': VOC.format(
+            'rolled-in_scale'),
+        'Validation_Annotations/crazing_1.xml': VOC.format('crazing')
+    }, ['train/images/crazing/crazing_240.jpg', 'Validation/crazing_1.jpg',
+        'validation/images/rolled-in_scale/rolled-in_scale_241.jpg'])
+
+
+def pcb(folder):
+    write(folder / 'PCBData', {
+        'trainval.txt': 'group1/1/10.jpg group1/1_not/10.txt\n',
+        'test.txt': 'group1/1/11.jpg group1/1_not/11.txt\n',
+        'group1/1_not/10.txt': '2 3 12 9 1\n',
+        'group1/1_not/11.txt': '2 3 12 9 5\n',
+    }, [f'group1/1/{name}.jpg'
+        for name in ('10_test', '10_temp', '11_test', '11_temp')])
+
+
+def blood(folder):
+    lists = dict(trainval='a\n', train='', val='a\n', test='b\n')
+    write(folder / 'BCCD', {
+        'Annotations/a.xml': VOC.format('RBC'),
+        'Annotations/b.xml': VOC.format('Platelets'),
+        **{f'ImageSets/Main/{name}.txt': text for name, text in lists.items()}
+    }, ['JPEGImages/a.jpg', 'JPEGImages/b.jpg'])
+
+
+def lay_out(monkeypatch, *args):
+    monkeypatch.setattr('sys.argv', ['layout.py', *map(str, args)])
+    layout.main()
+
+
+@pytest.mark.parametrize('publish,train,test', [
+    (steel, ('crazing/crazing_240.jpg', 1),
+     ('rolled-in_scale/rolled-in_scale_241.jpg', 5)),
+    (steel_split, ('crazing/crazing_240.jpg', 1),
+     ('rolled-in_scale/rolled-in_scale_241.jpg', 5)),
+    (pcb, ('10_test.jpg', 1), ('11_test.jpg', 5)),
+    (blood, ('a.jpg', 1), ('b.jpg', 3))])
+def test_published_files_become_the_study_s(
+        publish, train, test, tmp_path, monkeypatch):
+    publish(tmp_path / 'as-published')
+    lay_out(monkeypatch, publish.__name__.removesuffix('_split'),
+            tmp_path / 'as-published', '--out', tmp_path / 'out')
+    for split, (name, kind) in dict(train=train, test=test).items():
+        written = json.loads(
+            (tmp_path / f'out/annotations/{split}.json').read_text())
+        assert written['images'] == [dict(
+            id=1, file_name=f'{split}/{name}', width=20, height=16)]
+        assert written['annotations'] == [dict(
+            id=1, image_id=1, category_id=kind, bbox=[2, 3, 10, 6], area=60,
+            iscrowd=0)]
+    assert sorted(file.relative_to(tmp_path / 'out').as_posix()
+                  for file in (tmp_path / 'out').rglob('*.jpg')) == [
+        f'test/{test[0]}', f'train/{train[0]}']
+
+
+def test_clothes_are_shrunk_and_validation_images_train(tmp_path, monkeypatch):
+    write(tmp_path, images=[f'published/{part}/hat/{part}.jpg' for part in (
+        'train', 'validation', 'test')], size=(400, 600))
+    monkeypatch.setattr(subprocess, 'run', lambda command, check: run_tool(
+        *command[1:]))
+    lay_out(monkeypatch, 'clothing', tmp_path / 'published', '--out',
+            tmp_path / 'out')
+    assert {file.relative_to(tmp_path / 'out').as_posix():
+            Image.open(file).size
+            for file in (tmp_path / 'out').rglob('*.jpg')} == dict.fromkeys(
+        ('train/hat/train.jpg', 'train/hat/validation.jpg',
+         'test/hat/test.jpg'), (256, 384))
+
+
+@pytest.mark.parametrize('name,missing', [
+    ('steel', 'ANNOTATIONS'), ('pcb', 'trainval.txt'), ('blood', 'test.txt')])
+def test_files_that_are_missing_are_named(name, missing, tmp_path,
+                                          monkeypatch):
+    with pytest.raises(UserError, match=f'{name} as published.*{missing}'):
+        lay_out(monkeypatch, name, tmp_path, '--out', tmp_path / 'out')
+
+
+def test_few_labels_are_balanced_and_part_of_more():
+    labels = np.repeat([0, 1, 2], [40, 25, 10])
+    some, more = few(labels, 12, 0), few(labels, 30, 0)
+    assert np.bincount(labels[some]).tolist() == [4, 4, 4]
+    assert np.bincount(labels[more]).tolist() == [10, 10, 10]
+    assert {*some} < {*more}
+    assert {*some} != {*few(labels, 12, 1)}
+
+
+def test_fine_tuning_loads_the_labels_that_judges_have(tmp_path):
+    write(tmp_path, images=[f'train/{name}/{i}.jpg'
+                            for name in 'ab' for i in range(9)])
+    settings = dict(data_root=str(tmp_path / 'train'), pipeline=[])
+    every = DATASETS.build(dict(settings, type='NamedImageFolder'))
+    some = DATASETS.build(dict(settings, type='FewLabels', count=6, seed=0))
+    chosen = few(every.get_gt_labels(), 6, 0)
+    assert [some.get_data_info(i)['img_path'] for i in range(len(some))] == [
+        every.get_data_info(i)['img_path'] for i in chosen]
+    assert np.bincount(some.get_gt_labels()).tolist() == [3, 3]
+
+
+def features(rng, labels):
+    """Describe two classes by maps, which differ in one channel."""
+    pixels = rng.normal(size=(len(labels), 8, 2, 2)).astype('f4')
+    pixels[:, 0] += 4 * labels[:, None, None]
+    return dict(pixels=1e4 * pixels,
+                tokens=np.zeros((len(labels), 1, 1), 'f4'))
+
+
+@pytest.mark.parametrize('judge,steps', [
+    ('ridge', None), ('lin', 100), ('tran-1', 25)])
+def test_judges_find_what_features_tell(judge, steps):
+    rng = np.random.default_rng(0)
+    labels, new_labels = rng.integers(0, 2, (2, 128))
+    known, new = features(rng, labels), features(rng, new_labels)
+
+    def judged(labels):
+        if judge == 'ridge':
+            return ridge(pooled(known), labels, pooled(new), new_labels)
+        return probe(judge, known, labels, new, new_labels, steps)
+
+    assert judged(labels) > 95
+    assert judged(rng.permutation(labels)) < 75
