@@ -148,9 +148,9 @@ def features(rng, labels):
                 tokens=np.zeros((len(labels), 1, 1), 'f4'))
 
 
-@pytest.mark.parametrize('judge,steps', [
-    ('ridge', None), ('lin', 100), ('tran-1', 25)])
-def test_judges_find_what_features_tell(judge, steps):
+@pytest.mark.parametrize('judge, settings', [
+    ('ridge', ()), ('lin', (100, 1e-3)), ('tran-1', (25, 1e-3))])
+def test_judges_find_what_features_tell(judge, settings):
     rng = np.random.default_rng(0)
     labels, new_labels = rng.integers(0, 2, (2, 128))
     known, new = features(rng, labels), features(rng, new_labels)
@@ -158,7 +158,7 @@ def test_judges_find_what_features_tell(judge, steps):
     def judged(labels):
         if judge == 'ridge':
             return ridge(pooled(known), labels, pooled(new), new_labels)
-        return probe(judge, known, labels, new, new_labels, steps)
+        return probe(judge, known, labels, new, new_labels, *settings)
 
     assert judged(labels) > 95
     assert judged(rng.permutation(labels)) < 75
