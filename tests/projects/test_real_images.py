@@ -149,7 +149,7 @@ def features(rng, labels):
 
 
 @pytest.mark.parametrize('judge, settings', [
-    ('ridge', ()), ('lin', (100, 1e-3)), ('tran-1', (25, 1e-3))])
+    ('ridge', ()), ('lin', (100, 1e-2)), ('tran-1', (25, 1e-3))])
 def test_judges_find_what_features_tell(judge, settings):
     rng = np.random.default_rng(0)
     labels, new_labels = rng.integers(0, 2, (2, 128))
