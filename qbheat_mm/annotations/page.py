@@ -36,10 +36,10 @@ def summarize(parts: Mapping[str, Sequence[Picture]], names: Sequence[str],
         sizes = np.digitize(sum(sides, []), [32, 96])
         boxes.rows.append([name, *map(len, sides),
                            *np.bincount(sizes, minlength=3).tolist()])
-    return [total, boxes, Table(
-        'Put right and left out', ['number', 'of', 'why', 'e.g.'],
-        [[number, kind, what, example]
-         for (kind, what), (number, example) in account.items()])]
+    strange = Table('Put right and left out', ['number', 'of', 'why', 'e.g.'],
+                    [[number, kind, what, example]
+                     for (kind, what), (number, example) in account.items()])
+    return [total, boxes, strange] if strange.rows else [total, boxes]
 
 
 def tell_boxes(title: str, tables: Sequence[Table],
