@@ -223,7 +223,7 @@ def page(study: Study, rows: Rows, link: str, mark: str = '#') -> str:
     tables, missing = [], []
     for question in study.questions:
         if not has_rows(rows, question):
-            missing.append(f'- {question.title}\n')
+            missing.append(question.title)
             continue
         text = answer(study, rows, question, link)
         if question.pairs:
@@ -233,7 +233,7 @@ def page(study: Study, rows: Rows, link: str, mark: str = '#') -> str:
     if tables:
         parts.append(FOLDED.format(mark=below, tables='\n'.join(tables)))
     if missing:
-        parts.append(f'{below} Not computed yet\n\n' + ''.join(missing))
+        parts.append(f'{below} Not computed yet\n\n{" ".join(missing)}\n')
     if study.limits:
         parts.append(f'{below} Limits\n\n{study.limits}\n')
     return '\n'.join(parts)
