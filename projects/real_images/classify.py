@@ -4,11 +4,9 @@
 The config names training and test images, the numbers of labels and the seed
 that chooses them.
 """
-import argparse
 import json
 import math
 from collections.abc import Callable, Mapping
-from pathlib import Path
 
 import numpy as np
 import torch
@@ -23,10 +21,11 @@ from projects.drawn_world.study.classify import (
     BASELINES,
     choose,
     describe_images,
+    parse_args,
 )
 from projects.real_images.labels import few
 from qbheat_mm.apis import load_encoder
-from qbheat_mm.cli import add_cfg_options, read_config, report_user_errors
+from qbheat_mm.cli import read_config, report_user_errors
 from qbheat_mm.models.necks import TransformerProbe
 from qbheat_mm.trained import Encoder
 
@@ -169,14 +168,7 @@ def select(parts: Parts, rows: np.ndarray) -> dict[str, np.ndarray]:
 
 def main() -> None:
     """Write ``metrics.json``."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument('config')
-    parser.add_argument('features', help="an encoder's checkpoint, or "
-                        f'{" or ".join(BASELINES)}')
-    parser.add_argument('--work-dir', type=Path, required=True,
-                        help='gets metrics.json')
-    add_cfg_options(parser)
-    args = parser.parse_args()
+    args = parse_args(__doc__)
     cfg = read_config(args.config, args.cfg_options)
     seed = cfg.randomness.seed
     features = BASELINES.get(args.features) or encoded(

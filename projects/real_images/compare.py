@@ -141,8 +141,8 @@ def main() -> None:
     arms = dict(thumbnails=BASELINES['thumbnails'], HOG=BASELINES['hog'])
     arms['random weights'] = encoded(random_encoder(cfg, loaders[0]))
     for pair in args.encoders:
-        name, _, file = pair.partition('=')
-        arms[name] = encoded(load_encoder(file))
+        name, _, file = pair.rpartition('=')
+        arms[name or Path(file).stem] = encoded(load_encoder(file))
     files, new_files = (list_files(loader) for loader in loaders)
     found, rows, figures = {}, [], {}
     for name, features in arms.items():

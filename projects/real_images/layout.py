@@ -14,22 +14,22 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from xml.etree import ElementTree
 
-from mmengine.config import Config
 from PIL import Image
 
 from qbheat_mm.cli import report_user_errors
 from qbheat_mm.errors import UserError
 
-HERE = Path(__file__).resolve().parent
-SHRINK = HERE.parents[1] / 'tools/dataset_converters/shrink_images.py'
+SHRINK = (Path(__file__).resolve().parents[2]
+          / 'tools/dataset_converters/shrink_images.py')
+#: Classes of boxes.
+CLASSES = dict(
+    steel=('crazing', 'inclusion', 'patches', 'pitted_surface',
+           'rolled-in_scale', 'scratches'),
+    pcb=('open', 'short', 'mousebite', 'spur', 'copper', 'pin-hole'),
+    blood=('RBC', 'WBC', 'Platelets'))
 #: A published image, its place below OUT, and its boxes: a class and corners
 #: x1, y1, x2, y2 in pixels.
 Picture = tuple[Path, str, list[tuple]]
-
-
-def list_classes(name: str) -> tuple[str]:
-    """List a set's classes of boxes, as its config does."""
-    return Config.fromfile(HERE / f'configs/retinanet_{name}.py').classes
 
 
 def read_voc(folder: Path, place: Callable[[str], str]) -> Iterator[Picture]:
@@ -66,7 +66,7 @@ def read_blood(folder: Path) -> Iterator[Picture]:
 
 def read_pcb(folder: Path) -> Iterator[Picture]:
     """DeepPCB: the tested boards, without their templates."""
-    folder, classes = folder / 'PCBData', list_classes('pcb')
+    folder = folder / 'PCBData'
     for split, listed in (('train', 'trainval'), ('test', 'test')):
         for line in (folder / f'{listed}.txt').read_text().splitlines():
             image, file = line.split()
@@ -74,7 +74,7 @@ def read_pcb(folder: Path) -> Iterator[Picture]:
             rows = [[*map(int, row.split())]
                     for row in (folder / file).read_text().splitlines()]
             yield image, f'{split}/{image.name}', [
-                (classes[kind - 1], *box) for *box, kind in rows]
+                (CLASSES['pcb'][kind - 1], *box) for *box, kind in rows]
 
 
 READERS = dict(steel=read_steel, blood=read_blood, pcb=read_pcb)
@@ -120,8 +120,7 @@ def main() -> None:
                 '--short-side', '256'], check=True)
         return
     try:
-        write([*READERS[args.set](args.folder)], list_classes(args.set),
-              args.out)
+        write([*READERS[args.set](args.folder)], CLASSES[args.set], args.out)
     except FileNotFoundError as error:
         raise UserError(f"'{args.folder}' is not {args.set} as published "
                         f'(docs/study.md): {error}') from None

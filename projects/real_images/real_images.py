@@ -12,6 +12,7 @@ from projects.drawn_world.study import (
     Question,
     Study,
 )
+from projects.real_images.layout import CLASSES as CLASSES_OF_BOXES
 
 HERE = Path(__file__).resolve().parent
 CONFIGS, CLASSIFY = HERE / 'configs', HERE / 'classify.py'
@@ -21,8 +22,9 @@ TUNING, SEEDS = 99, range(3)
 CLASSES, BOXES = ('steel', 'clothing'), ('steel', 'pcb', 'blood')
 #: Steps that take 600 CPU seconds.
 STEPS = dict(qbheat=720, copy=720, masking=330, barlow=165, mocov2=220)
-#: Steps of the detectors, of 16 images.
-DETECTOR_STEPS = dict(steel=700, pcb=380, blood=300)
+#: Size of images with boxes, and steps of 16 of them.
+DETECTORS = dict(steel=((200, 200), 700), pcb=((512, 512), 380),
+                 blood=((512, 384), 300))
 RATE = 'optim_wrapper.optimizer.lr'
 MAX_ITERS = 'train_cfg.max_iters'
 TRAIN = 'train_dataloader'
@@ -97,8 +99,15 @@ def classes(data: str, name: str = 'classes') -> Probe:
 
 def boxes(data: str, *options: str, name: str = 'RetinaNet') -> Probe:
     """RetinaNet on the frozen encoder."""
-    return Probe(f'{name}-{data}', config(f'retinanet_{data}'), DETECTION,
-                 (f'{MAX_ITERS}={DETECTOR_STEPS[data]}', *options))
+    size, steps = DETECTORS[data]
+    kinds, loaders = CLASSES_OF_BOXES[data], (TRAIN, 'val_dataloader')
+    return Probe(f'{name}-{data}', config('retinanet'), DETECTION, [
+        f'{MAX_ITERS}={steps}', f'model.bbox_head.num_classes={len(kinds)}',
+        f'val_evaluator.ann_file=data/{data}/annotations/test.json',
+        *(f'{loader}.dataset.{key}={value}' for loader in loaders
+          for key, value in (('data_root', f'data/{data}/'),
+                             ('metainfo.classes', kinds),
+                             ('pipeline.1.scale', size))), *options])
 
 
 def tuned(data: str, count: int | None) -> Probe:
@@ -170,14 +179,9 @@ def trials(data: str) -> list[Arm]:
           for method, (name, rates) in RATES.items() for rate in rates)]
 
 
-def names(some: Sequence[Arm]) -> list[str]:
-    """Their names."""
-    return [arm.name for arm in some]
-
-
 TUNED = [Question(
     f'tuning-{data}', f'Which settings? ({data})', 'tran-1', seeds=(TUNING, ),
-    table=[*names(random(data)), *names(trials(data))],
+    table=[arm.name for arm in [*random(data), *trials(data)]],
     columns=[(f'classes_tuning-{data}', metric)
              for metric in ('tran-1', 'lin', 'ridge')]) for data in CLASSES]
 
@@ -203,36 +207,40 @@ CONTINUED = ('published-qbheat', 'published-barlow')
 ALL = ('thumbnails', 'hog', *RANDOM, 'qbheat', 'copy', 'masking', 'barlow',
        'mocov2', 'published', *CONTINUED)
 QUESTIONS = [
-    *(Question(f'works-{data}', f'Does it help to classify {data}?', 'tran-1',
+    *(Question(f'works-{data}', 'Does pre-training help a frozen classifier? '
+               f'({data})', 'tran-1',
                against(data, 'qbheat', RANDOM, f'classes-{data}'), SEEDS)
       for data in CLASSES),
-    *(Question(f'rivals-{data}', f'QB-Heat or a rival, to classify {data}?',
-               'tran-1', against(data, 'qbheat', (
-                   'barlow', 'masking', 'mocov2'), f'classes-{data}'), SEEDS)
+    *(Question(f'rivals-{data}', 'QB-Heat or a rival, at equal time? '
+               f'({data})', 'tran-1',
+               against(data, 'qbheat', ('barlow', 'masking', 'mocov2'),
+                       f'classes-{data}'), SEEDS)
       for data in CLASSES),
     *(Question(f'heat-equation-{data}', f'Is it the heat equation? ({data})',
                'tran-1', against(data, 'qbheat', ('copy', ),
                                  f'classes-{data}'), SEEDS)
       for data in CLASSES),
-    *(Question(f'published-{data}', 'Or published weights, to classify '
-               f'{data}?', 'tran-1', [
-                   *against(data, 'published', ('qbheat', *CONTINUED),
-                            f'classes-{data}')], SEEDS,
+    *(Question(f'published-{data}', f'QB-Heat or published weights? ({data})',
+               'tran-1', against(data, 'published', ('qbheat', *CONTINUED),
+                                 f'classes-{data}'), SEEDS,
                table=[f'{data}-{name}' for name in ALL],
-               columns=label_columns(data)) for data in CLASSES),
-    *(Question(f'boxes-{data}', f'Does it help to find boxes of {data}?', 'AP',
-               [*against(data, 'qbheat', (*RANDOM, 'barlow', 'copy'),
-                         f'RetinaNet-{data}'),
-                *against(data, 'published', ('qbheat', ),
-                         f'RetinaNet-{data}')], SEEDS) for data in BOXES),
-    *(Question(f'fine-tuning-{data}-{count or "all"}', 'Does fine-tuning gain '
-               f'from it? ({data}, {count or "all"} labels)', 'top-1', [
+               columns=label_columns(data))
+      for data in CLASSES),
+    *(Question(f'boxes-{data}', 'Does pre-training help a frozen detector? '
+               f'({data})', 'AP', [
+                   *against(data, 'qbheat', (*RANDOM, 'barlow', 'copy'),
+                            f'RetinaNet-{data}'),
+                   *against(data, 'published', ('qbheat', ),
+                            f'RetinaNet-{data}')], SEEDS)
+      for data in BOXES),
+    *(Question(f'fine-tuning-{data}-{count or "all"}', 'Does fine-tuning '
+               f'benefit? ({data}, {count or "all"} labels)', 'top-1', [
                    *against(data, 'qbheat', ('random', 'barlow'),
                             tuned(data, count).name),
                    *against(data, 'published', ('qbheat', ),
                             tuned(data, count).name)], SEEDS)
       for count in COUNTS for data in CLASSES),
-    Question('fine-tuning-boxes', 'Does a detector gain, trained as a whole? '
+    Question('fine-tuning-boxes', 'Does a fine-tuned detector benefit? '
              '(steel)', 'AP', against('steel', 'qbheat', ('random', ),
                                       'RetinaNet-trained-steel'), SEEDS),
 ]
@@ -241,6 +249,7 @@ STUDY = Study(
     [arm for data in dict.fromkeys((*CLASSES, *BOXES)) for arm in (
         *arms(data), *(trials(data) if data in CLASSES else ()))],
     PROBES, [*QUESTIONS, *TUNED], about="""\
-MF-285M on photographs and on images that are none, ten CPU minutes for every
-pre-training. [PLAN.md](../projects/real_images/PLAN.md) was written before the
-first row, and names the images.""", title='Real images', primary=len(SEEDS))
+MF-285M on photographs and other real images, ten CPU minutes for every
+pre-training (five for preliminary runs).
+[PLAN.md](../projects/real_images/PLAN.md) was written before the first row,
+and names the images.""", title='Real images', primary=len(SEEDS))

@@ -110,16 +110,21 @@ def choose(train: Mapping[str, np.ndarray], labels: np.ndarray,
     return {name: accuracy for name, (_, accuracy) in best.items()}
 
 
-def main() -> None:
-    """Write ``metrics.json``."""
-    parser = argparse.ArgumentParser(description=__doc__)
+def parse_args(description: str) -> argparse.Namespace:
+    """Read the command line of a judge."""
+    parser = argparse.ArgumentParser(description=description)
     parser.add_argument('config')
     parser.add_argument('features', help="an encoder's checkpoint, or "
                         f'{" or ".join(BASELINES)}')
     parser.add_argument('--work-dir', type=Path, required=True,
                         help='gets metrics.json')
     add_cfg_options(parser)
-    args = parser.parse_args()
+    return parser.parse_args()
+
+
+def main() -> None:
+    """Write ``metrics.json``."""
+    args = parse_args(__doc__)
     cfg = read_config(args.config, args.cfg_options)
     features = BASELINES.get(args.features) or encoded(
         load_encoder(args.features, cfg))

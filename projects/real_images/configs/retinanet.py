@@ -1,16 +1,28 @@
 # RetinaNet on the frozen encoder, with an FPN and a head as narrow as those of
 # the drawn study. Without flips, features are computed once for each image.
-# Children set the classes, the folder and the size of images.
+# The study sets folder, classes and size of the images.
 _base_ = ['../../../configs/qbheat/coco/retinanet_mf-285m_own-data.py']
 
 model = dict(
     neck=dict(out_channels=64),
     bbox_head=dict(in_channels=64, feat_channels=64, stacked_convs=2))
 
-batch = dict(batch_size=16, num_workers=0, persistent_workers=False)
-train_dataloader = batch
-val_dataloader = batch
-test_dataloader = batch
+load = _base_.train_dataloader.dataset.pipeline[0]
+resize = dict(type='Resize', scale=(200, 200), keep_ratio=True)
+annotations = dict(type='LoadAnnotations', with_bbox=True)
+loader = dict(batch_size=16, num_workers=0, persistent_workers=False)
+data = dict(data_prefix=dict(img=''))
+train_dataloader = dict(
+    loader, dataset=dict(data, pipeline=[
+        load, resize, annotations, dict(type='PackDetInputs')
+    ]))
+val_dataloader = dict(
+    loader, dataset=dict(data, ann_file='annotations/test.json', pipeline=[
+        load, resize, annotations,
+        dict(type='PackDetInputs', meta_keys=(
+            'img_id', 'img_path', 'ori_shape', 'img_shape', 'scale_factor'))
+    ]))
+test_dataloader = val_dataloader
 
 optim_wrapper = dict(
     _delete_=True,
