@@ -56,10 +56,10 @@ def pretrained(data: str, name: str, title: str, method: str, steps: int,
 
 def random(data: str) -> list[Arm]:
     """Random weights with batch norm statistics of the images."""
-    return [pretrained(data, name, title, 'calibrate', 32, init)
+    return [pretrained(data, name, title, 'calibrate', 32, *init)
             for name, title, init in (
-                ('random', 'random weights', 'model.backbone.init_cfg=None'),
-                ('random-torch', "random weights, torch's", TORCH_INIT))]
+                ('random', 'random weights', ()),
+                ('random-torch', "random weights, torch's", (TORCH_INIT, )))]
 
 
 def arms(data: str) -> list[Arm]:

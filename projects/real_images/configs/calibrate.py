@@ -1,5 +1,5 @@
 # Batch norm statistics of whole images, as the judges see them; no weight
-# changes. Barlow Twins serves to run the encoder.
+# changes. Barlow Twins only serves to run the encoder.
 _base_ = ['./barlowtwins.py']
 
 view = [
@@ -9,8 +9,6 @@ view = [
     dict(type='RandomFlip', _scope_='qbheat_mm', prob=0.5)
 ]
 
-model = dict(
-    backbone=dict(init_cfg=dict(type='PretrainedEncoder', checkpoint=None)))
 train_dataloader = dict(
     batch_size=32,
     dataset=dict(pipeline=[
