@@ -152,14 +152,16 @@ TRIALS = {
     'rate 2e-4': (360, (f'{RATE}=2e-4', )),
     'slow tokens': (360, (f'{RATE}=2e-3', SLOW_TOKENS)),
     'batch 32': (720, (f'{TRAIN}.batch_size=32', )),
-    'batch 128': (180, (f'{TRAIN}.batch_size=128', )),
-    'normalized': (360, ('model.head.norm_pix=True', )),
     'torch init': (360, (TORCH_INIT, )),
+}
+#: Trials of further settings, with slow tokens.
+SLOW_TRIALS = {
+    '4 times': (1440, ()),
+    'normalized': (360, ('model.head.norm_pix=True', )),
     'crop 0.5': (360, (f'{CROP}.crop_ratio_range=(0.5,1.0)', )),
     'crop 0.08': (360, (f'{CROP}.crop_ratio_range=(0.08,1.0)', )),
-    '4 times': (1440, ()),
-    '512 x 6': (60, decoder(512, 6)),
-    '256 pixels': (100, (f'{CROP}.scale=256', )),
+    '64 x 1': (440, decoder(64, 1)),
+    'batch 128': (180, (f'{TRAIN}.batch_size=128', )),
 }
 #: Rates of the rivals.
 RATES = dict(barlow=('barlowtwins', (2e-4, 6e-4, 2e-3)),
@@ -168,15 +170,23 @@ RATES = dict(barlow=('barlowtwins', (2e-4, 6e-4, 2e-3)),
 
 def trials(data: str) -> list[Arm]:
     """Trials of settings, and the controls that tell what they are worth."""
-    base = f'{data}-base'
+    slow = {f'slow tokens, {name}': (steps, (f'{RATE}=2e-3', SLOW_TOKENS,
+                                             *options))
+            for name, (steps, options) in SLOW_TRIALS.items()}
+    named = {name.replace(',', '').replace(' ', '-'): (name, trial)
+             for name, trial in {**TRIALS, **slow}.items()}
     return [
-        *(pretrained(data, name.replace(' ', '-'), name, 'qbheat', steps,
-                     *options) for name, (steps, options) in TRIALS.items()),
-        pretrained(data, 'whole', 'base, then batch norm of whole images',
-                   'calibrate', 32, start=base),
+        *(pretrained(data, short, name, 'qbheat', steps, *options)
+          for short, (name, (steps, options)) in named.items()),
+        pretrained(data, 'whole', 'the longest of these, then batch norm of '
+                   'whole images', 'calibrate', 32,
+                   start=f'{data}-slow-tokens-4-times'),
         *(pretrained(data, f'tune-{method}-{rate:g}', f'{method}, {rate:g}',
                      name, STEPS[method] // 2, f'{RATE}={rate}')
-          for method, (name, rates) in RATES.items() for rate in rates)]
+          for method, (name, rates) in RATES.items() for rate in rates),
+        pretrained(data, 'tune-barlow-slow', 'barlow, slow tokens',
+                   'barlowtwins', STEPS['barlow'] // 2, f'{RATE}=2e-3',
+                   SLOW_TOKENS)]
 
 
 TUNED = [Question(
