@@ -17,40 +17,39 @@ from ..utils.model_index import find_config
 from .resume import latest
 
 #: The config for your own images.
-CONFIG = 'qbheat_mf-285m_1xb256-amp-coslr-400e_own-images'
+CONFIG = 'qbheat_mf-285m_1xb64-amp-coslr-100e_own-images'
 
 
 def pretrain(images: str | Sequence[str],
              out: str,
              arch: str | Mapping = 'mf-285m',
-             epochs: int = 400,
-             batch_size: int = 256,
-             size: int = 256,
+             epochs: int = 100,
+             batch_size: int = 64,
+             size: int = 128,
              workers: int = 8,
              resume: bool = False,
              seed: int = 0,
              options: Mapping[str, Any] | None = None) -> str:
     """Pre-train a Mobile-Former with QB-Heat on unlabeled images.
 
-    Runs the config for your own images in this process. The learning rate is
-    scaled with the batch size.
+    Runs the config for your own images in this process.
 
     Args:
         images (str | Sequence[str]): Folder, or files and folders.
         out (str): Work folder.
         arch (str | Mapping): See :class:`MobileFormer`. Defaults to
             'mf-285m'.
-        epochs (int): Number of epochs. Defaults to 400.
-        batch_size (int): Images per step. Defaults to 256.
+        epochs (int): Number of epochs. Defaults to 100.
+        batch_size (int): Images per step. Defaults to 64.
         size (int): Side of the crops in pixels, a multiple of four patches
-            (64 for the predefined archs). Defaults to 256.
+            (64 for the predefined archs). Defaults to 128.
         workers (int): Processes that load images, at most one per core.
             Defaults to 8.
         resume (bool): Whether to resume the run in ``out``. Defaults to
             False.
         seed (int): Random seed. Defaults to 0.
         options (Mapping[str, Any], optional): Other settings, e.g.
-            ``{'optim_wrapper.optimizer.weight_decay': 0.05}``.
+            ``{'optim_wrapper.optimizer.lr': 1e-3}``.
 
     Returns:
         str: Path of the last checkpoint, for :func:`load_encoder`.
@@ -59,7 +58,7 @@ def pretrain(images: str | Sequence[str],
         UserError: If there are no images, or ``out`` contains another run.
 
     Examples:
-        >>> checkpoint = pretrain('my_images', 'runs/mine', epochs=100)
+        >>> checkpoint = pretrain('my_images', 'runs/mine', epochs=200)
         >>> encoder = load_encoder(checkpoint)
     """
     out = os.fspath(out)
@@ -74,8 +73,7 @@ def pretrain(images: str | Sequence[str],
         'train_dataloader.batch_size': batch_size,
         'train_dataloader.num_workers': workers,
         'train_dataloader.dataset.pipeline.0.scale': size,
-        'auto_scale_lr.enable': True, 'randomness.seed': seed,
-        'resume': resume, 'work_dir': out, 'launcher': 'none',
+        'randomness.seed': seed, 'resume': resume, 'work_dir': out, 'launcher': 'none',
         **(options or {})})
     RUNNERS.build(cfg).train()
     return latest(out)

@@ -21,20 +21,22 @@ from ..configs.shipped import write_image
 from .runs import build
 
 RECIPE = Path(__file__).parents[2] / (
-    'configs/qbheat/qbheat_mf-285m_1xb256-amp-coslr-400e_own-images.py')
+    'configs/qbheat/qbheat_mf-285m_1xb64-amp-coslr-100e_own-images.py')
 ARCH = dict(
     stem=4, tokens=(2, 8), conv=16,
     stages=[[('lite', 8, 4)], [('lite-down', 8, 8)], [('mf-down', 16, 8)],
             [('mf-down', 16, 8), ('mf', 16, 8)]])
-# A tiny network, and rates that are easy to read.
+# A tiny network, and one rate that is easy to read.
 CHANGES = {
     'model.predictor.in_channels': 16, 'model.predictor.embed_dims': 8,
     'model.neck.embed_dims': 8, 'model.neck.depth': 1,
     'model.neck.num_heads': 2, 'train_dataloader.num_workers': 0,
     'train_dataloader.persistent_workers': False,
     'train_dataloader.dataset.pipeline.0.scale': 64,
-    'optim_wrapper.optimizer.lr': 0.256, 'train_cfg.max_epochs': 2,
-    'default_hooks.logger.interval': 1}
+    'optim_wrapper.optimizer.lr': 0.064,
+    'optim_wrapper.paramwise_cfg.custom_keys': {
+        'former': {'lr_mult': 1.}, 'backbone.tokens': {'lr_mult': 1.}},
+    'train_cfg.max_epochs': 2, 'default_hooks.logger.interval': 1}
 
 
 @pytest.fixture
@@ -100,7 +102,7 @@ def test_few_images_for_few_epochs_without_a_gpu(config, capsys, images,
     for line in ('training in float32',
                  f'{images} training images for 1 process(es): '
                  f'train_dataloader.batch_size={images}',
-                 f'learning rate: 0.256 -> {images / 1000:g}',
+                 f'learning rate: 0.064 -> {images / 1000:g}',
                  f'schedule shortened to the {max_epochs} steps'):
         assert log.count(line) == 1, line
     assert type(runner.optim_wrapper) is OptimWrapper
@@ -120,7 +122,7 @@ def test_a_recipe_that_fits_is_left_alone(config):
     runner, rates = train(cfg)
     assert runner.iter == 20
     assert runner.train_dataloader.batch_sampler.batch_size == 4
-    assert max(rates) == pytest.approx(0.256)
+    assert max(rates) == pytest.approx(0.064)
     assert 'learning rate' not in log_of(runner)
     assert 'shortened' not in log_of(runner)
 
@@ -133,7 +135,7 @@ def test_the_learning_rate_is_scaled_once(config, accumulated):
                        'optim_wrapper.accumulative_counts': accumulated,
                        'param_scheduler': []})
     _, rates = train(cfg)
-    assert rates == pytest.approx([0.128 * accumulated] * 2)
+    assert rates == pytest.approx([0.032 * accumulated] * 2)
 
 
 @needs_no_gpu

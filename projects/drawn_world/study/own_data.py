@@ -29,7 +29,7 @@ from qbheat_mm.errors import UserError
 
 IMAGES, FOLDERS, BOXES = map(Path, ('data/images', 'data/own/train',
                                     'data/boxes/boxes.py'))
-PRETRAIN = 'qbheat/qbheat_mf-285m_1xb256-amp-coslr-400e_own-images.py'
+PRETRAIN = 'qbheat/qbheat_mf-285m_1xb64-amp-coslr-100e_own-images.py'
 MOCOV2 = 'mocov2/mocov2_mf-285m_1xb256-coslr-200e_own-images.py'
 LINEAR = 'qbheat/benchmarks/mf-285m_1xb256-linear-coslr-90e_own-folders.py'
 TRAN = 'qbheat/benchmarks/mf-285m_1xb256-tran1-coslr-200e_own-folders.py'
@@ -37,7 +37,7 @@ FINETUNE = (
     'qbheat/benchmarks/mf-285m_1xb256-ft-tran1-coslr-200e_own-folders.py')
 
 COUNT = len(scan_folder(str(IMAGES))[0]) if IMAGES.is_dir() else 0
-BATCH = 256
+BATCH = 64
 #: Epochs for at least 64 steps: 0.9^64 is left of the initial BN statistics.
 CALIBRATION = max(2, ceil(64 / max(1, COUNT // BATCH)))
 #: MoCo's queue: a multiple of the batch, but at most half of the images, so

@@ -2,7 +2,7 @@
 # without workers, and with a decoder of two narrow blocks.
 _base_ = [
     '../../../configs/qbheat/'
-    'qbheat_mf-285m_1xb256-amp-coslr-400e_own-images.py'
+    'qbheat_mf-285m_1xb64-amp-coslr-100e_own-images.py'
 ]
 
 size = 128

@@ -1,0 +1,29 @@
+# Pre-training on your own unlabeled images, in a flat or nested folder:
+#   --cfg-options train_dataloader.dataset.data_root=FOLDER
+# For thousands of images and two CPU cores or more. Smaller images and a
+# smaller decoder than in the paper leave time for more steps, which did more
+# for frozen features (docs/evidence.md). For the paper's decoder and batches,
+# use the config that this one inherits from.
+_base_ = './qbheat_mf-285m_1xb256-amp-coslr-400e_own-images.py'
+
+model = dict(
+    predictor=dict(embed_dims=128),
+    neck=dict(embed_dims=128, depth=2, num_heads=4))
+
+pipeline = _base_.train_dataloader.dataset.pipeline
+train_dataloader = dict(
+    batch_size=64,
+    dataset=dict(pipeline=[dict(pipeline[0], scale=128), *pipeline[1:]]))
+
+# Tokens may collapse at this rate: they and their attention get a tenth of it.
+optim_wrapper = dict(
+    optimizer=dict(lr=2e-3),
+    paramwise_cfg=dict(
+        custom_keys={
+            'backbone.tokens': dict(lr_mult=0.1),
+            'former': dict(lr_mult=0.1)
+        }))
+
+train_cfg = dict(max_epochs=100)
+
+auto_scale_lr = dict(base_batch_size=64)
