@@ -73,8 +73,8 @@ def pretrain(images: str | Sequence[str],
         'train_dataloader.batch_size': batch_size,
         'train_dataloader.num_workers': workers,
         'train_dataloader.dataset.pipeline.0.scale': size,
-        'randomness.seed': seed, 'resume': resume, 'work_dir': out, 'launcher': 'none',
-        **(options or {})})
+        'randomness.seed': seed, 'resume': resume, 'work_dir': out,
+        'launcher': 'none', **(options or {})})
     RUNNERS.build(cfg).train()
     return latest(out)
 
