@@ -35,10 +35,12 @@ CROP = f'{TRAIN}.dataset.pipeline.0'
 TORCH_INIT = ("model.backbone.init_cfg={'type':'Constant',"
               "'layer':'_BatchNorm','val':1}")
 COPY = 'model.predictor.prediction=copy'
-#: A tenth of the rate for tokens and attention, which may collapse otherwise.
-SLOW_TOKENS = ("optim_wrapper.paramwise_cfg.custom_keys={"
-               "'backbone.tokens':{'lr_mult':0.1,'decay_mult':0},"
-               "'former':{'lr_mult':0.1}}")
+#: A tenth of the rate for tokens and attention, as in the recipe, or all of
+#: it.
+SLOW_TOKENS, FAST_TOKENS = (
+    "optim_wrapper.paramwise_cfg.custom_keys={"
+    f"'backbone.tokens':{{'lr_mult':{rate}}},'former':{{'lr_mult':{rate}}}}}"
+    for rate in (0.1, 1))
 
 
 def config(name: str) -> str:
@@ -67,7 +69,6 @@ def random(data: str) -> list[Arm]:
 def arms(data: str) -> list[Arm]:
     """All arms of a data set."""
     published = f'{data}-published'
-    slow = f'{RATE}=6e-5'
     return [
         *random(data),
         *(Arm(f'{data}-{name}', title, None, features=name)
@@ -86,9 +87,11 @@ def arms(data: str) -> list[Arm]:
         Arm(published, 'EfficientNet-Lite0, ImageNet', None,
             weights=PUBLISHED),
         pretrained(data, 'published-qbheat', 'the same, then QB-Heat',
-                   'qbheat', STEPS['qbheat'] // 2, slow, start=published),
+                   'qbheat', STEPS['qbheat'] // 2, f'{RATE}=2e-4',
+                   start=published),
         pretrained(data, 'published-barlow', 'the same, then Barlow Twins',
-                   'barlowtwins', STEPS['barlow'] // 2, slow, start=published),
+                   'barlowtwins', STEPS['barlow'] // 2, f'{RATE}=6e-5',
+                   start=published),
     ]
 
 
@@ -147,25 +150,26 @@ def decoder(width: int, depth: int) -> tuple[str, ...]:
             f'model.neck.num_heads={max(4, width // 32)}')
 
 
-#: Trials of settings: steps that take equal time, and options.
-TRIALS = {
+#: Trials of settings: steps that take equal time, and options. First without
+#: slow tokens.
+BASE = (f'{RATE}=6e-4', FAST_TOKENS)
+FAST_TRIALS = {
     'base': (360, ()),
     '192 pixels': (180, (f'{CROP}.scale=192', )),
     '256 x 4': (195, decoder(256, 4)),
     'rate 2e-3': (360, (f'{RATE}=2e-3', )),
     'rate 2e-4': (360, (f'{RATE}=2e-4', )),
-    'slow tokens': (360, (f'{RATE}=2e-3', SLOW_TOKENS)),
     'batch 32': (720, (f'{TRAIN}.batch_size=32', )),
     'torch init': (360, (TORCH_INIT, )),
 }
-#: Trials of further settings, with slow tokens.
-SLOW_TRIALS = {
-    '4 times': (1440, ()),
-    'normalized': (360, ('model.head.norm_pix=True', )),
-    'crop 0.5': (360, (f'{CROP}.crop_ratio_range=(0.5,1.0)', )),
-    'crop 0.08': (360, (f'{CROP}.crop_ratio_range=(0.08,1.0)', )),
-    '64 x 1': (440, decoder(64, 1)),
-    'batch 128': (180, (f'{TRAIN}.batch_size=128', )),
+TRIALS = {
+    **{name: (steps, (*BASE, *options))
+       for name, (steps, options) in FAST_TRIALS.items()},
+    'slow tokens': (360, ()),
+    'slow tokens, 4 times': (1440, ()),
+    'slow tokens, normalized': (360, ('model.head.norm_pix=True', )),
+    'slow tokens, crop 0.5': (360, (f'{CROP}.crop_ratio_range=(0.5,1.0)', )),
+    'slow tokens, crop 0.08': (360, (f'{CROP}.crop_ratio_range=(0.08,1.0)', )),
 }
 #: Rates of the rivals.
 RATES = dict(barlow=('barlowtwins', (2e-4, 6e-4, 2e-3)),
@@ -174,14 +178,10 @@ RATES = dict(barlow=('barlowtwins', (2e-4, 6e-4, 2e-3)),
 
 def trials(data: str) -> list[Arm]:
     """Trials of settings, and the controls that tell what they are worth."""
-    slow = {f'slow tokens, {name}': (steps, (f'{RATE}=2e-3', SLOW_TOKENS,
-                                             *options))
-            for name, (steps, options) in SLOW_TRIALS.items()}
-    named = {name.replace(',', '').replace(' ', '-'): (name, trial)
-             for name, trial in {**TRIALS, **slow}.items()}
     return [
-        *(pretrained(data, short, name, 'qbheat', steps, *options)
-          for short, (name, (steps, options)) in named.items()),
+        *(pretrained(data, name.replace(',', '').replace(' ', '-'), name,
+                     'qbheat', steps, *options)
+          for name, (steps, options) in TRIALS.items()),
         pretrained(data, 'whole', 'the longest of these, then batch norm of '
                    'whole images', 'calibrate', 32,
                    start=f'{data}-slow-tokens-4-times'),
