@@ -8,7 +8,6 @@ from projects.drawn_world.study import (
     CLASSIFY,
     DETECTION,
     Arm,
-    Headline,
     Pair,
     Probe,
     Question,
@@ -225,9 +224,4 @@ first row and says what counts as *yes*, *no* and *undecided*;
   and its unnormalized pixels were fixed in an earlier study, with knowledge of
   its results. Copy, mask token, corner and center have QB-Heat's rate.
 - Many comparisons: intervals are not corrected for their number.""",
-    title='Drawn images', headline=Headline(
-        chart=('calibrated', 'simsiam', 'mocov2', 'masking', 'qbheat',
-               'supervised'),
-        table=('calibrated', 'mocov2', 'simsiam', 'masking', 'qbheat',
-               'copy', 'mask-token', 'supervised', *NO_LEARNING),
-        columns=(('RetinaNet', 'AP'), ('classes', 'top-1'))))
+    title='Drawn images')

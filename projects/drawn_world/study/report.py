@@ -116,8 +116,7 @@ def cell(found: Sequence[float], seeds: int) -> str:
 def table(study: Study, rows: Rows, arms: Sequence[str],
           columns: Sequence[Cell], seeds: Sequence[int]) -> str:
     """Means of arms with rows over seeds; columns as in :class:`Headline`."""
-    lines = [['frozen encoder', *(', '.join(column[:2])
-                                  for column in columns)]]
+    lines = [['frozen encoder', *map(heading, columns)]]
     for arm in arms:
         found = [[value for seed, value in measures(rows, arm, column).items()
                   if seed in seeds] for column in columns]
@@ -125,6 +124,12 @@ def table(study: Study, rows: Rows, arms: Sequence[str],
             lines.append([title(study, arm, columns), *(
                 cell(some, len(seeds)) for some in found)])
     return markdown_table(lines)
+
+
+def heading(column: Cell) -> str:
+    """Head of a column: the prefix or else the stage, and the metric."""
+    stage, metric, *prefix = column
+    return f'{"".join(prefix).rstrip("-") or stage}, {metric}'
 
 
 def measures(rows: Rows, arm: str, column: Cell) -> dict[int, float]:
@@ -205,7 +210,7 @@ def draw_headline(study: Study, rows: Rows, headline: Headline,
                         [title(study, arm, headline.columns)
                          for arm in headline.chart])
         axis.invert_yaxis()
-        axis.set_xlabel(', '.join(headline.columns[0][:2]))
+        axis.set_xlabel(heading(headline.columns[0]))
 
 
 def fill(text: str, name: str, block: str) -> str:
