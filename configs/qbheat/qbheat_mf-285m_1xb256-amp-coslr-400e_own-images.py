@@ -5,9 +5,6 @@
 # make up for a small batch, since BN sees one batch at a time.
 _base_ = './qbheat_mf-285m_8xb128-amp-coslr-100e_in1k.py'
 
-# Predict raw pixels: this helped most on a few thousand images.
-model = dict(head=dict(norm_pix=False))
-
 train_dataloader = dict(
     batch_size=256,
     dataset=dict(

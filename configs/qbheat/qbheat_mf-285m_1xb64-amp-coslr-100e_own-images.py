@@ -8,8 +8,7 @@ _base_ = './qbheat_mf-285m_1xb256-amp-coslr-400e_own-images.py'
 
 model = dict(
     predictor=dict(embed_dims=128),
-    neck=dict(embed_dims=128, depth=2, num_heads=4),
-    head=dict(norm_pix=True))
+    neck=dict(embed_dims=128, depth=2, num_heads=4))
 
 pipeline = _base_.train_dataloader.dataset.pipeline
 train_dataloader = dict(
