@@ -18,7 +18,7 @@ from projects.real_images.layout import CLASSES as CLASSES_OF_BOXES
 HERE = Path(__file__).resolve().parent
 CONFIGS, CLASSIFY = HERE / 'configs', HERE / 'classify.py'
 #: What the README runs.
-RECIPE = 'qbheat/qbheat_mf-285m_1xb64-amp-coslr-100e_own-images.py'
+RECIPE = 'qbheat/qbheat_mf-285m_1xb64-amp-coslr-80e_own-images.py'
 #: ImageNet's EfficientNet-Lite0, as tools/published.py writes it.
 PUBLISHED = 'data/lite0.safetensors'
 TUNING, SEEDS = 99, range(3)
@@ -76,7 +76,7 @@ def arms(data: str) -> list[Arm]:
           for name, title in (('hog', 'HOG (no learning)'),
                               ('thumbnails', '16 x 16 thumbnails'))),
         pretrained(data, 'qbheat', 'QB-Heat', 'qbheat', STEPS['qbheat']),
-        Arm(f'{data}-recipe', 'QB-Heat, 100 epochs', RECIPE, (
+        Arm(f'{data}-recipe', 'QB-Heat, 80 epochs', RECIPE, (
             f'{TRAIN}.dataset.data_root=data/{data}/train', )),
         pretrained(data, 'copy', 'copy (A = B = 0)', 'qbheat', STEPS['copy'],
                    COPY),

@@ -17,13 +17,13 @@ from ..utils.model_index import find_config
 from .resume import latest
 
 #: The config for your own images.
-CONFIG = 'qbheat_mf-285m_1xb64-amp-coslr-100e_own-images'
+CONFIG = 'qbheat_mf-285m_1xb64-amp-coslr-80e_own-images'
 
 
 def pretrain(images: str | Sequence[str],
              out: str,
              arch: str | Mapping = 'mf-285m',
-             epochs: int = 100,
+             epochs: int = 80,
              batch_size: int = 64,
              size: int = 128,
              workers: int = 8,
@@ -39,7 +39,7 @@ def pretrain(images: str | Sequence[str],
         out (str): Work folder.
         arch (str | Mapping): See :class:`MobileFormer`. Defaults to
             'mf-285m'.
-        epochs (int): Number of epochs. Defaults to 100.
+        epochs (int): Number of epochs. Defaults to 80.
         batch_size (int): Images per step. Defaults to 64.
         size (int): Side of the crops in pixels, a multiple of four patches
             (64 for the predefined archs). Defaults to 128.

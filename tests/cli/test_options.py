@@ -15,7 +15,7 @@ from ..conftest import ROOT
 
 CONFIGS = ROOT / 'configs'
 PRETRAIN = 'qbheat/qbheat_mf-285m_8xb128-amp-coslr-100e_in1k.py'
-OWN = 'qbheat/qbheat_mf-285m_1xb64-amp-coslr-100e_own-images.py'
+OWN = 'qbheat/qbheat_mf-285m_1xb64-amp-coslr-80e_own-images.py'
 RETINA = 'qbheat/coco/retinanet_mf-285m_fpn_frozen_8xb2-1x_coco.py'
 DETR = 'qbheat/coco/mf-dec-522_mf-285m_ft_8xb2-200e_coco.py'
 

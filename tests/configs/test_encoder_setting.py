@@ -26,7 +26,7 @@ from .test_one_step import encoder_of, small, take_a_step
 BENCHMARKS, OWN = 'qbheat/benchmarks/mf-285m_1xb256', '_own-folders.py'
 LINEAR = f'{BENCHMARKS}-linear-coslr-90e{OWN}'
 RETINANET = 'qbheat/coco/retinanet_mf-285m_own-data.py'
-PRETRAINING = 'qbheat/qbheat_mf-285m_1xb64-amp-coslr-100e_own-images.py'
+PRETRAINING = 'qbheat/qbheat_mf-285m_1xb64-amp-coslr-80e_own-images.py'
 CONFIGS = [
     LINEAR, f'{BENCHMARKS}-tran1-coslr-200e{OWN}',
     f'{BENCHMARKS}-ft-tran1-coslr-200e{OWN}', RETINANET,

@@ -58,6 +58,6 @@ def test_settings_in_the_text_can_be_given_to_mmengine(word):
     parser.add_argument('--cfg-options', nargs='+', action=DictAction)
     options = parser.parse_args(['--cfg-options', word]).cfg_options
     cfg = Config.fromfile(ROOT / 'configs/qbheat/qbheat_mf-285m_1xb64-amp'
-                          '-coslr-100e_own-images.py')
+                          '-coslr-80e_own-images.py')
     cfg.merge_from_dict(options)
     check_values(cfg)

@@ -18,7 +18,7 @@ pytestmark = pytest.mark.skipif(
     torch.cuda.is_available(), reason='needs no GPU')
 TUTORIALS = {f'docs/tutorials/{name}.md' for name in (
     'images', 'boxes', 'heads', 'own_encoder')}
-ENCODER = 'qbheat_mf-285m_1xb64-amp-coslr-100e_own-images'
+ENCODER = 'qbheat_mf-285m_1xb64-amp-coslr-80e_own-images'
 ARCH = dict(
     _delete_=True, stem=4, tokens=(2, 8), conv=24,
     stages=[[('lite', 8, 4)], [('mf-down', 8, 8)], [('mf-down', 16, 16)],

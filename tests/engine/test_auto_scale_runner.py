@@ -21,7 +21,7 @@ from ..configs.shipped import write_image
 from .runs import build
 
 RECIPE = Path(__file__).parents[2] / (
-    'configs/qbheat/qbheat_mf-285m_1xb64-amp-coslr-100e_own-images.py')
+    'configs/qbheat/qbheat_mf-285m_1xb64-amp-coslr-80e_own-images.py')
 ARCH = dict(
     stem=4, tokens=(2, 8), conv=16,
     stages=[[('lite', 8, 4)], [('lite-down', 8, 8)], [('mf-down', 16, 8)],

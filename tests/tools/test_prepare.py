@@ -38,7 +38,7 @@ def test_classes_are_split(source, photos, tmp_path, capsys):
 def test_unlabeled_images_are_counted(photos, tmp_path, capsys):
     (tmp_path / 'own.py').write_text(
         f"_base_ = '{ROOT}/configs/qbheat/qbheat_mf-285m_1xb64-amp-coslr-"
-        "100e_own-images.py'\ntrain_dataloader = dict(dataset=dict("
+        "80e_own-images.py'\ntrain_dataloader = dict(dataset=dict("
         f"data_root='{photos}'))\n")
     run_tool('check_data.py', tmp_path / 'own.py')
     assert capsys.readouterr().out == (

@@ -29,7 +29,7 @@ from qbheat_mm.errors import UserError
 
 IMAGES, FOLDERS, BOXES = map(Path, ('data/images', 'data/own/train',
                                     'data/boxes/boxes.py'))
-PRETRAIN = 'qbheat/qbheat_mf-285m_1xb64-amp-coslr-100e_own-images.py'
+PRETRAIN = 'qbheat/qbheat_mf-285m_1xb64-amp-coslr-80e_own-images.py'
 MOCOV2 = 'mocov2/mocov2_mf-285m_1xb256-coslr-200e_own-images.py'
 LINEAR = 'qbheat/benchmarks/mf-285m_1xb256-linear-coslr-90e_own-folders.py'
 TRAN = 'qbheat/benchmarks/mf-285m_1xb256-tran1-coslr-200e_own-folders.py'

@@ -1,7 +1,7 @@
 # The recipe for own images, counted in steps, in one process without workers.
 _base_ = [
     '../../../configs/qbheat/'
-    'qbheat_mf-285m_1xb64-amp-coslr-100e_own-images.py'
+    'qbheat_mf-285m_1xb64-amp-coslr-80e_own-images.py'
 ]
 
 train_dataloader = dict(num_workers=0, persistent_workers=False)

@@ -24,6 +24,6 @@ optim_wrapper = dict(
             'former': dict(lr_mult=0.1)
         }))
 
-train_cfg = dict(max_epochs=100)
+train_cfg = dict(max_epochs=80)
 
 auto_scale_lr = dict(base_batch_size=64)
