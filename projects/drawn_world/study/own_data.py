@@ -37,12 +37,12 @@ FINETUNE = (
     'qbheat/benchmarks/mf-285m_1xb256-ft-tran1-coslr-200e_own-folders.py')
 
 COUNT = len(scan_folder(str(IMAGES))[0]) if IMAGES.is_dir() else 0
-BATCH = 64
-#: Epochs for at least 64 steps: 0.9^64 is left of the initial BN statistics.
-CALIBRATION = max(2, ceil(64 / max(1, COUNT // BATCH)))
-#: MoCo's queue: a multiple of the batch, but at most half of the images, so
+#: Epochs for at least 64 steps of 64 images: 0.9^64 is left of the initial BN
+#: statistics.
+CALIBRATION = max(2, ceil(64 / max(1, COUNT // 64)))
+#: MoCo's queue: a multiple of its batch, 256, but at most half of the images, so
 #: that an image does not meet itself.
-QUEUE = min(4096, max(BATCH if COUNT >= BATCH else 2,
+QUEUE = min(4096, max(256 if COUNT >= 256 else 2,
                       2**int(log2(max(2, COUNT // 2)))))
 
 PROBES = []
