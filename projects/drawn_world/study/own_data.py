@@ -40,8 +40,8 @@ COUNT = len(scan_folder(str(IMAGES))[0]) if IMAGES.is_dir() else 0
 #: Epochs for at least 64 steps of 64 images: 0.9^64 is left of the initial BN
 #: statistics.
 CALIBRATION = max(2, ceil(64 / max(1, COUNT // 64)))
-#: MoCo's queue: a multiple of its batch, 256, but at most half of the images, so
-#: that an image does not meet itself.
+#: MoCo's queue: a multiple of its batch, 256, but at most half of the images,
+#: so that an image does not meet itself.
 QUEUE = min(4096, max(256 if COUNT >= 256 else 2,
                       2**int(log2(max(2, COUNT // 2)))))
 
