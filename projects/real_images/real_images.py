@@ -281,5 +281,6 @@ and names the images.""", limits="""\
     title='Real images', primary=len(SEEDS),
     headline=Headline(
         ('random', 'random-torch', 'qbheat', 'recipe', 'barlow', 'published'),
-        ALL, [(f'classes-{data}', metric, f'{data}-') for data in CLASSES
-              for metric in ('tran-1', 'ridge', 'ridge, 30 labels')]))
+        ALL, [(f'classes-{data}', metric, f'{data}-')
+              for metric in ('tran-1', 'ridge', 'ridge, 30 labels')
+              for data in reversed(CLASSES)]))

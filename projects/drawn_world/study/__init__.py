@@ -121,7 +121,8 @@ class Headline:
     """The README's chart and table.
 
     Attributes:
-        chart: Arms in the chart, which shows the first column.
+        chart: Arms in the chart, which shows the first two columns, in
+            percent.
         table: Arms in the table.
         columns: (stage, metric) pairs of the table, or triples that end with
             a prefix of the arms' names.

@@ -166,17 +166,17 @@ def answer(study: Study, rows: Rows, question: Question, link: str) -> str:
 
 
 @contextmanager
-def chart(file: Path, height: float) -> Iterator:
-    """Provide an axis, and save its chart; equal charts are equal files."""
+def chart(file: Path, height: float, panels: int = 1) -> Iterator:
+    """Provide axes, and save their chart; equal charts are equal files."""
     figure = new_figure(WIDTH, height)
-    yield figure.subplots()
+    yield figure.subplots(1, panels, sharey=True, squeeze=False)[0]
     file.parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(file, metadata=dict(Date=None))
 
 
 def draw(study: Study, rows: Rows, question: Question, file: Path) -> None:
     """Draw differences: seeds as points, means with their intervals."""
-    with chart(file, 0.4 * len(question.pairs) + 0.7) as axis:
+    with chart(file, 0.4 * len(question.pairs) + 0.7) as [axis]:
         axis.axvline(0, color=GREY, linewidth=0.8, linestyle='-')
         for row, pair in enumerate(question.pairs):
             found = compare_pair(rows, pair, question.metric)
@@ -196,21 +196,25 @@ def draw(study: Study, rows: Rows, question: Question, file: Path) -> None:
 
 def draw_headline(study: Study, rows: Rows, headline: Headline,
                   file: Path) -> None:
-    """Draw the means of some arms as bars, and their seeds as points."""
-    with chart(file, 0.45 * len(headline.chart) + 0.7) as axis:
-        for row, arm in enumerate(headline.chart):
-            found = [*measures(rows, arm, headline.columns[0]).values()]
-            if not found:
-                continue
-            axis.barh(row, mean(found), 0.6, color=BLUE)
-            axis.annotate(cell(found, study.primary), (max(found), row),
-                          (8, 0), textcoords='offset points', va='center')
-            axis.plot(found, [row] * len(found), 'o', color=GREY, markersize=3)
+    """Draw means of two columns as bars, and their seeds as points."""
+    with chart(file, 0.4 * len(headline.chart) + 0.7, 2) as axes:
+        for axis, column in zip(axes, headline.columns):
+            for row, arm in enumerate(headline.chart):
+                found = [*measures(rows, arm, column).values()]
+                if not found:
+                    continue
+                axis.barh(row, mean(found), 0.6, color=BLUE)
+                axis.annotate(cell(found, len(found)), (max(found), row),
+                              (8, 0), textcoords='offset points', va='center')
+                axis.plot(found, [row] * len(found), 'o', color=GREY,
+                          markersize=3)
+            axis.set_xlabel(heading(column))
+            axis.set_xlim(0, 120)
+            axis.set_xticks(range(0, 101, 20))
         axis.set_yticks(range(len(headline.chart)),
                         [title(study, arm, headline.columns)
                          for arm in headline.chart])
         axis.invert_yaxis()
-        axis.set_xlabel(heading(headline.columns[0]))
 
 
 def fill(text: str, name: str, block: str) -> str:
