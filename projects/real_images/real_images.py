@@ -173,8 +173,6 @@ TRIALS = {
     'normalized, crop 0.5': (360, (f'{CROP}.crop_ratio_range=(0.5,1.0)', )),
     'normalized, crop 0.08': (360, (f'{CROP}.crop_ratio_range=(0.08,1.0)', )),
 }
-#: Rates of Barlow Twins.
-RATES = (6e-4, 2e-3)
 
 
 def trials(data: str) -> list[Arm]:
@@ -189,86 +187,71 @@ def trials(data: str) -> list[Arm]:
         *(pretrained(data, f'tune-barlow-{rate:g}{name}',
                      f'Barlow Twins, {rate:g}{name}', 'barlowtwins',
                      STEPS['barlow'] // 2, f'{RATE}={rate}', *options)
-          for rate in RATES for name, options in (
+          for rate in (6e-4, 2e-3) for name, options in (
               ('', ()), ('-slow', (SLOW_TOKENS, ))))]
-
-
-TUNED = [Question(
-    f'tuning-{data}', f'Which settings? ({data})', 'tran-1', seeds=(TUNING, ),
-    table=[arm.name for arm in [*random(data), *trials(data)]],
-    columns=[(f'classes_tuning-{data}', metric)
-             for metric in ('tran-1', 'lin', 'ridge')]) for data in CLASSES]
 
 
 # ------------------------------------------------------------ 2. does it help?
 
-def against(data: str, first: str, others: Sequence[str],
-            stage: str) -> list[Pair]:
-    """Pairs of an arm and others in the same stage."""
-    return [Pair((f'{data}-{first}', stage), (f'{data}-{other}', stage))
-            for other in others]
+def ask(name: str, title: str, pairs: Sequence[tuple[str, str]],
+        stage: str = 'classes-{}', metric: str = 'tran-1',
+        sets: Sequence[str] = CLASSES, seeds: Sequence[int] = SEEDS,
+        table: Sequence[str] = (), columns: Sequence[str] = ()
+        ) -> list[Question]:
+    """Ask the same of several sets of images, whose names fill the gaps."""
+    return [Question(
+        f'{name}-{data}', f'{title} ({data})', metric,
+        [Pair((f'{data}-{first}', stage.format(data)),
+              (f'{data}-{other}', stage.format(data)))
+         for first, other in pairs], seeds,
+        [f'{data}-{arm}' for arm in table],
+        [(stage.format(data), column) for column in columns])
+        for data in sets]
 
 
-def label_columns(data: str) -> list[tuple[str, str]]:
-    """Columns of a table of classifiers."""
-    return [(f'classes-{data}', f'{judge}{few}')
-            for judge in ('tran-1', 'lin', 'ridge')
-            for few in ('', ', 120 labels', ', 30 labels')]
+def each(first: str, *others: str) -> list[tuple[str, str]]:
+    """Pairs of an arm and others."""
+    return [(first, other) for other in others]
 
 
 RANDOM = ('random', 'random-torch')
 CONTINUED = ('published-qbheat', 'published-barlow')
 ALL = ('thumbnails', 'hog', *RANDOM, 'qbheat', 'recipe', 'copy', 'masking',
        'barlow', 'mocov2', 'published', *CONTINUED)
+FROZEN = 'Does pre-training help a frozen detector?'
+BETTER = each('published', 'qbheat')
 QUESTIONS = [
-    *(Question(f'recipe-{data}', f'Does the recipe help? ({data})', 'tran-1',
-               against(data, 'recipe', RANDOM, f'classes-{data}'), (0, ),
-               note='One seed: a pointer.')
-      for data in CLASSES),
-    *(Question(f'works-{data}', 'Does pre-training help a frozen classifier? '
-               f'({data})', 'tran-1',
-               against(data, 'qbheat', RANDOM, f'classes-{data}'), SEEDS)
-      for data in CLASSES),
-    *(Question(f'rivals-{data}', 'QB-Heat or a rival, at equal time? '
-               f'({data})', 'tran-1',
-               against(data, 'qbheat', ('barlow', 'masking', 'mocov2'),
-                       f'classes-{data}'), SEEDS)
-      for data in CLASSES),
-    *(Question(f'heat-equation-{data}', f'Is it the heat equation? ({data})',
-               'tran-1', against(data, 'qbheat', ('copy', ),
-                                 f'classes-{data}'), SEEDS)
-      for data in CLASSES),
-    *(Question(f'published-{data}', f'QB-Heat or published weights? ({data})',
-               'tran-1', against(data, 'published', ('qbheat', *CONTINUED),
-                                 f'classes-{data}'), SEEDS,
-               table=[f'{data}-{name}' for name in ALL],
-               columns=label_columns(data))
-      for data in CLASSES),
-    *(Question(f'boxes-{data}', 'Does pre-training help a frozen detector? '
-               f'({data})', 'AP', [
-                   *against(data, 'qbheat', (
-                       'random-torch', *(('barlow', 'copy')
-                                         if data == 'steel' else ())),
-                            f'RetinaNet-{data}'),
-                   *against(data, 'published', ('qbheat', ),
-                            f'RetinaNet-{data}')], SEEDS)
-      for data in BOXES),
-    *(Question(f'fine-tuning-{data}-{count or "all"}', 'Does fine-tuning '
-               f'benefit? ({data}, {count or "all"} labels)', 'top-1', [
-                   *against(data, 'qbheat', ('random', ),
-                            tuned(data, count).name),
-                   *against(data, 'published', ('qbheat', ),
-                            tuned(data, count).name)], SEEDS)
-      for count in COUNTS for data in CLASSES),
-    Question('fine-tuning-boxes', 'Does a fine-tuned detector benefit? '
-             '(steel)', 'AP', against('steel', 'qbheat', ('random', ),
-                                      'RetinaNet-trained-steel'), SEEDS),
+    *ask('recipe', 'Does the recipe help, by one seed?',
+         each('recipe', *RANDOM), seeds=(0, )),
+    *ask('works', 'Does pre-training help a frozen classifier?',
+         each('qbheat', *RANDOM)),
+    *ask('rivals', 'QB-Heat or a rival, at equal time?',
+         each('qbheat', 'barlow', 'masking', 'mocov2')),
+    *ask('heat-equation', 'Is it the heat equation?', each('qbheat', 'copy')),
+    *ask('published', 'QB-Heat or published weights?',
+         each('published', 'qbheat', *CONTINUED), table=ALL, columns=[
+             f'{judge}{few}' for judge in ('tran-1', 'lin', 'ridge')
+             for few in ('', ', 120 labels', ', 30 labels')]),
+    *ask('boxes', FROZEN, [*each('qbheat', 'random-torch', 'barlow', 'copy'),
+                           *BETTER], 'RetinaNet-{}', 'AP', ('steel', )),
+    *ask('boxes', FROZEN, [*each('qbheat', 'random-torch'), *BETTER],
+         'RetinaNet-{}', 'AP', ('pcb', 'blood')),
+    *ask('fine-tuning', 'Does fine-tuning benefit?',
+         [*each('qbheat', 'random'), *BETTER], 'fine-tuned-{}', 'top-1'),
+    *ask('fine-tuning-30', 'Does fine-tuning with 30 labels benefit?',
+         [*each('qbheat', 'random'), *BETTER], 'fine-tuned-{}-30', 'top-1'),
+    *ask('fine-tuning-boxes', 'Does a fine-tuned detector benefit?',
+         each('qbheat', 'random'), 'RetinaNet-trained-{}', 'AP', ('steel', )),
+    *ask('tuning', 'Which settings?', [], 'classes_tuning-{}',
+         seeds=(TUNING, ), table=[*RANDOM, *(
+             arm.name.removeprefix('steel-') for arm in trials('steel'))],
+         columns=('tran-1', 'lin', 'ridge')),
 ]
 
 STUDY = Study(
     [arm for data in dict.fromkeys((*CLASSES, *BOXES)) for arm in (
         *arms(data), *(trials(data) if data in CLASSES else ()))],
-    PROBES, [*QUESTIONS, *TUNED], about="""\
+    PROBES, QUESTIONS, about="""\
 MF-285M on photographs and other real images, ten CPU minutes for every
 pre-training (five for preliminary runs).
 [PLAN.md](../projects/real_images/PLAN.md) was written before the first row,
@@ -277,7 +260,8 @@ and names the images.""", limits="""\
   QB-Heat still gained from four times the steps.
 - One encoder, MF-285M, and four sets of images. Seeds vary the training, not
   the images.
-- Few rates were tried, on one seed: four for QB-Heat.""",
+- Few rates were tried, on one seed: four for QB-Heat and for Barlow Twins,
+  none for MoCo-v2.""",
     title='Real images', primary=len(SEEDS),
     headline=Headline(
         ('random', 'random-torch', 'qbheat', 'recipe', 'barlow', 'published'),
