@@ -110,5 +110,5 @@ if LABELED:
         [Pair(('fine-tuned', ENCODER), ('supervised', ENCODER))], SEEDS)]
 
 STUDY = Study([*ARMS, *PUBLISHED, *LABELED], PROBES, QUESTIONS, about=f"""\
-MF-285M on the images in `{IMAGES}`, trained with the schedules of the configs
-that the rows name, which differ in length.""")
+MF-285M on the images in `{IMAGES}`, trained as in the configs that the rows
+name, which differ in length, image size and cost: QB-Heat's is the cheapest.""")
