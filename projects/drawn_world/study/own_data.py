@@ -111,4 +111,4 @@ if LABELED:
 
 STUDY = Study([*ARMS, *PUBLISHED, *LABELED], PROBES, QUESTIONS, about=f"""\
 MF-285M on the images in `{IMAGES}`, trained as in the configs that the rows
-name, which differ in length, image size and cost: QB-Heat's is the cheapest.""")
+name, which differ in length, size and cost: QB-Heat's is the cheapest.""")
