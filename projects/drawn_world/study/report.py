@@ -3,7 +3,7 @@
 import math
 import os
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from statistics import mean, stdev
@@ -114,7 +114,7 @@ def cell(found: Sequence[float], seeds: int) -> str:
 
 
 def table(study: Study, rows: Rows, arms: Sequence[str],
-          columns: Sequence[Cell], seeds: Sequence[int]) -> str:
+          columns: Sequence[Cell], seeds: Collection[int]) -> str:
     """Means of arms with rows over seeds; columns as in :class:`Headline`."""
     lines = [['frozen encoder', *map(heading, columns)]]
     for arm in arms:
@@ -197,12 +197,13 @@ def draw(study: Study, rows: Rows, question: Question, file: Path) -> None:
 def draw_headline(study: Study, rows: Rows, headline: Headline,
                   file: Path) -> None:
     """Draw means of two columns as bars, and their seeds as points."""
-    with chart(file, 0.4 * len(headline.chart) + 0.7, 2) as axes:
-        for axis, column in zip(axes, headline.columns):
-            for row, arm in enumerate(headline.chart):
+    shown = headline.columns[:2]
+    arms = [arm for arm in headline.chart
+            if all(measures(rows, arm, column) for column in shown)]
+    with chart(file, 0.4 * len(arms) + 0.7, 2) as axes:
+        for axis, column in zip(axes, shown):
+            for row, arm in enumerate(arms):
                 found = [*measures(rows, arm, column).values()]
-                if not found:
-                    continue
                 axis.barh(row, mean(found), 0.6, color=BLUE)
                 axis.annotate(cell(found, len(found)), (max(found), row),
                               (8, 0), textcoords='offset points', va='center')
@@ -211,9 +212,8 @@ def draw_headline(study: Study, rows: Rows, headline: Headline,
             axis.set_xlabel(heading(column))
             axis.set_xlim(0, 120)
             axis.set_xticks(range(0, 101, 20))
-        axis.set_yticks(range(len(headline.chart)),
-                        [title(study, arm, headline.columns)
-                         for arm in headline.chart])
+        axis.set_yticks(range(len(arms)), [
+            title(study, arm, headline.columns) for arm in arms])
         axis.invert_yaxis()
 
 
@@ -263,9 +263,11 @@ def fill_docs(study: Study, rows: Rows, results: Path) -> None:
                         'utf-8')
     draw_all(study, rows, DOCS / 'evidence')
     if study.headline:
+        stages = {column[0] for column in study.headline.columns}
+        seeds = {run.seed for run in rows if run.stage in stages}
         readme.write_text(fill(readme.read_text('utf-8'), 'results', table(
             study, rows, study.headline.table, study.headline.columns,
-            range(study.primary))), 'utf-8')
+            seeds)), 'utf-8')
         draw_headline(study, rows, study.headline,
                       DOCS / 'figures/results.svg')
 
