@@ -144,13 +144,6 @@ PROBES = [
 
 # -------------------------------------------------------------- 1. the recipe
 
-def decoder(width: int, depth: int) -> tuple[str, ...]:
-    """Options of a decoder."""
-    return (f'model.predictor.embed_dims={width}',
-            f'model.neck.embed_dims={width}', f'model.neck.depth={depth}',
-            f'model.neck.num_heads={max(4, width // 32)}')
-
-
 RAW = 'model.head.norm_pix=False'
 BASE = (RAW, f'{RATE}=6e-4', FAST_TOKENS)
 #: Trials of settings: steps that take equal time, but for "4 times", and
@@ -159,7 +152,9 @@ BASE = (RAW, f'{RATE}=6e-4', FAST_TOKENS)
 FAST_TRIALS = {
     'base': (360, ()),
     '192 pixels': (180, (f'{CROP}.scale=192', )),
-    '256 x 4': (195, decoder(256, 4)),
+    '256 x 4': (195, (
+        'model.predictor.embed_dims=256', 'model.neck.embed_dims=256',
+        'model.neck.depth=4', 'model.neck.num_heads=8')),
     'rate 2e-3': (360, (f'{RATE}=2e-3', )),
     'rate 2e-4': (360, (f'{RATE}=2e-4', )),
     'batch 32': (720, (f'{TRAIN}.batch_size=32', )),

@@ -40,7 +40,8 @@ def pretrain(images: str | Sequence[str],
         arch (str | Mapping): See :class:`MobileFormer`. Defaults to
             'mf-285m'.
         epochs (int): Number of epochs. Defaults to 80.
-        batch_size (int): Images per step. Defaults to 64.
+        batch_size (int): Images per step; the learning rate stays as in the
+            config. Defaults to 64.
         size (int): Side of the crops in pixels, a multiple of four patches
             (64 for the predefined archs). Defaults to 128.
         workers (int): Processes that load images, at most one per core.
