@@ -196,12 +196,12 @@ def ask(name: str, title: str, pairs: Sequence[tuple[str, str]],
         ) -> list[Question]:
     """Ask the same of several sets of images, whose names fill the gaps."""
     return [Question(
-        f'{name}-{data}', f'{title} ({data})', metric,
+        f'{name}-{data}', f'{title}, on {data}?', metric,
         [Pair((f'{data}-{first}', stage.format(data)),
               (f'{data}-{other}', stage.format(data)))
          for first, other in pairs], seeds,
-        [f'{data}-{arm}' for arm in table],
-        [(stage.format(data), column) for column in columns])
+        table, [(stage.format(data), column, f'{data}-')
+                for column in columns])
         for data in sets]
 
 
@@ -216,36 +216,36 @@ ALL = ('thumbnails', 'hog', *RANDOM, 'qbheat', 'copy', 'masking', 'barlow',
        'mocov2', 'published', *CONTINUED)
 JUDGES = [f'{judge}{few}' for judge in ('tran-1', 'lin', 'ridge')
           for few in ('', ', 120 labels', ', 30 labels')]
-FROZEN = 'Does pre-training help a frozen detector?'
+FROZEN = 'Does pre-training help a frozen detector'
 BETTER = each('published', 'qbheat')
 QUESTIONS = [
-    *ask('tuning', 'Which settings?', [], 'classes_tuning-{}',
+    *ask('tuning', 'Which settings', [], 'classes_tuning-{}',
          seeds=(TUNING, ), table=[*RANDOM, *(
              arm.name.removeprefix('steel-') for arm in trials('steel'))],
          columns=('tran-1', 'lin', 'ridge')),
-    *ask('recipe', 'Does the recipe help? (one seed)',
+    *ask('recipe', 'Does the recipe of 80 epochs help (one seed)',
          each('recipe', *RANDOM), seeds=(0, ), table=(
              'thumbnails', 'hog', *RANDOM, 'recipe', 'published'),
          columns=JUDGES),
-    *ask('works', 'Does pre-training help a frozen classifier?',
+    *ask('works', 'Does pre-training help a frozen classifier',
          each('qbheat', *RANDOM)),
-    *ask('rivals', 'QB-Heat or a rival, at equal time?',
+    *ask('rivals', 'QB-Heat or a rival, at equal time',
          each('qbheat', 'barlow', 'masking', 'mocov2')),
-    *ask('heat-equation', 'Is it the heat equation?', each('qbheat', 'copy')),
+    *ask('heat-equation', 'Is it the heat equation', each('qbheat', 'copy')),
     *ask('boxes', FROZEN, [*each('qbheat', 'random-torch', 'barlow', 'copy'),
                            *BETTER], 'RetinaNet-{}', 'AP', ('steel', )),
     *ask('boxes', FROZEN, [*each('qbheat', 'random-torch'), *BETTER],
          'RetinaNet-{}', 'AP', ('pcb', 'blood')),
-    *ask('published', 'QB-Heat or published weights?',
+    *ask('published', 'QB-Heat or published weights',
          [*BETTER, *((arm, 'published') for arm in CONTINUED)], table=ALL,
          columns=JUDGES),
-    *ask('fine-tuning', 'Does fine-tuning benefit from pre-training?',
+    *ask('fine-tuning', 'Does fine-tuning benefit from pre-training',
          [*each('qbheat', 'random'), *BETTER], 'fine-tuned-{}', 'top-1'),
     *ask('fine-tuning-30', 'Does fine-tuning with 30 labels benefit from '
-         'pre-training?',
+         'pre-training',
          [*each('qbheat', 'random'), *BETTER], 'fine-tuned-{}-30', 'top-1'),
     *ask('fine-tuning-boxes', 'Does fine-tuning a detector benefit from '
-         'pre-training?',
+         'pre-training',
          each('qbheat', 'random'), 'RetinaNet-trained-{}', 'AP', ('steel', )),
 ]
 

@@ -74,6 +74,9 @@ class Arm:
 
 #: Names of an arm and a stage.
 Cell = tuple[str, str]
+#: Column of a table: a stage, a metric and, if the table leaves it out, the
+#: prefix of the arms' names.
+Column = tuple[str, ...]
 
 
 @dataclass(frozen=True)
@@ -94,7 +97,7 @@ class Question:
         pairs: Comparisons.
         seeds: Seeds of the primary result.
         table: Arms in a table of means.
-        columns: (stage, metric) pairs of that table.
+        columns: Columns of that table.
         note: A remark for readers.
     """
     name: str
@@ -103,7 +106,7 @@ class Question:
     pairs: Sequence[Pair] = ()
     seeds: Sequence[int] = range(6)
     table: Sequence[str] = ()
-    columns: Sequence[tuple[str, str]] = ()
+    columns: Sequence[Column] = ()
     note: str = ''
 
     @property
@@ -111,8 +114,8 @@ class Question:
         """Cells of pairs and table, each once, in order."""
         both = [cell for pair in self.pairs
                 for cell in (pair.first, pair.second)]
-        shown = [(arm, stage) for arm in self.table
-                 for stage, _ in self.columns]
+        shown = [(''.join([*prefix, arm]), stage) for arm in self.table
+                 for stage, _, *prefix in self.columns]
         return list(dict.fromkeys([*both, *shown]))
 
 
@@ -124,12 +127,11 @@ class Headline:
         chart: Arms in the chart, which shows the first two columns, in
             percent.
         table: Arms in the table.
-        columns: (stage, metric) pairs of the table, or triples that end with
-            a prefix of the arms' names.
+        columns: Columns of the table.
     """
     chart: Sequence[str]
     table: Sequence[str]
-    columns: Sequence[tuple[str, ...]]
+    columns: Sequence[Column]
 
 
 class Study:

@@ -18,7 +18,7 @@ from projects.drawn_world.results import (
     values,
 )
 from projects.drawn_world.study import (
-    Cell,
+    Column,
     Headline,
     Pair,
     Question,
@@ -114,8 +114,8 @@ def cell(found: Sequence[float], seeds: int) -> str:
 
 
 def table(study: Study, rows: Rows, arms: Sequence[str],
-          columns: Sequence[Cell], seeds: Collection[int]) -> str:
-    """Means of arms with rows over seeds; columns as in :class:`Headline`."""
+          columns: Sequence[Column], seeds: Collection[int]) -> str:
+    """Means of arms with rows over seeds; columns as in :class:`Question`."""
     lines = [['frozen encoder', *map(heading, columns)]]
     for arm in arms:
         found = [[value for seed, value in measures(rows, arm, column).items()
@@ -126,19 +126,19 @@ def table(study: Study, rows: Rows, arms: Sequence[str],
     return markdown_table(lines)
 
 
-def heading(column: Cell) -> str:
+def heading(column: Column) -> str:
     """Head of a column: the prefix or else the stage, and the metric."""
     stage, metric, *prefix = column
     return f'{"".join(prefix).rstrip("-") or stage}, {metric}'
 
 
-def measures(rows: Rows, arm: str, column: Cell) -> dict[int, float]:
+def measures(rows: Rows, arm: str, column: Column) -> dict[int, float]:
     """The values of an arm by seed."""
     stage, metric, *prefix = column
     return values(rows, ''.join([*prefix, arm]), stage, metric)
 
 
-def title(study: Study, arm: str, columns: Sequence[Cell]) -> str:
+def title(study: Study, arm: str, columns: Sequence[Column]) -> str:
     """The title of an arm, whose full name may start with a prefix."""
     full = [''.join([*column[2:], arm]) for column in columns]
     return next(study.arms[name].title for name in full if name in study.arms)
@@ -242,7 +242,8 @@ def page(study: Study, rows: Rows, link: str, mark: str = '#') -> str:
     if tables:
         parts.append(FOLDED.format(mark=below, tables='\n'.join(tables)))
     if missing:
-        parts.append(f'{below} Not computed yet\n\n{" ".join(missing)}\n')
+        parts.append(f'{below} Not computed yet\n\n' + ''.join(
+            f'- {line}\n' for line in missing))
     if study.limits:
         parts.append(f'{below} Limits\n\n{study.limits}\n')
     return '\n'.join(parts)
