@@ -77,7 +77,7 @@ release: env
 	$(PIP) wheel --no-deps --no-build-isolation -w dist dist/*.tar.gz
 	$(PIP) install --no-deps --no-index --target $(WHEEL) dist/*.whl
 	cd build/empty && PYTHONPATH=$(WHEEL) ../../$(BIN)/python \
-	    ../../tools/release/smoke.py $(WHEEL)
+	    -m qbheat_mm.check_env
 
 check:
 	$(BIN)/python -m qbheat_mm.check_env

@@ -19,7 +19,7 @@ PACKAGE = 'qbheat_mm'
 MIM_ENTRIES = ('configs', 'tools', 'model-index.yml')
 # Also excludes tools that only work in a clone.
 NOT_SHIPPED = shutil.ignore_patterns(
-    '__pycache__', '.*', 'work_dirs', 'release', 'env')
+    '__pycache__', '.*', 'work_dirs', 'env')
 
 
 def read_version() -> str:

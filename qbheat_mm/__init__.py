@@ -78,8 +78,8 @@ def register() -> None:
     _require_toolboxes()
     _allow_recent_transformers()
     for name in ('datasets.image_folder', 'datasets.rand_augment',
-                 'datasets.transforms', 'engine', 'evaluation', 'models',
-                 'trained', 'analysis.hook', 'export.hook'):
+                 'datasets.transforms', 'engine', 'models', 'trained',
+                 'analysis.hook', 'export.hook'):
         importlib.import_module(f'.{name}', __name__)
     from .utils.model_index import register_models
     register_models()

@@ -20,7 +20,7 @@ SOURCES = ('qbheat_mm', 'configs', 'tools', 'projects', 'requirements',
 BUILD = ('import sys, setuptools.build_meta as backend; '
          'print(getattr(backend, sys.argv[1])(sys.argv[2]))')
 # Tools that only work in a clone.
-NOT_SHIPPED = ('tools/release/', 'tools/env/')
+NOT_SHIPPED = ('tools/env/', )
 
 
 def python(*args, cwd, executable=sys.executable, **variables):

@@ -8,15 +8,9 @@ k = 20 as in Caron et al., "Emerging Properties in Self-Supervised Vision
 Transformers" (ICCV 2021, Section 4.1). Masked models score low by k-NN and
 high by probes: report both.
 """
-import os.path as osp
-from collections.abc import Sequence
-from functools import lru_cache
-from pathlib import Path
 
 import numpy as np
 import torch
-from mmengine.evaluator import BaseMetric
-from mmpretrain.registry import METRICS
 from torch import Tensor
 from torch.nn.functional import normalize
 
@@ -118,81 +112,3 @@ def _unit(values: Tensor | np.ndarray) -> Tensor:
     # Squares of large values would overflow.
     largest = values.abs().amax(dim=1, keepdim=True)
     return normalize(values / largest.clamp(min=1e-30), dim=1)
-
-
-@METRICS.register_module()
-class KNNAccuracy(BaseMetric):
-    """k-NN accuracy of an ``ImageClassifier`` with an ``EmbeddingHead``.
-
-    Args:
-        bank (str, optional): Folder of the images used as neighbors; all
-            others are classified. Concatenate both data sets with
-            ``ConcatDataset``. Defaults to None, leaving one out.
-        k (int): Number of neighbors. Defaults to 20.
-        temperature (float): Softmax temperature of the votes. Defaults to
-            0.07.
-        collect_device (str): As in ``BaseMetric``. Defaults to 'cpu'.
-        prefix (str, optional): As in ``BaseMetric``. Defaults to 'knn'.
-    """
-    default_prefix = 'knn'
-
-    def __init__(self,
-                 bank: str | None = None,
-                 k: int = K,
-                 temperature: float = TEMPERATURE,
-                 collect_device: str = 'cpu',
-                 prefix: str | None = None) -> None:
-        super().__init__(collect_device=collect_device, prefix=prefix)
-        self.bank = bank
-        self.k = k
-        self.temperature = temperature
-
-    def process(self, data_batch: Sequence[dict],
-                data_samples: Sequence[dict]) -> None:
-        """Collect embeddings, labels and whether images are in the bank.
-
-        Raises:
-            UserError: If samples have no embedding or no label.
-        """
-        for sample in data_samples:
-            if 'embedding' not in sample or 'gt_label' not in sample:
-                raise UserError(
-                    'KNNAccuracy needs embedding and gt_label in each sample, '
-                    f'but found {sorted(sample)}: set '
-                    "model.head=dict(type='EmbeddingHead') and use a labeled "
-                    'data set')
-            self.results.append(
-                (sample['embedding'].cpu(), int(sample['gt_label']),
-                 self.bank is None or _is_below(
-                     osp.dirname(sample['img_path']), self.bank)))
-
-    def compute_metrics(self, results: list) -> dict[str, float]:
-        """Compute ``top1`` in percent.
-
-        Raises:
-            UserError: If none or all of the images are in the bank.
-        """
-        embeddings = torch.stack([row[0] for row in results])
-        labels = torch.tensor([row[1] for row in results])
-        options = dict(k=self.k, temperature=self.temperature)
-        if self.bank is None:
-            return dict(top1=knn_accuracy(embeddings, labels, **options))
-        inside = torch.tensor([row[2] for row in results])
-        if inside.all() or not inside.any():
-            raise UserError(
-                f'KNNAccuracy: {int(inside.sum())} of {len(inside)} images '
-                f'are in bank={self.bank!r}: the data set must also contain '
-                'the others, e.g. as ConcatDataset')
-        return dict(top1=knn_accuracy(
-            embeddings[inside], labels[inside], embeddings[~inside],
-            labels[~inside], **options))
-
-
-@lru_cache(maxsize=4096)
-def _is_below(folder: str, root: str) -> bool:
-    """Whether a folder is ``root`` or below it, following links.
-
-    Callers pass the folder of an image rather than its file, which is often a
-    link into a pool that all splits share.
-    """
-    return Path(folder).resolve().is_relative_to(Path(root).resolve())

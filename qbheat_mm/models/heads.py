@@ -1,5 +1,5 @@
 # Copyright (c) QB-Heat MM authors. All rights reserved.
-"""Heads: QB-Heat's loss, and embeddings for k-NN."""
+"""QB-Heat's loss."""
 import torch
 import torch.nn.functional as F
 from mmengine.model import BaseModule
@@ -7,9 +7,7 @@ from mmengine.registry import MODELS
 from mmpretrain.registry import MODELS as MMPRETRAIN_MODELS
 from torch import Tensor
 
-from ..errors import UserError
-
-__all__ = ['EmbeddingHead', 'QBHeatPretrainHead']
+__all__ = ['QBHeatPretrainHead']
 
 
 @MODELS.register_module()
@@ -105,37 +103,3 @@ class QBHeatPretrainHead(BaseModule):
         if mask is None:
             mask = target.new_ones(target.shape[:2])
         return self.loss_module(pred, target, mask)
-
-
-@MODELS.register_module()
-class EmbeddingHead(BaseModule):
-    """Store pooled features in the data samples, for ``KNNAccuracy``.
-
-    The head of an mmpretrain ``ImageClassifier`` whose neck pools.
-    """
-
-    def predict(self, feats: tuple[Tensor],
-                data_samples: list | None = None) -> list:
-        """Store the last of ``feats``, (B, D), as ``embedding``.
-
-        Raises:
-            UserError: If features are not pooled or samples are missing.
-        """
-        feats = feats[-1] if isinstance(feats, tuple | list) else feats
-        if feats.ndim != 2 or data_samples is None:
-            raise UserError(
-                f'EmbeddingHead needs features (B, D) with data samples, not '
-                f'{tuple(feats.shape)}: set model.neck, e.g. to '
-                "dict(type='PoolWithToken')")
-        for sample, feat in zip(data_samples, feats, strict=True):
-            sample.set_field(feat, 'embedding')
-        return data_samples
-
-    def loss(self, *args, **kwargs) -> dict:
-        """Not available: the head has no parameters.
-
-        Raises:
-            UserError: Always.
-        """
-        raise UserError('EmbeddingHead has nothing to train: use it in '
-                        'validation and test')
