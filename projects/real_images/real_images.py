@@ -263,7 +263,8 @@ and names the images.""", limits="""\
 - One encoder, MF-285M, and four sets of images. Seeds vary the training, not
   the images.
 - Little was tuned, on one seed: four rates, or shares of them for tokens, of
-  QB-Heat and of Barlow Twins. MoCo-v2 has the rate that won on drawn images.
+  QB-Heat and of Barlow Twins. MoCo-v2 has the rate that won on drawn images,
+  with the same share of it for tokens as the others.
 - Fine-tuning is compared with `MobileFormer`'s initialization only.""",
     title='Real images', primary=len(SEEDS),
     headline=Headline(

@@ -54,11 +54,7 @@ model = dict(
         in_channels=1024,
         loss=dict(type='CrossCorrelationLoss')))
 
-# No slow tokens.
-optim_wrapper = dict(
-    optimizer=dict(lr=6e-4),
-    paramwise_cfg=dict(custom_keys={
-        'backbone.tokens': dict(lr_mult=1.), 'former': dict(lr_mult=1.)}))
+optim_wrapper = dict(optimizer=dict(lr=6e-4))
 
 train_dataloader = dict(
     dataset=dict(pipeline=[
