@@ -24,6 +24,13 @@ def test_the_cheapest_that_is_good_enough_is_recommended(count, said):
         count) == said
 
 
+def test_no_class_is_left_without_a_label():
+    labels = np.arange(40).repeat(4)
+    parts = dict(exact=np.eye(40)[labels])
+    found = compare.accuracies(parts, labels, parts, labels)
+    assert found == {120: [100.] * 3, 160: [100.]}
+
+
 def test_a_page_compares_encoders(tmp_path, monkeypatch, forget):
     for part, number in (('train', 8), ('val', 2)):
         for name, color in (('dark', 40), ('light', 210)):
