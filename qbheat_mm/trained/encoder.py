@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 import torch
 from mmengine.config import Config
 from mmengine.logging import print_log
-from mmengine.model import BaseModule
 from mmengine.registry import WEIGHT_INITIALIZERS
 from torch import Tensor, nn
 
@@ -147,11 +146,11 @@ class PretrainedEncoder:
         Checkpoint.read(self.checkpoint).load_encoder(module)
         print_log(f'loaded {len(module.state_dict())} tensors of {name} from '
                   f'{self.checkpoint}', logger='current')
-        # mmengine would initialize the children afterwards, and backbones
-        # such as ResNet zero some weights unless this says "Pretrained".
+        # mmengine would call every child's init_weights afterwards, timm's
+        # too, and backbones such as ResNet zero some weights unless init_cfg
+        # says "Pretrained".
         for child in module.modules():
-            if isinstance(child, BaseModule):
-                child.is_init = True
+            child.is_init = True
         module.init_cfg = dict(type='Pretrained', checkpoint=self.checkpoint)
 
 

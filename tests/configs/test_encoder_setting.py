@@ -50,8 +50,8 @@ def weights(tmp_path_factory):
     """Names and files of random weights of timm and mmpretrain."""
     folder = tmp_path_factory.mktemp('published')
     torch.manual_seed(0)
-    networks = {'timm/test_efficientnet': timm.create_model(
-        'test_efficientnet', num_classes=3)}
+    networks = {f'timm/{name}': timm.create_model(name, num_classes=3)
+                for name in ('test_efficientnet', 'test_resnet')}
     config = folder / 'resnet.py'
     Config(RESNET).dump(config)
     networks[str(config)] = get_model(str(config))
@@ -69,14 +69,14 @@ def files(weights, tmp_path_factory):
     return {package: export_encoder(
         published_encoder(name, file), folder / f'{package}.safetensors')
         for package, (name, (_, file)) in zip(
-            ('timm', 'mmpretrain'), weights.items())}
+            ('timm', 'resnet', 'mmpretrain'), weights.items())}
 
 
 @pytest.mark.parametrize('package', ['timm', 'mmpretrain'])
 def test_features_and_normalization_are_the_published_ones(weights, files,
                                                            package):
     encoder = load_encoder(files[package])
-    (timms, _), (mmpretrains, _) = weights.values()
+    (timms, _), _, (mmpretrains, _) = weights.values()
     features, mean = ((timms.forward_features, 255 * 0.485)
                       if package == 'timm' else
                       (lambda x: mmpretrains.backbone(x)[-1], 120.))
@@ -90,7 +90,8 @@ def test_features_and_normalization_are_the_published_ones(weights, files,
 
 @pytest.mark.parametrize('package, name', [
     *(('timm', name) for name in CONFIGS),
-    *(('mmpretrain', name) for name in (LINEAR, RETINANET, PRETRAINING))])
+    *((package, name) for package in ('resnet', 'mmpretrain')
+      for name in (LINEAR, RETINANET, PRETRAINING))])
 def test_one_step(name, package, files, data, tmp_path):
     cfg = small(name, data, tmp_path)
     if 'qbheat/qbheat' in name:  # four quarters of stride 32
