@@ -13,6 +13,7 @@ import os.path as osp
 import re
 import shutil
 from collections import Counter
+from itertools import product
 from pathlib import Path
 
 import numpy as np
@@ -61,10 +62,14 @@ def parse_args() -> argparse.Namespace:
 def read_folders(files: Files) -> list[tuple[str, str, str]]:
     """Return file, split and class of each image in class folders."""
     rows = []
-    for path in files.images:
-        *parents, _ = osp.relpath(path, files.image_root).split('/')
-        split = files.split_of(parents[0]) if parents else ''
-        below = parents[1:] if split else parents
+    parents = {path: osp.relpath(path, files.image_root).split('/')[:-1]
+               for path in files.images}
+    # A class may be called 'train': a split has folders.
+    splits = {first: files.split_of(first)
+              for first, *below in filter(None, parents.values()) if below}
+    for path, folders in parents.items():
+        split = splits.get(folders[0], '') if folders else ''
+        below = folders[1:] if split else folders
         if below:
             rows.append((path, split, below[0]))
         else:
@@ -83,9 +88,13 @@ def read_csv(path: str, files: Files) -> list[tuple[str, str, str]]:
     rows = [*csv.DictReader(text.splitlines(), dialect=csv.Sniffer().sniff(
         text.split('\n')[0], ',;\t'))]
     columns = [*rows[0]] if rows else []
-    names = [name for name in columns
-             if all(files.locate(row[name] or '', path) for row in rows[:5])]
-    labels = [name for name in columns if name not in names]
+    some = rows[:50]
+    names = [name for name in columns if sum(
+        bool(files.locate(row[name] or '', path)) for row in some)
+        > len(some) / 2]
+    splits = [name for name in columns if name not in names
+              and re.fullmatch('split|subset|set|partition', name.lower())]
+    labels = [name for name in columns if name not in (*names, *splits)]
     labels = [name for name in labels if re.fullmatch(
         'class|class_?name|label|category|target', name.lower())] or labels
     if len(names) != 1 or len(labels) != 1:
@@ -95,11 +104,14 @@ def read_csv(path: str, files: Files) -> list[tuple[str, str, str]]:
     found = []
     for row in rows:
         file = files.locate(row[names[0]] or '', path)
-        if file:
-            found.append((file, '', row[labels[0]].strip()))
+        label = (row[labels[0]] or '').strip()
+        if file and label:
+            split = files.split_of(row[splits[0]] or '') if splits else ''
+            found.append((file, split, label))
         else:
-            files.account.note('images left out', 'whose file is missing',
-                               row[names[0]])
+            files.account.note(
+                'images left out', 'without a class' if file else
+                'whose file is missing', row[names[0]])
     return found
 
 
@@ -123,16 +135,21 @@ def split(rows: list[tuple[str, str, str]], val: float,
 
 
 def place(rows: list[tuple[str, str, str]], out: str, copy: bool) -> None:
-    """Link or copy images into folders; number equal names."""
+    """Link or copy images into folders; number equal names.
+
+    All splits have the folders of all classes, so that labels agree.
+    """
+    _, parts, names = map(set, zip(*rows))
+    for part, name in product(parts, names):
+        Path(out, part, name.replace('/', '_')).mkdir(parents=True)
     taken = Counter()
     for file, part, name in rows:
         parent = Path(out, part, name.replace('/', '_'))
-        parent.mkdir(parents=True, exist_ok=True)
         stem, extension = osp.splitext(osp.basename(file))
-        taken[parent, stem] += 1
-        number = taken[parent, stem]
-        target = parent / (f'{stem}_{number}{extension}' if number > 1
-                           else f'{stem}{extension}')
+        target = parent / f'{stem}{extension}'
+        while osp.lexists(target):
+            taken[parent, stem] += 1
+            target = parent / f'{stem}_{taken[parent, stem] + 1}{extension}'
         if copy:
             shutil.copyfile(file, target)
         else:
@@ -142,14 +159,17 @@ def place(rows: list[tuple[str, str, str]], out: str, copy: bool) -> None:
 def main() -> None:
     args = parse_args()
     config = osp.join(args.out, 'classes.py')
-    if osp.exists(config):
-        raise UserError(f"'{config}' exists: delete it, or choose another "
-                        '--out')
+    for name in (config, *(osp.join(args.out, part)
+                           for part in ('train', 'val', 'test'))):
+        if osp.exists(name):
+            raise UserError(f"'{name}' exists: delete it, or choose another "
+                            '--out')
     account = Account()
     files = Files(args.source, args.images, account)
     rows = read_csv(files.only, files) if files.only else read_folders(files)
-    if not rows:
-        raise UserError(f"'{args.source}' holds no labeled image")
+    if len({name for _, _, name in rows}) < 2:
+        raise UserError(f"'{args.source}' holds no labeled images of two "
+                        'classes')
     rows = split(rows, args.val, args.seed)
     place(rows, args.out, args.copy)
     classes = sorted({name for _, _, name in rows})

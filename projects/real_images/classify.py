@@ -11,7 +11,6 @@ from collections.abc import Callable, Mapping
 import numpy as np
 import torch
 import torch.nn.functional as F
-from mmengine.registry import init_default_scope
 from sklearn.linear_model import RidgeClassifierCV
 from sklearn.model_selection import train_test_split
 from sklearn.preprocessing import StandardScaler
@@ -21,6 +20,8 @@ from projects.drawn_world.study.classify import (
     BASELINES,
     choose,
     describe_images,
+    image_loaders,
+    map_and_tokens,
     parse_args,
 )
 from projects.real_images.labels import few
@@ -41,10 +42,9 @@ def encoded(encoder: Encoder) -> Callable[[Tensor], dict[str, Tensor]]:
     """Describe images by maps and tokens."""
 
     def features(images: Tensor) -> dict[str, Tensor]:
-        pixels, *tokens = encoder(encoder.normalize(images))
+        pixels, tokens = map_and_tokens(encoder, images)
         return dict(pixels=F.adaptive_avg_pool2d(pixels, SIDE),
-                    tokens=tokens[0] if tokens else pixels.new_zeros(
-                        len(pixels), 1, 1))
+                    tokens=tokens)
 
     return features
 
@@ -173,17 +173,15 @@ def main() -> None:
     seed = cfg.randomness.seed
     features = BASELINES.get(args.features) or encoded(
         load_encoder(args.features))
-    init_default_scope('mmpretrain')
-    tested = cfg.val_dataloader
-    known, labels = describe_images(features, dict(tested, dataset=dict(
-        cfg.train_dataloader.dataset, pipeline=tested.dataset.pipeline)))
+    train, test = image_loaders(cfg)
+    known, labels = describe_images(features, train)
     if cfg.tuning:
         rows, held = train_test_split(np.arange(len(labels)), test_size=1 / 3,
                                       stratify=labels, random_state=seed)
         new, new_labels = select(known, held), labels[held]
         known, labels = select(known, rows), labels[rows]
     else:
-        new, new_labels = describe_images(features, tested)
+        new, new_labels = describe_images(features, test)
     metrics = judge(known, labels, new, new_labels, cfg.steps, cfg.rates)
     for count in cfg.label_counts:
         rows = few(labels, count, seed)

@@ -6,7 +6,7 @@ it. Every encoder stays frozen; classifiers learn from 30, 120, ... and all
 labels. Thumbnails, HOG and random weights take part. Writes OUT/index.html.
 """
 import argparse
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from statistics import mean
 
@@ -14,11 +14,16 @@ import numpy as np
 import torch
 from matplotlib.figure import Figure
 from mmengine.config import Config
-from mmengine.registry import init_default_scope
 from mmpretrain.registry import DATASETS
 from sklearn.preprocessing import normalize
 
-from projects.drawn_world.study.classify import BASELINES, describe_images
+from projects.drawn_world.study.classify import (
+    BASELINES,
+    MAX_IMAGES,
+    choose,
+    describe_images,
+    image_loaders,
+)
 from projects.real_images.classify import (
     Parts,
     encoded,
@@ -33,19 +38,21 @@ from qbheat_mm.analysis.story import find_reports, tell
 from qbheat_mm.analysis.style import in_style, new_figure, show_picture
 from qbheat_mm.apis import Encoder, load_encoder
 from qbheat_mm.cli import read_config, report_user_errors
-from qbheat_mm.datasets.images import read_image, spread
+from qbheat_mm.datasets.images import fit, read_image, spread
+from qbheat_mm.errors import UserError
 from qbheat_mm.trained.encoder_config import EncoderConfig
 
 CONFIG = Path(__file__).with_name('configs') / 'classes.py'
 #: Numbers of labels, besides all, and choices of each.
 COUNTS, CHOICES = (30, 120, 480), 3
-#: A difference in points that is worth a choice, as in PLAN.md.
-MATTERS = 2.
-#: Images and their neighbors to show.
-SHOWN, NEIGHBORS = 6, 5
+#: A difference that is worth a choice: points, and images.
+POINTS, IMAGES = 2, 2
+#: Images and their neighbors to show, and their size in pixels.
+SHOWN, NEIGHBORS, SIZE = 6, 5, 160
 CAPTION = ('Classifiers on frozen features, by number of labels (means of '
            f'{CHOICES} choices), and images (left) with those that are '
-           'nearest to them among the training images.')
+           'nearest to them among the training images. Encoders have ridge '
+           'regression, thumbnails and HOG that or an RBF-kernel SVM.')
 
 
 def parse_args() -> argparse.Namespace:
@@ -60,43 +67,79 @@ def parse_args() -> argparse.Namespace:
     return parser.parse_args()
 
 
+def load_encoders(arguments: Sequence[str]) -> dict[str, Encoder]:
+    """Load encoders, by name.
+
+    Raises:
+        UserError: If two have the same name, or one is no name of a file.
+    """
+    found, taken = {}, {'thumbnails', 'HOG', 'random weights'}
+    for argument in arguments:
+        name, _, file = argument.partition('=')
+        if not file or Path(argument).is_file():
+            name, file = Path(argument).stem, argument
+        if name in taken or '/' in name:
+            raise UserError(f'--encoders: the name {name!r} is taken or has '
+                            f'a slash: write OTHER={file}')
+        taken.add(name)
+        found[name] = load_encoder(file)
+    return found
+
+
 def random_encoder(cfg: Config, loader: dict) -> Encoder:
     """An encoder with torch's initialization and the images' BN statistics."""
     torch.manual_seed(0)
     described = EncoderConfig(cfg.to_dict(), cfg.filename)
     encoder = Encoder(described.build(), described.normalization)
+    for module in encoder.modules():
+        if isinstance(module, torch.nn.BatchNorm2d):
+            module.momentum = None  # the mean of all batches
     encoder.train()
-    describe_images(encoded(encoder), loader)
+    describe_images(encoded(encoder), dict(
+        loader, sampler=dict(type='DefaultSampler', shuffle=True)))
     return encoder.eval()
 
 
 def list_files(loader: dict) -> list[str]:
-    """Files of a loader's images, in order."""
+    """Files of a loader's images, in order; at most ``MAX_IMAGES``."""
     data = DATASETS.build(loader['dataset'])
+    if len(data) > MAX_IMAGES:
+        rows = few(np.array(data.get_gt_labels()), MAX_IMAGES, seed=0)
+        loader['dataset']['indices'] = rows.tolist()
+        data = DATASETS.build(loader['dataset'])
     return [data.get_data_info(i)['img_path'] for i in range(len(data))]
 
 
-def accuracies(known: Parts, labels: np.ndarray, new: Parts,
-               new_labels: np.ndarray) -> dict[int, list[float]]:
-    """Top-1 of ridge regression by number of labels, at least one a class."""
-    found = {}
-    for count in COUNTS:
-        if len(np.unique(labels)) <= count < len(labels):
-            chosen = [few(labels, count, seed) for seed in range(CHOICES)]
-            found[count] = [ridge(select(known, rows), labels[rows], new,
-                                  new_labels) for rows in chosen]
-    found[len(labels)] = [ridge(known, labels, new, new_labels)]
-    return found
+def ridge_or_svm(known: Parts, labels: np.ndarray, new: Parts,
+                 new_labels: np.ndarray) -> float:
+    """Top-1 of the better in cross-validation, if there are enough labels."""
+    if np.unique(labels, return_counts=True)[1].min() < 3:
+        return ridge(known, labels, new, new_labels)
+    return choose(known, labels, new, new_labels)['top-1']
 
 
-def advise(found: Mapping[str, Mapping[int, list[float]]], count: int) -> str:
+def accuracies(judge: Callable[..., float], known: Parts, labels: np.ndarray,
+               new: Parts, new_labels: np.ndarray) -> dict[int, list[float]]:
+    """Top-1 by number of labels, at least one a class."""
+    choices = {count: [few(labels, count, seed) for seed in range(CHOICES)]
+               for count in COUNTS
+               if len(np.unique(labels)) <= count < len(labels)}
+    choices[len(labels)] = [np.arange(len(labels))]
+    return {count: [judge(select(known, rows), labels[rows], new, new_labels)
+                    for rows in chosen]
+            for count, chosen in choices.items()}
+
+
+def advise(found: Mapping[str, Mapping[int, list[float]]], count: int,
+           images: int) -> str:
     """Say which to use; ``found`` is sorted from cheap to dear."""
     scores = {name: mean(by_count[count]) for name, by_count in found.items()}
     best = max(scores, key=scores.get)
+    matters = max(POINTS, 100 * IMAGES / images)
     enough = next(name for name in scores
-                  if scores[name] > scores[best] - MATTERS)
+                  if scores[name] > scores[best] - matters)
     more = '' if enough == best else (
-        f'; {best} has {scores[best]:.1f} %, not {MATTERS:g} points more')
+        f'; {best} has {scores[best]:.1f} %, not {matters:.0f} points more')
     return (f'With {count} labels, use {enough} ({scores[enough]:.1f} % '
             f'right{more}).')
 
@@ -122,7 +165,7 @@ def draw_neighbors(known: np.ndarray, new: np.ndarray,
         likeness = normalize(known) @ normalize(new[row:row + 1]).T[:, 0]
         nearest = [files[i] for i in np.argsort(-likeness)[:NEIGHBORS]]
         for axis, file in zip(line, [new_files[row], *nearest]):
-            show_picture(axis, read_image(file)[..., ::-1])
+            show_picture(axis, fit(read_image(file), (SIZE, SIZE))[..., ::-1])
     return figure
 
 
@@ -133,29 +176,26 @@ def main() -> None:
         'train_dataloader.dataset.data_root': args.folder,
         'val_dataloader.dataset.data_root': args.folder,
         'val_dataloader.dataset.data_prefix': 'val'})
-    init_default_scope('mmpretrain')
-    tested = cfg.val_dataloader
-    loaders = [dict(tested, dataset=dict(
-        cfg.train_dataloader.dataset, pipeline=tested.dataset.pipeline)),
-        tested]
-    arms = dict(thumbnails=BASELINES['thumbnails'], HOG=BASELINES['hog'])
-    arms['random weights'] = encoded(random_encoder(cfg, loaders[0]))
-    for pair in args.encoders:
-        name, _, file = pair.rpartition('=')
-        arms[name or Path(file).stem] = encoded(load_encoder(file))
+    encoders = load_encoders(args.encoders)
+    loaders = image_loaders(cfg)
     files, new_files = (list_files(loader) for loader in loaders)
+    arms = dict(thumbnails=BASELINES['thumbnails'], HOG=BASELINES['hog'])
+    for name, encoder in {'random weights': random_encoder(cfg, loaders[0]),
+                          **encoders}.items():
+        arms[name] = encoded(encoder)
     found, rows, figures = {}, [], {}
     for name, features in arms.items():
         print(f'{name} ...', flush=True)
         (known, labels), (new, new_labels) = (
             describe_images(features, loader) for loader in loaders)
-        tran = '-'
+        tran, judge = '-', ridge_or_svm
         if name not in ('thumbnails', 'HOG'):
+            judge = ridge
             tran = probe('tran-1', known, labels, new, new_labels, cfg.steps,
                          cfg.rates['tran-1'])
             tran = f'{tran:.1f}'
             known, new = pooled(known), pooled(new)
-        found[name] = accuracies(known, labels, new, new_labels)
+        found[name] = accuracies(judge, known, labels, new, new_labels)
         rows.append([name, *(f'{mean(scores):.1f}'
                              for scores in found[name].values()), tran])
         vectors = [next(iter(each.values())) for each in (known, new)]
@@ -165,14 +205,14 @@ def main() -> None:
     with in_style():
         figures = {'labels': draw_curves(found), **figures}
     counts = [*next(iter(found.values()))]
-    advice = ' '.join(advise(found, count) for count in counts)
+    advice = ' '.join(advise(found, count, len(new_files))
+                      for count in counts)
     report = Report(
         'comparison', 'Which encoder?', f'{CAPTION} {advice}',
         [Table(f'Top-1 in percent of {len(new_files)} images',
-               ['frozen encoder', *(f'ridge, {count} labels'
-                                    for count in counts),
+               ['frozen encoder', *(f'{count} labels' for count in counts),
                 f'tran-1, {counts[-1]} labels'], rows)],
-        dict(ridge=found))
+        dict(accuracies=found))
     report.save(str(args.out), figures)
     (args.out / 'index.html').write_text(tell(
         'Which encoder?', advice, find_reports(str(args.out))), 'utf-8')

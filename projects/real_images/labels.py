@@ -7,14 +7,16 @@ from qbheat_mm.datasets import NamedImageFolder
 
 
 def few(labels: np.ndarray, count: int, seed: int) -> np.ndarray:
-    """Choose about ``count`` images, equally many of each class.
+    """Choose images, as equally many of each class as there are.
 
     With the same seed, a smaller choice is part of a larger one.
     """
     order = np.random.default_rng(seed).permutation(len(labels))
-    classes = np.unique(labels)
-    return np.concatenate([order[labels[order] == name][:count // len(classes)]
-                           for name in classes])
+    ranks = np.empty(len(labels), int)  # within the class
+    for name in np.unique(labels):
+        ranks[labels[order] == name] = np.arange((labels == name).sum())
+    chosen = order[np.argsort(ranks, kind='stable')[:count]]
+    return chosen[np.argsort(labels[chosen], kind='stable')]
 
 
 @DATASETS.register_module()

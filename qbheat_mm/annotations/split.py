@@ -108,4 +108,4 @@ def choose_validation(files: Sequence[str], hashes: np.ndarray,
     raise UserError(
         f'too few images have objects of class {", ".join(few)}, which needs '
         'some for training and some for validation: annotate more, or leave '
-        f'it out with --drop-class {" ".join(few)}')
+        f'it out (boxes: --drop-class {" ".join(few)})')

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from projects.real_images import compare
+from qbheat_mm.errors import UserError
 
 from ..apis.conftest import MODEL, settings_of, write_checkpoint
 
@@ -21,14 +22,28 @@ def scores(**by_name):
 def test_the_cheapest_that_is_good_enough_is_recommended(count, said):
     assert compare.advise(scores(
         thumbnails=(20., 80.5), HOG=(30., 70.), learned=(40., 82.)),
-        count) == said
+        count, images=100) == said
+    # One of 20 images is five points.
+    assert 'use thumbnails (50.0 % right; learned has 55.0 %, not 10' in (
+        compare.advise(scores(thumbnails=(50., 0.), learned=(55., 0.)), 30,
+                       images=20))
 
 
 def test_no_class_is_left_without_a_label():
     labels = np.arange(40).repeat(4)
     parts = dict(exact=np.eye(40)[labels])
-    found = compare.accuracies(parts, labels, parts, labels)
+    found = compare.accuracies(compare.ridge, parts, labels, parts, labels)
     assert found == {120: [100.] * 3, 160: [100.]}
+
+
+@pytest.mark.parametrize('names', [
+    ['a/encoder', 'b/encoder'], ['HOG=a/encoder'], ['timm/net=a/encoder']])
+def test_names_of_encoders_are_clear(names, monkeypatch):
+    monkeypatch.setattr(compare, 'load_encoder', lambda file: file)
+    assert compare.load_encoders(['x=lr=0.1/encoder', 'b/encoder.pth']) == {
+        'x': 'lr=0.1/encoder', 'encoder': 'b/encoder.pth'}
+    with pytest.raises(UserError, match='write OTHER=[ab]/encoder$'):
+        compare.load_encoders(names)
 
 
 def test_a_page_compares_encoders(tmp_path, monkeypatch, forget):
@@ -54,3 +69,9 @@ def test_a_page_compares_encoders(tmp_path, monkeypatch, forget):
         assert f'nearest, {name}' in page
     # Brightness is all there is to see.
     assert 'With 16 labels, use thumbnails (100.0 % right).' in page
+    monkeypatch.setattr(compare, 'MAX_IMAGES', 10)
+    compare.main()
+    assert 'With 10 labels' in (tmp_path / 'out/index.html').read_text('utf-8')
+    (tmp_path / 'val/light').rename(tmp_path / 'val/bright')
+    with pytest.raises(UserError, match="has .'bright', 'light'.$"):
+        compare.main()

@@ -124,6 +124,7 @@ def test_few_labels_are_balanced_and_part_of_more():
     some, more = few(labels, 12, 0), few(labels, 30, 0)
     assert np.bincount(labels[some]).tolist() == [4, 4, 4]
     assert np.bincount(labels[more]).tolist() == [10, 10, 10]
+    assert np.bincount(labels[few(labels, 40, 0)]).tolist() == [15, 15, 10]
     assert {*some} < {*more}
     assert {*some} != {*few(labels, 12, 1)}
 

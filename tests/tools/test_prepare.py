@@ -53,6 +53,42 @@ def test_a_split_in_folders_is_kept(photos, tmp_path, capsys):
              tmp_path / 'out', '--copy')
     assert 'a: 10 train, 1 val' in capsys.readouterr().out
     assert not (tmp_path / 'out/val/a/7.jpg').is_symlink()
+    # Validation has no image of this class, but counts it.
+    assert (tmp_path / 'out/val/b').is_dir()
+
+
+def test_classes_may_be_called_like_splits(photos, tmp_path, capsys):
+    for name, new in (('a', 'valid'), ('b', 'train')):
+        (photos / name).rename(photos / new)
+    run_tool('prepare_classes.py', photos, '--out', tmp_path / 'out')
+    assert '    train: 8 train, 2 val\n    valid: 8 train, 2 val\n' in (
+        capsys.readouterr().out)
+    (tmp_path / 'out/classes.py').unlink()  # as if the tool was interrupted
+    with pytest.raises(SystemExit, match="out/train' exists: delete it"):
+        run_tool('prepare_classes.py', photos, '--out', tmp_path / 'out')
+
+
+def test_equal_names_are_numbered(tmp_path):
+    for i, name in enumerate(('x/a', 'y/a', 'a_2', 'b')):
+        for part in ('train', 'val'):
+            write_image(tmp_path / f'in/{part}/cat/{name}.png', i)
+            write_image(tmp_path / f'in/{part}/dog/{name}.png', i)
+    run_tool('prepare_classes.py', tmp_path / 'in', '--out', tmp_path / 'out')
+    assert sorted(path.name for path in (tmp_path / 'out/val/cat').iterdir()
+                  ) == ['a.png', 'a_2.png', 'a_3.png', 'b.png']
+
+
+def test_a_table_may_have_splits_and_gaps(photos, tmp_path, capsys):
+    lines = ['file,label,split', 'gone.png,a,train', '1.png,,train']
+    lines += [f'{i}.png,{"ab"[i % 2]},{"test" if i > 15 else "train"}'
+              for i in range(2, 20)]
+    (tmp_path / 'list.csv').write_text('\n'.join(lines))
+    run_tool('prepare_classes.py', tmp_path / 'list.csv', '--images', photos,
+             '--out', tmp_path / 'out')
+    printed = capsys.readouterr().out
+    assert 'a: 2 test, 6 train, 1 val' in printed
+    assert '1 whose file is missing, e.g. gone.png' in printed
+    assert '1 without a class, e.g. 1.png' in printed
 
 
 def test_columns_must_be_clear(photos, tmp_path):

@@ -11,8 +11,10 @@ from pathlib import Path
 import numpy as np
 import torch
 import torch.nn.functional as F
+from mmengine.config import Config
 from mmengine.registry import init_default_scope
 from mmengine.runner import Runner
+from mmpretrain.registry import DATASETS
 from sklearn.linear_model import RidgeClassifier
 from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.model_selection import GridSearchCV
@@ -22,6 +24,7 @@ from torch import Tensor
 
 from qbheat_mm.apis import load_encoder
 from qbheat_mm.cli import add_cfg_options, read_config, report_user_errors
+from qbheat_mm.errors import UserError
 from qbheat_mm.trained import Encoder
 
 #: Maximum number of training images, since kernels grow quadratically.
@@ -32,15 +35,23 @@ SVM = dict(C=[1., 10., 100.])
 Features = Callable[[Tensor], Mapping[str, Tensor]]
 
 
+def map_and_tokens(encoder: Encoder, images: Tensor) -> tuple[Tensor, Tensor]:
+    """Last map (B, C, h, w) and tokens (B, T, d), a zero if there are none."""
+    outs = encoder(encoder.normalize(images))
+    *_, pixels = (out for out in outs if out.ndim == 4)
+    *_, tokens = (pixels.new_zeros(len(pixels), 1, 1),
+                  *(out for out in outs if out.ndim == 3))
+    return pixels, tokens
+
+
 def encoded(encoder: Encoder) -> Features:
     """Pool the last features, and append the first token."""
 
     def features(images: Tensor) -> dict[str, Tensor]:
-        pixels, *tokens = encoder(encoder.normalize(images))
-        tokens = [part[:, 0] for part in tokens]
+        pixels, tokens = map_and_tokens(encoder, images)
         return {f'{n} x {n}': torch.cat(
-            [F.adaptive_avg_pool2d(pixels, n).flatten(1), *tokens], dim=1)
-            for n in (1, 4)}
+            [F.adaptive_avg_pool2d(pixels, n).flatten(1), tokens[:, 0]],
+            dim=1) for n in (1, 4)}
 
     return features
 
@@ -59,6 +70,24 @@ def thumbnails(images: Tensor) -> dict[str, Tensor]:
 
 
 BASELINES: dict[str, Features] = dict(hog=hog, thumbnails=thumbnails)
+
+
+def image_loaders(cfg: Config) -> list[dict]:
+    """Loaders of training and test images.
+
+    Raises:
+        UserError: If their classes differ.
+    """
+    init_default_scope('mmpretrain')
+    tested = cfg.val_dataloader
+    both = [dict(cfg.train_dataloader.dataset,
+                 pipeline=tested.dataset.pipeline), tested.dataset]
+    known, new = ({*DATASETS.build(data).metainfo['classes']}
+                  for data in both)
+    if known != new:
+        raise UserError('training and test images have different classes: '
+                        f'only one of them has {sorted(known ^ new)}')
+    return [dict(tested, dataset=data) for data in both]
 
 
 @torch.no_grad()
@@ -127,14 +156,12 @@ def main() -> None:
     args = parse_args(__doc__)
     cfg = read_config(args.config, args.cfg_options)
     features = BASELINES.get(args.features) or encoded(
-        load_encoder(args.features, cfg))
-    init_default_scope('mmpretrain')
-    tested = cfg.val_dataloader
-    known, labels = describe_images(features, dict(tested, dataset=dict(
-        cfg.train_dataloader.dataset, pipeline=tested.dataset.pipeline)))
+        load_encoder(args.features))
+    train, test = image_loaders(cfg)
+    known, labels = describe_images(features, train)
     few = np.random.default_rng(0).permutation(len(labels))[:MAX_IMAGES]
     metrics = choose({name: part[few] for name, part in known.items()},
-                     labels[few], *describe_images(features, tested))
+                     labels[few], *describe_images(features, test))
     args.work_dir.mkdir(parents=True, exist_ok=True)
     (args.work_dir / 'metrics.json').write_text(json.dumps(metrics, indent=1))
 
