@@ -215,7 +215,7 @@ CONTINUED = ('published-qbheat', 'published-barlow')
 ALL = ('thumbnails', 'hog', *RANDOM, 'qbheat', 'copy', 'masking', 'barlow',
        'mocov2', 'published', *CONTINUED)
 JUDGES = [f'{judge}{few}' for judge in ('tran-1', 'lin', 'ridge')
-          for few in ('', ', 120 labels', ', 30 labels')]
+          for few in ('', ', 120 labels', ', 30 labels')] + ['RBF']
 FROZEN = 'Does pre-training help a frozen detector'
 BETTER = each('published', 'qbheat')
 QUESTIONS = [

@@ -2,6 +2,7 @@
 """Encoders with weights published for timm or mmpretrain."""
 import os
 
+import torch
 from mmpretrain.apis.model import ModelHub
 
 from ..errors import UserError
@@ -10,6 +11,9 @@ from ..utils.settings import type_name
 from .checkpoint import Checkpoint
 from .encoder import Encoder, load_encoder, open_config
 from .normalization import Normalization
+
+#: Backbones that pool, unless told otherwise.
+POOLING = ('ConvNeXt', 'EdgeNeXt', 'HorNet', 'TinyViT')
 
 
 def published_encoder(name: str,
@@ -26,10 +30,20 @@ def published_encoder(name: str,
         Encoder: In evaluation mode, with its input normalization.
 
     Raises:
-        UserError: If the network is unknown, or its weights do not load.
+        UserError: If the network is unknown, its weights do not load, or it
+            has no feature map.
     """
-    if name.startswith('timm/'):
-        return _from_timm(name, weights)
+    load = _from_timm if name.startswith('timm/') else _from_mmpretrain
+    encoder = load(name, weights)
+    with torch.no_grad():
+        outs = encoder(torch.zeros(1, 3, *(encoder.size or (224, 224))))
+    if all(out.ndim != 4 for out in outs):
+        raise UserError(f'{name} returns no feature map (B, C, H, W), but '
+                        f'{[tuple(out.shape) for out in outs]}')
+    return encoder
+
+
+def _from_mmpretrain(name: str, weights: str | os.PathLike | None) -> Encoder:
     if os.path.isfile(name):
         config = open_config(name)
     else:
@@ -41,8 +55,8 @@ def published_encoder(name: str,
         config, weights = known.config, weights or known.weights
     if weights is None:
         raise UserError(f"'{name}': give the file of its weights")
-    if type_name(config.model.backbone) == 'ConvNeXt':
-        config.model.backbone.gap_before_final_norm = False  # keep the map
+    if type_name(config.model.backbone) in POOLING:
+        config.model.backbone.gap_before_final_norm = False
     return load_encoder(os.fspath(weights), config)
 
 

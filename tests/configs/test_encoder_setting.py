@@ -216,6 +216,27 @@ def test_refusals(files):
         reject_pixel_attention(TimmEncoder('test_vit'))
 
 
+@pytest.mark.parametrize('backbone, shape', [
+    (dict(type='EdgeNeXt', arch=dict(
+        channels=[8, 8, 8, 8], depths=[1, 1, 1, 1], num_heads=[1, 1, 1, 1])),
+     (1, 8, 2, 2)),
+    (dict(type='VisionTransformer', img_size=32, patch_size=16, arch=dict(
+        embed_dims=8, num_layers=1, num_heads=1, feedforward_channels=8)),
+     None)])
+def test_published_networks_have_maps(backbone, shape, tmp_path):
+    """Classifiers may pool before their last norm layer, or have no map."""
+    config, file = tmp_path / 'net.py', tmp_path / 'net.pth'
+    Config(dict(RESNET, model=dict(
+        type='ImageClassifier', backbone=backbone))).dump(config)
+    torch.save(get_model(str(config)).state_dict(), file)
+    if shape is None:
+        with pytest.raises(UserError, match='no feature map'):
+            published_encoder(str(config), file)
+    else:
+        last, = published_encoder(str(config), file)(torch.zeros(1, 3, 64, 64))
+        assert last.shape == shape
+
+
 def test_without_timm(files, monkeypatch):
     monkeypatch.setitem(sys.modules, 'timm', None)
     with pytest.raises(UserError, match='pip install timm$'):

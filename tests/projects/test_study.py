@@ -304,6 +304,8 @@ def test_own_images_train_random_weights_without_layer_decay(
     """It would nearly freeze the early layers of the supervised arm."""
     monkeypatch.chdir(tmp_path)
     (tmp_path / 'data/own/train').mkdir(parents=True)
+    (tmp_path / 'data/images').mkdir()
+    (tmp_path / 'data/images/0.png').touch()
     study = runpy.run_path(str(STUDY / 'own_data.py'))['STUDY']
     rates = {}
     for name in ('supervised', 'fine-tuned'):

@@ -51,6 +51,8 @@ if FOLDERS.is_dir():
                Probe('classes', LINEAR, CLASSES, script=CLASSIFY)]
 if BOXES.is_file():
     PROBES += [Probe('RetinaNet', str(BOXES.resolve()), DETECTION)]
+if not COUNT:
+    raise UserError(f"'{IMAGES}' has no images")
 if not PROBES:
     raise UserError(f"found neither '{FOLDERS}' nor '{BOXES}': add one as "
                     'docs/own_data.md says, or draw images as docs/study.md '
