@@ -141,6 +141,8 @@ def _accepted(cfg: Config, settings: Mapping) -> set[str]:
 def _check_kind(option: str, old: Any, new: Any) -> None:
     """Refuse e.g. text for a number, or a number for a switch."""
     kind = _kind(old)
+    if option.endswith('data_root') and _kind(new) == 'number':
+        raise UserError(f'{option}={new} is a number: write ./NAME instead')
     if kind and kind != 'text' and _kind(new) not in (kind, '') and (
             not option.endswith('.ignore_empty')):  # also takes 'damage'
         raise UserError(f'--cfg-options {option}={new}: the config has '

@@ -120,6 +120,7 @@ def test_no_workers_is_one_setting(config):
     (DETR, 'model.bbox_head.loss_bbox.loss_weigth', 1, "mean 'loss_weight'"),
     (PRETRAIN, 'train_dataloader.batch_size', 'two', 'batch_size=two'),
     (PRETRAIN, 'model', 3, 'model=3'),
+    (PRETRAIN, 'train_dataloader.dataset.data_root', 20241103, 'write ./'),
     (PRETRAIN, 'train_cfg.max_epochs', 0, 'max_epochs=0 must be'),
     (PRETRAIN, 'optim_wrapper.clip_grad.max_norm', -1, 'max_norm=-1 must'),
     (PRETRAIN, 'optim_wrapper.optimizer.lr', math.nan, 'lr=nan must'),
