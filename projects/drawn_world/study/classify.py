@@ -85,8 +85,9 @@ def image_loaders(cfg: Config) -> list[dict]:
     known, new = ({*DATASETS.build(data).metainfo['classes']}
                   for data in both)
     if known != new:
-        raise UserError('training and test images have different classes: '
-                        f'only one of them has {sorted(known ^ new)}')
+        raise UserError('give training and test images the same class '
+                        'folders, perhaps empty ones: only one of them has '
+                        f'{sorted(known ^ new)}')
     return [dict(tested, dataset=data) for data in both]
 
 
