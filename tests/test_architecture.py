@@ -107,9 +107,9 @@ BUDGETS = {
     'qbheat_mm/cli': (980, 'settings checked before time is spent'),
     'qbheat_mm/utils': (360, 'functions of several rooms, casts, counters'),
     'qbheat_mm': (14835, 'all of it, with the environment check (490)'),
-    'tools': (3650, 'own data prepared, benchmarks, published weights'),
+    'tools': (3660, 'own data prepared, benchmarks, published weights'),
     'projects': (3715, 'the demo, two studies, own encoders compared'),
-    'tests': (16440, 'promises, not lines; all detectors on own boxes'),
+    'tests': (16445, 'promises, not lines; all detectors on own boxes'),
 }
 
 

@@ -117,8 +117,16 @@ def read_csv(path: str, files: Files) -> list[tuple[str, str, str]]:
 
 def split(rows: list[tuple[str, str, str]], val: float,
           seed: int) -> list[tuple[str, str, str]]:
-    """Choose images for validation, unless there are some."""
+    """Choose images for validation, unless there are some.
+
+    Raises:
+        UserError: If only some images have a split.
+    """
     splits = {split for _, split, _ in rows}
+    loose = [file for file, split, _ in rows if not split]
+    if loose and len(splits) > 1:
+        raise UserError(f"'{loose[0]}' is in no split, but other images are: "
+                        'give all images train, val or test, or none')
     if 'val' in splits and len(splits) > 1:
         return rows
     kept = [row for row in rows if row[1] == 'test' and len(splits) > 1]
@@ -141,7 +149,8 @@ def place(rows: list[tuple[str, str, str]], out: str, copy: bool) -> None:
     """
     _, parts, names = map(set, zip(*rows))
     for part, name in product(parts, names):
-        Path(out, part, name.replace('/', '_')).mkdir(parents=True)
+        Path(out, part, name.replace('/', '_')).mkdir(
+            parents=True, exist_ok=True)
     taken = Counter()
     for file, part, name in rows:
         parent = Path(out, part, name.replace('/', '_'))

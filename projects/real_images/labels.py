@@ -7,7 +7,7 @@ from qbheat_mm.datasets import NamedImageFolder
 
 
 def few(labels: np.ndarray, count: int, seed: int) -> np.ndarray:
-    """Choose images, as equally many of each class as there are.
+    """Choose ``count`` images, balanced as far as classes have them.
 
     With the same seed, a smaller choice is part of a larger one.
     """

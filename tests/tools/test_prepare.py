@@ -53,6 +53,10 @@ def test_a_split_in_folders_is_kept(photos, tmp_path, capsys):
              tmp_path / 'out', '--copy')
     assert 'a: 10 train, 1 val' in capsys.readouterr().out
     assert not (tmp_path / 'out/val/a/7.jpg').is_symlink()
+    write_image(tmp_path / 'split/c/8.jpg', 98)
+    with pytest.raises(SystemExit, match="c/8.jpg' is in no split"):
+        run_tool('prepare_classes.py', tmp_path / 'split', '--out',
+                 tmp_path / 'other')
     # Validation has no image of this class, but counts it.
     assert (tmp_path / 'out/val/b').is_dir()
 
