@@ -131,6 +131,21 @@ def test_a_missing_entry_stops_the_build(tree):
         build('wheel', tree)
 
 
+def test_each_import_is_a_requirement():
+    """Without mmdet, which brings SciPy, importing the apis failed."""
+    required = re.findall(r'^[\w-]+', (
+        ROOT / 'requirements/runtime.txt').read_text(), re.M)
+    toolboxes = {'torch', 'torchvision', 'mmengine', 'mmcv', 'mmpretrain'}
+    theirs = {'cv2', 'matplotlib', 'modelindex', 'PIL', 'yaml'}
+    where_needed = {'mmdet', 'onnxscript'}
+    found = {name for file in (ROOT / 'qbheat_mm').rglob('*.py')
+             for name in re.findall(r'^(?:from|import) (\w+)',
+                                    file.read_text(), re.M)
+             if '.mim' not in file.parts}
+    assert found - sys.stdlib_module_names <= {
+        *required, *toolboxes, *theirs, *where_needed}
+
+
 def test_changelog_and_citation_have_this_version():
     text = (ROOT / 'qbheat_mm/version.py').read_text()
     version = re.search("'(.+)'", text)[1]
