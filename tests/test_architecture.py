@@ -78,23 +78,9 @@ def test_modules_import_only_from_lower_layers(name):
                                file.name == '__init__.py'))
 
 
-@pytest.mark.parametrize('name, source, wrong', [
-    ('models.heads.x', 'def f():\n  import qbheat_mm.cli.settings', 1),
-    ('models.heads.x', 'from ...errors import UserError', 0),
-    ('models.selfsup.qbheat', 'from ..layers import Former', 0),
-    ('models.selfsup.qbheat', 'from ... import engine', 1),
-    ('engine.resume', 'from ..trained import Checkpoint', 0),
-    ('analysis.hook', 'from ..utils.modules import unwrap', 0),
-    ('engine.resume', 'from ..analysis import features', 1),
-    ('detection.coco', 'import qbheat_mm', 0),
-])
-def test_the_rule_itself(name, source, wrong):
-    assert len(list(violations(f'{PACKAGE}.{name}', source))) == wrong
-
-
 #: Physical lines that a room may have, and what they are worth.
 BUDGETS = {
-    'qbheat_mm/models': (2185, 'the paper, few operators in a step, any CNN'),
+    'qbheat_mm/models': (2181, 'the paper, few operators in a step, any CNN'),
     'qbheat_mm/detection': (965, 'MF-Dec, and COCO data that is checked'),
     'qbheat_mm/datasets': (1570, 'crops, their cache, folders, COCO files'),
     'qbheat_mm/trained': (1585, 'all that loads a trained or published model'),
@@ -106,10 +92,10 @@ BUDGETS = {
     'qbheat_mm/apis': (33, 'names for users'),
     'qbheat_mm/cli': (980, 'settings checked before time is spent'),
     'qbheat_mm/utils': (360, 'functions of several rooms, casts, counters'),
-    'qbheat_mm': (14835, 'all of it, with the environment check (490)'),
+    'qbheat_mm': (14831, 'all of it, with the environment check (490)'),
     'tools': (3660, 'own data prepared, benchmarks, published weights'),
     'projects': (3715, 'the demo, two studies, own encoders compared'),
-    'tests': (16445, 'promises, not lines; all detectors on own boxes'),
+    'tests': (16010, 'promises, not lines; all detectors on own boxes'),
 }
 
 

@@ -9,11 +9,11 @@ import pytest
 import torch
 from mmengine.config import Config
 
-from qbheat_mm.apis import embed, load_encoder
+from qbheat_mm.apis import embed
 from qbheat_mm.cli.embeddings import embedding_writer
 from qbheat_mm.errors import UserError
 from qbheat_mm.evaluation import knn_accuracy
-from qbheat_mm.evaluation.labeled import LabeledFolder, knn_of_folders
+from qbheat_mm.evaluation.labeled import LabeledFolder
 
 from ..conftest import run_tool
 from .conftest import settings_of
@@ -95,19 +95,6 @@ def test_knn_of_two_folders(checkpoint, folders, tmp_path, capsys):
     found = json.loads(out.read_text())
     assert found['top1'] == pytest.approx(expected)
     assert found['weights'] == checkpoint and found['left_out'] == 0
-
-
-def test_options_of_folders_are_passed_on(checkpoint, folders, monkeypatch):
-    seen = []
-    monkeypatch.setattr(
-        'qbheat_mm.evaluation.labeled.knn_accuracy',
-        lambda *args, k, temperature: seen.append(
-            (len(args), args[0].shape, k, temperature)) or 0.)
-    encoder = load_encoder(checkpoint)
-    train = LabeledFolder(str(folders / 'train'))
-    knn_of_folders(encoder, train, k=3, temperature=0.5, pool='avg+token')
-    knn_of_folders(encoder, train, LabeledFolder(str(folders / 'val')))
-    assert seen == [(2, (12, 36), 3, 0.5), (4, (12, 20), 20, 0.07)]
 
 
 def test_the_seed_draws_random_weights(folders, tmp_path, capsys, monkeypatch):

@@ -1,7 +1,6 @@
 # Copyright (c) QB-Heat MM authors. All rights reserved.
 """Pre-training by one call, in the real runner."""
 import logging
-import shutil
 import uuid
 
 import pytest
@@ -75,17 +74,6 @@ def test_files_and_folders(folders, tmp_path):
 def test_impossible_settings_are_named(settings, message, folders, tmp_path):
     with pytest.raises((UserError, TypeError, ValueError), match=message):
         run(folders / 'train', tmp_path / 'run', **settings)
-
-
-def test_a_run_may_be_moved(folders, tmp_path):
-    first, second = tmp_path / 'first', tmp_path / 'second'
-    run(folders / 'train', first)
-    shutil.copytree(first, second)
-    assert run(folders / 'train', second, resume=True) == str(
-        second / 'epoch_1.pth')
-    (second / 'last_checkpoint').unlink()
-    with pytest.raises(UserError, match='contains another run'):
-        run(folders / 'train', second)
 
 
 def test_the_encoder_has_the_averaged_weights_of_the_checkpoint(

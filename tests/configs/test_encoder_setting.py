@@ -11,10 +11,9 @@ from mmpretrain import get_model
 from mmpretrain.registry import MODELS
 
 from qbheat_mm.apis import load_encoder, published_encoder
-from qbheat_mm.engine import AutoScaleRunner
 from qbheat_mm.errors import UserError
 from qbheat_mm.export import export_encoder, export_network
-from qbheat_mm.models.backbones import FrozenBackbone, TimmEncoder
+from qbheat_mm.models.backbones import TimmEncoder
 from qbheat_mm.models.selfsup.qbheat import reject_pixel_attention
 from qbheat_mm.trained import Checkpoint, Encoder, Normalization
 from qbheat_mm.trained.use_encoder import use_encoder
@@ -185,14 +184,6 @@ def test_a_mobile_former_brings_its_arch(tmp_path):
         type='TransformerProbe', in_channels=20, token_dims=16,
         embed_dims=192, depth=1, drop_rate=0.1)
     assert cfg.model.data_preprocessor.std == [4., 5., 6.]
-
-
-def test_the_runner_applies_the_setting(files, data, tmp_path):
-    cfg = small(LINEAR, data, tmp_path)
-    cfg.encoder = files['timm']
-    runner = AutoScaleRunner.from_cfg(cfg)
-    assert isinstance(runner.model.backbone, FrozenBackbone)
-    assert cfg.encoder and 'encoder' not in runner.cfg
 
 
 def refusal(name, **options):

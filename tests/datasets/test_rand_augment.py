@@ -5,13 +5,10 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from mmengine.config import Config
 from mmengine.registry import TRANSFORMS
 from mmpretrain.datasets.transforms import RandAugment
 
 from qbheat_mm.datasets.rand_augment import LookupAutoContrast, LookupEqualize
-
-from ..conftest import ROOT
 
 
 def image(seed, height=40, width=30, values=256, low=0):
@@ -95,20 +92,3 @@ def test_magnitudes_are_rounded_as_in_timm(kind, magnitude_range, expected):
             magnitude_range=magnitude_range))
         np.testing.assert_array_equal(
             transform(dict(img=given.copy()))['img'], function(given, value))
-
-
-def test_mobile_former_v1_augments_like_timm():
-    """15 operations; those that move pixels draw their interpolation."""
-    pipeline = Config.fromfile(
-        ROOT / 'configs/mobile_former/mf-26m_8xb128-coslr-450e_in1k.py'
-    ).train_dataloader.dataset.pipeline
-    transforms = TRANSFORMS.build(pipeline[2]).transforms
-    assert len(transforms) == 30
-    kinds = [type(t).__name__ for t in transforms]
-    assert kinds[:15] == kinds[15:]
-    assert kinds.count('TimmPosterize') == kinds.count('TimmSolarize') == 2
-    drawn = {(type(t).__name__, t.interpolation) for t in transforms
-             if hasattr(t, 'interpolation')}
-    assert drawn == {(kind, how) for kind in ('Rotate', 'Shear', 'Translate')
-                     for how in ('bilinear', 'bicubic')}
-    assert pipeline[0].interpolation == 'random'

@@ -10,7 +10,6 @@ import pytest
 import torch
 from torch.nn import functional as F
 
-from qbheat_mm.detection.layers import Attention
 from qbheat_mm.detection.layers.scale import make_scale
 
 from .conftest import make_feats, make_samples
@@ -156,18 +155,3 @@ def test_dropout_falls_on_weights_branches_and_hidden_layers(model):
     for norm in update.norms:
         expected = norm(expected)
     torch.testing.assert_close(out, expected)
-
-
-@pytest.mark.parametrize('projections', ['qkvo', 'qo', 'kv'])
-def test_attention_projects_what_it_is_told_and_drops_weights(projections):
-    layer = Attention(8, HEADS, projections, dropout=0.5)
-    for name in 'qkvo':
-        linear = isinstance(getattr(layer, f'{name}_proj'), torch.nn.Linear)
-        assert linear == (name in projections)
-    query, key = torch.randn(1, 3, 8), torch.randn(1, 5, 8)
-    value = torch.randn(1, 5, 8)
-    assert not torch.equal(layer(query, key, value),
-                           layer(query, key, value))
-    torch.testing.assert_close(
-        layer.eval()(query, key, value)[0],
-        attend(layer, query[0], key[0], value[0]))

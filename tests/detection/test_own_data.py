@@ -1,21 +1,14 @@
 """A data set of one's own, with all that such sets hold, trains."""
 import json
-import os
-import socket
-from pathlib import Path
 
 import mmcv
 import mmengine
 import numpy as np
 import pytest
 import torch
-import torch.distributed as dist
-import torch.multiprocessing as mp
 from mmdet.registry import MODELS
 from mmengine.config import Config
 from mmengine.runner import Runner
-
-from qbheat_mm.cli import init_processes
 
 from ..configs.shipped import shrink_pipeline
 from ..conftest import run_tool
@@ -137,39 +130,3 @@ def test_saved_masks_are_run_length_encoded(own_config, tmp_path):
              for mask in sample['pred_instances']['masks']]
     assert len(predictions) == len(OBJECTS) and masks
     assert all(set(mask) == {'size', 'counts'} for mask in masks)
-
-
-def train_as_rank(rank, cfg):
-    """What each of two processes does; env:// is what torchrun sets."""
-    os.environ.update(RANK=str(rank), LOCAL_RANK=str(rank))
-    cfg.launcher = 'pytorch'
-    init_processes(cfg)
-    runner = Runner.from_cfg(cfg)
-    assert runner.world_size == 2
-    runner.train()
-    model = runner.model.module
-    require_trained(model, torch.load(cfg.model.backbone.init_cfg.checkpoint))
-    for name, tensor in model.state_dict().items():
-        first = tensor.clone()
-        dist.broadcast(first, 0)
-        # BN counts on each process what it sees.
-        assert 'running_' in name or torch.equal(first, tensor), name
-    dist.destroy_process_group()
-
-
-@pytest.mark.parametrize('own_config', ['mf-dec-211'], indirect=True)
-def test_two_processes_of_which_one_has_no_objects(own_config, monkeypatch):
-    # The second process gets every other image.
-    assert not any(OBJECTS[1::2])
-    own_config.train_dataloader.batch_size = 2
-    own_config.val_cfg = own_config.val_dataloader = None
-    own_config.val_evaluator = None
-    with socket.socket() as free:
-        free.bind(('127.0.0.1', 0))
-        port = str(free.getsockname()[1])
-    for name, value in (('WORLD_SIZE', '2'), ('MASTER_ADDR', '127.0.0.1'),
-                        ('MASTER_PORT', port)):
-        monkeypatch.setenv(name, value)
-    # Forked, since importing everything anew takes most of the time.
-    mp.start_processes(train_as_rank, (own_config, ), 2, start_method='fork')
-    assert (Path(own_config.work_dir) / 'epoch_2.pth').is_file()

@@ -1,5 +1,5 @@
 # Copyright (c) QB-Heat MM authors. All rights reserved.
-"""Pages are listed, their links work, and their prose has good habits."""
+"""Pages are listed, and their links work."""
 import importlib
 import re
 from fnmatch import fnmatch
@@ -14,14 +14,6 @@ from qbheat_mm.export import export_encoder
 from .reading import ROOT, pages, read_blocks
 
 DOCS = ROOT / 'docs'
-#: What makes prose read like a translation.
-HABITS = {
-    'a description begins with "Of"': r'(\): |: |"""|^ +)Of [a-z`:]',
-    'a comment is a relative clause': r'# (which|whose|what|who) ',
-    '"beside" means next to': r'\bbeside\b',
-    'British spelling': r"(?<!')\b(un)?labelled\b",
-    'a heading begins with "What"': r'^#+ What ',
-}
 
 
 def listed(page):
@@ -68,23 +60,6 @@ def test_links_of_the_readme_work_on_the_site(text, expected, monkeypatch):
     page = '[a](../configs.md) [b](../../README.md#use-it)'
     assert rewrite(page, DOCS / 'api', DOCS / 'api') == (
         '[a](../configs.md) [b](../readme.md#use-it)')
-
-
-def texts():
-    """Yield the name and lines of each source and page."""
-    for folder in ('qbheat_mm', 'tools', 'projects', 'configs'):
-        for file in sorted((ROOT / folder).rglob('*.py')):
-            if '.mim' not in file.parts:
-                yield file.relative_to(ROOT), file.read_text('utf-8')
-    for page in set(pages()) - {'CHANGELOG.md'}:  # names of older versions
-        yield page, (ROOT / page).read_text('utf-8')
-
-
-@pytest.mark.parametrize('habit', HABITS)
-def test_habits_to_avoid(habit):
-    assert not [f'{name}:{number}: {line}' for name, text in texts()
-                for number, line in enumerate(text.splitlines(), 1)
-                if re.search(HABITS[habit], line)]
 
 
 def test_padding_changes_features(tmp_path, monkeypatch, capsys):

@@ -7,23 +7,12 @@ from torch.nn.modules.batchnorm import _BatchNorm
 from qbheat_mm.errors import UserError
 from qbheat_mm.models import MobileFormer
 from qbheat_mm.models.layers import MobileFormerBlock
-from qbheat_mm.utils.complexity import count_parameters
 
 TINY = dict(
     stem=8, tokens=(3, 16), conv=24,
     stages=[[('lite', 16, 8)], [('mf-down', 16, 8)], [('mf-down', 16, 12)],
             [('mf-down', 24, 16), ('mf', 32, 16)]])
 ALL = tuple(range(6))
-
-# Parameters of the widths in the appendix.
-EXACT = {'mf-285m': 4954116, 'mf-1.0g': 11801704, 'mf-3.7g': 25104976}
-
-
-@pytest.mark.parametrize('arch', EXACT)
-def test_sizes_change_with_no_width(arch):
-    """The paper's captions, compared in docs/model_sizes.md, are rounded."""
-    with torch.device('meta'):
-        assert count_parameters(MobileFormer(arch)) == EXACT[arch]
 
 
 def test_outputs_do_not_depend_on_other_outputs():

@@ -183,21 +183,6 @@ def test_blocks_are_pre_norm_transformer_blocks():
     torch.testing.assert_close(blocks(x), out, rtol=1e-4, atol=1e-9)
 
 
-def test_defaults_are_the_papers():
-    decoder = MODELS.build(dict(type='QBHeatDecoder'))
-    assert len(decoder.blocks) == 6 and decoder.embed_dims == 512
-    for block in decoder.blocks:
-        assert block.attn.num_heads == 16
-        assert block.ffn.layers[0][0].out_features == 4 * 512
-    assert decoder.pixels.out_features == 16 * 16 * 3
-    probe = MODELS.build(dict(type='TransformerProbe', in_channels=2,
-                              token_dims=2, embed_dims=64))
-    assert len(probe.blocks) == 1
-    assert probe.blocks[0].ffn.layers[0][0].out_features == 4 * 64
-    assert probe.drop.p == 0
-    assert probe.norm.eps == decoder.norm.eps == 1e-6
-
-
 @pytest.mark.parametrize('config', [
     dict(type='PoolWithToken'),
     dict(type='TransformerProbe', in_channels=CHANNELS,

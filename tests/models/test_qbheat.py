@@ -9,7 +9,6 @@ from mmpretrain.registry import MODELS
 from qbheat_mm.analysis.hook import AnalysisHook
 from qbheat_mm.analysis.spectrum import describe_predictor
 from qbheat_mm.errors import UserError
-from qbheat_mm.models.heads import QBHeatPretrainHead
 from qbheat_mm.models.selfsup.qbheat import reject_pixel_attention
 from qbheat_mm.models.selfsup.qbheat_predictor import QBHeatPredictor
 from qbheat_mm.models.selfsup.quarters import sample_positions
@@ -135,12 +134,16 @@ def test_encoder_is_called_once_with_the_quarters():
     assert shapes == [(6, 3, 64, 96)]
 
 
-@pytest.mark.parametrize('position', ['corner', 'center', 'mixed'])
-@pytest.mark.parametrize('num_models', [2, 4, 8])
-def test_every_parameter_gets_a_gradient(position, num_models):
-    model = qbheat(position=position, num_models=num_models)
-    model(torch.randn(2, 3, 64, 64), mode='loss')['loss'].backward()
-    without = [n for n, p in model.named_parameters() if p.grad is None]
+@pytest.mark.parametrize('settings', [
+    *(dict(position=position, num_models=number)
+      for position in ('corner', 'center', 'mixed') for number in (2, 4, 8)),
+    dict(prediction='copy'), dict(prediction='mask_token'),
+    dict(kind='RandomMasking')])
+def test_every_parameter_gets_a_gradient(settings):
+    model = qbheat(**settings)
+    model(torch.randn(4, 3, 64, 64), mode='loss')['loss'].backward()
+    without = [n for n, p in model.named_parameters()
+               if p.grad is None and p.requires_grad]
     assert not without
     silent = [
         n for n, p in model.named_parameters()
@@ -186,18 +189,6 @@ def test_mixed_halves_the_batch_and_spreads_corners():
     assert dict(sample_positions(3, 'mixed'))['center'] == 2
 
 
-@pytest.mark.parametrize('backbone, channels, stride', [
-    (dict(type='ResNet', depth=18), 512, 32),
-    (dict(type='MobileNetV3', arch='small_050'), 288, 32),
-    (dict(type='ConvNeXt', arch='atto', gap_before_final_norm=False), 320, 32),
-])
-def test_any_convolutional_backbone_is_an_encoder(backbone, channels, stride):
-    model = qbheat(backbone, channels, stride)
-    model(torch.randn(2, 3, 128, 128), mode='loss')['loss'].backward()
-    assert all(p.grad is not None for p in model.backbone.parameters()
-               if p.requires_grad)
-
-
 @pytest.mark.parametrize('kwargs, width, message', [
     (dict(position='corners'), 64, "position='corners'.*'corner', 'center'"),
     (dict(num_models=6), 64, 'num_models=6'),
@@ -219,38 +210,6 @@ def test_modes():
     assert set(model(images, mode='loss')) == {'loss'}
     with pytest.raises(RuntimeError, match="mode='predict'"):
         model(images, mode='predict')
-
-
-def test_data_preprocessor_and_initialization_can_be_set():
-    from mmpretrain.models import SelfSupDataPreprocessor
-    assert type(qbheat().data_preprocessor) is SelfSupDataPreprocessor
-    model = qbheat(data_preprocessor=dict(mean=[1, 2, 3], std=[4, 5, 6]))
-    assert type(model.data_preprocessor) is SelfSupDataPreprocessor
-    assert model.data_preprocessor.std.flatten().tolist() == [4, 5, 6]
-    module = torch.nn.Identity()
-    start = dict(type='Constant', layer='Linear', val=1.)
-    model = qbheat(data_preprocessor=module, init_cfg=start)
-    assert model.data_preprocessor is module
-    assert model.init_cfg == start
-
-
-def test_layer_depth_is_that_of_the_backbone():
-    model = qbheat()
-    assert model.get_layer_depth('backbone.stem.0.weight') == (0, 8)
-    assert model.get_layer_depth('backbone.conv.1.weight') == (6, 8)
-    assert model.get_layer_depth('neck.norm.weight') == (7, 8)
-
-
-def test_defaults_are_the_papers():
-    predictor = QBHeatPredictor(6)
-    assert predictor.proj.out_features == 512
-    assert predictor.half_step.weight.shape == (8, 512, 512)
-    assert predictor.quarter_step.weight.shape == (8, 512, 512)
-    model = qbheat()
-    assert model.position == 'mixed'
-    assert len(model.predictor.half_step.weight) == 8
-    assert QBHeatPretrainHead().patch_size == 16
-    assert MODELS.build(dict(type='MobileFormer')).arch['conv'] == 720
 
 
 def test_mixed_needs_two_images():
@@ -299,16 +258,8 @@ def test_a_mask_token_does_not_depend_on_the_image(position):
     assert len(first[0][same].unique(dim=0)) == 1
 
 
-@pytest.mark.parametrize('settings', [
-    dict(prediction='copy'), dict(prediction='mask_token'),
-    dict(kind='RandomMasking')])
-def test_controls_train_every_parameter(settings):
-    model = qbheat(**settings)
-    model.loss(torch.randn(4, 3, 64, 64))['loss'].backward()
-    for name, parameter in model.named_parameters():
-        assert parameter.grad is not None or not parameter.requires_grad, name
-    if 'prediction' in settings:
-        assert describe_predictor(model.predictor) == {}
+def test_controls_have_no_matrices():
+    assert not describe_predictor(qbheat(prediction='copy').predictor)
 
 
 def test_an_unknown_prediction_is_named():

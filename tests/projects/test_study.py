@@ -5,7 +5,6 @@ import re
 import runpy
 import subprocess
 from pathlib import Path
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -221,33 +220,6 @@ def test_cross_validation_chooses_the_features():
     found = choose(dict(good=good[:60], noise=noise[:60]), labels[:60],
                    dict(good=good[60:], noise=noise[60:]), labels[60:])
     assert found == {'ridge': 100., 'RBF': 100., 'top-1': 100.}
-
-
-@pytest.fixture(scope='module')
-def arms():
-    return SimpleNamespace(**runpy.run_path(str(STUDY / 'arms.py')))
-
-
-def test_rates_are_the_best_of_the_tuning_rows(arms):
-    rows = read_rows(ROOT / 'docs/evidence/results.jsonl')
-
-    def best(trials):  # the lower of two with equal AP
-        return max(sorted(trials), key=lambda rate: rows[
-            trials[rate]].metrics['AP'])
-
-    for method, rates in arms.RATES.items():
-        assert best({
-            rate: Run(arms.trial(method, rate), arms.TUNING, 'RetinaNet')
-            for rate in rates}) == arms.BEST[method]
-    for name in arms.DECODERS:
-        assert best({
-            rate: Run(arms.REFERENCE, arms.TUNING,
-                      arms.decoder_trial(name, rate))
-            for rate in arms.DECODER_RATES}) == arms.BEST_DECODER_RATE
-
-
-def test_all_methods_have_as_many_trials(arms):
-    assert len({len(rates) for rates in arms.RATES.values()}) == 1
 
 
 @pytest.mark.parametrize('file', run.OWN)

@@ -7,7 +7,6 @@ import pytest
 import torch
 from torch import nn
 
-from qbheat_mm.analysis import run_cost
 from qbheat_mm.analysis.accelerators import (
     SLOW_HOST,
     SPREAD,
@@ -169,15 +168,3 @@ def test_memory_is_that_of_a_step():
     assert run.memory() == dict(
         parameters=4 * (9 + 4), gradients=4 * 4, optimizer=4 * 4,
         activations=4 * 10)
-
-
-def test_input_is_timed_over_images_from_all_of_the_data(monkeypatch):
-    monkeypatch.setattr(run_cost, 'default_timer', iter([0., 4.]).__next__)
-    run = object.__new__(TrainingRun)
-    run.images = 16
-    torch.set_num_threads(2)
-    run._load(lambda index: (index, torch.get_num_threads()))
-    assert torch.get_num_threads() == 2
-    torch.set_num_threads(1)
-    assert run.samples == [(index, 1) for index in range(0, 16, 2)]
-    assert run.input_seconds == 0.5

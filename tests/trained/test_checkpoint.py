@@ -109,27 +109,6 @@ def net():
     return nn.Sequential(nn.Linear(2, 3), nn.BatchNorm1d(3))
 
 
-@pytest.mark.parametrize('prefix', ['', 'backbone.', 'module.backbone.',
-                                    'model.encoder.'])
-def test_an_encoder_is_found_under_any_prefix(prefix):
-    state = net().state_dict()
-    content = dict(state_dict={
-        **{f'{prefix}{name}': value for name, value in state.items()},
-        'head.weight': torch.ones(1)})
-    found = Checkpoint(content).encoder_weights(state)
-    assert found.keys() == state.keys()
-    assert not Checkpoint(dict(a=torch.ones(1))).encoder_weights(state)
-
-
-def test_a_momentum_encoder_is_not_the_encoder():
-    state = net().state_dict()
-    content = {f'{prefix}.{name}': value + i
-               for i, prefix in enumerate(('backbone', 'encoder_k.module.0'))
-               for name, value in state.items()}
-    found = Checkpoint(content).encoder_weights(state)
-    assert torch.equal(found['0.weight'], state['0.weight'])
-
-
 @pytest.mark.parametrize('change, words', [
     (lambda s: s.pop('0.bias'), '1 tensors are missing'),
     (lambda s: s.update(extra=torch.ones(1)), 'not part of it'),

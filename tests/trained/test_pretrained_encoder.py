@@ -53,6 +53,7 @@ def save(path, state, prefix='backbone.', key='state_dict', **extra):
 @pytest.mark.parametrize('backbone', [RESNET, CONVNEXT])
 @pytest.mark.parametrize('prefix,key', [('backbone.', 'state_dict'),
                                         ('module.backbone.', 'state_dict'),
+                                        ('model.encoder.', 'state_dict'),
                                         ('encoder.', 'model'), ('', None)])
 def test_init_weights_keeps_the_weights_of_the_file(tmp_path, backbone,
                                                      prefix, key):

@@ -229,10 +229,6 @@ class QBHeat(BaseModel):
                 f'must be multiples of {unit}. Set the scale of '
                 f'RandomResizedCrop to {fit[0]}x{fit[1]}')
 
-    def get_layer_depth(self, param_name: str) -> tuple[int, int]:
-        """See the backbone's method."""
-        return self.backbone.get_layer_depth(param_name, 'backbone.')
-
 
 def reject_pixel_attention(backbone: nn.Module) -> None:
     """Reject backbones with spatial self-attention.

@@ -1,5 +1,4 @@
 """Matrices of the appendix "Derivation of Implicit Linear Models"."""
-import itertools
 
 import pytest
 import torch
@@ -58,36 +57,6 @@ def test_eight_models_are_all_explicit():
     layer = models(8)
     for i, direction in enumerate(DIRECTIONS.values()):
         assert torch.equal(layer.matrix(direction), layer.weight[i])
-
-
-def test_commuting_matrices_give_two_steps_in_a_row():
-    """If A B = B A, the diagonal is a horizontal, then a vertical step."""
-    layer = models(2)
-    with torch.no_grad():
-        layer.weight[1] = 2 * layer.weight[0] @ layer.weight[0]
-    z = torch.randn(7, 5, dtype=torch.double)
-    grid = layer(z[None], [(0, 0)])[0]
-    two_steps = layer(grid[None, 0, 1], [(0, 0)])[0, 1, 0]
-    torch.testing.assert_close(grid[1, 1], two_steps)
-
-
-@pytest.mark.parametrize('cells', [
-    [(0, 0)], [(1, 0), (0, 1)], [(1, 1), (0, 1), (1, 0), (0, 0)]])
-def test_each_cell_fills_its_own_grid(cells):
-    layer = models(8)
-    z = torch.randn(len(cells), 7, 5, dtype=torch.double)
-    grids = layer(z, cells)
-    for known, grid, (column, row) in zip(z, grids, cells):
-        for i, j in itertools.product(range(2), repeat=2):
-            step = (j - column, i - row)
-            moved = known if step == (0, 0) else (
-                known + known @ layer.matrix(step).T)
-            torch.testing.assert_close(grid[i, j], moved)
-
-
-def test_other_numbers_of_models_are_refused():
-    with pytest.raises(UserError, match='num_models=3 .*2, 4, 8'):
-        LinearExtrapolation(5, 3)
 
 
 @pytest.mark.parametrize('direction', [(0, 0), (2, 0), 'right'])
