@@ -1,5 +1,5 @@
 # Copyright (c) QB-Heat MM authors. All rights reserved.
-"""docs/elsewhere.md, run from an empty folder with the wheel installed."""
+"""README and docs/elsewhere.md, run in an empty folder with the wheel."""
 import importlib.util
 import sys
 import zipfile
@@ -18,11 +18,11 @@ from ..docs.reading import read_blocks
 from ..test_packaging import build, tree  # noqa: F401
 from ..tools.conftest import run
 
-PAGE = [block.text for block in read_blocks('docs/elsewhere.md')
-        if block.language == 'python']
+PAGE = [block.text for page in ('README.md', 'docs/elsewhere.md')
+        for block in read_blocks(page) if block.language == 'python']
 # Replacements that make it faster.
 SHORTER = {
-    "pretrain('my_images', 'runs/mine', epochs=100)":
+    "pretrain('my_images', 'runs/mine', arch='mf-285m')":
     "pretrain('my_images', 'runs/mine', epochs=1, size=64, workers=0, "
     "arch=dict(stem=8, tokens=(3, 16), conv=20, stages=[[('lite'"
     ", 8, 8)], [('mf-down', 16, 12)]]), options={'model.neck.depth': 1})"}

@@ -264,17 +264,19 @@ def test_a_file_that_knows_no_padding(mf_dec, tmp_path):
 @torch.no_grad()
 @any_size
 def test_a_classifier_as_the_page_shows(classifier, tmp_path, monkeypatch):
-    out = tmp_path / 'model.pt2'
-    facts = export_network(load('classifier', classifier), out,
-                           preprocessing=True)
-    assert facts['classes'] == tuple('abcde')
+    pytest.importorskip('onnxscript')
     monkeypatch.chdir(tmp_path)
-    found = namespace_of_docs('torch.export.load')['logits']
     network = classifier[3]
     black, _ = preprocess(network, np.zeros((1, 224, 224, 3), np.uint8))
-    close(found, network(black, mode='tensor'))
+    for out, words in (('model.onnx', 'InferenceSession'),
+                       ('model.pt2', 'torch.export.load')):
+        facts = export_network(load('classifier', classifier), out,
+                               preprocessing=True)
+        assert facts['classes'] == tuple('abcde')
+        found = namespace_of_docs(words)['logits']
+        close(torch.as_tensor(found), network(black, mode='tensor'))
     with pytest.raises(UserError, match='at least 33'):
-        Exported(str(out))(np.zeros((1, 64, 32, 3), np.uint8))
+        Exported(out)(np.zeros((1, 64, 32, 3), np.uint8))
 
 
 @needs_mmdet
