@@ -1,6 +1,6 @@
 # Copyright (c) QB-Heat MM authors. All rights reserved.
 """The study that PLAN.md describes: its arms, probes and questions."""
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from projects.drawn_world.study import (
@@ -189,20 +189,32 @@ def trials(data: str) -> list[Arm]:
 
 # ------------------------------------------------------------ 2. does it help?
 
-def ask(name: str, title: str, pairs: Sequence[tuple[str, str]],
-        stage: str = 'classes-{}', metric: str = 'tran-1',
-        sets: Sequence[str] = CLASSES, seeds: Sequence[int] = SEEDS,
-        table: Sequence[str] = (), columns: Sequence[str] = ()
-        ) -> list[Question]:
-    """Ask the same of several sets of images, whose names fill the gaps."""
+def pairs(data: str, couples: Sequence[tuple[str, str]], stage: str,
+          images: str = '') -> list[Pair]:
+    """Pairs of arms of a set of images, whose name fills the gap."""
+    return [Pair(*((f'{data}-{arm}', stage.format(data)) for arm in couple),
+                 images=images) for couple in couples]
+
+
+def ask(name: str, title: str, couples: Mapping[str, Sequence[
+        tuple[str, str]]], stage: str = 'classes-{}', metric: str = 'tran-1'
+        ) -> Question:
+    """Ask the same of several sets of images."""
+    return Question(f'real-{name}', f'{title}?', metric, [
+        pair for data, some in couples.items()
+        for pair in pairs(data, some, stage, data)], SEEDS)
+
+
+def tabulate(name: str, title: str, couples: Sequence[tuple[str, str]],
+             table: Sequence[str], columns: Sequence[str],
+             seeds: Sequence[int] = SEEDS, stage: str = 'classes-{}'
+             ) -> list[Question]:
+    """Ask of each set of images, with a table of many judges."""
     return [Question(
-        f'{name}-{data}', f'{title}, on {data}?', metric,
-        [Pair((f'{data}-{first}', stage.format(data)),
-              (f'{data}-{other}', stage.format(data)))
-         for first, other in pairs], seeds,
-        table, [(stage.format(data), column, f'{data}-')
-                for column in columns])
-        for data in sets]
+        f'{name}-{data}', f'{title}, on {data}?', 'tran-1',
+        pairs(data, couples, stage), seeds, table, [
+            (stage.format(data), column, f'{data}-') for column in columns])
+        for data in CLASSES]
 
 
 def each(first: str, *others: str) -> list[tuple[str, str]]:
@@ -216,37 +228,35 @@ ALL = ('thumbnails', 'hog', *RANDOM, 'qbheat', 'copy', 'masking', 'barlow',
        'mocov2', 'published', *CONTINUED)
 JUDGES = [f'{judge}{few}' for judge in ('tran-1', 'lin', 'ridge')
           for few in ('', ', 120 labels', ', 30 labels')] + ['RBF']
-FROZEN = 'Does pre-training help a frozen detector'
 BETTER = each('published', 'qbheat')
+TUNED = dict.fromkeys(CLASSES, [*each('qbheat', 'random'), *BETTER])
 QUESTIONS = [
-    *ask('tuning', 'Which settings', [], 'classes_tuning-{}',
-         seeds=(TUNING, ), table=[*RANDOM, *(
-             arm.name.removeprefix('steel-') for arm in trials('steel'))],
-         columns=('tran-1', 'lin', 'ridge')),
-    *ask('recipe', 'Does the recipe of 80 epochs help (one seed)',
-         each('recipe', *RANDOM), seeds=(0, ), table=(
-             'thumbnails', 'hog', *RANDOM, 'recipe', 'published'),
-         columns=JUDGES),
-    *ask('works', 'Does pre-training help a frozen classifier',
-         each('qbheat', *RANDOM)),
-    *ask('rivals', 'QB-Heat or a rival, at equal time',
-         each('qbheat', 'barlow', 'masking', 'mocov2')),
-    *ask('heat-equation', 'Is it the heat equation', each('qbheat', 'copy')),
-    *ask('boxes', FROZEN, [*each('qbheat', 'random-torch', 'barlow', 'copy'),
-                           *BETTER], 'RetinaNet-{}', 'AP', ('steel', )),
-    *ask('boxes', FROZEN, [*each('qbheat', 'random-torch'), *BETTER],
-         'RetinaNet-{}', 'AP', ('pcb', 'blood')),
-    *ask('published', 'QB-Heat or published weights',
-         [*BETTER, *((arm, 'published') for arm in CONTINUED)], table=ALL,
-         columns=JUDGES),
-    *ask('fine-tuning', 'Does fine-tuning benefit from pre-training',
-         [*each('qbheat', 'random'), *BETTER], 'fine-tuned-{}', 'top-1'),
-    *ask('fine-tuning-30', 'Does fine-tuning with 30 labels benefit from '
-         'pre-training',
-         [*each('qbheat', 'random'), *BETTER], 'fine-tuned-{}-30', 'top-1'),
-    *ask('fine-tuning-boxes', 'Does fine-tuning a detector benefit from '
-         'pre-training',
-         each('qbheat', 'random'), 'RetinaNet-trained-{}', 'AP', ('steel', )),
+    *tabulate('tuning', 'Which settings', [], [*RANDOM, *(
+        arm.name.removeprefix('steel-') for arm in trials('steel'))],
+        ['tran-1', 'lin', 'ridge'], (TUNING, ), 'classes_tuning-{}'),
+    *tabulate('recipe', 'Does the recipe of 80 epochs help (one seed)',
+              each('recipe', *RANDOM), [
+                  'thumbnails', 'hog', *RANDOM, 'recipe', 'published'],
+              JUDGES, (0, )),
+    ask('works', 'Does pre-training help a frozen classifier',
+        dict.fromkeys(CLASSES, each('qbheat', *RANDOM))),
+    ask('rivals', 'QB-Heat or a rival, at equal time', dict.fromkeys(
+        CLASSES, each('qbheat', 'barlow', 'masking', 'mocov2'))),
+    ask('heat-equation', 'Is it the heat equation',
+        dict.fromkeys(CLASSES, each('qbheat', 'copy'))),
+    ask('boxes', 'Does pre-training help a frozen detector', {
+        data: [*each('qbheat', 'random-torch', *(
+            ('barlow', 'copy') if data == 'steel' else ())), *BETTER]
+        for data in BOXES}, 'RetinaNet-{}', 'AP'),
+    *tabulate('published', 'QB-Heat or published weights', [
+        *BETTER, *((arm, 'published') for arm in CONTINUED)], ALL, JUDGES),
+    ask('fine-tuning', 'Does fine-tuning benefit from pre-training', TUNED,
+        'fine-tuned-{}', 'top-1'),
+    ask('fine-tuning-30', 'Does fine-tuning with 30 labels benefit from '
+        'pre-training', TUNED, 'fine-tuned-{}-30', 'top-1'),
+    ask('fine-tuning-boxes', 'Does fine-tuning a detector benefit from '
+        'pre-training', dict(steel=each('qbheat', 'random')),
+        'RetinaNet-trained-{}', 'AP'),
 ]
 
 STUDY = Study(

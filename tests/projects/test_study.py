@@ -260,7 +260,7 @@ def test_a_half_finished_question_says_so(study):
         (('base', 1, 'lin'), 9.))}
     first, second, _ = study.questions
     text = report.page(study, rows, 'rows.jsonl')
-    assert 'base against random: +2.0 (1 of 2 seeds).' in text
+    assert '- base against random: +2.0 (1 of 2 seeds)\n' in text
     assert second.title in text.partition('## Not computed')[2]
     rows[Run('hog', 0, 'classes')] = row(
         Run('hog', 0, 'classes'), **{'top-1': 4.})
@@ -331,6 +331,6 @@ STUDY = Study(ARMS, PROBES, [Question(
     call(report.main)
     page = (folder / 'evidence.md').read_text()
     assert 'About one arm.' in page and 'from 4 runs' in page
-    assert 'the arm against the arm: +0.0.' in page
+    assert '- the arm against the arm: +0.0\n' in page
     assert re.search(r'\| HOG +\| \d', page)
     assert (folder / 'evidence/same.svg').stat().st_size > 1000

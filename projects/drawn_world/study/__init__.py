@@ -81,9 +81,10 @@ Column = tuple[str, ...]
 
 @dataclass(frozen=True)
 class Pair:
-    """Two arms, or two probes of an arm, to compare."""
+    """Two arms, or two probes of an arm, to compare, and their images."""
     first: Cell
     second: Cell
+    images: str = ''
 
 
 @dataclass(frozen=True)

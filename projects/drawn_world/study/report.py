@@ -60,11 +60,12 @@ FOLDED = """{mark} Preliminary runs
 
 
 def pair_titles(study: Study, pair: Pair) -> tuple[str, str]:
-    """Titles of both sides of a comparison."""
+    """Titles of both sides of a comparison, the first after its images."""
     (arm, stage), (other, other_stage) = pair.first, pair.second
     title = study.arms[arm].title
     if stage == other_stage:
-        return title, study.arms[other].title
+        images = f'{pair.images}: ' if pair.images else ''
+        return f'{images}{title}', study.arms[other].title
     return stage, f'{other_stage} on {title}'
 
 
@@ -88,17 +89,12 @@ def describe(found: Comparison | None, seeds: int, primary: int) -> str:
     return text
 
 
-def sentence(study: Study, rows: Rows, question: Question) -> str:
-    """The answer in one sentence; '' without pairs."""
-    parts, last = [], ''
-    for pair in question.pairs:
-        first, other = pair_titles(study, pair)
-        found = compare_pair(rows, pair, question.metric)
-        subject = '' if first == last else f'{first} '
-        parts.append(f'{subject}against {other}: '
-                     + describe(found, len(question.seeds), study.primary))
-        last = first
-    return f'{question.metric}, {"; ".join(parts)}.' if parts else ''
+def differences(study: Study, rows: Rows, question: Question) -> str:
+    """A line for each pair."""
+    return ''.join('- {} against {}: {}\n'.format(
+        *pair_titles(study, pair), describe(
+            compare_pair(rows, pair, question.metric), len(question.seeds),
+            study.primary)) for pair in question.pairs)
 
 
 def cell(found: Sequence[float], seeds: int) -> str:
@@ -154,15 +150,17 @@ def has_rows(rows: Rows, question: Question) -> bool:
 
 def answer(study: Study, rows: Rows, question: Question, link: str) -> str:
     """Answer a question as far as there are rows."""
-    parts = [sentence(study, rows, question)]
+    parts = []
     if question.pairs:
-        parts.append(f'![Paired differences](evidence/{question.name}.svg)')
+        parts += [f'Difference in {question.metric}:',
+                  differences(study, rows, question),
+                  f'![Paired differences](evidence/{question.name}.svg)']
     if question.table:
         parts.append(table(study, rows, question.table, question.columns,
                            question.seeds))
     parts.append(f'{question.note} Seeds: {len(question.seeds)}; '
                  f'[rows]({link}).'.strip())
-    return '\n\n'.join(filter(None, parts)) + '\n'
+    return '\n\n'.join(part.rstrip() for part in parts) + '\n'
 
 
 @contextmanager
@@ -275,26 +273,19 @@ def fill_docs(study: Study, rows: Rows, results: Path) -> None:
 
 def main() -> None:
     """Write the page."""
-    parser = study_parser(__doc__)
-    parser.add_argument('--out', type=Path, metavar='FOLDER',
-                        help='folder of evidence.md and its figures; defaults '
-                        'to docs, or to that of the rows of another study')
-    args = parser.parse_args()
-    study = load_study(args)
-    rows = read_rows(args.results)
+    study, results = load_study(study_parser(__doc__).parse_args())
+    rows, out = read_rows(results), results.parent
     if not rows:
-        raise UserError(f"'{args.results}' has no rows: run "
+        raise UserError(f"'{results}' has no rows: run "
                         'projects/drawn_world/study/run.py first')
-    out = args.out or args.results.parent
     with in_style(), matplotlib.rc_context(
             {'svg.fonttype': 'none', 'svg.hashsalt': 'study', **FONTS}):
-        if args.results in OWN.values() and not args.out:
+        if results in OWN.values():
             out = DOCS
-            fill_docs(study, rows, args.results)
+            fill_docs(study, rows, results)
         else:
-            out.mkdir(parents=True, exist_ok=True)
-            (out / 'evidence.md').write_text(page(study, rows, os.path.relpath(
-                args.results, out)), 'utf-8')
+            (out / 'evidence.md').write_text(
+                page(study, rows, results.name), 'utf-8')
             draw_all(study, rows, out / 'evidence')
     print(f'{len(rows)} rows, {len(study.questions)} questions: '
           f'{out / "evidence.md"}')

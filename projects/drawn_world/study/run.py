@@ -52,23 +52,17 @@ def study_parser(description: str) -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(description=description)
     parser.add_argument('--study', type=Path, default=ARMS, metavar='FILE',
                         help='Python file that defines STUDY')
-    parser.add_argument('--results', type=Path, metavar='FILE',
-                        help='the rows; defaults to those in docs/evidence, '
-                        'or to work_dirs/NAME/rows.jsonl for another study '
-                        'NAME.py')
     return parser
 
 
-def load_study(args: argparse.Namespace) -> Study:
-    """Load the study and complete ``args.results``."""
+def load_study(args: argparse.Namespace) -> tuple[Study, Path]:
+    """Load the study, and name the file of its rows.
+
+    Other studies NAME.py have theirs in ``work_dirs/NAME/rows.jsonl``.
+    """
     file = args.study.resolve()
-    args.results = (args.results or OWN.get(
-        file, work_dir(file) / 'rows.jsonl')).resolve()
-    for owner, rows in OWN.items():
-        if args.results == rows and file != owner:
-            raise UserError(f"--results: '{rows}' holds the rows of "
-                            f"'{owner}'")
-    return runpy.run_path(str(args.study))['STUDY']
+    return (runpy.run_path(str(args.study))['STUDY'],
+            OWN.get(file, work_dir(file) / 'rows.jsonl'))
 
 
 def work_dir(study: Path) -> Path:
@@ -199,7 +193,8 @@ def print_plan(study: Study, rows: dict[Run, Row], runs: list[Run],
 def main() -> None:
     """Plan or run."""
     args = parse_args()
-    study, folder = load_study(args), work_dir(args.study)
+    study, results = load_study(args)
+    folder = work_dir(args.study)
     for names, known in ((args.only, study.arms),
                          (args.probes, [ENCODER, *study.probes])):
         for name in names or ():
@@ -208,23 +203,23 @@ def main() -> None:
                                 f'{", ".join(known)}')
 
     def left() -> list[Run]:
-        return pending(study, read_rows(args.results), folder, lambda run: (
+        return pending(study, read_rows(results), folder, lambda run: (
             run.arm in (args.only or [run.arm])
             and run.seed in (args.seeds or [run.seed])
             and run.stage in (args.probes or [run.stage])))
 
     if args.plan:
-        print_plan(study, read_rows(args.results), left(), args.jobs)
+        print_plan(study, read_rows(results), left(), args.jobs)
         return
-    run_all(study, folder, left(), args)
+    run_all(study, results, folder, left(), args)
     print(f'{len(left())} left')
 
 
-def run_all(study: Study, folder: Path, runs: list[Run],
+def run_all(study: Study, results: Path, folder: Path, runs: list[Run],
             args: argparse.Namespace) -> None:
     """Run what is left, and add a row for each run."""
     until = time.monotonic() + 3600 * args.hours
-    rows, by_name = read_rows(args.results), {str(run): run for run in runs}
+    rows, by_name = read_rows(results), {str(run): run for run in runs}
     source, jobs = provenance(), {}
 
     def finished(job: Job, seconds: float) -> None:
@@ -235,7 +230,7 @@ def run_all(study: Study, folder: Path, runs: list[Run],
         if run not in rows:
             line = shlex.join(['python', *(
                 part.replace(f'{ROOT}/', '') for part in job.command[1:])])
-            add_row(args.results, Row(
+            add_row(results, Row(
                 *run, metrics=metrics, cpu_seconds=round(seconds, 1),
                 command=line, **source))
 
