@@ -85,17 +85,17 @@ BUDGETS = {
     'qbheat_mm/datasets': (1570, 'crops, their cache, folders, COCO files'),
     'qbheat_mm/trained': (1585, 'all that loads a trained or published model'),
     'qbheat_mm/engine': (1690, 'small data, exact resuming, parameter groups'),
-    'qbheat_mm/evaluation': (425, 'embeddings and k-NN'),
+    'qbheat_mm/evaluation': (360, 'embeddings and k-NN'),
     'qbheat_mm/analysis': (2115, 'figures of the paper, costs as measured'),
     'qbheat_mm/export': (1285, 'ONNX, torch.export, torchvision, timm'),
     'qbheat_mm/annotations': (1105, 'exports of nine tools train at once'),
     'qbheat_mm/apis': (33, 'names for users'),
     'qbheat_mm/cli': (980, 'settings checked before time is spent'),
     'qbheat_mm/utils': (360, 'functions of several rooms, casts, counters'),
-    'qbheat_mm': (14831, 'all of it, with the environment check (490)'),
+    'qbheat_mm': (14768, 'all of it, with the environment check (490)'),
     'tools': (3660, 'own data prepared, benchmarks, published weights'),
-    'projects': (3715, 'the demo, two studies, own encoders compared'),
-    'tests': (16010, 'promises, not lines; all detectors on own boxes'),
+    'projects': (3711, 'the demo, two studies, own encoders compared'),
+    'tests': (15920, 'promises, not lines; all detectors on own boxes'),
 }
 
 

@@ -1,5 +1,5 @@
 # Copyright (c) QB-Heat MM authors. All rights reserved.
 """Encoders after training: embeddings, nearest neighbors, several heads."""
-from .knn import knn_accuracy, knn_classify
+from .knn import knn_accuracy
 
-__all__ = ['knn_accuracy', 'knn_classify']
+__all__ = ['knn_accuracy']
