@@ -98,14 +98,14 @@ def differences(study: Study, rows: Rows, question: Question) -> str:
 
 
 def cell(found: Sequence[float], seeds: int) -> str:
-    """Format mean and standard deviation, and the seeds if any is missing."""
+    """Format mean and standard deviation; without it, there is one seed."""
     if not found:
         return '-'
     text = f'{mean(found):.1f}'
     if len(found) > 1:
         text += f' ± {stdev(found):.1f}'
-    if len(found) < seeds:
-        text += f' ({len(found)} of {seeds} seeds)'
+        if len(found) < seeds:
+            text += f' ({len(found)} of {seeds} seeds)'
     return text
 
 
@@ -158,7 +158,9 @@ def answer(study: Study, rows: Rows, question: Question, link: str) -> str:
     if question.table:
         parts.append(table(study, rows, question.table, question.columns,
                            question.seeds))
-    parts.append(f'{question.note} Seeds: {len(question.seeds)}; '
+    seeds = len(question.seeds)
+    parts.append(f'{question.note} Seeds: {seeds}'
+                 f'{", or one without ±" if seeds > 1 else ""}; '
                  f'[rows]({link}).'.strip())
     return '\n\n'.join(part.rstrip() for part in parts) + '\n'
 
