@@ -197,12 +197,12 @@ def pairs(data: str, couples: Sequence[tuple[str, str]], stage: str,
 
 
 def ask(name: str, title: str, couples: Mapping[str, Sequence[
-        tuple[str, str]]], stage: str = 'classes-{}', metric: str = 'tran-1'
-        ) -> Question:
+        tuple[str, str]]], stage: str = 'classes-{}', metric: str = 'tran-1',
+        seeds: Sequence[int] = SEEDS) -> Question:
     """Ask the same of several sets of images."""
     return Question(f'real-{name}', f'{title}?', metric, [
         pair for data, some in couples.items()
-        for pair in pairs(data, some, stage, data)], SEEDS)
+        for pair in pairs(data, some, stage, data)], seeds)
 
 
 def tabulate(name: str, title: str, couples: Sequence[tuple[str, str]],
@@ -229,6 +229,7 @@ ALL = ('thumbnails', 'hog', *RANDOM, 'qbheat', 'copy', 'masking', 'barlow',
 JUDGES = [f'{judge}{few}' for judge in ('tran-1', 'lin', 'ridge')
           for few in ('', ', 120 labels', ', 30 labels')] + ['RBF']
 BETTER = each('published', 'qbheat')
+FROZEN = 'Does pre-training help a frozen detector'
 TUNED = dict.fromkeys(CLASSES, [*each('qbheat', 'random'), *BETTER])
 QUESTIONS = [
     *tabulate('tuning', 'Which settings', [], [*RANDOM, *(
@@ -244,10 +245,12 @@ QUESTIONS = [
         CLASSES, each('qbheat', 'barlow', 'masking', 'mocov2'))),
     ask('heat-equation', 'Is it the heat equation',
         dict.fromkeys(CLASSES, each('qbheat', 'copy'))),
-    ask('boxes', 'Does pre-training help a frozen detector', {
-        data: [*each('qbheat', 'random-torch', *(
-            ('barlow', 'copy') if data == 'steel' else ())), *BETTER]
-        for data in BOXES}, 'RetinaNet-{}', 'AP'),
+    ask('boxes', FROZEN, dict(steel=[
+        *each('qbheat', 'random-torch', 'barlow', 'copy'), *BETTER]),
+        'RetinaNet-{}', 'AP'),
+    ask('other-boxes', f'{FROZEN} (one seed)', dict.fromkeys(
+        ('pcb', 'blood'), [*each('qbheat', 'random-torch'), *BETTER]),
+        'RetinaNet-{}', 'AP', (0, )),
     *tabulate('published', 'QB-Heat or published weights', [
         *BETTER, *((arm, 'published') for arm in CONTINUED)], ALL, JUDGES),
     ask('fine-tuning', 'Does fine-tuning benefit from pre-training', TUNED,
@@ -255,8 +258,8 @@ QUESTIONS = [
     ask('fine-tuning-30', 'Does fine-tuning with 30 labels benefit from '
         'pre-training', TUNED, 'fine-tuned-{}-30', 'top-1'),
     ask('fine-tuning-boxes', 'Does fine-tuning a detector benefit from '
-        'pre-training', dict(steel=each('qbheat', 'random')),
-        'RetinaNet-trained-{}', 'AP'),
+        'pre-training (one seed)', dict(steel=each('qbheat', 'random')),
+        'RetinaNet-trained-{}', 'AP', (0, )),
 ]
 
 STUDY = Study(
