@@ -108,14 +108,16 @@ def classes(data: str, name: str = 'classes') -> Probe:
 def boxes(data: str, *options: str, name: str = 'RetinaNet') -> Probe:
     """RetinaNet on the frozen encoder."""
     size, steps = DETECTORS[data]
-    kinds, loaders = CLASSES_OF_BOXES[data], (TRAIN, 'val_dataloader')
+    kinds = CLASSES_OF_BOXES[data]
+    resize = {TRAIN: 2, 'val_dataloader': 1}
     return Probe(f'{name}-{data}', config('retinanet'), DETECTION, [
         f'{MAX_ITERS}={steps}', f'model.bbox_head.num_classes={len(kinds)}',
         f'val_evaluator.ann_file=data/{data}/annotations/test.json',
-        *(f'{loader}.dataset.{key}={value}' for loader in loaders
+        *(f'{loader}.dataset.{key}={value}' for loader in resize
           for key, value in (('data_root', f'data/{data}/'),
                              ('metainfo.classes', kinds),
-                             ('pipeline.1.scale', size))), *options])
+                             (f'pipeline.{resize[loader]}.scale', size))),
+        *options])
 
 
 def tuned(data: str, count: int | None) -> Probe:

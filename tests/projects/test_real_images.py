@@ -5,6 +5,8 @@ import subprocess
 
 import numpy as np
 import pytest
+from mmengine.config import Config
+from mmengine.registry import DefaultScope
 from mmpretrain.registry import DATASETS
 from PIL import Image
 
@@ -13,7 +15,7 @@ from projects.real_images.classify import pooled, probe, ridge
 from projects.real_images.labels import few
 from qbheat_mm.errors import UserError
 
-from ..conftest import run_tool
+from ..conftest import ROOT, run_tool
 
 VOC = ('<annotation><filename>wrong</filename><object><name>{}</name><bndbox>'
        '<xmin>2</xmin><ymin>3</ymin><xmax>12</xmax><ymax>9</ymax></bndbox>'
@@ -117,6 +119,20 @@ def test_files_that_are_missing_are_named(name, missing, tmp_path,
                                           monkeypatch):
     with pytest.raises(UserError, match=f'{name} as published.*{missing}'):
         lay_out(monkeypatch, name, tmp_path, '--out', tmp_path / 'out')
+
+
+def test_boxes_are_resized_with_their_images():
+    pytest.importorskip('mmdet')
+    from mmdet.registry import TRANSFORMS
+    cfg = Config.fromfile(
+        ROOT / 'projects/real_images/configs/retinanet.py')
+    found = dict(img=np.zeros((400, 400, 3), np.uint8), instances=[
+        dict(bbox=[100, 200, 300, 400], bbox_label=0, ignore_flag=0)])
+    with DefaultScope.overwrite_default_scope('mmdet'):
+        for step in cfg.train_dataloader.dataset.pipeline[1:-1]:
+            found = TRANSFORMS.build(step)(found)
+    assert found['img'].shape[:2] == (200, 200)
+    assert found['gt_bboxes'].tensor.tolist() == [[50, 100, 150, 200]]
 
 
 def test_few_labels_are_balanced_and_part_of_more():

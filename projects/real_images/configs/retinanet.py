@@ -14,7 +14,7 @@ loader = dict(batch_size=16, num_workers=0, persistent_workers=False)
 data = dict(data_prefix=dict(img=''))
 train_dataloader = dict(
     loader, dataset=dict(data, pipeline=[
-        load, resize, annotations, dict(type='PackDetInputs')
+        load, annotations, resize, dict(type='PackDetInputs')
     ]))
 val_dataloader = dict(
     loader, dataset=dict(data, ann_file='annotations/test.json', pipeline=[
