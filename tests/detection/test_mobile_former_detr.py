@@ -31,7 +31,7 @@ def run_loss(model, boxes, sizes=SIZES):
     ((2, 1, 1), (2, 3)), ((0, 0, 1), (2, 3)), ((1, 0, 0), (2, 3)),
     ((0, 2, 0), (2, 3)), ((2, 1, 1), (0, 0))])
 def test_every_parameter_gets_a_gradient(build_head, depths, boxes):
-    """A process whose images have no objects would stop the others."""
+    """Even without objects: DistributedDataParallel needs all gradients."""
     model = build_head(depths=depths)
     losses = run_loss(model, boxes)
     assert set(losses) == {

@@ -81,7 +81,7 @@ Column = tuple[str, ...]
 
 @dataclass(frozen=True)
 class Pair:
-    """Two arms, or two probes of an arm, to compare, and their images."""
+    """Two arms, or two probes of an arm, to compare on some images."""
     first: Cell
     second: Cell
     images: str = ''
