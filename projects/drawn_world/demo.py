@@ -73,8 +73,6 @@ def parse_args() -> argparse.Namespace:
     parser.add_argument('--calibrated', action='store_true',
                         help='add a random encoder whose batch norm has the '
                         'statistics of the images')
-    parser.add_argument('--no-analysis', action='store_true',
-                        help='skip the pictures of what was learned')
     parser.add_argument('--fast', action='store_true',
                         help='few images and steps, for tests')
     args = parser.parse_args()
@@ -107,8 +105,8 @@ def probe_job(encoder: str, probe: str, args: argparse.Namespace) -> Job:
     """Train and evaluate a probe on a frozen encoder."""
     weights = 'model.backbone.init_cfg=None'
     if ENCODERS[encoder]:
-        weights = 'model.backbone.init_cfg.checkpoint=' + repr(
-            str(args.out / encoder / 'encoder' / 'encoder.safetensors'))
+        file = args.out / encoder / 'encoder/encoder.safetensors'
+        weights = f'encoder={str(file)!r}'
     options = [weights, f'randomness.seed={args.seed}']
     if args.fast:
         options += FAST_PROBE + (FAST_WARMUP if probe == 'tran1' else [])
@@ -151,10 +149,7 @@ def all_jobs(data: Path, args: argparse.Namespace) -> list[Job]:
             if ENCODERS[encoder]]
     jobs += [probe_job(encoder, probe, args) for probe in PROBES
              for encoder in encoders]
-    jobs.append(detection_job(args))
-    if not args.no_analysis:
-        jobs.append(analysis_job(data, args))
-    return jobs
+    return [*jobs, detection_job(args), analysis_job(data, args)]
 
 
 def draw_pictures(args: argparse.Namespace) -> dict:

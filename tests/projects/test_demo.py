@@ -18,7 +18,7 @@ def test_a_place_with_a_comma_is_one_value():
     parser = ArgumentParser()
     add_cfg_options(parser)
     options = parser.parse_known_args(job.command)[0].cfg_options
-    assert options['model.backbone.init_cfg.checkpoint'] == str(
+    assert options['encoder'] == str(
         out / 'pretrained/encoder/encoder.safetensors')
 
 
