@@ -268,9 +268,10 @@ STUDY = Study(
     [arm for data in dict.fromkeys((*CLASSES, *BOXES)) for arm in (
         *arms(data), *(trials(data) if data in CLASSES else ()))],
     PROBES, QUESTIONS, about="""\
-MF-285M on photographs and other real images, ten CPU minutes for a
-pre-training (five or twenty in preliminary runs, five from published weights).
-The recipe of 80 epochs takes longer.
+MF-285M on photographs and other real images. A pre-training has steps for ten
+CPU minutes (five or twenty in preliminary runs, five from published weights).
+The rows took 12 to 13 on average, 8 to 10 from published weights, since
+machines differ. The recipe of 80 epochs takes longer.
 [PLAN.md](../projects/real_images/PLAN.md) was written before the first row,
 and names the images.""", limits="""\
 - Ten minutes of one core show what is learned first. In the preliminary runs,
