@@ -270,9 +270,9 @@ STUDY = Study(
     PROBES, QUESTIONS, about="""\
 MF-285M on photographs and other real images. A pre-training has steps for ten
 CPU minutes (five or twenty in preliminary runs, five from published weights).
-The rows took 12 to 13 on average, and 8 to 10. The recipe of 80 epochs takes
-longer. [PLAN.md](../projects/real_images/PLAN.md) was written before the first
-row, and names the images.""", limits="""\
+Ten became 12 to 13 on average, and five 8 to 10. The recipe of 80 epochs
+takes longer. [PLAN.md](../projects/real_images/PLAN.md) was written before the
+first row, and names the images.""", limits="""\
 - Ten minutes of one core show what is learned first. In the preliminary runs,
   QB-Heat still gained from four times the steps.
 - One encoder, MF-285M, and four sets of images. Seeds vary the training, not
