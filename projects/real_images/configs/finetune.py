@@ -28,7 +28,7 @@ param_scheduler = [
     dict(type='CosineAnnealingLR', by_epoch=False, begin=50)
 ]
 train_cfg = dict(
-    _delete_=True, type='IterBasedTrainLoop', max_iters=600,
+    _delete_=True, type='IterBasedTrainLoop', max_iters=400,
     val_interval=10**6)
 
 default_hooks = dict(
