@@ -223,7 +223,7 @@ def each(first: str, *others: str) -> list[tuple[str, str]]:
 RANDOM = ('random', 'random-torch')
 CONTINUED = ('published-qbheat', 'published-barlow')
 ALL = ('thumbnails', 'hog', *RANDOM, 'qbheat', 'copy', 'masking', 'barlow',
-       'mocov2', 'published', *CONTINUED)
+       'mocov2', 'published')
 JUDGES = [f'{judge}{few}' for judge in ('tran-1', 'lin', 'ridge')
           for few in ('', ', 120 labels', ', 30 labels')] + ['RBF']
 BETTER = each('published', 'qbheat')
@@ -251,9 +251,9 @@ QUESTIONS = [
         'RetinaNet-{}', 'AP', (0, )),
     *tabulate('published', 'QB-Heat or published weights', BETTER, ALL,
               JUDGES),
-    ask('continued', 'Does continuing published weights help (one seed)',
-        dict.fromkeys(CLASSES, [(arm, 'published') for arm in CONTINUED]),
-        seeds=(0, )),
+    *tabulate('continued', 'Does continuing published weights help (one seed)',
+              [(arm, 'published') for arm in CONTINUED],
+              ('published', *CONTINUED), JUDGES, (0, )),
     ask('fine-tuning', 'Does fine-tuning benefit from pre-training (one seed)',
         TUNED, 'fine-tuned-{}', 'top-1', (0, )),
     ask('fine-tuning-30', 'Does fine-tuning with 30 labels benefit from '
@@ -282,8 +282,8 @@ first row, and names the images.""", limits="""\
     title='Real images', primary=len(SEEDS),
     headline=Headline(
         ('random', 'random-torch', 'qbheat', 'recipe', 'barlow', 'published'),
-        ['recipe', *ALL], [(f'{stage}-{data}', metric, f'{data}-')
-                           for stage, metric, sets in (
-                               ('classes', 'tran-1', CLASSES[::-1]),
-                               ('classes', 'ridge', CLASSES[::-1]),
-                               ('RetinaNet', 'AP', BOXES)) for data in sets]))
+        ['recipe', *ALL, *CONTINUED],
+        [(f'{stage}-{data}', metric, f'{data}-') for stage, metric, sets in (
+            ('classes', 'tran-1', CLASSES[::-1]),
+            ('classes', 'ridge', CLASSES[::-1]),
+            ('RetinaNet', 'AP', BOXES)) for data in sets]))
