@@ -269,7 +269,7 @@ STUDY = Study(
     PROBES, QUESTIONS, about="""\
 MF-285M on photographs and other real images. A pre-training has steps for ten
 CPU minutes (five or twenty in preliminary runs, five from published weights).
-Ten became 12 to 13 on average, and five 8 to 10. The recipe of 80 epochs
+Ten became 12 to 13 on average (blood 15, pcb 17), and five 8 to 10. The recipe
 takes longer. [PLAN.md](../projects/real_images/PLAN.md) was written before the
 first row, and names the images.""", limits="""\
 - Ten minutes of one core show what is learned first. In the preliminary runs,
