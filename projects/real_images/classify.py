@@ -141,6 +141,15 @@ def ridge(known: Parts, labels: np.ndarray, new: Parts,
     return 100 * best.score(inputs, new_labels)
 
 
+def ridge_and_svm(known: Parts, labels: np.ndarray, new: Parts,
+                  new_labels: np.ndarray) -> dict[str, float]:
+    """Top-1 in percent; no SVM if no class has three images."""
+    if np.bincount(labels).max() < 3:
+        score = ridge(known, labels, new, new_labels)
+        return {'ridge': score, 'top-1': score}
+    return choose(known, labels, new, new_labels)
+
+
 def probe(kind: str, known: Parts, labels: np.ndarray, new: Parts,
           new_labels: np.ndarray, steps: int, rate: float) -> float:
     """Train a probe; top-1 in percent."""
@@ -155,7 +164,7 @@ def judge(known: Parts, labels: np.ndarray, new: Parts,
           ) -> dict[str, float]:
     """Measure top-1 of every judge, in percent; probes need maps."""
     if 'pixels' not in known:
-        return choose(known, labels, new, new_labels)
+        return ridge_and_svm(known, labels, new, new_labels)
     return {'ridge': ridge(pooled(known), labels, pooled(new), new_labels),
             **{kind: probe(kind, known, labels, new, new_labels, steps, rate)
                for kind, rate in rates.items()}}

@@ -20,7 +20,6 @@ from sklearn.preprocessing import normalize
 from projects.drawn_world.study.classify import (
     BASELINES,
     MAX_IMAGES,
-    choose,
     describe_images,
     image_loaders,
 )
@@ -30,6 +29,7 @@ from projects.real_images.classify import (
     pooled,
     probe,
     ridge,
+    ridge_and_svm,
     select,
 )
 from projects.real_images.labels import few
@@ -110,12 +110,9 @@ def list_files(loader: dict) -> list[str]:
     return [data.get_data_info(i)['img_path'] for i in range(len(data))]
 
 
-def ridge_or_svm(known: Parts, labels: np.ndarray, new: Parts,
-                 new_labels: np.ndarray) -> float:
-    """Top-1 of the better in cross-validation, if there are enough labels."""
-    if np.unique(labels, return_counts=True)[1].min() < 3:
-        return ridge(known, labels, new, new_labels)
-    return choose(known, labels, new, new_labels)['top-1']
+def ridge_or_svm(*data) -> float:
+    """Top-1 of the better in cross-validation."""
+    return ridge_and_svm(*data)['top-1']
 
 
 def accuracies(judge: Callable[..., float], known: Parts, labels: np.ndarray,

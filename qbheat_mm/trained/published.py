@@ -37,9 +37,10 @@ def published_encoder(name: str,
     encoder = load(name, weights)
     with torch.no_grad():
         outs = encoder(torch.zeros(1, 3, *(encoder.size or (224, 224))))
-    if all(out.ndim != 4 for out in outs):
-        raise UserError(f'{name} returns no feature map (B, C, H, W), but '
-                        f'{[tuple(out.shape) for out in outs]}')
+    shapes = [tuple(out.shape) for out in outs if out is not None]
+    if all(len(shape) != 4 for shape in shapes):
+        raise UserError(
+            f'{name} returns no feature map (B, C, H, W), but {shapes}')
     return encoder
 
 
@@ -67,10 +68,15 @@ def _from_timm(name: str, weights: str | os.PathLike | None) -> Encoder:
     # timm and its hub raise errors of any type.
     except Exception as error:
         raise UserError(f'{name}: {" ".join(str(error).split())}') from error
+    import timm
     if weights is not None:
-        Checkpoint.read(weights).load_encoder(backbone.network)
-    from timm.data import resolve_model_data_config
-    facts = resolve_model_data_config(backbone.network)
+        head = (timm.create_model(known).state_dict().keys()
+                - backbone.network.state_dict().keys())
+        Checkpoint({tensor: value for tensor, value
+                    in Checkpoint.read(weights).weights.items()
+                    if tensor not in head},
+                   weights).load_encoder(backbone.network)
+    facts = timm.data.resolve_model_data_config(backbone.network)
     mean, std = (tuple(255 * value for value in facts[key])
                  for key in ('mean', 'std'))
     return Encoder(

@@ -207,10 +207,19 @@ def test_refusals(files):
         reject_pixel_attention(TimmEncoder('test_vit'))
 
 
+def test_a_norm_layer_of_the_head_is_kept(tmp_path):
+    file, network = tmp_path / 'a.pth', timm.create_model('test_convnext')
+    torch.save(network.state_dict(), file)
+    found = published_encoder('timm/test_convnext', file).state_dict()
+    assert torch.equal(found['backbone.network.head.norm.weight'],
+                       network.head.norm.weight)
+
+
 @pytest.mark.parametrize('backbone, shape', [
     (dict(type='EdgeNeXt', arch=dict(
         channels=[8, 8, 8, 8], depths=[1, 1, 1, 1], num_heads=[1, 1, 1, 1])),
      (1, 8, 2, 2)),
+    (dict(type='InceptionV3', num_classes=3, aux_logits=False), None),
     (dict(type='VisionTransformer', img_size=32, patch_size=16, arch=dict(
         embed_dims=8, num_layers=1, num_heads=1, feedforward_channels=8)),
      None)])

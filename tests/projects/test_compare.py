@@ -29,11 +29,22 @@ def test_the_cheapest_that_is_good_enough_is_recommended(count, said):
                        images=20))
 
 
-def test_no_class_is_left_without_a_label():
+@pytest.mark.parametrize('judge', [compare.ridge, compare.ridge_or_svm])
+def test_no_class_is_left_without_a_label(judge, monkeypatch):
     labels = np.arange(40).repeat(4)
     parts = dict(exact=np.eye(40)[labels])
-    found = compare.accuracies(compare.ridge, parts, labels, parts, labels)
-    assert found == {120: [100.] * 3, 160: [100.]}
+    monkeypatch.setattr(compare, 'COUNTS', (30, 40, 120))
+    found = compare.accuracies(judge, parts, labels, parts, labels)
+    assert found == {40: [100.] * 3, 120: [100.] * 3, 160: [100.]}
+
+
+def test_a_rare_class_does_not_cost_the_svm():
+    angles, labels = np.arange(60.), np.arange(60) // 29  # 29, 29 and 2
+    rings = (1 + labels)[:, None] * np.stack(
+        [np.cos(angles), np.sin(angles)], 1)
+    data = dict(rings=rings), labels
+    assert compare.ridge(*data, *data) < 70
+    assert compare.ridge_or_svm(*data, *data) > 90
 
 
 @pytest.mark.parametrize('names', [
