@@ -246,10 +246,8 @@ QUESTIONS = [
     ask('boxes', FROZEN, dict(steel=[
         *each('qbheat', 'random-torch', 'barlow', 'copy'), *BETTER]),
         'RetinaNet-{}', 'AP'),
-    ask('other-boxes', f'{FROZEN} (one seed)', dict(
-        steel=[('recipe', 'random-torch'), ('published', 'recipe')],
-        **dict.fromkeys(('pcb', 'blood'), [
-            *each('qbheat', 'random-torch'), *BETTER])),
+    ask('other-boxes', f'{FROZEN} (one seed)', dict.fromkeys(
+        ('pcb', 'blood'), [*each('qbheat', 'random-torch'), *BETTER]),
         'RetinaNet-{}', 'AP', (0, )),
     *tabulate('published', 'QB-Heat or published weights', BETTER, ALL,
               JUDGES),
