@@ -272,7 +272,7 @@ CPU minutes (five or twenty in preliminary runs, five from published weights).
 Ten became 12 to 13 on average (blood 15, pcb 17), and five 8 to 10. The recipe
 takes longer. [PLAN.md](../projects/real_images/PLAN.md) was written before the
 first row, and names the images.""", limits="""\
-- Ten minutes show what is learned first. In `tran-1`, longer runs gained on clothing.
+- Ten minutes show what is learned first. Longer, `tran-1` gains on clothing.
 - One encoder, four sets of images. Seeds vary the training, not the images.
 - Little was tuned, on one seed: four rates, or shares of them for tokens, of
   QB-Heat and of Barlow Twins. MoCo-v2 has the rate that won on drawn images.
