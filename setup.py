@@ -104,7 +104,7 @@ if __name__ == '__main__':
         # after the clone itself if Python runs in the clone's parent folder.
         package_dir={'': '.'},
         packages=find_packages(include=(PACKAGE, f'{PACKAGE}.*')),
-        package_data={f'{PACKAGE}.analysis': ['templates/*.html']},
+        package_data={f'{PACKAGE}.report': ['templates/*.html']},
         python_requires='>=3.10',
         install_requires=read_requirements('runtime'),
         extras_require={

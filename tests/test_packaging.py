@@ -81,7 +81,7 @@ def test_a_wheel_has_configs_and_tools_and_nothing_else(tree):
     assert {'tools/train.py', 'model-index.yml'} < expected
     assert mim_of(wheel) == expected
     names = zipfile.ZipFile(wheel).namelist()
-    assert 'qbheat_mm/analysis/templates/story.html' in names
+    assert 'qbheat_mm/report/templates/story.html' in names
     assert {name.split('/')[0].split('-')[0] for name in names} == {
         'qbheat_mm'}  # neither projects nor tests
 

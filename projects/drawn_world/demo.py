@@ -15,10 +15,10 @@ from PIL import Image
 from projects.drawn_world.data import ensure_demo_data
 from projects.drawn_world.jobs import Job, run_jobs
 from projects.drawn_world.results import read_metric
-from qbheat_mm.analysis.report import Report, Table
 from qbheat_mm.analysis.run_log import draw_curves, read_curves
-from qbheat_mm.analysis.style import picture_rows
 from qbheat_mm.cli import count, report_user_errors
+from qbheat_mm.report import Report, Table
+from qbheat_mm.report.style import picture_rows
 
 ROOT = Path(__file__).resolve().parents[2]
 CONFIGS = Path(__file__).resolve().parent / 'configs'

@@ -33,13 +33,12 @@ from projects.real_images.classify import (
     select,
 )
 from projects.real_images.labels import few
-from qbheat_mm.analysis.report import Report, Table
-from qbheat_mm.analysis.story import find_reports, tell
-from qbheat_mm.analysis.style import in_style, new_figure, show_picture
 from qbheat_mm.apis import Encoder, load_encoder
 from qbheat_mm.cli import read_config, report_user_errors
 from qbheat_mm.datasets.images import fit, read_image, spread
 from qbheat_mm.errors import UserError
+from qbheat_mm.report import Report, Table, find_reports, tell
+from qbheat_mm.report.style import in_style, new_figure, show_picture
 from qbheat_mm.trained.encoder_config import EncoderConfig
 
 CONFIG = Path(__file__).with_name('configs') / 'classes.py'

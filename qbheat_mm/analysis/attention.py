@@ -11,8 +11,8 @@ from torch import Tensor, nn
 
 from ..errors import UserError
 from ..models.layers import FormerToMobile, MobileFormerBlock, MobileToFormer
+from ..report.style import bare, in_style, new_figure, show_picture
 from ..utils.modules import evaluating
-from .style import bare, in_style, new_figure, show_picture
 
 #: Titles of the bridges. Attention sums to 1 over the pixels in Mobile->Former
 #: and over the tokens in Former->Mobile.

@@ -9,7 +9,7 @@ import numpy as np
 import torch.nn.functional as F
 from torch import Tensor
 
-from .style import GREY, in_style, new_figure
+from ..report.style import GREY, in_style, new_figure
 
 
 def spatial_correlation(feats: Tensor) -> Tensor:

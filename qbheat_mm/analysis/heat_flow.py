@@ -19,8 +19,7 @@ from torch import Tensor
 from ..errors import UserError
 from ..models.selfsup import QBHeat
 from ..models.selfsup.quarters import CORNERS
-from ..utils.modules import evaluating
-from .style import (
+from ..report.style import (
     BLUE,
     GREEN,
     GREY,
@@ -29,6 +28,7 @@ from .style import (
     new_figure,
     picture_rows,
 )
+from ..utils.modules import evaluating
 
 #: Readings of A with their color, line and marker.
 READINGS = dict(exact=(BLUE, '-', 'o'), euler=(VERMILION, '--', '^'))

@@ -20,9 +20,9 @@ from torch import Tensor, nn
 from ..errors import UserError
 from ..models.selfsup import QBHeat
 from ..models.selfsup.quarters import CENTER, CORNERS
+from ..report.style import VERMILION, in_style, picture_rows
 from ..trained import Normalize
 from ..utils.modules import evaluating
-from .style import VERMILION, in_style, picture_rows
 
 QUARTERS = (*CORNERS, CENTER)
 

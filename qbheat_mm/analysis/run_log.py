@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from ..datasets import spread
-from .report import Report, Table, command_line
-from .style import in_style, new_figure
+from ..report import Report, Table, command_line
+from ..report.style import in_style, new_figure
 
 #: Steps and values, ascending.
 Points = list[tuple[float, Any]]

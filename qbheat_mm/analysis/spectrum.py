@@ -15,8 +15,8 @@ import torch
 from torch import Tensor
 
 from ..models.selfsup import QBHeatPredictor
+from ..report.style import BLUE, GREY, VERMILION, in_style, new_figure
 from .matrices import SCALES, derive, learned_matrices
-from .style import BLUE, GREY, VERMILION, in_style, new_figure
 
 #: A and B are the matrices of these directions.
 MATRICES = dict(A='right', B='down')

@@ -6,10 +6,9 @@ from io import BytesIO
 import numpy as np
 from PIL import Image, ImageDraw
 
-from ..analysis.report import Report, Table, command_line
-from ..analysis.story import tell
-from ..analysis.style import COLORS
 from ..datasets.images import read_image, spread
+from ..report import Report, Table, command_line, tell
+from ..report.style import COLORS
 from .export import Account, Picture
 
 _SIDE, _COLUMNS = 320, 4

@@ -91,7 +91,7 @@ def call(monkeypatch):
     """A function that calls a tool as its command does."""
 
     # Coarse pictures are quicker.
-    monkeypatch.setattr('qbheat_mm.analysis.report.DPI', 40)
+    monkeypatch.setattr('qbheat_mm.report.report.DPI', 40)
 
     def call_tool(name, *arguments):
         monkeypatch.syspath_prepend(str(TOOLS))  # of run_all

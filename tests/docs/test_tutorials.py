@@ -92,7 +92,7 @@ def write_boxes(root, drawn):
 def quicker():
     """Write coarse pictures."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr('qbheat_mm.analysis.report.DPI', 40)
+        patch.setattr('qbheat_mm.report.report.DPI', 40)
         yield
 
 

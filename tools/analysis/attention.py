@@ -11,13 +11,13 @@ import torch
 
 from qbheat_mm.analysis import attention
 from qbheat_mm.analysis.embedding_quality import mean_similarity
-from qbheat_mm.analysis.report import Report, Table
 from qbheat_mm.cli import count, report_user_errors
 from qbheat_mm.cli.analysis_tool import (
     analysis_parser,
     load_encoders,
     to_batch,
 )
+from qbheat_mm.report import Report, Table
 
 CAPTION = (
     'Mobile → Former: where a token looks (sums to 1 over the pixels; each '

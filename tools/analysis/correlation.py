@@ -12,7 +12,6 @@ from qbheat_mm.analysis.correlation import (
     draw_histograms,
     spatial_correlation,
 )
-from qbheat_mm.analysis.report import Report, Table
 from qbheat_mm.cli import report_user_errors
 from qbheat_mm.cli.analysis_tool import (
     analysis_parser,
@@ -20,6 +19,7 @@ from qbheat_mm.cli.analysis_tool import (
     to_batch,
 )
 from qbheat_mm.errors import UserError
+from qbheat_mm.report import Report, Table
 from qbheat_mm.trained import Encoder
 
 CAPTION = (

@@ -10,11 +10,11 @@ import torch
 
 from qbheat_mm.analysis import heat_flow
 from qbheat_mm.analysis.matrices import SCALES, learned_matrices
-from qbheat_mm.analysis.report import Report, Table
 from qbheat_mm.cli import count, report_user_errors
 from qbheat_mm.cli.analysis_tool import analysis_parser, load_run, to_batch
 from qbheat_mm.datasets import spread
 from qbheat_mm.errors import UserError
+from qbheat_mm.report import Report, Table
 
 CAPTION = (
     'From the features at the framed position alone, the learned A and B '

@@ -7,10 +7,10 @@ is taken from the masked pixels; see docs/analysis.md.
 import argparse
 
 from qbheat_mm.analysis import reconstruction
-from qbheat_mm.analysis.report import Report, Table
 from qbheat_mm.cli import report_user_errors
 from qbheat_mm.cli.analysis_tool import analysis_parser, load_run, to_batch
 from qbheat_mm.datasets import short_names
+from qbheat_mm.report import Report, Table
 
 CAPTION = (
     'Each image is reconstructed from the one quarter shown next to it; the '

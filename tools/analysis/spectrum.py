@@ -7,10 +7,10 @@ random ones.
 """
 from qbheat_mm.analysis import spectrum
 from qbheat_mm.analysis.matrices import learned_matrices
-from qbheat_mm.analysis.report import Report, Table
 from qbheat_mm.cli import read_config, report_user_errors
 from qbheat_mm.cli.analysis_tool import analysis_parser
 from qbheat_mm.datasets import short_names
+from qbheat_mm.report import Report, Table
 from qbheat_mm.trained.model import build_pretraining, load_pretraining
 
 CAPTION = (

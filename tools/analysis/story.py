@@ -11,10 +11,10 @@ import time
 from pathlib import Path
 
 from qbheat_mm.analysis.run_log import report_run
-from qbheat_mm.analysis.story import find_reports, tell
 from qbheat_mm.cli import count, report_user_errors
 from qbheat_mm.cli.command_line import target
 from qbheat_mm.errors import UserError
+from qbheat_mm.report import find_reports, tell
 from qbheat_mm.utils.atomic_write import atomic_write
 
 INTRODUCTION = 'Every picture and number was made by the command below it.'

@@ -32,9 +32,9 @@ from projects.drawn_world.study.run import (
     load_study,
     study_parser,
 )
-from qbheat_mm.analysis.style import BLUE, GREY, in_style, new_figure
 from qbheat_mm.cli import report_user_errors
 from qbheat_mm.errors import UserError
+from qbheat_mm.report.style import BLUE, GREY, in_style, new_figure
 
 Rows = Mapping[Run, Row]
 
