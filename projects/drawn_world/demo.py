@@ -13,8 +13,8 @@ from mmengine.config import Config
 from PIL import Image
 
 from projects.drawn_world.data import ensure_demo_data
-from projects.drawn_world.jobs import Job, run_jobs
-from projects.drawn_world.results import read_metric
+from projects.study.jobs import Job, run_jobs
+from projects.study.results import read_metric
 from qbheat_mm.analysis.run_log import draw_curves, read_curves
 from qbheat_mm.cli import count, report_user_errors
 from qbheat_mm.report import Report, Table

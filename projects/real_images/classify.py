@@ -16,7 +16,8 @@ from sklearn.model_selection import train_test_split
 from sklearn.preprocessing import StandardScaler
 from torch import Tensor, nn
 
-from projects.drawn_world.study.classify import (
+from projects.real_images.labels import few
+from projects.study.classify import (
     BASELINES,
     choose,
     describe_images,
@@ -24,7 +25,6 @@ from projects.drawn_world.study.classify import (
     map_and_tokens,
     parse_args,
 )
-from projects.real_images.labels import few
 from qbheat_mm.apis import load_encoder
 from qbheat_mm.cli import read_config, report_user_errors
 from qbheat_mm.models.necks import TransformerProbe

@@ -17,12 +17,6 @@ from mmengine.config import Config
 from mmpretrain.registry import DATASETS
 from sklearn.preprocessing import normalize
 
-from projects.drawn_world.study.classify import (
-    BASELINES,
-    MAX_IMAGES,
-    describe_images,
-    image_loaders,
-)
 from projects.real_images.classify import (
     Parts,
     encoded,
@@ -33,6 +27,12 @@ from projects.real_images.classify import (
     select,
 )
 from projects.real_images.labels import few
+from projects.study.classify import (
+    BASELINES,
+    MAX_IMAGES,
+    describe_images,
+    image_loaders,
+)
 from qbheat_mm.apis import Encoder, load_encoder
 from qbheat_mm.cli import read_config, report_user_errors
 from qbheat_mm.datasets.images import fit, read_image, spread

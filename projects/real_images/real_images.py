@@ -3,7 +3,8 @@
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from projects.drawn_world.study import (
+from projects.real_images.layout import CLASSES as CLASSES_OF_BOXES
+from projects.study import (
     ACCURACY,
     DETECTION,
     Arm,
@@ -13,7 +14,6 @@ from projects.drawn_world.study import (
     Question,
     Study,
 )
-from projects.real_images.layout import CLASSES as CLASSES_OF_BOXES
 
 HERE = Path(__file__).resolve().parent
 CONFIGS, CLASSIFY = HERE / 'configs', HERE / 'classify.py'

@@ -5,7 +5,7 @@ import time
 
 import pytest
 
-from projects.drawn_world import jobs
+from projects.study import jobs
 
 from ..conftest import run_tool
 

@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from projects.drawn_world.jobs import Job, run_jobs
+from projects.study.jobs import Job, run_jobs
 from qbheat_mm.errors import UserError
 
 

@@ -12,16 +12,7 @@ from mmengine.config import Config
 from mmengine.optim import build_optim_wrapper
 from mmengine.registry import MODELS, DefaultScope, init_default_scope
 
-from projects.drawn_world import jobs
-from projects.drawn_world.results import (
-    Row,
-    Run,
-    add_row,
-    read_metric,
-    read_rows,
-    values,
-)
-from projects.drawn_world.study import (
+from projects.study import (
     CLASSIFY,
     ENCODER,
     Arm,
@@ -29,17 +20,26 @@ from projects.drawn_world.study import (
     Probe,
     Question,
     Study,
+    jobs,
     report,
     run,
 )
-from projects.drawn_world.study.classify import choose
-from projects.drawn_world.study.comparison import compare
-from projects.drawn_world.study.run import command, measured, pending
+from projects.study.classify import choose
+from projects.study.comparison import compare
+from projects.study.results import (
+    Row,
+    Run,
+    add_row,
+    read_metric,
+    read_rows,
+    values,
+)
+from projects.study.run import command, measured, pending
 from qbheat_mm.errors import UserError
 
 from ..conftest import ROOT
 
-STUDY = ROOT / 'projects/drawn_world/study'
+STUDY = ROOT / 'projects/study'
 
 
 def row(of, **metrics):
@@ -299,7 +299,7 @@ def test_a_study_runs_and_is_reported(tmp_path, monkeypatch, capsys,
     monkeypatch.setattr(run, 'run_jobs', jobs.run_jobs)
     monkeypatch.chdir(tmp_path)
     Path('tiny.py').write_text("""
-from projects.drawn_world.study import *
+from projects.study import *
 TINY = ('train_dataloader.dataset.sizes=tiny',
         'val_dataloader.dataset.sizes=tiny')
 FAST = (TINY[0], 'train_cfg.max_epochs=1', 'train_dataloader.batch_size=16')

@@ -1,6 +1,6 @@
 # MF-Dec on the frozen encoder, as wide as the other DETRs: mmdet's Conditional
 # DETR has a fixed width of 256.
-_base_ = ['../../configs/mf-dec_mf-demo_frozen.py']
+_base_ = ['../mf-dec_mf-demo_frozen.py']
 
 model = dict(
     embed_dims=256,

@@ -1,5 +1,5 @@
 # QB-Heat for the study: the demo's with small batches, counted in steps.
-_base_ = ['../../configs/qbheat_mf-demo_pretrain.py']
+_base_ = ['../qbheat_mf-demo_pretrain.py']
 
 train_dataloader = dict(batch_size=32, dataset=dict(split='unlabeled'))
 param_scheduler = [

@@ -1,6 +1,6 @@
 # MoCo-v2 for the study: a faster momentum encoder and a shorter queue than for
 # ImageNet suit short runs.
-_base_ = ['../../configs/mocov2_mf-demo_pretrain.py']
+_base_ = ['../mocov2_mf-demo_pretrain.py']
 
 model = dict(queue_len=2048, momentum=0.01)
 train_dataloader = dict(batch_size=32, dataset=dict(split='unlabeled'))

@@ -22,22 +22,23 @@ from statistics import mean
 
 import torch
 
-from projects.drawn_world.jobs import Job, run_jobs
-from projects.drawn_world.results import (
+from projects.study import ENCODER, Study
+from projects.study.jobs import Job, run_jobs
+from projects.study.results import (
     Row,
     Run,
     add_row,
     read_metric,
     read_rows,
 )
-from projects.drawn_world.study import ENCODER, Study
 from qbheat_mm.cli import count, report_user_errors
 from qbheat_mm.errors import UserError
 
-HERE = Path(__file__).resolve().parent
-CONFIGS = dict(study=HERE / 'configs', demo=HERE.parent / 'configs')
-ROOT = HERE.parents[2]
-ARMS = HERE / 'arms.py'
+ROOT = Path(__file__).resolve().parents[2]
+DRAWN_WORLD = ROOT / 'projects/drawn_world'
+CONFIGS = dict(study=DRAWN_WORLD / 'configs/study',
+               demo=DRAWN_WORLD / 'configs')
+ARMS = DRAWN_WORLD / 'drawn_world.py'
 DOCS = ROOT / 'docs'
 #: Rows of the project's studies, by file.
 OWN = {ARMS: DOCS / 'evidence/results.jsonl',

@@ -10,22 +10,22 @@ from statistics import mean, stdev
 
 import matplotlib
 
-from projects.drawn_world.results import (
-    Row,
-    Run,
-    markdown_table,
-    read_rows,
-    values,
-)
-from projects.drawn_world.study import (
+from projects.study import (
     Column,
     Headline,
     Pair,
     Question,
     Study,
 )
-from projects.drawn_world.study.comparison import Comparison, compare
-from projects.drawn_world.study.run import (
+from projects.study.comparison import Comparison, compare
+from projects.study.results import (
+    Row,
+    Run,
+    markdown_table,
+    read_rows,
+    values,
+)
+from projects.study.run import (
     DOCS,
     OWN,
     ROOT,
@@ -279,7 +279,7 @@ def main() -> None:
     rows, out = read_rows(results), results.parent
     if not rows:
         raise UserError(f"'{results}' has no rows: run "
-                        'projects/drawn_world/study/run.py first')
+                        'projects/study/run.py first')
     with in_style(), matplotlib.rc_context(
             {'svg.fonttype': 'none', 'svg.hashsalt': 'study', **FONTS}):
         if results in OWN.values():

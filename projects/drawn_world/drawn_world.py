@@ -2,7 +2,7 @@
 """The study that PLAN.md describes: its arms, probes and questions."""
 from collections.abc import Collection
 
-from projects.drawn_world.study import (
+from projects.study import (
     ACCURACY,
     CLASSES,
     CLASSIFY,

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from qbheat_mm.errors import UserError
 
-from ..results import Run
+from .results import Run
 
 #: The stage that trains an arm's encoder.
 ENCODER = 'encoder'
@@ -25,8 +25,8 @@ class Probe:
 
     Attributes:
         name: Name in the rows, such as ``'RetinaNet'``.
-        config: Path below ``configs/``; ``study/`` and ``demo/`` are this
-            project's.
+        config: Path below ``configs/``; ``study/`` and ``demo/`` are the
+            drawn world's.
         metrics: Logged metrics, by their names in the rows.
         options: ``KEY=VALUE`` settings, with ``{seed}``.
         data: Drawn data, if not the arm's.

@@ -1,8 +1,8 @@
 # Copyright (c) QB-Heat MM authors. All rights reserved.
 """Which pre-training suits your images? MF-285M, on one GPU.
 
-    python projects/drawn_world/study/run.py \
-        --study projects/drawn_world/study/own_data.py
+    python projects/study/run.py \
+        --study projects/study/own_data.py
 
 reads the data that docs/own_data.md describes: unlabeled images in
 data/images, folders of classes in data/own/train and data/own/val, boxes by
@@ -12,7 +12,7 @@ Of classes and boxes, one may be missing. Copy this file to ask something else.
 from math import ceil, log2
 from pathlib import Path
 
-from projects.drawn_world.study import (
+from projects.study import (
     ACCURACY,
     CLASSES,
     CLASSIFY,

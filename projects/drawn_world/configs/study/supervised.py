@@ -1,5 +1,5 @@
 # The encoder and its `tran-1` decoder learn from labels, from random weights.
-_base_ = ['../../configs/mf-demo_finetune.py']
+_base_ = ['../mf-demo_finetune.py']
 
 model = dict(backbone=dict(init_cfg=None))
 train_dataloader = dict(batch_size=32)
