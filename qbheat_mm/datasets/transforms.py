@@ -281,7 +281,7 @@ class LoadRandomResizedCrop(TorchvisionRandomResizedCrop):
             own = reduction if file.reducible else 1
             image = self.load.decode(file, own)
             if own != reduction:
-                image = np.asarray(Image.fromarray(image).reduce(reduction))
+                image = np.array(Image.fromarray(image).reduce(reduction))
             source.decoded[reduction] = image
             if self.cache is not None and source.index is not None:
                 self.cache.put(source.index, source.shape, reduction, image)
@@ -308,10 +308,12 @@ class LoadRandomResizedCrop(TorchvisionRandomResizedCrop):
                         reduction: int) -> np.ndarray:
         """Resize a box with fractional borders, using Pillow."""
         top, left, height, width = (side / reduction for side in box)
-        return np.asarray(Image.fromarray(image).resize(
+        resized = Image.fromarray(image).resize(
             self.scale[::-1],
             Image.Resampling[self._draw_interpolation().upper()],
-            box=(left, top, left + width, top + height)))
+            box=(left, top, left + width, top + height))
+        # Other transforms write to it, and Pillow's memory is read-only.
+        return np.array(resized)
 
 
 @TRANSFORMS.register_module(name='RandomFlip')

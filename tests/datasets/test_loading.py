@@ -148,3 +148,26 @@ def test_erasing_draws_the_same_boxes_and_normal_noise():
         transform._fill_pixels(np.zeros((9, 9, 3), np.uint8), 0, 0, 9, 9)
         for _ in range(2))
     assert (first != second).any()
+
+
+@pytest.mark.parametrize('orientation', [1, 3, 6])
+@pytest.mark.parametrize('form', ['JPEG', 'PNG'])
+@pytest.mark.parametrize('cache', [None, 'ram'])
+def test_loaded_images_may_be_written_to(tmp_path, form, orientation, cache):
+    """Whatever the size; another crop of the same image stays what it is."""
+    whole = TRANSFORMS.build(LOADERS[0])
+    crops = TRANSFORMS.build(dict(LOADERS[1], scale=8, cache=cache))
+    random = np.random.default_rng(0)
+    for index in range(12):
+        height, width = 8 * (2 ** random.uniform(0, 7, 2)).astype(int)
+        path = tmp_path / f'{index}.image'
+        path.write_bytes(encode(draw(height, width), form,
+                                exif=turned(orientation)))
+        sample = dict(img_path=str(path), sample_idx=index)
+        for load in (whole, crops):
+            np.random.seed(index)
+            first = load(dict(sample))['img']
+            expected = first.copy()
+            first[:] = 0
+            np.random.seed(index)
+            np.testing.assert_array_equal(load(dict(sample))['img'], expected)
