@@ -8,7 +8,7 @@ from mmengine.registry import RUNNERS
 
 from qbheat_mm import cli
 from qbheat_mm.engine.auto_scale_runner import use_float32
-from qbheat_mm.engine.resume import latest
+from qbheat_mm.engine.run_state import latest
 from qbheat_mm.errors import UserError
 from qbheat_mm.utils.settings import type_name
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from ..apis import Heads, load_heads
-from ..engine.resume import latest
+from ..engine.run_state import latest
 from ..errors import UserError
 from .settings import read_config, require_file
 

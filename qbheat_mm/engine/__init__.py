@@ -4,6 +4,7 @@ from .auto_scale_runner import AutoScaleRunner
 from .check_classes import CheckClassesHook
 from .console import RunAdviceHook, ThroughputLogProcessor
 from .frozen_features import FrozenFeaturesHook
+from .parameter_groups import GroupedOptimWrapperConstructor
 from .random_state import RandomStateHook, RepeatedSampler
 from .resume import ResumeHook
 from .safe_checkpoint import (
@@ -15,7 +16,8 @@ from .strict_load import StrictLoadHook
 
 __all__ = [
     'AutoScaleRunner', 'BroadcastBuffersHook', 'CheckClassesHook',
-    'FrozenFeaturesHook', 'PretrainedEncoder', 'RandomStateHook',
-    'RepeatedSampler', 'ResumeHook', 'RunAdviceHook', 'SafeCheckpointHook',
-    'StopOnNonFiniteLossHook', 'StrictLoadHook', 'ThroughputLogProcessor'
+    'FrozenFeaturesHook', 'GroupedOptimWrapperConstructor',
+    'PretrainedEncoder', 'RandomStateHook', 'RepeatedSampler', 'ResumeHook',
+    'RunAdviceHook', 'SafeCheckpointHook', 'StopOnNonFiniteLossHook',
+    'StrictLoadHook', 'ThroughputLogProcessor'
 ]

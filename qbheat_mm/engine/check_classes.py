@@ -13,7 +13,7 @@ from ..errors import UserError
 from ..trained.checkpoint import Checkpoint, few
 from ..utils.modules import unwrap
 from ..utils.settings import set_classes
-from .resume import RunState
+from .run_state import RunState
 
 #: Parts of models that predict the classes of the data set.
 _HEADS = {'head', 'bbox_head', 'mask_head'}
@@ -111,24 +111,29 @@ def _classes(loader: DataLoader) -> Sequence[str]:
 
 def _require_same(name: str, loader: DataLoader, other: str,
                   classes: Sequence[str]) -> None:
-    found = _classes(loader)
-    if found == classes:
+    own = _classes(loader)
+    if own == classes:
         return
-    # ascii tells apart letters that look the same (macOS composes them).
-    found, classes = [*map(ascii, found)], [*map(ascii, classes)]
-    differences = [
-        f'{verb} {few(sorted(names))}' for verb, names in (
-            ('lacks', {*classes} - {*found}),
-            ('has in addition', {*found} - {*classes})) if names] or [
-                f'has them in another order ({few(found)} instead of '
-                f'{few(classes)})']
     source = getattr(loader.dataset, 'ann_file', '') or getattr(
         loader.dataset, 'data_root', '')
     raise UserError(
-        f"{name} ('{source}') has {len(found)} classes, the {other} "
-        f'{len(classes)}: it {" and ".join(differences)}; use the same '
+        f"{name} ('{source}') has {len(own)} classes, the {other} "
+        f'{len(classes)}: it {_difference(own, classes)}; use the same '
         'folders (empty ones for classes without images) and the same '
         'metainfo.classes')
+
+
+def _difference(own: Sequence[str], other: Sequence[str]) -> str:
+    # ascii tells apart letters that look the same (macOS composes them).
+    own, other = list(map(ascii, own)), list(map(ascii, other))
+    lacking, added = sorted({*other} - {*own}), sorted({*own} - {*other})
+    parts = []
+    if lacking:
+        parts.append(f'lacks {few(lacking)}')
+    if added:
+        parts.append(f'has in addition {few(added)}')
+    return ' and '.join(parts) or (
+        f'has them in another order ({few(own)} instead of {few(other)})')
 
 
 def _check_heads(runner: Runner, loader: DataLoader) -> None:
@@ -137,11 +142,15 @@ def _check_heads(runner: Runner, loader: DataLoader) -> None:
         'thing_classes', _classes(loader)))
     for name, module in unwrap(runner.model).named_modules():
         number = getattr(module, 'num_classes', len(classes))
-        is_head = _HEADS & {*name.split('.')} and not name.startswith(
-            'backbone.') and 'loss' not in name
-        if is_head and number != len(classes):
+        if _is_head(name) and number != len(classes):
             setting = f'model.{name}.num_classes'
             raise UserError(
                 f'{setting}={number}, but the data set has {len(classes)} '
                 f'classes {classes[:5]}: set --cfg-options '
                 f'{setting}={len(classes)}, or change metainfo.classes')
+
+
+def _is_head(name: str) -> bool:
+    """Whether a module predicts the classes of the data set."""
+    return (not _HEADS.isdisjoint(name.split('.'))
+            and not name.startswith('backbone.') and 'loss' not in name)

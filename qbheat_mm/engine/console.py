@@ -18,7 +18,7 @@ from torch import nn
 
 from ..trained.checkpoint import few
 from ..utils.modules import unwrap
-from .resume import RunState
+from .run_state import RunState
 
 #: Fewer images than this give poor features.
 FEW_IMAGES = 1000

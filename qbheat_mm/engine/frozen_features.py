@@ -1,12 +1,14 @@
 # Copyright (c) QB-Heat MM authors. All rights reserved.
 """Compute the features of a frozen encoder once for each image."""
 import hashlib
+from typing import NamedTuple
 
 import torch
 from mmengine.hooks import Hook
 from mmengine.registry import HOOKS
 from mmengine.runner import Runner
 from torch import Tensor, nn
+from torch.utils.data import default_collate
 
 from ..utils.modules import unwrap
 
@@ -48,6 +50,21 @@ class FrozenFeaturesHook(Hook):
             self.cache.remove()
 
 
+class Batch(NamedTuple):
+    """A batch of images, some of them cached.
+
+    Attributes:
+        images (Tensor): (B, 3, H, W).
+        keys (list[tuple]): Hashes of the images.
+        new (list[int]): Rows of images that are not cached.
+        random_states (list[bytes]): See :func:`_random_states`.
+    """
+    images: Tensor
+    keys: list[tuple]
+    new: list[int]
+    random_states: list[bytes]
+
+
 class FeatureCache:
     """Forward hooks that let a backbone compute only images not cached.
 
@@ -62,10 +79,10 @@ class FeatureCache:
 
     def __init__(self, backbone: nn.Module, max_bytes: int) -> None:
         self.max_bytes = max_bytes
-        self.kept: dict[tuple, tuple[Tensor, ...]] = {}
+        self.kept: dict[tuple, list[Tensor]] = {}
         self.bytes = 0
         self.state: list[tuple[int, int]] = []
-        self.batch: tuple[Tensor, list, list, list] | None = None
+        self.batch: Batch | None = None
         self.handles = [backbone.register_forward_pre_hook(self._select),
                         backbone.register_forward_hook(self._complete)]
 
@@ -91,39 +108,39 @@ class FeatureCache:
             self._clear()
         images, = args
         keys = _keys(images)
-        rows = [i for i, key in enumerate(keys) if key not in self.kept]
-        self.batch = images, keys, rows, _random_states(images)
-        return None if len(rows) == len(keys) else (images[rows or [0]], )
+        new = [row for row, key in enumerate(keys) if key not in self.kept]
+        self.batch = Batch(images, keys, new, _random_states(images))
+        return None if len(new) == len(keys) else (images[new or [0]], )
 
     def _complete(self, backbone: nn.Module, args: tuple, outputs):
         """Add the features of cached images."""
-        if self.batch is None:
+        batch, self.batch = self.batch, None
+        if batch is None:
             return None
-        images, keys, rows, random_states = self.batch
-        self.batch, whole = None, len(rows) == len(keys)
-        if _random_states(images) != random_states:  # such as dropout
-            return None if whole else backbone.forward(images)
-        parts = (outputs, ) if isinstance(outputs, Tensor) else outputs
-        if not isinstance(parts, tuple) or any(
-                len(part) != len(args[0]) for part in parts):
+        is_new = len(batch.new) == len(batch.keys)
+        if _random_states(batch.images) != batch.random_states:  # dropout
+            return None if is_new else backbone.forward(batch.images)
+        levels = (outputs, ) if isinstance(outputs, Tensor) else outputs
+        if not isinstance(levels, tuple) or any(
+                len(level) != len(args[0]) for level in levels):
             self.remove()  # before anything was cached
             return None
-        new = {row: tuple(part[i] for part in parts)
-               for i, row in enumerate(rows)}
-        for row, features in new.items():
-            self._keep(keys[row], features)
-        if whole:
+        computed: dict[int, list[Tensor]] = {}
+        for number, row in enumerate(batch.new):
+            computed[row] = [level[number] for level in levels]
+            self._keep(batch.keys[row], computed[row])
+        if is_new:
             return None
-        stacked = tuple(map(torch.stack, zip(*(
-            new[i] if i in new else self.kept[key]
-            for i, key in enumerate(keys)))))
-        return stacked[0] if isinstance(outputs, Tensor) else stacked
+        features = [computed[row] if row in computed else self.kept[key]
+                    for row, key in enumerate(batch.keys)]
+        stacked = default_collate(features)
+        return stacked[0] if isinstance(outputs, Tensor) else tuple(stacked)
 
-    def _keep(self, key: tuple, features: tuple[Tensor, ...]) -> None:
-        size = sum(part.nbytes for part in features)
+    def _keep(self, key: tuple, features: list[Tensor]) -> None:
+        size = sum(level.nbytes for level in features)
         if key not in self.kept and self.bytes + size <= self.max_bytes:
             # A view would keep the whole batch.
-            self.kept[key] = tuple(part.detach().clone() for part in features)
+            self.kept[key] = [level.detach().clone() for level in features]
             self.bytes += size
 
 
@@ -134,10 +151,11 @@ def _depends_on_batch(module: nn.Module) -> bool:
 
 def _random_states(images: Tensor) -> list[bytes]:
     """State of the random numbers on the CPU and the images' device."""
-    states = [torch.get_rng_state()]
+    states = [torch.get_rng_state().numpy().tobytes()]
     if images.device.type != 'cpu':
-        states.append(torch.get_device_module(images.device).get_rng_state())
-    return [bytes(state.numpy()) for state in states]
+        state = torch.get_device_module(images.device).get_rng_state()
+        states.append(state.numpy().tobytes())
+    return states
 
 
 def _keys(images: Tensor) -> list[tuple]:

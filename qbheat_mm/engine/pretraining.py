@@ -14,7 +14,7 @@ from ..models.backbones import MobileFormer
 from ..trained.use_encoder import Outputs
 from ..utils.atomic_write import atomic_write
 from ..utils.model_index import find_config
-from .resume import latest
+from .run_state import latest
 
 #: The config for your own images.
 CONFIG = 'qbheat_mf-285m_1xb64-amp-coslr-80e_own-images'
@@ -103,7 +103,7 @@ def _data_settings(images: str | Sequence[str], out: str) -> dict[str, Any]:
     listed = osp.join(osp.abspath(out), 'images.txt')
     with atomic_write(listed) as part, open(part, 'w', encoding='utf-8',
                                             newline='\n') as file:
-        for name in find_images([str(image) for image in images]):
-            file.write(f'{osp.abspath(name)}\n')
+        for path in find_images([str(image) for image in images]):
+            file.write(f'{osp.abspath(path)}\n')
     return {'train_dataloader.dataset.data_root': '',
             'train_dataloader.dataset.ann_file': listed}

@@ -3,6 +3,7 @@
 import random
 from collections import Counter
 from collections.abc import Callable, Iterator
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -14,10 +15,17 @@ from mmengine.runner import IterBasedTrainLoop, Runner
 from torch.utils.data import BatchSampler, Sampler
 
 from ..errors import UserError
-from .resume import RunState
+from .run_state import RunState
 
 # In the `meta` of a checkpoint: steps done of its epoch, steps it has.
 _PROGRESS = 'epoch_progress'
+
+
+class Epoch(NamedTuple):
+    """An epoch of a run."""
+    number: int
+    first_iter: int
+    steps: int
 
 
 @HOOKS.register_module()
@@ -42,8 +50,7 @@ class RandomStateHook(Hook):
 
     def __init__(self) -> None:
         self._resumed: dict = {}
-        # Number of the current epoch, its first iteration, its steps.
-        self._epoch: tuple[int, int, int] | None = None
+        self._epoch: Epoch | None = None
 
     def after_load_checkpoint(self, runner: Runner, checkpoint: dict) -> None:
         """Remember the progress of the interrupted epoch."""
@@ -57,10 +64,11 @@ class RandomStateHook(Hook):
         It can't be derived later: with other data or batches, epochs have
         another number of steps.
         """
-        if self._epoch is not None:
-            meta, (number, first, steps) = checkpoint['meta'], self._epoch
-            done = meta['iter'] - first if meta['epoch'] == number else 0
-            meta[_PROGRESS] = dict(done=done, steps=steps)
+        epoch, meta = self._epoch, checkpoint['meta']
+        if epoch is not None:
+            is_over = meta['epoch'] != epoch.number
+            done = 0 if is_over else meta['iter'] - epoch.first_iter
+            meta[_PROGRESS] = dict(done=done, steps=epoch.steps)
 
     def before_train_epoch(self, runner: Runner) -> None:
         """Tell the loader the epoch and how much of it is done."""
@@ -80,7 +88,7 @@ class RandomStateHook(Hook):
                 'run, or resume from the end of an epoch')
         if is_seeded:
             batches.epoch, batches.skipped = runner.epoch, done
-        self._epoch = (runner.epoch, runner.iter - done, steps)
+        self._epoch = Epoch(runner.epoch, runner.iter - done, steps)
 
     def before_train_iter(self,
                           runner: Runner,
@@ -92,6 +100,12 @@ class RandomStateHook(Hook):
         torch.manual_seed(seed)
 
 
+class SeededSample(NamedTuple):
+    """The index of a sample, and the numbers that seed its augmentation."""
+    index: int
+    seed: tuple[int, ...]
+
+
 class SeededBatch:
     """Indices of samples; iterating over them seeds their augmentation.
 
@@ -100,16 +114,16 @@ class SeededBatch:
     current one runs.
 
     Args:
-        samples (list[tuple]): Index and numbers that form the seed.
+        samples (list[SeededSample]): The samples of the batch.
     """
 
-    def __init__(self, samples: list[tuple[int, tuple[int, ...]]]) -> None:
+    def __init__(self, samples: list[SeededSample]) -> None:
         self.samples = samples
 
     def __iter__(self) -> Iterator[int]:
-        for index, numbers in self.samples:
-            seed_generators(mix(*numbers))
-            yield index
+        for sample in self.samples:
+            seed_generators(mix(*sample.seed))
+            yield sample.index
 
     def __len__(self) -> int:
         return len(self.samples)
@@ -130,12 +144,14 @@ class SeededBatchSampler(Sampler):
                  batches: dict | None = None, drop_last: bool = False,
                  seed: int = 0,
                  fit: Callable[[Sampler, int], int] | None = None) -> None:
+        self.given_batch_size = batch_size
         if fit is not None:
             batch_size = fit(sampler, batch_size)
-        self.batches = BatchSampler(
-            sampler, batch_size, drop_last) if batches is None else (
-                DATA_SAMPLERS.build(batches, default_args=dict(
-                    sampler=sampler, batch_size=batch_size)))
+        if batches is None:
+            self.batches = BatchSampler(sampler, batch_size, drop_last)
+        else:
+            self.batches = DATA_SAMPLERS.build(batches, default_args=dict(
+                sampler=sampler, batch_size=batch_size))
         # mmengine reads these, and sets the epoch of the sampler.
         self.sampler = sampler
         self.batch_size = batch_size
@@ -154,12 +170,14 @@ class SeededBatchSampler(Sampler):
                 yield SeededBatch(samples)
 
     def _sample(self, epoch: int, index: int,
-                repeats: Counter) -> tuple[int, tuple[int, ...]]:
+                repeats: Counter) -> SeededSample:
+        seed = (self.seed, epoch, index)
         # A sampler may repeat a sample, and processes may share one.
         repeat = (get_rank(), repeats[index])
         repeats[index] += 1
-        numbers = (self.seed, epoch, index)
-        return index, numbers + repeat if any(repeat) else numbers
+        if any(repeat):
+            seed += repeat
+        return SeededSample(index, seed)
 
     def __len__(self) -> int:
         return len(self.batches)

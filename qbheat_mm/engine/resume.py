@@ -1,15 +1,11 @@
 # Copyright (c) QB-Heat MM authors. All rights reserved.
-"""How a run starts; resume from the newest readable checkpoint."""
+"""Resume from the newest readable checkpoint."""
 import os.path as osp
-import re
 from collections.abc import Mapping
-from pathlib import Path
-from typing import NamedTuple
 
 from mmengine.dist import all_gather_object
 from mmengine.hooks import Hook
 from mmengine.logging import print_log
-from mmengine.optim import OptimWrapper
 from mmengine.registry import HOOKS
 from mmengine.runner import IterBasedTrainLoop, Runner
 from torch import nn
@@ -17,66 +13,11 @@ from torch import nn
 from ..errors import UserError
 from ..trained.checkpoint import Checkpoint
 from ..utils.modules import unwrap
+from .run_state import RunState, checkpoints_in
 
 #: Attributes that decide the length of a schedule. Its ``end`` may change.
 _LENGTHS = ('begin', 'total_iters', 'total_steps', 'T_max', 'milestones',
             'step_size', 'periods')
-
-
-class RunState(NamedTuple):
-    """How a run starts, which mmengine's runner keeps in private attributes.
-
-    Attributes:
-        resumes (bool): Whether the run continues another one.
-        load_from (str): Checkpoint to load or resume, ``''`` for none.
-        has_loaded (bool): Whether a checkpoint was loaded.
-        is_training (bool): Whether ``before_run`` is called by
-            ``Runner.train``. Unlike ``test`` and ``val``, it builds the
-            optimizer first.
-    """
-    resumes: bool
-    load_from: str
-    has_loaded: bool
-    is_training: bool
-
-    @classmethod
-    def of(cls, runner: Runner) -> 'RunState':
-        """Read the state of a runner."""
-        return cls(
-            runner._resume, str(runner._load_from or ''), runner._has_loaded,
-            isinstance(runner.optim_wrapper, OptimWrapper))
-
-
-def latest(work_dir: str) -> str | None:
-    """The checkpoint that a run wrote last, or None."""
-    return next(iter(checkpoints_in(work_dir)), None)
-
-
-def checkpoints_in(work_dir: str) -> list[str]:
-    """Checkpoints of a run, the one to resume first.
-
-    That is the one ``last_checkpoint`` names, looked for in this folder,
-    which may have been moved; then the others, newest first.
-    """
-    try:
-        named = Path(work_dir, 'last_checkpoint').read_text().strip()
-    except (OSError, UnicodeDecodeError):
-        named = ''
-    here = osp.join(work_dir, osp.basename(named))
-    last = _step(here)
-    # Later ones than the last belong to an older, longer run.
-    others = sorted(
-        (str(path) for path in Path(work_dir).glob('*.pth')
-         if _step(str(path)) >= 0 and str(path) != here),
-        key=lambda path: (_step(path) <= last or last < 0, _step(path)),
-        reverse=True)
-    return [here, *others] if osp.isfile(here) else others
-
-
-def _step(path: str) -> int:
-    """Epoch or iteration in the name of a checkpoint, or -1."""
-    match = re.fullmatch(r'(?:epoch|iter)_(\d+)\.pth', osp.basename(path))
-    return int(match[1]) if match else -1
 
 
 def newest_readable(work_dir: str) -> str | None:
@@ -119,10 +60,11 @@ class ResumeHook(Hook):
         state = RunState.of(runner)
         if not state.is_training:
             return
-        found = all_gather_object(osp.basename(state.load_from))
-        if len(set(found)) > 1:
+        checkpoints = all_gather_object(osp.basename(state.load_from))
+        if len(set(checkpoints)) > 1:
             raise UserError(
-                f'the processes start from different checkpoints {found}: '
+                'the processes start from different checkpoints '
+                f'{checkpoints}: '
                 f"share the work folder '{runner.work_dir}' between machines")
 
     def after_load_checkpoint(self, runner: Runner, checkpoint: dict) -> None:
@@ -153,11 +95,11 @@ class ResumeHook(Hook):
 def _require_state(path: str, checkpoint: Mapping) -> None:
     """Raise unless a checkpoint contains the state of a run."""
     meta = checkpoint.get('meta')
+    meta = meta if isinstance(meta, Mapping) else {}
     missing = [name for name in ('optimizer', 'message_hub')
                if not isinstance(checkpoint.get(name), Mapping)]
     missing += [f'meta.{name}' for name in ('epoch', 'iter')
-                if not isinstance(meta, Mapping)
-                or not isinstance(meta.get(name), int)]
+                if not isinstance(meta.get(name), int)]
     if missing:
         raise UserError(
             f"checkpoint '{path}' cannot be resumed: it lacks "
@@ -172,13 +114,13 @@ def _require_schedules(path: str, schedulers: list, states: list) -> None:
                         f'param_schedulers, this config {len(schedulers)}')
     for scheduler, state in zip(schedulers, states):
         own = scheduler.state_dict()
-        other = [f'{name}={state[name]}, not {own[name]}'
-                 for name in _LENGTHS if name in state and name in own
-                 and state[name] != own[name]]
-        if other:
+        others = [f'{name}={state[name]}, not {own[name]}'
+                  for name in _LENGTHS if name in state and name in own
+                  and state[name] != own[name]]
+        if others:
             raise UserError(
                 f"checkpoint '{path}' has a schedule of another length "
-                f'({type(scheduler).__name__} {", ".join(other)}): keep '
+                f'({type(scheduler).__name__} {", ".join(others)}): keep '
                 'train_cfg.max_epochs and the images per step, or start a '
                 'new run with load_from=FILE and without --resume')
         if 'end' in own:

@@ -15,7 +15,7 @@ from ..errors import UserError
 from ..trained.checkpoint import few, non_finite
 from ..utils.atomic_write import atomic_write
 from ..utils.modules import unwrap
-from .resume import latest
+from .run_state import latest
 
 
 class AtomicLocalBackend(LocalBackend):
@@ -66,8 +66,8 @@ class SafeCheckpointHook(CheckpointHook):
         if getattr(self, 'best_ckpt_path', None):
             self.best_ckpt_path = self._here(self.best_ckpt_path)
         paths = getattr(self, 'best_ckpt_path_dict', {})
-        paths.update({key: self._here(path)
-                      for key, path in paths.items() if path})
+        for metric, path in paths.items():
+            paths[metric] = path and self._here(path)
 
     def _set_interval(self, runner: Runner) -> None:
         """Count a share of the run in the unit of its loop."""
@@ -123,12 +123,13 @@ def how_to_continue(work_dir: str) -> str:
     Checkpoints are finite: :class:`SafeCheckpointHook` writes no others.
     """
     last = latest(work_dir)
+    advice = ('lower optim_wrapper.optimizer.lr, set '
+              'optim_wrapper.clip_grad or use --no-amp')
+    if last is None:
+        return f'{advice}; there is no checkpoint yet'
     # A resumed run keeps the learning rates of its checkpoint.
-    return ('lower optim_wrapper.optimizer.lr, set optim_wrapper.clip_grad '
-            'or use --no-amp; ' + (
-                f'the last good checkpoint is {last}: load_from={last} for '
-                'another learning rate, --resume otherwise'
-                if last else 'there is no checkpoint yet'))
+    return (f'{advice}; the last good checkpoint is {last}: load_from={last} '
+            'for another learning rate, --resume otherwise')
 
 
 @HOOKS.register_module()

@@ -1,5 +1,6 @@
 # Copyright (c) QB-Heat MM authors. All rights reserved.
 """Shorten learning-rate schedules that are longer than the run."""
+import copy
 from collections.abc import Mapping, Sequence
 
 from ..utils.settings import type_name
@@ -28,20 +29,23 @@ def fit_schedulers(schedulers: Sequence[Mapping], steps: int,
         list[Mapping]: Changed settings count steps.
     """
     parts = [_in_steps(given, epoch_length) for given in schedulers]
-    before = [_in_steps(given, epoch_length) for given in schedulers]
+    before = copy.deepcopy(parts)
     planned = max((_length(part, steps) for part in parts
                    if not _is_warm_up(part)), default=0)
     if planned > steps:
         for given, part in zip(schedulers, parts):
             if given.get('by_epoch', True) or not _is_warm_up(part):
                 _scale(part, steps / planned)
-    for part in filter(_is_warm_up, parts):
-        end = part['end'] if part['end'] <= steps / 2 else steps // 10
-        # mmengine's warm-ups of one step never end.
-        _move_end(parts, part, end if end >= 2 else 0)
-    return [given if part == old else _rounded(part)
-            for given, part, old in zip(schedulers, parts, before)
-            if part.get('end') != 0]
+    for part in parts:
+        if _is_warm_up(part):
+            end = part['end'] if part['end'] <= steps / 2 else steps // 10
+            # mmengine's warm-ups of one step never end.
+            _move_end(parts, part, end if end >= 2 else 0)
+    fitted = []
+    for given, part, old in zip(schedulers, parts, before):
+        if part.get('end') != 0:
+            fitted.append(given if part == old else _rounded(part))
+    return fitted
 
 
 def _in_steps(given: Mapping, epoch_length: int) -> dict:
@@ -59,7 +63,8 @@ def _scale(part: dict, factor: float) -> None:
     for name in {*_PLACES} & {*part}:
         part[name] *= factor
     if part.get('milestones'):
-        part['milestones'] = [each * factor for each in part['milestones']]
+        part['milestones'] = [
+            milestone * factor for milestone in part['milestones']]
 
 
 def _is_warm_up(part: Mapping) -> bool:
@@ -102,6 +107,6 @@ def _rounded(part: dict) -> dict:
     if 'T_max' in part:
         part['T_max'] = max(part['T_max'], 1)
     if part.get('milestones'):
-        part['milestones'] = sorted(
-            {max(1, int(each + 1e-6)) for each in part['milestones']})
+        part['milestones'] = sorted({max(1, int(milestone + 1e-6))
+                                     for milestone in part['milestones']})
     return part

@@ -13,7 +13,7 @@ from ..trained.encoder import PretrainedEncoder
 from ..trained.normalization import Normalization
 from ..utils.modules import unwrap
 from ..utils.settings import type_name
-from .resume import RunState
+from .run_state import RunState
 
 _HINT = ('. Allow missing or other tensors with --cfg-options '
          "default_hooks.checkpoint_match.allow_missing=\"['PREFIX.']\"")
@@ -44,11 +44,12 @@ class StrictLoadHook(Hook):
                  allow_missing: str | Sequence[str] = (),
                  allow_other_normalization: bool = False,
                  required: str = '') -> None:
-        self.allow_missing = ((allow_missing, ) if isinstance(
-            allow_missing, str) else tuple(allow_missing))
+        if isinstance(allow_missing, str):
+            allow_missing = [allow_missing]
+        self.allow_missing = tuple(allow_missing)
         self.allow_other_normalization = allow_other_normalization
         self.required = required
-        self._encoders: tuple[str, ...] = ()
+        self._encoders: tuple[str, ...] = ()  # prefixes of their tensors
 
     def before_run(self, runner: Runner) -> None:
         """Require a checkpoint, and skip loading an encoder it contains.
@@ -80,16 +81,17 @@ class StrictLoadHook(Hook):
         """Raise UserError if what was loaded doesn't fit the model."""
         model = unwrap(runner.model)
         trained = Checkpoint(checkpoint, RunState.of(runner).load_from)
-        needed = {
-            name: tensor for name, tensor in model.state_dict().items()
-            if not name.startswith(self.allow_missing)
-            or name.startswith(self._encoders)
-            or getattr(trained.weights.get(name), 'shape',
-                       None) == tensor.shape}
+        needed = {}
+        for name, tensor in model.state_dict().items():
+            is_optional = (name.startswith(self.allow_missing)
+                           and not name.startswith(self._encoders))
+            shape = getattr(trained.weights.get(name), 'shape', None)
+            if not is_optional or shape == tensor.shape:
+                needed[name] = tensor
         # Fine-tuning leaves e.g. a pre-training decoder behind.
-        found = {name: trained.weights[name] for name in needed
-                 if name in trained.weights}
-        trained.require_fit(needed, found, type(model).__name__, _HINT)
+        loaded = {name: trained.weights[name] for name in needed
+                  if name in trained.weights}
+        trained.require_fit(needed, loaded, type(model).__name__, _HINT)
         if not self.allow_other_normalization:
             trained.require_normalization(Normalization.of(model))
 

@@ -11,7 +11,7 @@ from mmengine.registry import HOOKS
 from mmengine.runner import Runner
 from torch import nn
 
-from ..engine.resume import latest
+from ..engine.run_state import latest
 from ..errors import UserError
 from ..trained.checkpoint import Checkpoint
 from ..trained.encoder import Encoder

@@ -8,7 +8,7 @@ import re
 
 import pytest
 
-from qbheat_mm.engine.auto_scale_runner import fitting_batch
+from qbheat_mm.engine.batch_size import fitting_batch
 from qbheat_mm.engine.schedules import fit_schedulers
 
 from ..conftest import ROOT, import_tool

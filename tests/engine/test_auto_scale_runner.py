@@ -13,7 +13,7 @@ from torch import nn
 from torch.utils.data import BatchSampler
 
 import qbheat_mm  # noqa: F401
-from qbheat_mm.engine.auto_scale_runner import fitting_batch
+from qbheat_mm.engine.batch_size import fitting_batch
 from qbheat_mm.engine.random_state import SeededBatchSampler
 from qbheat_mm.errors import UserError
 

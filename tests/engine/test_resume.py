@@ -6,7 +6,7 @@ import shutil
 import pytest
 import torch
 
-from qbheat_mm.engine.resume import checkpoints_in, latest
+from qbheat_mm.engine.run_state import checkpoints_in, latest
 from qbheat_mm.trained.safe_load import safe_load
 
 from .runs import Encoder, StopHook, names, refusal, resumed_epoch, train
