@@ -85,7 +85,7 @@ BUDGETS = {
     'qbheat_mm/detection': (385, 7, 'MF-Dec, and COCO data that is checked'),
     'qbheat_mm/datasets': (780, 8, 'crops, their cache, folders, COCO files'),
     'qbheat_mm/trained': (750, 9, 'loads trained and published models'),
-    'qbheat_mm/engine': (840, 7, 'small data, resuming, parameter groups'),
+    'qbheat_mm/engine': (925, 5, 'small data, resuming, parameter groups'),
     'qbheat_mm/evaluation': (150, 7, 'embeddings and k-NN'),
     'qbheat_mm/analysis': (850, 9, 'figures of the paper, costs as measured'),
     'qbheat_mm/report': (125, 14, 'numbers and figures that one page shows'),
