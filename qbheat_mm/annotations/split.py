@@ -15,6 +15,8 @@ from ..errors import UserError
 
 #: Bits in which near-duplicates may differ, of the 256 of a hash.
 NEAR = 8
+# Compared at once, at some tens of bytes each.
+_PAIRS = 1 << 20
 
 
 def perceptual_hash(image: ImageFile) -> np.ndarray:
@@ -47,14 +49,25 @@ def find_scenes(files: Sequence[str], hashes: np.ndarray | None,
         for n, frame in enumerate(sorted(frames)):
             number += n % length == 0
             scenes[frames[frame]] = number - 1
-    signs = np.float32(() if hashes is None else hashes) * 2 - 1
-    for start in range(0, len(signs), 1000):
+    return scenes if hashes is None else _join(scenes, hashes)
+
+
+def _join(scenes: np.ndarray, hashes: np.ndarray) -> np.ndarray:
+    """Join the scenes, (N,), of images with close hashes, (N, 256)."""
+    signs = np.float32(hashes) * 2 - 1
+    step = max(_PAIRS // len(signs), 1)
+    for start in range(0, len(signs), step):
         # The product is the number of equal bits minus that of others.
-        near = signs[start:start + 1000] @ signs.T >= 256 - 2 * NEAR
+        near = signs[start:start + step] @ signs[start:].T >= 256 - 2 * NEAR
+        # In a thousand dark images, nearly all pairs are close.
+        near &= scenes[start:start + step, None] != scenes[start:]
         rows, columns = near.nonzero()
-        links = scenes[start + rows], scenes[columns]
-        graph = coo_array((np.ones(len(rows), bool), links), (number, number))
-        scenes = connected_components(graph, directed=False)[1][scenes]
+        if len(rows):
+            links = scenes[start + rows], scenes[start + columns]
+            number = scenes.max() + 1
+            graph = coo_array((np.ones(len(rows), bool), links),
+                              (number, number))
+            scenes = connected_components(graph, directed=False)[1][scenes]
     return scenes
 
 

@@ -1,5 +1,7 @@
 # Copyright (c) QB-Heat MM authors. All rights reserved.
 """Validation has every class, and no scene of the training images."""
+import tracemalloc
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -7,6 +9,7 @@ from hypothesis import strategies as st
 from PIL import Image
 
 from qbheat_mm.annotations.split import (
+    NEAR,
     choose_validation,
     find_scenes,
     perceptual_hash,
@@ -71,6 +74,37 @@ def test_near_duplicates_are_one_scene(tmp_path):
                       for name in ('a.jpg', 'b.jpg', 'c.png')])
     a, b, c = find_scenes(['a', 'b', 'c'], found, 1)
     assert a == b != c
+
+
+@given(st.integers(0, 99), st.integers(1, 4), st.integers(1, 20),
+       st.sampled_from([1, 100, 10_000]))
+def test_chains_of_near_duplicates_are_one_scene(seed, origins, step, pairs):
+    """Copies of copies, each with more changed bits; some pairs at once."""
+    random = np.random.default_rng(seed)
+    found = np.repeat(hashes(origins, seed), 12, 0)
+    for i in range(len(found)):
+        changed = i % 12 * step + np.arange(step)
+        found[i:i + 12 - i % 12, changed % 256] ^= True
+    order = random.permutation(len(found))
+    names = [f'{chr(97 + i)}.jpg' for i in range(len(found))]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr('qbheat_mm.annotations.split._PAIRS', pairs)
+        scenes = find_scenes(names, found[order], 1)
+    expected = order // 12 if step <= NEAR else order
+    assert len(set(zip(scenes, expected))) == len(set(scenes)) == len(
+        set(expected))
+
+
+@pytest.mark.parametrize('differing', [0, 1])
+def test_thousands_of_flat_images_need_little_memory(differing):
+    found = np.zeros((8000, 256), bool)
+    found[range(8000), np.arange(8000) % 256] = differing
+    names = [f'{i}a{"b" * (i % 2)}.jpg' for i in range(8000)]
+    tracemalloc.start()
+    scenes = find_scenes(names, found, 8000)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert not scenes.any() and peak < 100 << 20
 
 
 @pytest.mark.parametrize('files, kept', [
