@@ -67,7 +67,9 @@ def import_tool(name):
     file = ROOT / 'tools' / name
     spec = importlib.util.spec_from_file_location(file.stem, file)
     module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(str(file.parent))
+        spec.loader.exec_module(module)
     return module
 
 

@@ -13,11 +13,11 @@ from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
-from qbheat_mm.analysis.model_size import DetectionHead, build_without_memory
 from qbheat_mm.models.selfsup.quarters import sample_positions
 
-from .conftest import ROOT
+from .conftest import ROOT, import_tool
 
+model_size = import_tool('analysis/model_size.py')
 FAMILIES = [
     'qbheat/qbheat_mf-285m_8xb128-amp-coslr-100e_in1k.py',
     'qbheat/benchmarks/mf-285m_8xb512-tran1-coslr-200e_in1k.py',
@@ -68,7 +68,7 @@ def run(model, images):
             images, sample_positions(2, 'center'), masked)
         return pred, model.head.loss(pred, images, masked_ids=masked)
     if hasattr(model, 'bbox_head') or hasattr(model, 'roi_head'):
-        return DetectionHead(model)(*model.backbone(images))
+        return model_size.DetectionHead(model)(*model.backbone(images))
     return model(images, mode='tensor')
 
 
@@ -97,7 +97,7 @@ def test_the_forward_pass_is_on_the_gpu_in_half_precision(
     if '/coco/' in name:
         pytest.importorskip('mmdet')
         import qbheat_mm.detection  # noqa: F401
-    model = build_without_memory(
+    model = model_size.build_without_memory(
         Config.fromfile(ROOT / 'configs' / name)).train()
     mode = FakeTensorMode()
     to_fake_gpu(model, mode)

@@ -6,11 +6,11 @@ from mmengine.config import Config
 from mmpretrain.registry import MODELS
 from torch import nn
 
+from benchmarks.counters import operator_counter
 from qbheat_mm.models.selfsup.quarters import (
     masked_patch_ids,
     sample_positions,
 )
-from qbheat_mm.utils.complexity import operator_counter
 from qbheat_mm.utils.modules import cast_at_once
 
 from ..conftest import ROOT

@@ -13,8 +13,8 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from mmengine.config import Config
+from model_size import build_without_memory, count
 
-from qbheat_mm.analysis.model_size import build_without_memory, count
 from qbheat_mm.cli import report_user_errors
 
 CONFIGS = Path(__file__).resolve().parents[2] / 'configs'

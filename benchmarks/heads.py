@@ -8,13 +8,12 @@ their peak, in ONNX Runtime the size of the file. Networks end before
 post-processing (the best boxes, NMS); weights are random. --onnx runs them in
 ONNX Runtime on the CPU; exporting takes a minute for each line and head.
 """
-import itertools
 import tempfile
 from argparse import Namespace
 from pathlib import Path
+from typing import NamedTuple
 
 import common
-import numpy as np
 import torch
 from mmengine.config import Config
 from mmengine.registry import MODELS, DefaultScope
@@ -52,14 +51,16 @@ def write_runs(args: Namespace, folder: str) -> Runs:
     return runs
 
 
-def load(runs: Runs, args: Namespace, folder: str
-         ) -> tuple[common.Step, list[float]]:
-    """Load heads on one encoder.
+class Costs(NamedTuple):
+    """Millions of parameters; MB of weights and of a step's tensors."""
+    parameters: float
+    weights: float
+    peak: float
 
-    Returns:
-        tuple: A step on random images; millions of parameters, MB of weights,
-        and MB of a step's tensors at their peak.
-    """
+
+def load(runs: Runs, args: Namespace, folder: str
+         ) -> tuple[common.Step, Costs]:
+    """Load heads on one encoder; make a step on random images."""
     heads = load_heads(runs)
     network = folded(make_network(heads)).to(args.device)
     values = (torch.randn(args.batch_size, 3, *args.size, device=args.device),
@@ -71,45 +72,70 @@ def load(runs: Runs, args: Namespace, folder: str
         export_network(heads, str(file))
         arrays = {name: value.numpy() for name, value in inputs.items()}
         step = common.onnxruntime_step(str(file), arrays, args.threads)
-        return step, [parameters, file.stat().st_size / 2**20, 0]
+        return step, Costs(parameters, file.stat().st_size / 2**20, 0)
     with profile(profile_memory=True) as log:
         network(*inputs.values())
-    peak = max(itertools.accumulate(
-        event.self_cpu_memory_usage + event.self_device_memory_usage
-        for event in sorted(log.events(), key=lambda e: e.time_range.end)))
+    in_use = peak = 0
+    for event in sorted(log.events(), key=lambda event: event.time_range.end):
+        in_use += event.self_cpu_memory_usage + event.self_device_memory_usage
+        peak = max(peak, in_use)
     weights = sum(value.nbytes for value in network.state_dict().values())
     return (lambda: network(*inputs.values()),
-            [parameters, weights / 2**20, peak / 2**20])
+            Costs(parameters, weights / 2**20, peak / 2**20))
 
 
-def print_table(heads: list[str], costs: dict[tuple[str, ...], list]) -> None:
-    """Print a line for each head added.
-
-    Args:
-        heads (list[str]): Names in order.
-        costs (dict[tuple[str, ...], list]): Milliseconds and costs of
-            :func:`load` of heads on one encoder.
-    """
-    print(f'{"":<13}{"ms added":>8}' + ''.join(
-        f'{unit:>9}{"separate":>10}{"ratio":>6}'
-        for unit in ('ms', 'M params', 'MB')))
-    before = 0.
-    for n, head in enumerate(heads):
-        together = np.array(costs[tuple(heads[:n + 1])])
-        alone = np.array([costs[name, ] for name in heads[:n + 1]])
-        # Separate models can run one after the other.
-        separate = np.append(alone[:, :3].sum(0), alone[:, 3].max())
-        columns = zip(*([*cost[:2], cost[2:].sum()]
-                        for cost in (together, separate)))
-        label = f'+ {head}' if n else head
-        print(f'{label:<13}{together[0] - before:+8.0f}' + ''.join(
-            f'{ours:9.1f} {theirs:9.1f} {ours / theirs:5.2f}'
-            for ours, theirs in columns))
-        before = together[0]
+class Row(NamedTuple):
+    """Costs of all heads up to one: milliseconds, M parameters, MB."""
+    head: str
+    added: float  # milliseconds
+    shared: tuple[float, float, float]  # on one encoder
+    separate: tuple[float, float, float]
 
 
 @torch.no_grad()
-def main() -> None:
+def measure(args: Namespace) -> list[Row]:
+    """Measure ``args.heads``, added one by one to one encoder, and alone."""
+    together = [tuple(args.heads[:n + 1]) for n in range(len(args.heads))]
+    alone = [(name, ) for name in args.heads]
+    steps, costs = {}, {}
+    with tempfile.TemporaryDirectory() as folder:
+        runs = write_runs(args, folder)
+        for heads in {*together, *alone}:
+            steps[heads], costs[heads] = load(
+                {name: runs[name] for name in heads}, args, folder)
+        times = common.medians(steps, args, warmups=1)
+    rows, before = [], 0.
+    for n, heads in enumerate(together):
+        milliseconds = 1e3 * times[heads]
+        parts = [costs[part] for part in alone[:n + 1]]
+        # Separate models can run one after the other.
+        memory = (sum(part.weights for part in parts)
+                  + max(part.peak for part in parts))
+        rows.append(Row(
+            heads[-1], milliseconds - before,
+            (milliseconds, costs[heads].parameters,
+             costs[heads].weights + costs[heads].peak),
+            (1e3 * sum(times[part] for part in alone[:n + 1]),
+             sum(part.parameters for part in parts), memory)))
+        before = milliseconds
+    return rows
+
+
+def print_table(rows: list[Row]) -> None:
+    """Print a line for each head added."""
+    print(f'{"":<13}{"ms added":>8}', end='')
+    for unit in ('ms', 'M params', 'MB'):
+        print(f'{unit:>9}{"separate":>10}{"ratio":>6}', end='')
+    print()
+    for row in rows:
+        label = row.head if row is rows[0] else f'+ {row.head}'
+        print(f'{label:<13}{row.added:+8.0f}', end='')
+        for ours, theirs in zip(row.shared, row.separate):
+            print(f'{ours:9.1f} {theirs:9.1f} {ours / theirs:5.2f}', end='')
+        print()
+
+
+def parse_args(argv: list[str] | None = None) -> Namespace:
     parser = common.make_parser(__doc__)
     parser.add_argument('--encoder', default='285m',
                         choices=('285m', '1.0g', '3.7g'))
@@ -119,21 +145,17 @@ def main() -> None:
                         metavar=('HEIGHT', 'WIDTH'))
     parser.add_argument('--batch-size', type=count, default=1)
     parser.add_argument('--onnx', action='store_true')
-    args = common.parse(parser)
-    sets = {tuple(args.heads[:n + 1]) for n in range(len(args.heads))}
-    steps, costs = {}, {}
-    with tempfile.TemporaryDirectory() as folder:
-        runs = write_runs(args, folder)
-        for heads in sets | {(name, ) for name in args.heads}:
-            steps[heads], costs[heads] = load(
-                {name: runs[name] for name in heads}, args, folder)
-        for heads, seconds in common.medians(steps, args, warmups=1).items():
-            costs[heads].insert(0, 1e3 * seconds)
+    return common.parse(parser, argv)
+
+
+def main() -> None:
+    args = parse_args()
+    rows = measure(args)
     print(common.describe(
         args, f'MF-{args.encoder.upper()}',
         'ONNX Runtime' if args.onnx else 'PyTorch',
         f'{args.batch_size} of {args.size}, random weights'))
-    print_table(args.heads, costs)
+    print_table(rows)
 
 
 if __name__ == '__main__':

@@ -12,15 +12,17 @@ import argparse
 import os
 import tempfile
 import time
-from collections import Counter, deque
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 import common
 import cv2
 import numpy as np
 import torch
 from mmcv.transforms import Compose
+from mmengine.config import Config
 from mmengine.hooks import Hook
 from mmengine.model import BaseModel
 from mmengine.registry import HOOKS, MODELS, RUNNERS
@@ -38,6 +40,8 @@ from qbheat_mm.cli import (
 )
 from qbheat_mm.datasets import find_images
 
+#: Width and height of drawn files.
+SIZE = (500, 375)
 # Settings that mmpretrain's transforms don't know.
 OURS = ('type', '_scope_', 'ignore_empty', 'oversampling', 'backend_args')
 
@@ -48,7 +52,7 @@ def parse_args() -> argparse.Namespace:
     parser.add_argument(
         '--folder', help='folder of JPEG files; defaults to drawn ones')
     parser.add_argument(
-        '--size', type=count, nargs=2, default=(500, 375),
+        '--size', type=count, nargs=2, default=SIZE,
         metavar=('WIDTH', 'HEIGHT'), help='size of drawn files')
     parser.add_argument('--images', type=count, default=64)
     parser.add_argument(
@@ -65,17 +69,23 @@ def parse_args() -> argparse.Namespace:
     return common.parse(parser)
 
 
-def draw(folder: str, args: argparse.Namespace) -> list[str]:
+def draw(folder: str, images: int, size: Sequence[int]) -> list[str]:
     """Save drawn scenes as JPEG files of quality 90; return their paths."""
     rng, bank = np.random.default_rng(0), TextureBank()
-    width, height = args.size
     paths = []
-    for i in range(args.images):
+    for i in range(images):
         scene = detection_scene(rng, bank, 256).image
-        picture = Image.fromarray(scene).resize((width, height))
         paths.append(os.path.join(folder, f'{i:05}.jpg'))
-        picture.save(paths[-1], quality=90)
+        Image.fromarray(scene).resize(tuple(size)).save(paths[-1], quality=90)
     return paths
+
+
+def image_files(folder: str | None, drawn: str, images: int,
+                size: Sequence[int] = SIZE) -> list[str]:
+    """List the images of a folder, or draw some into the folder ``drawn``."""
+    if folder:
+        return find_images([folder])[:images]
+    return draw(drawn, images, size)
 
 
 def to_mmpretrain(step: dict) -> list[dict]:
@@ -93,9 +103,18 @@ def to_mmpretrain(step: dict) -> list[dict]:
     return [dict(settings, type=step['type'])]
 
 
+def build_pipeline(steps: list[dict]) -> Compose:
+    """Build a pipeline from its settings."""
+    return Compose([TRANSFORMS.build(step) for step in steps])
+
+
 def over(items: list, run: Callable) -> common.Step:
     """Make a step that runs all items and keeps no result."""
-    return lambda: deque(map(run, items), maxlen=0)
+    def step() -> None:
+        for item in items:
+            run(item)
+
+    return step
 
 
 class Clock:
@@ -160,11 +179,41 @@ class ClockHook(Hook):
         CLOCK.steps += self.priority != 'HIGHEST'
 
 
-def train(args: argparse.Namespace, paths: list[str], workers: int) -> None:
-    """Train the stub and print a row."""
-    cfg = read_config(args.config, args.cfg_options)
+class Pace(NamedTuple):
+    """The pace of a run, and milliseconds of a step by part."""
+    workers: int
+    images_per_second: float
+    parts: dict[str, float]
+
+
+def train(cfg: Config, paths: list[str], workers: int, epochs: int,
+          with_model: bool = False, cache: bool = False,
+          crops: int = 1) -> Pace:
+    """Train on files, by default a stub of the config's model.
+
+    Args:
+        cfg (Config): Config of a pre-training. It is changed.
+        paths (list[str]): Image files.
+        workers (int): Workers of the data loader.
+        epochs (int): Epochs to time, after a first one.
+        with_model (bool): Train the config's model. Defaults to False.
+        cache (bool): Keep decoded images in memory. Defaults to False.
+        crops (int): Crops of an image that follow each other.
+    """
     loader, batch = cfg.train_dataloader, cfg.train_dataloader.batch_size
     loader.num_workers = workers
+    if cache:
+        loader.dataset.pipeline[0].cache = 'ram'
+    if crops > 1:
+        loader.sampler = dict(type='RepeatedSampler', repeats=crops)
+    if not with_model:
+        cfg.model = dict(
+            type='Stub', data_preprocessor=cfg.model.get('data_preprocessor'))
+    for name in ('export_encoder', 'checkpoint_match'):
+        cfg.default_hooks.pop(name, None)
+    cfg.default_hooks.checkpoint.update(interval=-1, save_last=False)
+    cfg.custom_hooks = [dict(type='ClockHook', priority='HIGHEST'),
+                        dict(type='ClockHook', priority='LOWEST')]
     with tempfile.TemporaryDirectory() as folder:
         files = os.path.join(folder, 'images.txt')
         times = -(-4 * batch // len(paths))  # at least four steps an epoch
@@ -172,30 +221,24 @@ def train(args: argparse.Namespace, paths: list[str], workers: int) -> None:
         loader.dataset = dict(
             type='NamedImageFolder', ann_file=files, with_label=False,
             pipeline=loader.dataset.pipeline)
-        if args.cache:
-            loader.dataset.pipeline[0].cache = 'ram'
-        if args.crops > 1:
-            loader.sampler = dict(type='RepeatedSampler', repeats=args.crops)
-        if not args.model:
-            cfg.model = dict(type='Stub', data_preprocessor=cfg.model.get(
-                'data_preprocessor'))
-        cfg.default_hooks = {
-            name: hook for name, hook in cfg.default_hooks.items()
-            if name not in ('export_encoder', 'checkpoint_match')}
-        cfg.default_hooks.checkpoint.update(interval=-1, save_last=False)
-        cfg.custom_hooks = [dict(type='ClockHook', priority=priority)
-                            for priority in ('HIGHEST', 'LOWEST')]
         cfg.merge_from_dict(dict(
             work_dir=folder, experiment_name=Path(folder).name,
-            log_level='ERROR', train_cfg=dict(max_epochs=1 + args.repeats),
+            log_level='ERROR', train_cfg=dict(max_epochs=1 + epochs),
             val_cfg=None, val_dataloader=None, val_evaluator=None))
         runner = RUNNERS.build(cfg)
         runner.train()
     seconds = CLOCK.last - CLOCK.began
-    print(f'{runner.train_dataloader.num_workers:>7}'
-          f'{CLOCK.steps * batch / seconds:>10.0f}', *(
-              f'{CLOCK.parts[part] / CLOCK.steps:>{len(part) + 2}.1f}'
-              for part in PARTS), sep='')
+    return Pace(runner.train_dataloader.num_workers,
+                CLOCK.steps * batch / seconds,
+                {part: CLOCK.parts[part] / CLOCK.steps for part in PARTS})
+
+
+def print_pace(pace: Pace) -> None:
+    """Print a row below the names of the parts."""
+    print(f'{pace.workers:>7}{pace.images_per_second:>10.0f}', end='')
+    for part, milliseconds in pace.parts.items():
+        print(f'{milliseconds:>{len(part) + 2}.1f}', end='')
+    print()
 
 
 def compare(args: argparse.Namespace, paths: list[str]) -> None:
@@ -203,9 +246,10 @@ def compare(args: argparse.Namespace, paths: list[str]) -> None:
     cv2.setNumThreads(args.threads)
     steps = read_config(
         args.config, args.cfg_options).train_dataloader.dataset.pipeline
-    replaced = [new for step in steps for new in to_mmpretrain(step)]
-    ours, theirs = (Compose([TRANSFORMS.build(step) for step in each])
-                    for each in (steps, replaced))
+    replaced = []
+    for step in steps:
+        replaced += to_mmpretrain(step)
+    ours, theirs = build_pipeline(steps), build_pipeline(replaced)
     contents = [np.fromfile(path, np.uint8) for path in paths]
     times = common.medians({
         'ours': over(paths, lambda path: ours(dict(img_path=path))),
@@ -221,8 +265,7 @@ def compare(args: argparse.Namespace, paths: list[str]) -> None:
 def main() -> None:
     args = parse_args()
     with tempfile.TemporaryDirectory() as folder:
-        paths = (find_images([args.folder])[:args.images] if args.folder
-                 else draw(folder, args))
+        paths = image_files(args.folder, folder, args.images, args.size)
         width, height = Image.open(paths[0]).size
         print(f'{Path(args.config).stem}\n{len(paths)} image files, the first '
               f'{width}x{height}, {args.threads} threads, {args.repeats} '
@@ -232,7 +275,9 @@ def main() -> None:
             return
         print('workers  images/s', *PARTS, ' (ms per step)', sep='  ')
         for workers in args.workers:
-            train(args, paths, workers)
+            print_pace(train(
+                read_config(args.config, args.cfg_options), paths, workers,
+                args.repeats, args.model, args.cache, args.crops))
 
 
 if __name__ == '__main__':

@@ -9,25 +9,24 @@ Operators are those that a step dispatches, a measure of its launches.
 import argparse
 import gc
 import os
-import re
-import subprocess
-import sys
+import tempfile
 import time
 from collections.abc import Callable, Iterator
 from functools import partial
-from pathlib import Path
 
 import common
+import detectors
+import heads
+import input as loading
 import torch
+from counters import operator_counter
 from mmpretrain.registry import MODELS
 from pretraining import mae, step_bytes
 from torch import nn
 
 import qbheat_mm.models  # noqa: F401
 from qbheat_mm.cli import count, read_config, report_user_errors
-from qbheat_mm.utils.complexity import operator_counter
 
-FOLDER = Path(__file__).parent
 CONFIG = 'qbheat_mf-{}_8xb128-amp-coslr-100e_in1k.py'
 
 
@@ -44,8 +43,8 @@ def models(pixels: int) -> dict[str, Callable[[], nn.Module]]:
 
     return {'MAE ViT-S/16': lambda: MODELS.build(mae(pixels)),
             'MAE ViT-B/16': vit_b,
-            **{f'MF-{size.upper()}': partial(ours, size)
-               for size in ('285m', '1.0g', '3.7g')}}
+            'MF-285M': partial(ours, '285m'), 'MF-1.0G': partial(ours, '1.0g'),
+            'MF-3.7G': partial(ours, '3.7g')}
 
 
 def time_steps(args: argparse.Namespace) -> Iterator[tuple[str, str]]:
@@ -100,48 +99,40 @@ def time_step(model: nn.Module, way: str, args: argparse.Namespace) -> str:
     return ', '.join(cells)
 
 
-def run(tool: str, *arguments: object) -> list[str]:
-    """Run another benchmark; return the lines that it prints."""
-    done = subprocess.run(
-        [sys.executable, FOLDER / tool, *map(str, arguments)],
-        capture_output=True, text=True, check=False)
-    if done.returncode:
-        raise RuntimeError(done.stderr.strip().splitlines()[-1])
-    return done.stdout.splitlines()
-
-
 def time_runs(args: argparse.Namespace) -> Iterator[tuple[str, str]]:
     """Train the own-images config on files; yield rows of the table."""
     config = common.CONFIGS / (
         'qbheat_mf-285m_1xb256-amp-coslr-400e_own-images.py')
-    files = ['--images', args.images] + (
-        ['--folder', args.folder] if args.folder else [])
-    ways = {'from files': [], 'cache': ['--cache'],
-            '4 crops an image': ['--crops', 4]}
-    for way, options in ways.items():
-        lines = run('input.py', '--config', config, '--repeats', 5, '--model',
-                    *files, '--workers', *args.workers, *options,
-                    '--cfg-options',
-                    f'train_dataloader.batch_size={args.batch_size}')
-        for line in lines[-len(args.workers):]:
-            workers, rate, *_ = line.split()
-            yield (f'own-images run, {way}, {workers} workers',
-                   f'{rate} images/s')
+    ways = {'from files': {}, 'cache': dict(cache=True),
+            '4 crops an image': dict(crops=4)}
+    with tempfile.TemporaryDirectory() as drawn:
+        paths = loading.image_files(args.folder, drawn, args.images)
+        for way, settings in ways.items():
+            for workers in args.workers:
+                cfg = read_config(config)
+                cfg.train_dataloader.batch_size = args.batch_size
+                pace = loading.train(cfg, paths, workers, 5, with_model=True,
+                                     **settings)
+                yield (f'own-images run, {way}, {pace.workers} workers',
+                       f'{pace.images_per_second:.0f} images/s')
 
 
 def time_detectors(args: argparse.Namespace) -> Iterator[tuple[str, str]]:
     """Time detectors and two heads on one encoder; yield rows."""
-    common_arguments = ['--device', args.device, '--repeats', args.repeats]
-    for line in run('detectors.py', '--size', *args.detector_size,
-                    *common_arguments)[2:]:
-        name, *cells = re.split(r' {2,}', line.strip())
-        yield f'{name}, one image', ', '.join(cells)
+    measured = detectors.measure(
+        detectors.DEFAULT, ['predict'], args.detector_size, args)
+    baseline = detectors.times_of(detectors.BASELINE, measured)
+    for detector in measured:
+        yield f'{detector.name}, one image', (
+            f'{detector.parameters / 1e6:.1f}M, {detector.madds / 1e9:.1f}G, '
+            f'{detector.format_time("predict", baseline)}')
     for size in (1, 16):
-        line = run('heads.py', '--heads', 'lin', 'retinanet', '--batch-size',
-                   size, *common_arguments)[-1]
-        values = line.split()
+        arguments = ['--heads', 'lin', 'retinanet', '--device', args.device,
+                     '--batch-size', str(size), '--repeats', str(args.repeats)]
+        row = heads.measure(heads.parse_args(arguments))[-1]
+        ours, theirs = row.shared[0], row.separate[0]
         yield (f'lin and RetinaNet, {size} of 320x320',
-               f'{values[3]} ms, {values[5]} of two models')
+               f'{ours:.1f} ms, {ours / theirs:.2f} of two models')
 
 
 def parse_args() -> argparse.Namespace:
@@ -170,6 +161,7 @@ def main() -> None:
     args = parse_args()
     rows = []
     for part in args.parts:
+        torch.backends.cudnn.benchmark = False  # whole runs switch it on
         try:
             for row in PARTS[part](args):
                 print(*row, sep=': ', flush=True)

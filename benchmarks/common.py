@@ -17,7 +17,7 @@ from torch import Tensor, nn
 
 from qbheat_mm.cli import count
 
-CONFIGS = Path(__file__).resolve().parents[2] / 'configs/qbheat'
+CONFIGS = Path(__file__).resolve().parents[1] / 'configs/qbheat'
 PRETRAINING = CONFIGS / 'qbheat_mf-285m_8xb128-amp-coslr-100e_in1k.py'
 PRECISIONS = dict(fp32=None, bf16=torch.bfloat16, fp16=torch.float16)
 Step = Callable[[], object]
@@ -35,9 +35,10 @@ def make_parser(doc: str, threads: int = 1, repeats: int = 5
     return parser
 
 
-def parse(parser: argparse.ArgumentParser) -> argparse.Namespace:
+def parse(parser: argparse.ArgumentParser,
+          argv: list[str] | None = None) -> argparse.Namespace:
     """Parse the command line, set the threads, seed torch."""
-    args = parser.parse_args()
+    args = parser.parse_args(argv)
     torch.set_num_threads(args.threads)
     torch.manual_seed(0)
     return args
@@ -108,7 +109,8 @@ def medians(steps: Mapping[str, Step], args: argparse.Namespace,
                 torch.cuda.synchronize()
             if repeat >= warmups:
                 times[name].append(time.perf_counter() - start)
-    return {name: statistics.median(each) for name, each in times.items()}
+    return {name: statistics.median(of_name)
+            for name, of_name in times.items()}
 
 
 def describe(args: argparse.Namespace, *more: str) -> str:

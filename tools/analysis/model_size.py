@@ -5,8 +5,8 @@ from mmengine.config import Config
 from mmengine.registry import MODELS, DefaultScope
 from torch import nn
 
-from ..errors import UserError
-from ..utils.complexity import count_madds, count_parameters
+from qbheat_mm.errors import UserError
+from qbheat_mm.utils.complexity import count_madds, count_parameters
 
 
 def build_without_memory(cfg: Config) -> nn.Module:

@@ -10,10 +10,13 @@ frozen and on a trained encoder; memory is what autograd keeps of a forward
 pass for the backward pass.
 """
 import argparse
+from functools import partial
 from pathlib import Path
+from typing import NamedTuple
 
 import common
 import torch
+from counters import kept_bytes
 from mmdet.registry import MODELS
 from mmdet.structures import DetDataSample
 from mmdet.testing import demo_mm_inputs
@@ -25,11 +28,7 @@ from torch import Tensor, nn
 import qbheat_mm.detection  # noqa: F401
 from qbheat_mm.cli import count, read_config, report_user_errors
 from qbheat_mm.export.network import folded
-from qbheat_mm.utils.complexity import (
-    count_madds,
-    count_parameters,
-    kept_bytes,
-)
+from qbheat_mm.utils.complexity import count_madds, count_parameters
 
 COCO = common.CONFIGS / 'coco'
 OURS = {
@@ -40,6 +39,7 @@ THEIRS = {
     'DETR-R50': 'detr/detr_r50_8xb2-150e_coco.py',
     'RetinaNet-R50': 'retinanet/retinanet_r50_fpn_1x_coco.py'}
 BASELINE = 'DETR-R50'
+DEFAULT = [*(name for name in OURS if '285M' in name), *THEIRS]
 WAYS = ('predict', 'eager', 'compiled', *common.RUNTIMES)
 
 
@@ -49,7 +49,7 @@ def parse_args() -> argparse.Namespace:
                         metavar=('HEIGHT', 'WIDTH'))
     parser.add_argument(
         '--names', nargs='+', choices=[*OURS, *THEIRS], help='detectors',
-        default=[*(name for name in OURS if '285M' in name), *THEIRS])
+        default=DEFAULT)
     parser.add_argument(
         '--ways', nargs='+', choices=WAYS, default=['predict'],
         help='how to run them; defaults to predict')
@@ -93,50 +93,88 @@ class Network(nn.Module):
         return self.model(image, self.samples, mode='tensor')
 
 
-def make_steps(name: str, model: nn.Module, args: argparse.Namespace
-               ) -> dict[str, common.Step]:
+def make_steps(name: str, model: nn.Module, ways: list[str], size: list[int],
+               args: argparse.Namespace) -> dict[str, common.Step]:
     """Make a step for each way to run a detector."""
-    image = torch.randn(1, 3, *args.size, device=args.device)
+    image = torch.randn(1, 3, *size, device=args.device)
     # Without samples MF-Dec masks nothing; DETR needs them.
-    network = Network(model, None if name in OURS else make_samples(args.size))
-    steps: dict[str, common.Step] = dict(eager=lambda: network(image))
-    if 'compiled' in args.ways:
-        compiled = torch.compile(network)
-        steps['compiled'] = lambda: compiled(image)
-    for way in {*args.ways} & {*common.RUNTIMES}:
-        steps[way] = common.in_runtime(way, network, image, args.threads)
-    steps['predict'] = lambda: model(
-        image, make_samples(args.size), mode='predict')
-    return {way: steps[way] for way in args.ways}
+    network = Network(model, None if name in OURS else make_samples(size))
+    steps: dict[str, common.Step] = {}
+    for way in ways:
+        if way == 'predict':
+            steps[way] = lambda: model(
+                image, make_samples(size), mode='predict')
+        elif way in common.RUNTIMES:
+            steps[way] = common.in_runtime(way, network, image, args.threads)
+        else:
+            part = torch.compile(network) if way == 'compiled' else network
+            steps[way] = partial(part, image)
+    return steps
+
+
+class Detector(NamedTuple):
+    """What was measured of a detector."""
+    name: str
+    parameters: int
+    madds: int
+    seconds: dict[str, float]  # by way
+
+    def format_time(self, way: str, baseline: dict[str, float]) -> str:
+        """Format milliseconds and, in parentheses, the ratio to a baseline."""
+        text = f'{self.seconds[way] * 1e3:.0f} ms'
+        if way in baseline:
+            text += f' ({self.seconds[way] / baseline[way]:.2f})'
+        return text
 
 
 @torch.no_grad()
-def time_inference(args: argparse.Namespace) -> None:
-    """Compare detectors."""
-    if {*args.ways} & {*common.RUNTIMES}:  # cannot export the fast path
+def measure(names: list[str], ways: list[str], size: list[int],
+            args: argparse.Namespace) -> list[Detector]:
+    """Time detectors for one image of a size; count their operations."""
+    register_all_modules()
+    if {*ways} & {*common.RUNTIMES}:  # cannot export the fast path
         torch.backends.mha.set_fastpath_enabled(False)
-    models = {name: build(name).to(args.device) for name in args.names}
-    steps = {(name, way): step for name, model in models.items()
-             for way, step in make_steps(name, model, args).items()}
+    models, steps = {}, {}
+    for name in names:
+        models[name] = build(name).to(args.device)
+        for way, step in make_steps(
+                name, models[name], ways, size, args).items():
+            steps[name, way] = step
     times = common.medians(steps, args, warmups=2)
-    print(common.describe(args, 'one image of {}x{}'.format(*args.size),
-                          'float32', 'random weights'))
-    print(f'{"":<22}{"params":>8}{"MAdds":>9}' + ''.join(
-        f'{way:>20}' for way in args.ways))
-    image = torch.empty(1, 3, *args.size, device='meta')
+    image = torch.empty(1, 3, *size, device='meta')
+    detectors = []
     for name, model in models.items():
-        madds = count_madds(model, image, make_samples(args.size))
-        print(f'{name:<22}{count_parameters(model) / 1e6:7.1f}M'
-              f'{madds / 1e9:8.1f}G', end='')
-        for way in args.ways:
-            seconds, baseline = times[name, way], times.get((BASELINE, way))
-            ratio = f' ({seconds / baseline:.2f})' if baseline else ''
-            print(f'{f"{seconds * 1e3:.0f} ms{ratio}":>20}', end='')
+        madds = count_madds(model, image, make_samples(size))
+        detectors.append(Detector(
+            name, count_parameters(model), madds,
+            {way: times[name, way] for way in ways}))
+    return detectors
+
+
+def times_of(name: str, detectors: list[Detector]) -> dict[str, float]:
+    """Times of a detector by way; none if it was not measured."""
+    for detector in detectors:
+        if detector.name == name:
+            return detector.seconds
+    return {}
+
+
+def print_table(detectors: list[Detector], ways: list[str]) -> None:
+    """Print a row for each detector."""
+    baseline = times_of(BASELINE, detectors)
+    head = ''.join(f'{way:>20}' for way in ways)
+    print(f'{"":<22}{"params":>8}{"MAdds":>9}{head}')
+    for detector in detectors:
+        print(f'{detector.name:<22}{detector.parameters / 1e6:7.1f}M'
+              f'{detector.madds / 1e9:8.1f}G', end='')
+        for way in ways:
+            print(f'{detector.format_time(way, baseline):>20}', end='')
         print()
 
 
 def time_training(args: argparse.Namespace) -> None:
     """Compare a frozen with a trained encoder."""
+    register_all_modules()
     batch = demo_mm_inputs(
         args.batch_size, image_shapes=(3, *args.size),
         num_items=[10] * args.batch_size, with_mask=True, device=args.device)
@@ -172,11 +210,13 @@ def time_training(args: argparse.Namespace) -> None:
 
 def main() -> None:
     args = parse_args()
-    register_all_modules()
     if args.train:
         time_training(args)
-    else:
-        time_inference(args)
+        return
+    detectors = measure(args.names, args.ways, args.size, args)
+    print(common.describe(args, 'one image of {}x{}'.format(*args.size),
+                          'float32', 'random weights'))
+    print_table(detectors, args.ways)
 
 
 if __name__ == '__main__':

@@ -1,17 +1,22 @@
 # Copyright (c) QB-Heat MM authors. All rights reserved.
 """Every benchmark runs and prints a comparison."""
+import os
 import re
 import shlex
+import subprocess
+import sys
 from argparse import Namespace
 
 import pytest
+import torch
 from mmengine.hub import get_config
 from mmpretrain.registry import MODELS
+from torch import nn
 
+from benchmarks.counters import kept_bytes, operator_counter
 from qbheat_mm.cli import read_config
 
-from ..conftest import import_tool, run_tool
-from .conftest import ROOT
+from .conftest import ROOT, import_tool, run_tool
 
 DEMO = shlex.quote(
     f'{ROOT}/projects/drawn_world/configs/qbheat_mf-demo_pretrain.py')
@@ -22,7 +27,7 @@ COMMON = '--threads 1 --repeats 1 --device cpu'
 def report(capsys):
     """Run a benchmark in this process; return the lines that it prints."""
     def report(tool, arguments):
-        run_tool(f'benchmark/{tool}', *shlex.split(arguments))
+        run_tool(f'../benchmarks/{tool}', *shlex.split(arguments))
         return capsys.readouterr().out.splitlines()
 
     return report
@@ -39,18 +44,19 @@ def test_a_step_stands_next_to_maes_and_the_limit(report):
     assert flops == pytest.approx(6 * blocks / 1e9, rel=0.1)
 
 
-def test_one_command_measures_a_gpu(script):
+def test_one_command_measures_a_gpu(tmp_path):
     """A part that fails loses no others."""
-    printed = script(
-        'benchmark/gpu.sh', '--parts', 'runs', '--folder', 'missing',
-        DEVICE='cpu', BATCH_SIZE='2', REPEATS='1')
-    table = printed.split('|---|---|\n')[1]
+    done = subprocess.run(
+        [ROOT / 'benchmarks/gpu.sh', '--parts', 'runs', '--folder', 'missing'],
+        cwd=tmp_path, check=True, capture_output=True, text=True,
+        env=dict(os.environ, PYTHON=sys.executable, DEVICE='cpu',
+                 BATCH_SIZE='2', REPEATS='1'))
+    table = done.stdout.split('|---|---|\n')[1]
     assert re.match(r"\| runs \| failed: .*image 'missing' does not", table)
 
 
-def test_steps_of_a_gpu_are_timed(monkeypatch):
-    monkeypatch.syspath_prepend(ROOT / 'tools/benchmark')
-    gpu = import_tool('benchmark/gpu.py')
+def test_steps_of_a_gpu_are_timed():
+    gpu = import_tool('../benchmarks/gpu.py')
     args = Namespace(batch_size=2, size=64, device='cpu', repeats=1)
     model = MODELS.build(read_config(shlex.split(DEMO)[0]).model)
     cells = gpu.time_step(model, 'bf16, channels_last', args)
@@ -129,3 +135,20 @@ def test_exported_detectors_stand_next_to_each_other(report, monkeypatch):
         '--ways eager onnxruntime')[-2:]
     assert ways.split()[-2:] == ['eager', 'onnxruntime']
     assert re.findall(r'\((.+?)\)', row) == ['1.00', '1.00']
+
+
+def test_autograd_keeps_the_inputs_of_layers():
+    net, x = nn.Sequential(nn.Linear(2, 3), nn.Linear(3, 1)), torch.ones(5, 2)
+    assert kept_bytes(net, lambda: net(x)) == 4 * (5 * 2 + 5 * 3)
+
+
+def test_operators_of_a_step_without_views_and_allocations():
+    net, x = nn.Linear(2, 3), torch.ones(5, 2)
+    with operator_counter() as found:
+        with torch.autocast('cpu', torch.bfloat16):
+            loss = net(x).view(3, 5).sum()
+        loss.backward()
+        torch.empty_like(x).copy_(x)
+    # To bfloat16: input, weight and bias; back: gradients of both.
+    assert found == dict(
+        _to_copy=5, addmm=1, mm=1, sum=2, ones_like=1, copy_=1)

@@ -15,13 +15,14 @@ from pathlib import Path
 
 import common
 import torch
+from counters import kept_bytes
 from mmengine.hub import get_config
 from mmpretrain.registry import MODELS
 from torch import Tensor, nn
 
 import qbheat_mm.models  # noqa: F401
 from qbheat_mm.cli import count, read_config, report_user_errors
-from qbheat_mm.utils.complexity import flop_counter, kept_bytes
+from qbheat_mm.utils.complexity import flop_counter
 
 # (M, K, N) of the matrix products of transformer blocks of width 512.
 PRODUCTS = ((4096, 512, 2048), (4096, 2048, 512), (2048, 2048, 2048),
