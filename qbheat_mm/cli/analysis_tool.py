@@ -70,14 +70,14 @@ def read_images(args: Namespace, cfg: Config,
         UserError: If there is no image, or ``--size`` is invalid.
     """
     files = find_images(args.images)
-    size = height_and_width(args.size, training_size(cfg))
-    fitted = size and tuple(
-        max(round(side / unit), 1) * unit for side in size)
-    if fitted != size:
-        print(f'scaling images to {fitted[0]}x{fitted[1]}: the model needs '
+    given = size = height_and_width(args.size, training_size(cfg))
+    if given:
+        size = tuple(max(round(side / unit), 1) * unit for side in given)
+    if size != given:
+        print(f'scaling images to {size[0]}x{size[1]}: the model needs '
               f'multiples of {unit}')
     files, images = load_images(
-        spread(files, args.max_images or len(files)), fitted, unit)
+        spread(files, args.max_images or len(files)), size, unit)
     # File names may contain invalid UTF-8.
     return [file.encode('utf-8', 'replace').decode() for file in files], images
 
@@ -135,8 +135,10 @@ def load_encoders(args: Namespace
         raise UserError(
             f'{len(pairs)} encoders need {len(pairs)} different names, not '
             f'{", ".join(names)}: give --names')
-    cfgs = [read_config(args.config, args.cfg_options),
-            *(read_config(config) for config, _ in args.also)]
-    encoders = {name: load_encoder(checkpoint, cfg, device=args.device)
-                for name, cfg, (_, checkpoint) in zip(names, cfgs, pairs)}
-    return (encoders, *read_images(args, cfgs[0], 32))
+    cfg = read_config(args.config, args.cfg_options)
+    encoders = {names[0]: load_encoder(args.checkpoint, cfg,
+                                       device=args.device)}
+    for name, (config, checkpoint) in zip(names[1:], args.also):
+        encoders[name] = load_encoder(checkpoint, read_config(config),
+                                      device=args.device)
+    return (encoders, *read_images(args, cfg, 32))

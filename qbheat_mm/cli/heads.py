@@ -33,7 +33,8 @@ def heads_of(given: Sequence[str], device: str = 'cpu') -> Heads:
             don't share an encoder.
     """
     files = {}
-    for name, config, checkpoint in map(split_head, given):
+    for text in given:
+        name, config, checkpoint = split_head(text)
         if name in files:
             raise UserError(f"--head '{name}' is given twice: use different "
                             'names')

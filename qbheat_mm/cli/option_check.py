@@ -4,7 +4,7 @@ import contextlib
 import difflib
 import importlib
 import inspect
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 from mmengine import registry
@@ -74,13 +74,13 @@ def check_names(cfg: Config, options: Mapping[str, Any]) -> None:
         if value in ('yes', 'no', 'on', 'off'):
             raise UserError(f'--cfg-options {option}={value}: write True or '
                             'False')
-        node = cfg.get(first)
-        for i, name in enumerate(rest):
+        node, path = cfg.get(first), first
+        for name in rest:
             parts = _parts(node)
             if name not in parts:
-                _check_new(cfg, parts, (first, *rest[:i]), name)
+                _check_new(cfg, parts, path, name)
                 break
-            node = parts[name]
+            node, path = parts[name], f'{path}.{name}'
         else:
             _check_kind(option, node, value)
 
@@ -109,13 +109,14 @@ def check_values(cfg: Config) -> None:
             raise UserError(f'{path} is empty: nothing loads the images')
 
 
-def _check_new(cfg: Config, node: Mapping, path: Sequence[str],
-               name: str) -> None:
+def _check_new(cfg: Config, node: Mapping, path: str, name: str) -> None:
     """Raise UserError for a name that the class of a dict doesn't accept."""
-    accepted = _accepted(cfg, node) if 'type' in node else {
-        *difflib.get_close_matches(name, map(str, node), 1, 0.8)}
+    if 'type' in node:
+        accepted = _accepted(cfg, node)
+    else:
+        accepted = set(difflib.get_close_matches(name, map(str, node), 1, 0.8))
     if accepted and name not in accepted:
-        raise UserError(f"--cfg-options: {'.'.join(path)} has no {name!r}"
+        raise UserError(f'--cfg-options: {path} has no {name!r}'
                         f'{_did_you_mean(name, {*accepted, *node})}')
 
 
@@ -127,15 +128,27 @@ def _accepted(cfg: Config, settings: Mapping) -> set[str]:
     kind, scope = settings['type'], settings.get('_scope_') or toolbox(cfg)
     with contextlib.suppress(ImportError):
         importlib.import_module(f'{scope}.registry')
-    classes = [kind] if callable(kind) else [
-        each.children.get(scope, each).get(kind)
-        for each in vars(registry).values() if isinstance(each, Registry)]
-    parameters = [one for each in filter(callable, classes)
-                  for one in inspect.signature(each).parameters.values()]
-    if not parameters or any(one.kind is one.VAR_KEYWORD
-                             for one in parameters):
-        return set()
-    return {one.name for one in parameters} | _OTHER_NAMES
+    accepted: set[str] = set()
+    for builder in _builders(kind, scope):
+        for parameter in inspect.signature(builder).parameters.values():
+            if parameter.kind is parameter.VAR_KEYWORD:
+                return set()
+            accepted.add(parameter.name)
+    if accepted:
+        accepted |= _OTHER_NAMES
+    return accepted
+
+
+def _builders(kind: Any, scope: str | None) -> Iterator[Callable]:
+    """Yield a class, or the classes of all registries by its name."""
+    if callable(kind):
+        yield kind
+        return
+    for root in vars(registry).values():
+        if isinstance(root, Registry):
+            builder = root.children.get(scope, root).get(kind)
+            if callable(builder):
+                yield builder
 
 
 def _check_kind(option: str, old: Any, new: Any) -> None:
@@ -151,8 +164,10 @@ def _check_kind(option: str, old: Any, new: Any) -> None:
 
 def _kind(value: Any) -> str:
     """Return the kind of a value, '' for None, lists and others."""
-    return next((kind for kind, types in _KINDS.items()
-                 if isinstance(value, types)), '')
+    for kind, types in _KINDS.items():
+        if isinstance(value, types):
+            return kind
+    return ''
 
 
 def _parts(value: Any) -> Mapping[str, Any]:

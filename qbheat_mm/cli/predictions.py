@@ -37,13 +37,13 @@ def image_pipeline(heads: Heads, size: Sequence[int] | None = None
         raise UserError(f"config '{cfg.filename}' has no test pipeline: set "
                         'test_dataloader.dataset.pipeline')
     # Our loader also accepts decoded images.
-    steps = [dict(type='LoadImageFromFile', _scope_='qbheat_mm'),
-             *pipeline[1:]]
+    load = dict(type='LoadImageFromFile', _scope_='qbheat_mm')
+    steps = [step for step in pipeline[1:]
+             if not type_name(step).endswith('Annotations')]
     if size:
-        steps[1:-1] = [dict(type='Resize', scale=tuple(size), keep_ratio=True)]
+        steps[:-1] = [dict(type='Resize', scale=tuple(size), keep_ratio=True)]
     with DefaultScope.overwrite_default_scope(toolbox(cfg)):
-        return Compose([step for step in steps
-                        if not type_name(step).endswith('Annotations')])
+        return Compose([load, *steps])
 
 
 def describe(sample: BaseDataElement, classes: Sequence[str],
@@ -75,17 +75,19 @@ def describe(sample: BaseDataElement, classes: Sequence[str],
         objects = sample.pred_instances
         objects = objects[objects.scores >= score_thr]
         objects = objects[objects.scores.argsort(descending=True)]
-        items = [item(int(each.labels), score=float(each.scores),
-                      box=each.bboxes[0].tolist()) for each in objects]
-        masks = list(objects.get('masks', ()))
+        masks += objects.get('masks', ())
+        for single in objects:
+            items.append(item(int(single.labels), score=float(single.scores),
+                              box=single.bboxes[0].tolist()))
     if 'pred_panoptic_seg' in sample:
         segments = sample.pred_panoptic_seg.sem_seg[0]
-        ids = [i for i in segments.unique().tolist()
-               if i % INSTANCE_OFFSET < len(classes)]
-        items += [item(i % INSTANCE_OFFSET) for i in ids]
-        masks += [segments == i for i in ids]
-    for each, mask in zip(items, encode_mask_results(masks)):
-        each['mask'] = {**mask, 'counts': mask['counts'].decode()}
+        for number in segments.unique().tolist():
+            label = number % INSTANCE_OFFSET
+            if label < len(classes):
+                items.append(item(label))
+                masks.append(segments == number)
+    for described, mask in zip(items, encode_mask_results(masks)):
+        described['mask'] = {**mask, 'counts': mask['counts'].decode()}
     return items
 
 
