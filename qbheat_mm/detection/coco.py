@@ -16,6 +16,7 @@ from mmdet.visualization import get_palette
 from mmengine.evaluator import BaseMetric
 from mmengine.fileio import get_local_path
 from mmengine.logging import MMLogger
+from msgspec import Struct
 from msgspec.structs import asdict
 
 from ..datasets.coco_check import CocoFile, check_images, load_coco
@@ -32,15 +33,19 @@ def index_coco(content: CocoFile, for_evaluation: bool = False) -> COCO:
             evaluation adds keys. Defaults to False.
     """
     coco = COCO()
-    coco.dataset = dict(
-        images=[asdict(each) for each in content.images],
-        categories=[asdict(each) for each in content.categories],
-        annotations=[asdict(each) for each in content.annotations]
-        if for_evaluation else content.annotations)
+    coco.dataset = dict(images=_to_dicts(content.images),
+                        categories=_to_dicts(content.categories),
+                        annotations=content.annotations)
+    if for_evaluation:
+        coco.dataset['annotations'] = _to_dicts(content.annotations)
     with contextlib.redirect_stdout(io.StringIO()):
         coco.createIndex()
     coco.img_ann_map, coco.cat_img_map = coco.imgToAnns, coco.catToImgs
     return coco
+
+
+def _to_dicts(records: Iterable[Struct]) -> list[dict]:
+    return [asdict(record) for record in records]
 
 
 @DATASETS.register_module()
@@ -84,7 +89,8 @@ class MatchedCocoDataset(CocoDataset):
             # COCO's palette has 80 colors.
             colors = get_palette('random', len(metainfo.get('classes', ())))
             kwargs['metainfo'] = dict(metainfo, palette=[
-                tuple(map(int, color)) for color in colors])
+                (int(red), int(green), int(blue))
+                for red, green, blue in colors])
         super().__init__(*args, **kwargs)
 
     def COCOAPI(self, annotation_file: str) -> COCO:
@@ -184,11 +190,12 @@ class MatchedCocoMetric(CocoMetric):
         AP of one class for another's.
         """
         if self._coco_api is not None:
-            by_name = {each['name']: each['id']
-                       for each in self._coco_api.cats.values()}
-            ids = [by_name[name] for name in self.dataset_meta['classes']]
+            ids_by_name = {category['name']: category['id']
+                           for category in self._coco_api.cats.values()}
+            ids = [ids_by_name[name] for name in self.dataset_meta['classes']]
             self.cat_ids = sorted(ids)
             ranks = np.argsort(np.argsort(ids))
-            results = [(truth, dict(found, labels=ranks[found['labels']]))
-                       for truth, found in results]
+            results = [
+                (truth, dict(predicted, labels=ranks[predicted['labels']]))
+                for truth, predicted in results]
         return super().compute_metrics(results)

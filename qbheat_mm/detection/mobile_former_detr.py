@@ -153,11 +153,13 @@ class MobileFormerDETR(DetectionTransformer):
         channels = tuple(feat.shape[1] for feat in feats)
         sizes = [tuple(feat.shape[-2:]) for feat in feats]
         if batch_shape is None:
-            batch_shape = [STRIDES[0] * side for side in sizes[0]]
-        if channels != self.decoder.in_channels or any(
-                abs(stride * side - pixels) > 2 * stride
-                for stride, size in zip(STRIDES, sizes)
-                for side, pixels in zip(size, batch_shape)):
+            height, width = sizes[0]
+            batch_shape = (STRIDES[0] * height, STRIDES[0] * width)
+        strides_differ = any(
+            abs(stride * side - pixels) > 2 * stride
+            for stride, size in zip(STRIDES, sizes)
+            for side, pixels in zip(size, batch_shape))
+        if channels != self.decoder.in_channels or strides_differ:
             raise UserError(
                 f'the backbone gives maps of {channels} channels and sizes '
                 f'{sizes} for images of {tuple(batch_shape)}, not '

@@ -95,14 +95,17 @@ class MFDecoder(BaseModule):
         self.encoding = SinePositionalEncoding(embed_dims // 2, normalize=True)
         self.down_conv = SeparableConv(in_channels[1], embed_dims, stride=2)
 
-        mobiles = [
+        make_mobiles = [
             partial(TransformerMobile, embed_dims, num_heads, mobile_mlp_dims,
                     dropout)
-        ] + [partial(BottleneckMobile, embed_dims, e) for e in expansions]
+        ]
+        for expansion in expansions:
+            make_mobiles.append(
+                partial(BottleneckMobile, embed_dims, expansion))
         self.stages = nn.ModuleList()
         self.up_convs = nn.ModuleList()
         self.laterals = nn.ModuleList()
-        for i, (depth, make_mobile) in enumerate(zip(depths, mobiles)):
+        for i, (depth, make_mobile) in enumerate(zip(depths, make_mobiles)):
             if not any(depths[i:]):
                 break
             if i > 0:
@@ -145,26 +148,25 @@ class MFDecoder(BaseModule):
         Returns:
             Tensor: The queries after each block, (num_blocks, B, N, C).
         """
-        # Sequences of pixels are views of channels_last maps.
-        feats = {stride: feat.contiguous(memory_format=torch.channels_last)
-                 for stride, feat in zip(STRIDES, feats)}
-        scales = {
-            stride: make_scale(feat, image_sizes, self.encoding, stride)
-            for stride, feat in feats.items()
-        }
+        maps, scales = {}, {}
+        for stride, feat in zip(STRIDES, feats):
+            # Sequences of pixels are views of channels_last maps.
+            maps[stride] = feat.contiguous(memory_format=torch.channels_last)
+            scales[stride] = make_scale(maps[stride], image_sizes,
+                                        self.encoding, stride)
         # The strided convolution rounds odd sizes up.
-        halves = [(side - 1) // 2 + 1 for side in feats[16].shape[-2:]]
+        halves = [(side - 1) // 2 + 1 for side in maps[16].shape[-2:]]
         scales[32] = make_scale(
-            feats[16].new_empty(query.shape[0], 1, *halves), image_sizes,
+            maps[16].new_empty(query.shape[0], 1, *halves), image_sizes,
             self.encoding, 32)
-        x = self.down_conv(zero_padding(feats[16], scales[16]), scales[32])
+        x = self.down_conv(zero_padding(maps[16], scales[16]), scales[32])
         states = []
         for i, (stride, blocks) in enumerate(zip((32, 16, 8), self.stages)):
             if i > 0:
                 x = upsample(x, scales[2 * stride], scales[stride].hw)
                 x = self.up_convs[i - 1](
                     zero_padding(x, scales[stride]), scales[stride])
-                x = x + on_content([self.laterals[i - 1]], feats[stride],
+                x = x + on_content([self.laterals[i - 1]], maps[stride],
                                    scales[stride])
             for block in blocks:
                 if states:

@@ -56,9 +56,7 @@ def make_scale(x: Tensor,
     padding = content = None
     if isinstance(image_sizes, Tensor):
         padding = _padding(image_sizes, stride, hw)
-    elif image_sizes is not None and any(
-            -(-size // stride) < side
-            for sizes in image_sizes for size, side in zip(sizes, hw)):
+    elif image_sizes is not None and _are_padded(image_sizes, stride, hw):
         # Counting the content on a GPU would wait for it.
         sizes = torch.as_tensor(image_sizes)
         content = (~_padding(sizes, stride, hw)).flatten().nonzero()[:, 0]
@@ -69,6 +67,15 @@ def make_scale(x: Tensor,
     return Scale(hw,
                  pos.flatten(2).transpose(1, 2),
                  None if padding is None else padding.unsqueeze(1), content)
+
+
+def _are_padded(image_sizes: Sequence[tuple[int, int]], stride: int,
+                hw: tuple[int, int]) -> bool:
+    """Whether a map is larger than one of its images."""
+    for height, width in image_sizes:
+        if -(-height // stride) < hw[0] or -(-width // stride) < hw[1]:
+            return True
+    return False
 
 
 def _without_waiting(x: Tensor, device: torch.device) -> Tensor:
@@ -129,9 +136,10 @@ def _fitted(x: Tensor, hw: tuple[int, int]) -> Tensor:
             rows = torch.arange(side, device=x.device)
             x = x.index_select(dim, rows.clamp(max=x.shape[dim] - 1))
         return x
-    missing = [max(want - have, 0) for want, have in zip(hw, x.shape[-2:])]
-    if any(missing):
-        x = F.pad(x, (0, missing[1], 0, missing[0]), mode='replicate')
+    below = max(hw[0] - x.shape[2], 0)
+    right = max(hw[1] - x.shape[3], 0)
+    if below or right:
+        x = F.pad(x, (0, right, 0, below), mode='replicate')
     return x[..., :hw[0], :hw[1]]
 
 

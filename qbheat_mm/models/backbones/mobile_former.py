@@ -2,6 +2,7 @@
 """Mobile-Former as a backbone of mmpretrain and mmdet."""
 from collections.abc import Sequence
 from contextlib import nullcontext
+from itertools import chain
 
 import torch
 from mmengine.model import BaseModule
@@ -100,16 +101,16 @@ class MobileFormer(BaseModule):
         self.stem = ConvBN(
             *conv_bn(3, channels, 3, stride=2), nn.ReLU6(inplace=True))
         self.stages = nn.ModuleList()
-        last = max(self.num_blocks - 1, 1)
-        drop_rates = (drop_path_rate * i / last for i in range(last + 1))
+        depth, last = 0, max(self.num_blocks - 1, 1)
         for rows in self.arch['stages']:
             stage = nn.ModuleList()
             for block, mid_channels, out_channels in rows:
                 stage.append(
                     self._make_block(block, channels, mid_channels,
                                      out_channels, token_dims, groups,
-                                     next(drop_rates)))
+                                     drop_path_rate * depth / last))
                 channels = out_channels
+                depth += 1
             self.stages.append(stage)
         self.final_bridge = (
             MobileToFormer(channels, token_dims)
@@ -235,21 +236,21 @@ class MobileFormer(BaseModule):
         tokens_asked = self.num_stages + 1 in asked
         if self.final_bridge is not None and not tokens_asked:
             unused.append(self.final_bridge)
-        if tokens_asked and self.final_bridge is None and not asked & {
-                self.num_stages - 1, self.num_stages
-        }:
+        last_maps = {self.num_stages - 1, self.num_stages}
+        if (tokens_asked and self.final_bridge is None
+                and asked.isdisjoint(last_maps)):
             unused += self._behind_the_tokens()
         if not tokens_asked and not any(
-                isinstance(block, MobileFormerBlock) for stage in used_stages
-                for block in stage):
+                isinstance(block, MobileFormerBlock)
+                for block in used_stages.modules()):
             unused.append(self.tokens)
         return unused
 
     def _behind_the_tokens(self) -> list[nn.Module]:
         """Return modules whose maps reach neither tokens nor outputs."""
-        first = max((i for i in self.out_indices if i < self.num_stages),
-                    default=-1) + 1
-        blocks = [block for stage in self.stages[first:] for block in stage]
+        stages = [i for i in self.out_indices if i < self.num_stages]
+        first = max(stages, default=-1) + 1
+        blocks = list(chain.from_iterable(self.stages[first:]))
         unused = []
         while blocks and not isinstance(blocks[-1], MobileFormerBlock):
             unused.append(blocks.pop())
