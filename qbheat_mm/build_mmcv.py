@@ -90,14 +90,14 @@ def check_tools() -> None:
     """Exit if the build lacks a tool, naming it."""
     compiler = os.environ.get('CXX', 'c++').split()[0]
     headers = Path(sysconfig.get_path('include'), 'Python.h')
-    missing = [hint for found, hint in (
+    missing = [hint for is_there, hint in (
         (importlib.util.find_spec('pkg_resources'), "'setuptools<81' (pip)"),
         (importlib.util.find_spec('wheel'), 'wheel (pip)'),
         (importlib.util.find_spec('ninja'), 'ninja (pip)'),
         (shutil.which(compiler), f'the C++ compiler {compiler} (Debian: '
          'apt install g++; macOS: xcode-select --install)'),
         (headers.exists(), f'{headers} (Debian: apt install python3-dev)'),
-    ) if not found]
+    ) if not is_there]
     if missing:
         sys.exit(f'error: building mmcv needs {", ".join(missing)}. The extra '
                  "'pretrain' needs no build: everything except detection")

@@ -94,16 +94,20 @@ def pip(command: str, *requirements: str) -> str:
     """Return a command of pip, or of uv in an environment without pip."""
     tool = (f'{PYTHON} -m pip {command}' if importlib.util.find_spec('pip')
             else f'uv pip {command.replace(" -y", "")} --python {PYTHON}')
-    return ' '.join([tool, *map(shlex.quote, requirements)])
+    return f'{tool} {shlex.join(requirements)}'
 
 
 def fits(version: str, supported: str) -> bool:
     """Whether a version fits a range such as '>=2.1' or '>=2.1,<2.2'."""
     low, _, high = supported.removeprefix('>=').partition(',<')
-    given, low, high = (
-        tuple(map(int, re.findall(r'\d+', re.match(r'[\d.]*', text).group())))
-        for text in (version, low, high))
-    return low <= given and (not high or given < high)
+    given = _numbers(version)
+    return _numbers(low) <= given and (not high or given < _numbers(high))
+
+
+def _numbers(version: str) -> tuple[int, ...]:
+    """Return (2, 6, 0) for '2.6.0+cpu'."""
+    release = re.match(r'[\d.]*', version).group()
+    return tuple(map(int, re.findall(r'\d+', release)))
 
 
 def find_family(dists: Iterable[str]) -> str:
@@ -215,14 +219,16 @@ def probe(names: Sequence[str]) -> dict[str, dict]:
     """Import modules, and train, in a child process until it crashes."""
     child = subprocess.run([sys.executable, '-c', PROBE, *names],
                            capture_output=True, text=True)
-    found = dict(json.loads(line.removeprefix('probe '))
-                 for line in child.stdout.splitlines()
-                 if line.startswith('probe '))
+    imports = {}
+    for line in child.stdout.splitlines():
+        if line.startswith('probe '):
+            name, result = json.loads(line.removeprefix('probe '))
+            imports[name] = result
     error = f'crashes Python ({child.returncode})'
     for name in names:
-        if name not in found:
-            found[name], error = dict(error=error, cuda=''), ''
-    return found
+        if name not in imports:
+            imports[name], error = dict(error=error, cuda=''), ''
+    return imports
 
 
 def installed() -> dict[str, str]:
@@ -238,10 +244,11 @@ def installed() -> dict[str, str]:
 def report(dists: Mapping, problems: Sequence[Problem]) -> str:
     """Format versions, problems, and the command for the first of them."""
     texts = dict.fromkeys(dists, 'ok')
-    texts.update((each.part, f'NO  {each.text}') for each in problems)
+    for problem in problems:
+        texts[problem.part] = f'NO  {problem.text}'
     lines = [f'{part:20}{dists.get(part, "-"):20}{text}'
              for part, text in texts.items()]
-    if sum(each.text == 'missing' for each in problems) > 2:
+    if sum(problem.text == 'missing' for problem in problems) > 2:
         lines.append('\nMost packages are missing: run `make env` in the '
                      'clone or install them, see docs/installation.md')
     elif problems:

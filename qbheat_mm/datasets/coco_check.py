@@ -4,11 +4,11 @@
 msgspec decodes and type-checks the file, and locates wrong values. Useless or
 ambiguous files are errors; lost boxes are counted in a warning.
 """
-import itertools
 import os
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import chain, compress
 from typing import Annotated, Any, NoReturn
 
 import msgspec
@@ -147,17 +147,22 @@ def _decode(path: str, report: CocoReport, masks: bool) -> CocoFile:
         report.fail(f'is not in COCO format: {error}')
 
 
+def _column(records: Iterable[_Record], key: str) -> list:
+    """Return one field of all records."""
+    return [getattr(record, key) for record in records]
+
+
 def _check_ids(content: CocoFile, report: CocoReport) -> None:
     """Require unique ids and names."""
     for kind, key in (('images', 'id'), ('categories', 'id'),
                       ('categories', 'name')):
-        values = Counter(record[key] for record in getattr(content, kind))
+        values = Counter(_column(getattr(content, kind), key))
         value, number = values.most_common(1)[0]
         if number > 1:
             report.fail(f'{number} {kind} have the {key} {value!r}')
     if len({type(image.id) for image in content.images}) > 1:
         report.fail('some image ids are strings and others numbers')
-    files = Counter(image.file_name for image in content.images)
+    files = Counter(_column(content.images, 'file_name'))
     name, number = files.most_common(1)[0]
     if number > 1:
         report.warnings.append(
@@ -168,53 +173,52 @@ def _check_ids(content: CocoFile, report: CocoReport) -> None:
 def _check_classes(content: CocoFile, classes: Sequence[str],
                    allow_subset: bool, report: CocoReport) -> None:
     """Require the categories to be the classes; sort them alike."""
-    names = [category.name for category in content.categories]
-    found = [name for name in names if name in classes or not allow_subset]
-    if sorted(found) != sorted(classes):
+    used = names = _column(content.categories, 'name')
+    if allow_subset:
+        used = [name for name in names if name in classes]
+    if sorted(used) != sorted(classes):
         hint = (', or allow_subset=True to ignore the others'
                 if set(classes) < set(names) else '')
         report.fail(
             f'its categories are {names}, but the classes of the data set '
             f'are {list(classes)}: set metainfo.classes and num_classes of '
             f'the head{hint}')
-    if found != list(classes):
+    if used != list(classes):
         report.warnings.append(
-            f'categories are in another order ({found}) than the classes of '
+            f'categories are in another order ({used}) than the classes of '
             f'the data set ({list(classes)}); labels follow the classes')
-    order = {name: i for i, name in enumerate(classes)}
-    others = {c.id for c in content.categories if c.name not in order}
-    content.categories = sorted(
-        (c for c in content.categories if c.id not in others),
-        key=lambda category: order[category.name])
-    content.annotations = [a for a in content.annotations
-                           if a.category_id not in others]
+    by_name = dict(zip(names, content.categories))
+    content.categories = [by_name.pop(name) for name in classes]
+    others = set(_column(by_name.values(), 'id'))
+    content.annotations = [annotation for annotation in content.annotations
+                           if annotation.category_id not in others]
 
 
 def _check_boxes(content: CocoFile, report: CocoReport) -> list[Annotation]:
     """Remove boxes that can't be evaluated; return those mmdet trains on."""
     annotations = content.annotations
-    ids = {category.id for category in content.categories}
+    ids = set(_column(content.categories, 'id'))
     for i, annotation in enumerate(annotations):
         if annotation.category_id not in ids:
             report.fail(f'annotation {i} has category_id='
                         f'{annotation.category_id}, but the categories have '
                         f'the ids {sorted(ids)}')
     boxes = np.fromiter(
-        itertools.chain.from_iterable(a.bbox for a in annotations),
+        chain.from_iterable(_column(annotations, 'bbox')),
         float, 4 * len(annotations)).reshape(-1, 4)
     known = {image.id: (image.width, image.height)
              for image in content.images}
-    sizes = np.array([known.get(a.image_id, (np.nan, np.nan))
-                      for a in annotations], float)
+    sizes = np.array([known.get(image_id, (np.nan, np.nan))
+                      for image_id in _column(annotations, 'image_id')], float)
     _check_format(boxes, sizes, annotations, report)
     evaluated, trained = _usable(boxes, sizes, annotations, report)
-    content.annotations = [annotations[i] for i in np.flatnonzero(evaluated)]
+    content.annotations = list(compress(annotations, evaluated))
     for number, annotation in enumerate(content.annotations, 1):
         annotation.id = number
         annotation.iscrowd = int(bool(annotation.iscrowd))
         if annotation.area is None:
             annotation.area = annotation.bbox[2] * annotation.bbox[3]
-    return [annotations[i] for i in np.flatnonzero(trained)]
+    return list(compress(annotations, trained))
 
 
 def _example(mask: np.ndarray, annotations: Sequence[Annotation]) -> str:
@@ -247,39 +251,37 @@ def _usable(boxes: np.ndarray, sizes: np.ndarray,
     """Find boxes to evaluate and boxes to train on, (N,), bool each."""
     inside = (np.minimum(boxes[:, :2] + boxes[:, 2:], sizes)
               - np.maximum(boxes[:, :2], 0)).clip(0)
-    areas = np.array([np.nan if a.area is None else a.area
-                      for a in annotations])
-    rules = (
-        (np.isnan(sizes[:, 0]), True,
-         "have an image_id that is not in 'images'"),
-        ((boxes[:, 2:] < 0).any(1), True, 'have a negative size'),
-        ((inside == 0).any(1) & (boxes[:, 2:] > 0).all(1), True,
-         'are outside of their image'),
-        # mmdet drops these in training, COCO's evaluation counts them.
-        ((boxes[:, 2:] < 1).any(1) | (areas <= 0), False,
-         'are thinner than a pixel or have an area of 0'),
-        (np.array([bool(a.ignore) for a in annotations]), False,
-         "are marked 'ignore'"))
-    evaluated, trained = np.ones((2, len(boxes)), bool)
-    for mask, everywhere, what in rules:
-        mask = mask & trained
-        trained &= ~mask
-        if everywhere:
-            evaluated &= ~mask
+    areas = np.array(_column(annotations, 'area'), float)  # nan for None
+    ignored = np.array(_column(annotations, 'ignore'), bool)
+    kept = np.ones(len(boxes), bool)
+
+    def leave_out(mask: np.ndarray, reason: str, where: str = '') -> None:
+        mask = mask & kept
+        kept[mask] = False
         if mask.any():
-            where = '' if everywhere else ' of training'
-            report.warnings.append(f'{_example(mask, annotations)} {what} '
+            report.warnings.append(f'{_example(mask, annotations)} {reason} '
                                    f'and are left out{where}')
-    if trained.mean() < 0.5:
+
+    leave_out(np.isnan(sizes[:, 0]), "have an image_id that is not in "
+              "'images'")
+    leave_out((boxes[:, 2:] < 0).any(1), 'have a negative size')
+    leave_out((inside == 0).any(1) & (boxes[:, 2:] > 0).all(1),
+              'are outside of their image')
+    evaluated = kept.copy()
+    # mmdet drops these in training, COCO's evaluation counts them.
+    leave_out((boxes[:, 2:] < 1).any(1) | (areas <= 0),
+              'are thinner than a pixel or have an area of 0', ' of training')
+    leave_out(ignored, "are marked 'ignore'", ' of training')
+    if kept.mean() < 0.5:
         report.fail('most boxes cannot be used: ' + '; '.join(report.warnings))
-    return evaluated, trained
+    return evaluated, kept
 
 
 def _ignore_unreadable_masks(content: CocoFile, report: CocoReport) -> None:
     """Turn objects without a readable mask into ignored crowds."""
-    sizes = {i.id: (i.height, i.width) for i in content.images}
-    lost = [a for a in content.annotations
-            if not _has_mask(a, sizes[a.image_id])]
+    images = dict(zip(_column(content.images, 'id'), content.images))
+    lost = [annotation for annotation in content.annotations
+            if not _has_mask(annotation, images[annotation.image_id])]
     if not lost:
         return
     problem = (f'{len(lost)} of {len(content.annotations)} objects have no '
@@ -294,16 +296,16 @@ def _ignore_unreadable_masks(content: CocoFile, report: CocoReport) -> None:
         annotation.iscrowd = 1
 
 
-def _has_mask(annotation: MaskAnnotation, size: tuple[int, int]) -> bool:
+def _has_mask(annotation: MaskAnnotation, image: ImageRecord) -> bool:
     """Whether the mask is readable; drops unreadable polygons."""
     mask = annotation.segmentation
     if isinstance(mask, Mapping):
         counts = mask.get('counts')
-        if mask.get('size') != list(size):
+        if mask.get('size') != [image.height, image.width]:
             return False
         if isinstance(counts, list):
-            return all(isinstance(n, int) and n >= 0 for n in counts) and sum(
-                counts) == size[0] * size[1]
+            return (all(isinstance(n, int) and n >= 0 for n in counts)
+                    and sum(counts) == image.height * image.width)
         return isinstance(counts, str)
     annotation.segmentation = [
         points for points in mask or ()
@@ -314,17 +316,19 @@ def _has_mask(annotation: MaskAnnotation, size: tuple[int, int]) -> bool:
 def _count(content: CocoFile, used: Sequence[Annotation], total: int,
            report: CocoReport) -> None:
     """Fill summary and per_class."""
-    single = [a for a in used if not a.iscrowd]
-    counts = Counter(a.category_id for a in single)
-    report.per_class = {c.name: counts[c.id] for c in content.categories}
-    empty = len(content.images) - len({a.image_id for a in used})
+    single = [annotation for annotation in used if not annotation.iscrowd]
+    counts = Counter(_column(single, 'category_id'))
+    missing = []
+    for category in content.categories:
+        report.per_class[category.name] = counts[category.id]
+        if not counts[category.id]:
+            missing.append(category.name)
+    empty = len(content.images) - len(set(_column(used, 'image_id')))
     report.summary = (
         f'{len(content.images)} images ({empty} without boxes), {len(used)} '
         f'of {total} boxes used, {len(used) - len(single)} of them crowds')
     if used and not single:
         report.fail('all boxes are crowds (iscrowd=1), which are not learned')
-    missing = [name for name, number in report.per_class.items()
-               if not number]
     if used and missing:
         report.warnings.append(f'classes without a box: {missing}')
 
@@ -346,8 +350,8 @@ def check_images(content: CocoFile,
     Raises:
         UserError: If an image is missing, unreadable or of another size.
     """
-    paths = [os.path.join(folder, image.file_name)
-             for image in content.images]
+    paths = [os.path.join(folder, name)
+             for name in _column(content.images, 'file_name')]
     problems, rotated = [], []
     missing = {path for path in paths if not os.path.isfile(path)}
     if missing:
@@ -355,13 +359,15 @@ def check_images(content: CocoFile,
                         f"(e.g. '{min(missing)}'): check data_prefix and "
                         'file_name')
     rows = np.linspace(0, len(paths) - 1, min(SAMPLE, len(paths))).astype(int)
-    for image, path in ((content.images[row], paths[row]) for row in rows
-                        if paths[row] not in missing):
+    for row in rows:
+        if paths[row] in missing:
+            continue
         try:
-            file = ImageFile(path, use_exif=use_exif)
+            file = ImageFile(paths[row], use_exif=use_exif)
+            image = content.images[row]
             file.require_size(image.height, image.width)
             if file.orientation > 1:
-                rotated.append(path)
+                rotated.append(paths[row])
         except ImageError as error:
             problems.append(str(error))
     if problems and not skip_unreadable:

@@ -19,14 +19,14 @@ from .images import EXTENSIONS, new_folders, scan_folder
 
 def _report(folder: str, images: Sequence, others: Counter) -> None:
     """Warn of other files; raise if there are no images."""
-    found = ', '.join(f'{number} {extension}' for extension, number
+    kinds = ', '.join(f'{number} {extension}' for extension, number
                       in others.most_common(5)) or 'nothing'
     if not images:
         raise UserError(f'image folder {folder!r} holds no image: found '
-                        f'{found}')
+                        f'{kinds}')
     if others:
         print_log(f'image folder {folder!r}: {len(images)} images; not read: '
-                  f'{found}', logger='current', level=logging.WARNING)
+                  f'{kinds}', logger='current', level=logging.WARNING)
 
 
 @DATASETS.register_module()
@@ -59,11 +59,11 @@ class NamedImageFolder(CustomDataset):
         """
         samples = self._read_list() if self.ann_file else self._find_samples()
         join = get_file_backend(self.img_prefix).join_path
-        if not self.with_label:
-            return [dict(img_path=join(self.img_prefix, path))
-                    for path in samples]
-        return [dict(img_path=join(self.img_prefix, path), gt_label=label)
-                for path, label in samples]
+        if self.with_label:
+            return [dict(img_path=join(self.img_prefix, path), gt_label=label)
+                    for path, label in samples]
+        return [dict(img_path=join(self.img_prefix, path))
+                for path in samples]
 
     def _read_list(self) -> list:
         """Read paths, or pairs of path and label, from the annotations."""
@@ -75,8 +75,9 @@ class NamedImageFolder(CustomDataset):
         samples = [line for line in lines if line.strip()]
         if not samples:
             raise UserError(f'annotation file {self.ann_file!r} is empty')
-        return ([self._pair(line) for line in samples] if self.with_label
-                else samples)
+        if self.with_label:
+            samples = [self._pair(line) for line in samples]
+        return samples
 
     def _pair(self, line: str) -> tuple[str, int]:
         """Split a line into path and label."""
@@ -104,12 +105,17 @@ class NamedImageFolder(CustomDataset):
         """Pair images with the indices of their classes."""
         names = self._class_folders()
         self.folder_to_idx = {name: i for i, name in enumerate(names)}
-        pairs = [(path, self.folder_to_idx[path.split(os.sep)[0]])
-                 for path in images if os.sep in path]
-        if outside := len(images) - len(pairs):
-            others['images outside of class folders'] = outside
-        if empty := len(names) - len({label for _, label in pairs}):
-            others['empty class folders'] = empty
+        pairs, used = [], set()
+        for path in images:
+            folder, separator, _ = path.partition(os.sep)
+            if separator:
+                used.add(folder)
+                pairs.append((path, self.folder_to_idx[folder]))
+        if len(images) > len(pairs):
+            others['images outside of class folders'] = (
+                len(images) - len(pairs))
+        if len(names) > len(used):
+            others['empty class folders'] = len(names) - len(used)
         return pairs
 
     def _class_folders(self) -> list[str]:
@@ -147,15 +153,15 @@ def find_images(paths: Sequence[str]) -> list[str]:
     Raises:
         UserError: If a path does not exist or a folder has no images.
     """
-    found = []
+    files = []
     for path in paths:
         if not osp.exists(path):
             raise UserError(f'image {path!r} does not exist (in '
                             f'{os.getcwd()!r})')
         if not osp.isdir(path):
-            found.append(path)
+            files.append(path)
             continue
         images, others = scan_folder(path)
         _report(path, images, others)
-        found += [osp.join(path, name) for name in images]
-    return found
+        files += [osp.join(path, name) for name in images]
+    return files

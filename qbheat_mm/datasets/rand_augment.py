@@ -123,7 +123,8 @@ class LookupRandAugment(mmpretrain.RandAugment):
             policies = RANDAUG_POLICIES[policies]
         # Otherwise all would be looked up in the scope of this class.
         ours = TRANSFORMS.module_dict
-        policies = [
-            {'_scope_': 'qbheat_mm' if each['type'] in ours else 'mmpretrain',
-             **each} for each in policies]
-        super().__init__(policies, *args, **kwargs)
+        scoped = []
+        for policy in policies:
+            scope = 'qbheat_mm' if policy['type'] in ours else 'mmpretrain'
+            scoped.append({'_scope_': scope, **policy})
+        super().__init__(scoped, *args, **kwargs)

@@ -18,13 +18,12 @@ def register_models() -> None:
     for file in _configs():
         if 'coco' in file.parts:
             continue
-        classifies = 'benchmarks' in file.parts or (
-            'mobile_former' in file.parts)
-        result = Result('Image Classification', 'ImageNet-1k', None)
+        results = None
+        if 'benchmarks' in file.parts or 'mobile_former' in file.parts:
+            results = [Result('Image Classification', 'ImageNet-1k', None)]
         # The public register_model_index parses all metafiles.
         ModelHub._models_dict.setdefault(file.stem, Model(
-            Name=file.stem, Config=str(file),
-            Results=[result] if classifies else None))
+            Name=file.stem, Config=str(file), Results=results))
 
 
 def find_config(name: str) -> str | None:
@@ -33,13 +32,13 @@ def find_config(name: str) -> str | None:
     Args:
         name (str): E.g. ``'qbheat_mf-285m_8xb128-amp-coslr-100e_in1k'``.
     """
-    found = [file for file in _configs() if file.stem == name]
-    return str(found[0]) if found else None
+    return next((str(file) for file in _configs() if file.stem == name), None)
 
 
 def _configs() -> list[Path]:
     """List our configs, from a wheel or the source tree."""
-    roots = [PACKAGE / '.mim/configs', PACKAGE.parent / 'configs']
-    root = next((root for root in roots if root.is_dir()), None)
-    return [] if root is None else sorted(
-        file for file in root.rglob('*.py') if '_base_' not in file.parts)
+    for root in (PACKAGE / '.mim/configs', PACKAGE.parent / 'configs'):
+        if root.is_dir():
+            return sorted(file for file in root.rglob('*.py')
+                          if '_base_' not in file.parts)
+    return []

@@ -32,17 +32,17 @@ def evaluating(model: nn.Module) -> Iterator[nn.Module]:
             module.training = mode
 
 
-def relative_difference(found: Tensor, expected: Tensor) -> float:
+def relative_difference(actual: Tensor, expected: Tensor) -> float:
     """Largest difference of two tensors over the largest expected value.
 
     Returns:
         float: inf if the shapes differ or a value is NaN.
     """
-    if found.shape != expected.shape:
+    if actual.shape != expected.shape:
         return math.inf
-    found, expected = found.double(), expected.double()
+    actual, expected = actual.double(), expected.double()
     largest = expected.abs().max().clamp(min=1e-12)
-    difference = ((found - expected).abs().max() / largest).item()
+    difference = ((actual - expected).abs().max() / largest).item()
     return math.inf if math.isnan(difference) else difference
 
 

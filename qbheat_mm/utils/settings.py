@@ -69,6 +69,6 @@ def loader_settings(settings: Mapping) -> Mapping:
     """Drop worker settings if ``num_workers=0``."""
     if settings.get('num_workers') != 0:
         return settings
-    kept = {name: value for name, value in settings.items()
-            if name != 'prefetch_factor'}
-    return type(settings)(kept, persistent_workers=False)
+    kept = type(settings)(settings, persistent_workers=False)
+    kept.pop('prefetch_factor', None)
+    return kept
