@@ -7,7 +7,6 @@ import torch
 from mmcv.cnn import fuse_conv_bn
 from mmpretrain.models import ImageClassifier
 from torch import Tensor, nn
-from torch.nn.modules.batchnorm import _BatchNorm
 
 from ..errors import UserError
 from ..models.backbones import MobileFormer
@@ -142,12 +141,12 @@ class ClassifierNetwork(Network):
 
 
 def folded(module: nn.Module) -> nn.Module:
-    """Copy a module and fold BN into the convolutions before it."""
-    copied = copy.deepcopy(module).requires_grad_(False)
-    # timm's have an activation inside.
-    if all(type(part).__module__.startswith('torch.')
-           for part in copied.modules() if isinstance(part, _BatchNorm)):
-        copied = fuse_conv_bn(copied)
+    """Copy a module and fold BN into the convolutions defined before it.
+
+    This is wrong where a module calls its layers in another order, as the
+    blocks of RepViT do, or where BN contains an activation, as timm's.
+    """
+    copied = fuse_conv_bn(copy.deepcopy(module).requires_grad_(False))
     copied.eval()  # returns None for a ResNet
     return copied
 

@@ -1,5 +1,6 @@
 # Copyright (c) QB-Heat MM authors. All rights reserved.
 """Export a trained network to torch.export or ONNX, and verify the file."""
+import copy
 import importlib.util
 import itertools
 import json
@@ -104,7 +105,7 @@ def _require_format(out: str) -> None:
 
 def _trace(network: Network,
            size: tuple[int, int] | None) -> ExportedProgram:
-    """Trace a network with torch.export, with BN folded."""
+    """Trace a network with torch.export, with BN folded if possible."""
     stride = network.stride
     if size is not None and min(size) <= stride:
         raise UserError(f'--size {size[0]} {size[1]}: this {network.kind} '
@@ -119,8 +120,13 @@ def _trace(network: Network,
     example = tuple(_example_inputs(network, 2, sides).values())
     try:
         with torch.no_grad():
+            traced = folded(network)
+            difference, _ = largest_difference(
+                traced(*example), network(*example))
+            if difference > TOLERANCE:
+                traced = copy.deepcopy(network).requires_grad_(False)
             return torch.export.export(
-                folded(network), example, strict=False,
+                traced, example, strict=False,
                 dynamic_shapes=_dynamic_shapes(network, size))
     # Tracing runs foreign code.
     except Exception as error:

@@ -3,6 +3,7 @@
 import os
 
 import torch
+from mmengine.config import Config
 from mmpretrain.apis.model import ModelHub
 
 from ..errors import UserError
@@ -48,17 +49,27 @@ def _from_mmpretrain(name: str, weights: str | os.PathLike | None) -> Encoder:
     if os.path.isfile(name):
         config = open_config(name)
     else:
-        try:
-            known = ModelHub.get(name)
-        except ValueError as error:
-            raise UserError(f"'{name}' is neither timm/NAME nor a model or "
-                            'config file of mmpretrain') from error
-        config, weights = known.config, weights or known.weights
+        config, published = _model_of_mmpretrain(name)
+        weights = weights or published
     if weights is None:
         raise UserError(f"'{name}': give the file of its weights")
     if type_name(config.model.backbone) in POOLING:
         config.model.backbone.gap_before_final_norm = False
     return load_encoder(os.fspath(weights), config)
+
+
+def _model_of_mmpretrain(name: str) -> tuple[Config, str | None]:
+    try:
+        known = ModelHub.get(name)
+    except ValueError as error:
+        raise UserError(f"'{name}' is neither timm/NAME nor a model or "
+                        'config file of mmpretrain') from error
+    # A config may be broken in any way.
+    except Exception as error:
+        raise UserError(
+            f"'{name}': mmengine cannot read the config that mmpretrain "
+            f'ships ({" ".join(str(error).split())[:200]})') from error
+    return known.config, known.weights
 
 
 def _from_timm(name: str, weights: str | os.PathLike | None) -> Encoder:

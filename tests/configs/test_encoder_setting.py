@@ -203,6 +203,8 @@ def test_refusals(files):
         published_encoder('timm/resnet17')
     with pytest.raises(UserError, match='neither timm'):
         published_encoder('resnet17')
+    with pytest.raises(UserError, match='cannot read the config'):
+        published_encoder('replknet-31B_3rdparty_in1k')
     with pytest.raises(UserError, match='spatial self-attention'):
         reject_pixel_attention(TimmEncoder('test_vit'))
 
@@ -235,6 +237,19 @@ def test_published_networks_have_maps(backbone, shape, tmp_path):
     else:
         last, = published_encoder(str(config), file)(torch.zeros(1, 3, 64, 64))
         assert last.shape == shape
+
+
+@pytest.mark.parametrize('name, unused', [
+    ('mobilenetv3_small_050', 'network.conv_head'),
+    ('hgnetv2_b0', 'network.head'), ('test_convnext', 'network.head.norm'),
+    ('test_efficientnet', None)])
+def test_layers_behind_the_map_are_not_trained(name, unused):
+    """Or two processes would wait for gradients that never come."""
+    encoder = TimmEncoder(name)
+    sum(out.sum() for out in encoder(torch.randn(2, 3, 64, 64))).backward()
+    for key, weight in encoder.named_parameters():
+        assert (weight.grad is not None) == weight.requires_grad, key
+        assert weight.requires_grad != key.startswith(unused or '-'), key
 
 
 def test_without_timm(files, monkeypatch):

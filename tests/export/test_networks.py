@@ -17,10 +17,11 @@ from qbheat_mm.errors import UserError
 from qbheat_mm.export import Exported, export_network, load_model
 from qbheat_mm.export.make_network import make_network
 from qbheat_mm.export.programs import relative_difference
+from qbheat_mm.trained import Encoder, Normalization
 
 from ..conftest import ROOT
 from ..tools.conftest import run
-from .conftest import CLASSIFIER, RETINANET, any_size, write_run
+from .conftest import CLASSIFIER, RETINANET, any_size, weighted, write_run
 
 HAS_MMDET = importlib.util.find_spec('mmdet') is not None
 needs_mmdet = pytest.mark.skipif(not HAS_MMDET, reason='needs mmdet')
@@ -299,21 +300,41 @@ def test_a_fixed_size(pretrained, tmp_path):
 
 def test_a_file_that_computes_something_else_is_refused(
         pretrained, tmp_path, monkeypatch):
-    def wrong(network):
-        network = copy.deepcopy(network)
+    right_export = torch.export.export
+
+    def wrong(network, *args, **options):
         right = network.decode
         network.decode = lambda *args: {
             name: value * 1.01 if name == 'tokens' else value
             for name, value in right(*args).items()}
-        return network
+        return right_export(network, *args, **options)
 
-    monkeypatch.setattr('qbheat_mm.export.programs.folded', wrong)
+    monkeypatch.setattr('torch.export.export', wrong)
     with pytest.raises(UserError, match='1.0e-02 .* tokens'):
         export_network(load_encoder(pretrained[2]), tmp_path / 'a.pt2',
                        size=(33, 48))
     assert not list(tmp_path.iterdir())
     for found in (torch.full((2, ), torch.nan), torch.ones(1)):
         assert relative_difference(found, torch.ones(2)) == math.inf
+
+
+class NormOfSum(torch.nn.Module):
+    """Defines BN behind a convolution and calls it on a sum, as RepViT."""
+
+    def __init__(self):
+        super().__init__()
+        self.wide = torch.nn.Conv2d(3, 8, 5, 4, 2)
+        self.narrow = torch.nn.Conv2d(3, 8, 1, 4)
+        self.norm = torch.nn.BatchNorm2d(8)
+
+    def forward(self, x):
+        return self.norm(self.wide(x) + self.narrow(x))
+
+
+def test_bn_is_folded_only_where_it_follows_its_convolution(tmp_path):
+    encoder = Encoder(weighted(NormOfSum()), Normalization())
+    facts = export_network(encoder, tmp_path / 'a.pt2', (64, 64))
+    assert facts['difference'] < 1e-4
 
 
 def test_a_damaged_file_is_named(tmp_path):

@@ -1,10 +1,12 @@
 # Copyright (c) QB-Heat MM authors. All rights reserved.
-"""Encoders with published weights: timm's networks, frozen backbones."""
+"""CNNs of timm as backbones of mmpretrain and mmdet."""
 from collections.abc import Sequence
 
+import torch
 from mmengine.model import BaseModule
 from mmengine.registry import MODELS
-from torch import Tensor
+from torch import Tensor, nn
+from torch.func import functional_call
 
 from ...errors import UserError
 
@@ -16,6 +18,10 @@ class TimmEncoder(BaseModule):
     Outputs are those of timm's ``forward_intermediates``, one for each
     stride. The last one is that of ``forward_features``, and so includes the
     last 1x1 convolution of an EfficientNet.
+
+    Layers that no requested output depends on, such as those between pooling
+    and classifier of a MobileNetV3, stay in the state dict but are not
+    trained, so DistributedDataParallel finds no unused parameters.
 
     Args:
         name (str): Name in timm, e.g. ``'resnet18'``.
@@ -42,6 +48,9 @@ class TimmEncoder(BaseModule):
         self.network = timm.create_model(name, num_classes=0, **options)
         self.num_outputs = len(self.network.feature_info)
         self.out_indices = tuple(out_indices)
+        side = max(self.network.pretrained_cfg['input_size'])
+        for parameter in unused_parameters(self, side):
+            parameter.requires_grad_(False)
 
     def forward(self, x: Tensor) -> tuple[Tensor, ...]:
         """Images (B, 3, H, W) to maps (B, C, H / stride, W / stride)."""
@@ -52,28 +61,25 @@ class TimmEncoder(BaseModule):
         return tuple(maps[i] for i in self.out_indices)
 
 
-@MODELS.register_module()
-class FrozenBackbone(BaseModule):
-    """Any backbone, without gradients and always in eval mode.
+def unused_parameters(module: nn.Module, side: int) -> list[nn.Parameter]:
+    """Find the parameters that no output of a backbone depends on.
 
     Args:
-        network (dict): Config of the backbone.
-        init_cfg (dict, optional): Its initialization.
-        **options: Further settings of it, such as ``out_indices``.
+        module (nn.Module): Takes images, and returns a tuple of tensors.
+        side (int): Height and width of images that it accepts.
     """
-
-    def __init__(self, network: dict, init_cfg: dict | None = None,
-                 **options) -> None:
-        super().__init__()
-        self.network = MODELS.build(
-            {**network, 'init_cfg': init_cfg, **options})
-        self.out_indices = getattr(self.network, 'out_indices', None)
-        self.requires_grad_(False)
-
-    def forward(self, x: Tensor) -> tuple[Tensor, ...]:
-        """Return the outputs of the backbone for images (B, 3, H, W)."""
-        return self.network(x)
-
-    def train(self, mode: bool = True) -> 'FrozenBackbone':
-        """Stay in eval mode."""
-        return super().train(False)
+    # The device "meta" builds the graph, but computes no values.
+    images = torch.zeros(2, 3, side, side, device='meta')
+    parameters = dict(module.named_parameters())
+    shadows = {name: torch.zeros_like(
+        parameter, device='meta', requires_grad=True)
+        for name, parameter in parameters.items()}
+    buffers = {name: buffer.to('meta')
+               for name, buffer in module.named_buffers()}
+    with torch.enable_grad():
+        outs = functional_call(module, {**shadows, **buffers}, images)
+        gradients = torch.autograd.grad(
+            [out.sum() for out in outs], list(shadows.values()),
+            allow_unused=True)
+    return [parameter for parameter, gradient in zip(
+        parameters.values(), gradients) if gradient is None]
