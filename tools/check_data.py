@@ -3,6 +3,7 @@
 import argparse
 import os
 import os.path as osp
+import warnings
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -172,7 +173,7 @@ def read_split(settings: dict, cfg: Config, deep: bool) -> Split:
     infos = [info for info in infos if 'img_path' in info]
     split.files = [info['img_path'] for info in infos]
     if deep:
-        split.errors = unreadable(dataset, infos)
+        decode_all(dataset, infos, split)
     return split
 
 
@@ -187,22 +188,23 @@ def count_labels(dataset, infos: list[dict]) -> Split:
     return warn_of_empty(split)
 
 
-def unreadable(dataset, infos: list[dict]) -> list[str]:
-    """Decode every image as in training; return the errors."""
+def decode_all(dataset, infos: list[dict], split: Split) -> None:
+    """Decode every image as in training; add the errors and warnings."""
     from qbheat_mm.datasets import LoadNamedImageFromFile
     loaders = [getattr(step, 'load', step)
                for step in dataset.pipeline.transforms]
     load = next((step for step in loaders
                  if isinstance(step, LoadNamedImageFromFile)),
                 LoadNamedImageFromFile())
-    errors = []
-    for info in track_iter_progress(infos):
-        try:
-            load.decode(load.open(info))
-        except UserError as error:
-            errors.append(str(error))
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter('default')
+        for info in track_iter_progress(infos):
+            try:
+                load.decode(load.open(info))
+            except UserError as error:
+                split.errors.append(str(error))
     print()
-    return errors
+    split.warnings += sorted({str(each.message) for each in caught})
 
 
 def shared(found: dict[str, list[Split]]) -> Iterator[str]:

@@ -7,8 +7,8 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 from joblib import cpu_count
 
-from ..datasets.images import ImageError, ImageFile
-from ..errors import UserError
+from ..datasets.images import ImageFile
+from ..errors import ImageError, UserError
 from .export import Account, Box, Files, Picture
 from .split import perceptual_hash
 

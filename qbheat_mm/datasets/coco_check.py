@@ -14,8 +14,8 @@ from typing import Annotated, Any, NoReturn
 import msgspec
 import numpy as np
 
-from ..errors import UserError
-from .images import ImageError, ImageFile
+from ..errors import ImageError, UserError
+from .images import ImageFile
 
 #: Number of image files to compare with the annotations when a run starts.
 SAMPLE = 100

@@ -1,11 +1,9 @@
 # Copyright (c) QB-Heat MM authors. All rights reserved.
 """Find and read image files: JPEG with simplejpeg, others with Pillow."""
-import io
 import logging
 import os
 import os.path as osp
 import re
-import warnings
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
@@ -14,10 +12,11 @@ import numpy as np
 import simplejpeg
 from mmengine import fileio
 from mmengine.logging import print_log
-from PIL import ExifTags, Image, UnidentifiedImageError
+from PIL import Image
 
-from ..errors import UserError
+from ..errors import ImageError, UserError
 from ..utils.settings import is_local
+from .pillow_image import open_image, orientation_of, rotate, to_rgb
 
 #: Extensions of image files, lower case; the last four if Pillow has them.
 EXTENSIONS = ('.jpg', '.jpeg', '.jpe', '.jfif', '.png', '.bmp', '.dib',
@@ -27,19 +26,8 @@ EXTENSIONS = ('.jpg', '.jpeg', '.jpe', '.jfif', '.png', '.bmp', '.dib',
                         if extension in Image.registered_extensions()))
 #: Factors by which the sides of JPEG files can be reduced while decoding.
 REDUCTIONS = (1, 2, 4, 8)
-# Some other formats of Pillow start external programs.
-_FORMATS = ('AVIF', 'BMP', 'DIB', 'GIF', 'HEIF', 'JPEG', 'JPEG2000', 'MPO',
-            'PNG', 'PPM', 'TIFF', 'WEBP')
 # Warnings of libjpeg before it continues with wrong pixels.
 _DAMAGE = re.compile('Corrupt JPEG data|Inconsistent progression|Invalid SOS')
-_DARK = 1 << 13
-
-
-class ImageError(UserError):
-    """An image file cannot be used; the message names it."""
-
-    def __init__(self, path: str, problem: str) -> None:
-        super().__init__(f'image {str(path)!r} {" ".join(problem.split())}')
 
 
 class DamagedImageError(ImageError):
@@ -78,9 +66,9 @@ class ImageFile:
         except ValueError:  # another format, or a rare kind of JPEG
             self._decode_with_pillow(use_exif)
             return
-        with _open(path, self._content) as image:  # unless it is too large
-            if use_exif:
-                self.orientation = _orientation(image)
+        with open_image(path, self._content) as image:
+            if use_exif:  # otherwise opened only to refuse too large ones
+                self.orientation = orientation_of(image)
         self.reducible = self.orientation == 1
         if self.orientation > 4:
             self.shape = self.shape[::-1]
@@ -126,22 +114,21 @@ class ImageFile:
             kind = (DamagedImageError if _DAMAGE.search(str(error))
                     else ImageError)
             raise kind(self.path, f'is damaged ({error})') from error
-        return _rotate(pixels, self.orientation)
+        return rotate(pixels, self.orientation)
 
     def _decode_with_pillow(self, use_exif: bool) -> None:
         """Decode at once: Pillow rotates some formats while reading them."""
-        with _open(self.path, self._content) as image:
+        with open_image(self.path, self._content) as image:
             try:
-                with _open(self.path, self._content) as other:
-                    other.verify()  # PNG's checksums, which load() skips
-                image.load()
+                image.verify()  # PNG's checksums, which load() skips
             except Exception as error:  # each format has its own errors
                 raise ImageError(
                     self.path, f'is damaged ({error})') from error
-            if use_exif:
-                self.orientation = _orientation(image)
+        with open_image(self.path, self._content) as image:
             pixels = to_rgb(self.path, image)[..., ::-1]
-        self._pixels = _rotate(pixels, self.orientation)
+            if use_exif:
+                self.orientation = orientation_of(image)
+        self._pixels = rotate(pixels, self.orientation)
         self.shape = self._pixels.shape[:2]
 
 
@@ -168,55 +155,6 @@ def _read_bytes(path: str, backend_args: dict | None) -> bytes:
     if not content:
         raise ImageError(path, 'is empty')
     return content
-
-
-def _open(path: str, content: bytes) -> Image.Image:
-    """Read the header with Pillow."""
-    Image.init()
-    formats = [name for name in _FORMATS if name in Image.OPEN]
-    with warnings.catch_warnings():
-        warnings.simplefilter('ignore')
-        try:
-            return Image.open(io.BytesIO(content), formats=formats)
-        except UnidentifiedImageError as error:
-            raise ImageError(path, 'is not an image') from error
-        except Exception as error:  # each format has its own errors
-            raise ImageError(path, f'is damaged ({error})') from error
-
-
-def _orientation(image: Image.Image) -> int:
-    try:
-        found = image.getexif().get(ExifTags.Base.Orientation)
-    except Exception:  # unreadable EXIF data
-        return 1
-    return found if found in range(1, 9) else 1
-
-
-def _rotate(pixels: np.ndarray, orientation: int) -> np.ndarray:
-    """Apply an EXIF orientation to (H, W, 3)."""
-    if orientation > 4:
-        pixels = pixels.transpose(1, 0, 2)
-    if orientation in (2, 3, 6, 7):
-        pixels = pixels[:, ::-1]
-    if orientation in (3, 4, 7, 8):
-        pixels = pixels[::-1]
-    return np.ascontiguousarray(pixels)
-
-
-def to_rgb(path: str, image: Image.Image) -> np.ndarray:
-    """Convert to 8 bits, (H, W, 3)."""
-    if not image.mode.startswith(('I', 'F')):
-        return np.asarray(image.convert('RGB'))
-    gray = np.asarray(image)
-    if image.mode == 'F' or gray.min() < 0 or gray.max() > 65535:
-        raise ImageError(path, f'has mode {image.mode!r}: convert it to '
-                         '8 bits')
-    if gray.max() < _DARK:  # e.g. 12-bit microscopes and detectors
-        # Python shows it once for each folder.
-        warnings.warn(f"16-bit images in '{osp.dirname(path)}' are nearly "
-                      'black: below 8192, and the upper 8 bits are used; '
-                      'scale them to all 16 bits', stacklevel=2)
-    return np.repeat((gray >> 8).astype(np.uint8)[..., None], 3, axis=2)
 
 
 def load_images(files: Sequence[str],

@@ -18,9 +18,9 @@ from mmpretrain.datasets.transforms import (
 from PIL import Image
 from torch.nn import functional as F
 
-from ..errors import UserError
+from ..errors import ImageError, UserError
 from ..registry import TRANSFORMS
-from .images import REDUCTIONS, DamagedImageError, ImageError, ImageFile
+from .images import REDUCTIONS, DamagedImageError, ImageFile
 
 _INTERPOLATIONS = ('bilinear', 'bicubic')
 

@@ -12,13 +12,14 @@ import mmcv
 import numpy as np
 import torch
 from mmengine.logging import print_log
-from PIL import Image, ImageOps
+from PIL import Image
 from torch import Tensor
 from torch.utils.data import DataLoader
 
 from ..datasets import find_images, fit, fitting_size
-from ..datasets.images import ImageError, read_image, to_rgb
-from ..errors import UserError
+from ..datasets.images import read_image
+from ..datasets.pillow_image import orientation_of, rotate, to_rgb
+from ..errors import ImageError, UserError
 from ..trained import Encoder, load_encoder
 from ..utils.modules import evaluating
 
@@ -174,10 +175,8 @@ def _as_arrays(image: Any) -> Sequence[np.ndarray]:
     """Convert an image or a batch to RGB arrays (H, W, 3), uint8."""
     if isinstance(image, Image.Image):
         name = getattr(image, 'filename', '') or 'of PIL'
-        try:
-            return [to_rgb(name, ImageOps.exif_transpose(image))]
-        except OSError as error:  # PIL reads files lazily
-            raise ImageError(name, f'is damaged ({error})') from error
+        pixels = to_rgb(name, image)  # PIL reads files lazily
+        return [rotate(pixels, orientation_of(image))]
     if isinstance(image, Tensor):
         image = image.detach().cpu()
         image = (image.movedim(-3, -1) if image.ndim > 2 else image).numpy()

@@ -2,14 +2,16 @@
 """Files decode to the pixels that Pillow finds, or are named in an error."""
 import io
 import os
+import warnings
 
 import cv2
 import numpy as np
 import pytest
 from PIL import Image, ImageOps
 
-from qbheat_mm.datasets import ImageError, read_image
+from qbheat_mm.datasets import ImageError, find_images, read_image
 from qbheat_mm.datasets.images import ImageFile
+from qbheat_mm.evaluation import embedding
 
 from .conftest import FORMATS, draw, encode, turned
 
@@ -86,20 +88,83 @@ def test_three_channels_of_every_mode(tmp_path, form, mode):
 
 
 @pytest.mark.parametrize('extension', ['png', 'tiff'])
-@pytest.mark.parametrize('channels', [1, 3])
+@pytest.mark.parametrize('channels', [1, 3, 4])
 def test_the_upper_8_of_16_bits(tmp_path, extension, channels):
     values = np.linspace(0, 65535, 48 * 64).reshape(48, 64).astype(np.uint16)
     image = np.stack([values] * channels, axis=-1)
     _, content = cv2.imencode(f'.{extension}', image)
     found = read_image(store(tmp_path, content.tobytes()))
     np.testing.assert_array_equal(found, np.stack([values >> 8] * 3, axis=-1))
+    assert is_nearly_black(tmp_path, extension, image >> 3)
+    assert not is_nearly_black(tmp_path, extension, image >> 2)
 
 
-def test_12_of_16_bits_are_nearly_black_with_a_warning(tmp_path):
-    image = np.full((48, 64), 4095, np.uint16)
-    path = store(tmp_path, encode(image, 'PNG'))
-    with pytest.warns(UserWarning, match=f"'{tmp_path}' are nearly black"):
-        assert read_image(path).max() == 15
+def is_nearly_black(folder, extension, image):
+    """Whether reading the image warns."""
+    _, content = cv2.imencode(f'.{extension}', image)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter('always')
+        read_image(store(folder, content.tobytes()))
+    return [f"images in '{folder}' are nearly black" in str(warning.message)
+            for warning in caught] == [True]
+
+
+def test_dark_images_of_8_bits_are_as_they_are(tmp_path):
+    image = np.full((48, 64, 3), 15, np.uint8)
+    for extension in ('png', 'tiff', 'jpg', 'bmp'):
+        assert not is_nearly_black(tmp_path, extension, image)
+
+
+TIFF_LAYOUTS = [
+    dict(byteorder='<'), dict(byteorder='<', rowsperstrip=7),
+    dict(byteorder='<', tile=(16, 16)), dict(byteorder='<', bigtiff=True),
+    dict(byteorder='<', compression='zlib'), dict(byteorder='>'),
+    dict(byteorder='>', rowsperstrip=7), dict(byteorder='>', tile=(16, 16)),
+    dict(byteorder='>', compression='zlib')]
+
+
+@pytest.mark.parametrize('layout', TIFF_LAYOUTS)
+@pytest.mark.parametrize('planes', ['contig', 'separate'])
+@pytest.mark.parametrize('kind', [np.uint8, np.uint16])
+def test_tiff_files_of_every_layout(tmp_path, kind, planes, layout):
+    tifffile = pytest.importorskip('tifffile')
+    bits = 8 * np.dtype(kind).itemsize
+    image = np.random.default_rng(0).integers(
+        0, 1 << bits, (48, 64, 3)).astype(kind)
+    stored = image if planes == 'contig' else image.transpose(2, 0, 1)
+    path = str(tmp_path / 'a.tif')
+    tifffile.imwrite(path, stored, photometric='rgb', planarconfig=planes,
+                     **layout)
+    expected = (image >> bits - 8)[..., ::-1]
+    np.testing.assert_array_equal(read_image(path), expected)
+    array = embedding._as_arrays(Image.open(path))[0]
+    np.testing.assert_array_equal(array, expected[..., ::-1])
+
+
+@pytest.mark.parametrize('byteorder', '<>')
+@pytest.mark.parametrize('kind', [np.uint8, np.uint16])
+@pytest.mark.parametrize('bands, color, planes', [
+    (13, 'minisblack', 'contig'), (13, 'minisblack', 'separate'),
+    (4, 'minisblack', 'contig'), (4, 'minisblack', 'separate'),
+    (3, 'minisblack', 'separate'), (7, 'rgb', 'separate')])
+def test_other_bands_are_counted_and_refused(tmp_path, bands, color, planes,
+                                             kind, byteorder):
+    tifffile = pytest.importorskip('tifffile')
+    size = (48, 64, bands) if planes == 'contig' else (bands, 48, 64)
+    path = str(tmp_path / 'a.tif')
+    tifffile.imwrite(path, np.ones(size, kind), photometric=color,
+                     planarconfig=planes, byteorder=byteorder)
+    bits = 8 * np.dtype(kind).itemsize
+    with pytest.raises(ImageError, match=f'{bands} bands of {bits} bits'):
+        read_image(path)
+
+
+def test_heic_files_are_images_where_pillow_heif_is(tmp_path):
+    heif = pytest.importorskip('pillow_heif')
+    heif.from_pillow(Image.fromarray(draw())).save(tmp_path / 'a.heic')
+    found = read_image(str(tmp_path / 'a.heic'))
+    assert np.abs(found[..., ::-1] - draw().astype(int)).mean() < 20
+    assert find_images([str(tmp_path)]) == [str(tmp_path / 'a.heic')]
 
 
 def test_floats_are_refused(tmp_path):

@@ -3,6 +3,8 @@
 import json
 import shutil
 
+import cv2
+import numpy as np
 import pytest
 
 from ..conftest import run_tool
@@ -79,6 +81,14 @@ def test_damaged_images_are_found(check, own, detector, classifier_config):
     for config in (detector, classifier_config):
         printed, status = check(config, '--deep')
         assert '1.jpg' in status
+
+
+def test_images_of_12_bits_are_named(check, own, classifier_config):
+    dark = np.full((32, 32, 3), 4095, np.uint16)
+    cv2.imwrite(str(own / 'images/a/dark.png'), dark)
+    printed, status = check(classifier_config, '--deep')
+    assert status == 0
+    assert f"  warning: 16-bit images in '{own}/images/a' are" in printed
 
 
 def test_folders_are_counted(check, own, classifier_config):
