@@ -83,7 +83,7 @@ def test_modules_import_only_from_lower_layers(name):
 BUDGETS = {
     'qbheat_mm/models': (825, 5, 'the paper, few operators a step, any CNN'),
     'qbheat_mm/detection': (400, 5, 'MF-Dec, and COCO data that is checked'),
-    'qbheat_mm/datasets': (800, 6, 'crops, their cache, folders, COCO files'),
+    'qbheat_mm/datasets': (845, 5, 'crops, 16 bits, folders, COCO files'),
     'qbheat_mm/trained': (750, 9, 'loads trained and published models'),
     'qbheat_mm/engine': (925, 5, 'small data, resuming, parameter groups'),
     'qbheat_mm/evaluation': (150, 7, 'embeddings and k-NN'),
