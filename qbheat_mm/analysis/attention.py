@@ -3,6 +3,8 @@
 
 Figures "m2f" and "f2m" of the appendix.
 """
+from collections import defaultdict
+from functools import partial
 from itertools import accumulate, chain
 
 import numpy as np
@@ -42,23 +44,23 @@ def attention_maps(backbone: nn.Module,
     Raises:
         UserError: If the backbone has no Mobile-Former block.
     """
-    maps = {}
+    maps: dict[int, dict[str, Tensor]] = defaultdict(dict)
 
-    def record(bridge, inputs, output) -> None:
-        maps[bridge] = _attention(bridge, *inputs)
+    def record(number, name, bridge, inputs, output) -> None:
+        maps[number][name] = _attention(bridge, *inputs)
 
-    blocks = numbered_blocks(backbone)
-    handles = [getattr(block, name).register_forward_hook(record)
-               for block in blocks.values() for name in BRIDGES]
+    handles = []
+    for number, block in numbered_blocks(backbone).items():
+        for name in BRIDGES:
+            handles.append(getattr(block, name).register_forward_hook(
+                partial(record, number, name)))
     try:
         with evaluating(backbone):
             backbone(images)
     finally:
         for handle in handles:
             handle.remove()
-    return {number: {name: maps[getattr(block, name)] for name in BRIDGES}
-            for number, block in blocks.items()
-            if block.mobile_to_former in maps}
+    return dict(maps)
 
 
 def _attention(bridge: MobileToFormer | FormerToMobile, x: Tensor,
@@ -110,16 +112,16 @@ def draw_attention(bridge: str, picture: np.ndarray, models: dict):
         models (dict[str, dict[str, dict[int, np.ndarray]]]): Model, label of
             the row and token to map, (H, W).
     """
-    num_rows = max(len(rows) for rows in models.values())
-    tokens = [list(next(iter(rows.values()))) for rows in models.values()]
-    widths = [len(numbers) + 0.5 for numbers in tokens]
-    figure = new_figure(sum(widths) + 1.7, 0.88 * num_rows + 0.9)
+    num_rows = max(map(len, models.values()))
+    columns = [len(next(iter(rows.values()))) for rows in models.values()]
+    widths = np.array(columns) + 0.5
+    figure = new_figure(widths.sum() + 1.7, 0.88 * num_rows + 0.9)
     figure.suptitle(BRIDGES[bridge], fontsize=11)
     parts = figure.subfigures(1, 1 + len(models), squeeze=False,
                               width_ratios=[1.4, *widths])[0]
-    for part, (name, rows), numbers in zip(parts[1:], models.items(), tokens):
+    for part, (name, rows), width in zip(parts[1:], models.items(), columns):
         part.suptitle(name, fontsize=9)
-        axes = part.subplots(len(rows), len(numbers), squeeze=False)
+        axes = part.subplots(len(rows), width, squeeze=False)
         for i, (label, maps) in enumerate(rows.items()):
             for axis, (token, values) in zip(axes[i], maps.items()):
                 if bridge == 'mobile_to_former':

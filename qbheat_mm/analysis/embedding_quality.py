@@ -71,18 +71,19 @@ def describe_embeddings(model: nn.Module,
             if maps[0, 0].numel() > 1:
                 features.append(mean_similarity(maps.flatten(2).mT))
             tokens += [out for out in outs if out.ndim == 3]
-    found = dict(effective_rank=effective_rank(torch.cat(pooled)),
-                 embedding_similarity=mean_similarity(torch.cat(pooled)))
+    measures = dict(
+        effective_rank=effective_rank(torch.cat(pooled)),
+        embedding_similarity=mean_similarity(torch.cat(pooled)))
     if features:
-        found['feature_similarity'] = torch.cat(features)
+        measures['feature_similarity'] = torch.cat(features)
     if tokens:
         tokens = torch.cat(tokens)  # (N, T, d)
         if tokens.shape[1] > 1:
-            found['token_similarity'] = mean_similarity(tokens)
-        found['token_similarity_across_images'] = mean_similarity(
+            measures['token_similarity'] = mean_similarity(tokens)
+        measures['token_similarity_across_images'] = mean_similarity(
             tokens.transpose(0, 1))
     return {name: float(torch.as_tensor(value).mean())
-            for name, value in found.items()}
+            for name, value in measures.items()}
 
 
 def with_tokens(backbone: nn.Module) -> nn.Module:

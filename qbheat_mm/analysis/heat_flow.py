@@ -59,9 +59,9 @@ def projected_features(model: QBHeat, images: Tensor,
             return project(images)
         quarters = {cell: project(model.crop(images, [(name, len(images))]))
                     for name, cell in CORNERS.items()}
-    return torch.cat([
-        torch.cat([quarters[0, row], quarters[1, row]], dim=2)
-        for row in (0, 1)], dim=1)
+    top = torch.cat([quarters[0, 0], quarters[1, 0]], dim=2)
+    bottom = torch.cat([quarters[0, 1], quarters[1, 1]], dim=2)
+    return torch.cat([top, bottom], dim=1)
 
 
 class Flow:
@@ -145,8 +145,8 @@ def error_by_distance(fields: Tensor, flow_x: Flow, flow_y: Flow,
     height, width = fields.shape[1:3]
     spread = (fields - fields.mean(dim=(0, 1, 2))).square().sum(-1).mean()
 
-    def error(found: Tensor, end: Tensor) -> Tensor:
-        return ((found - end).square().sum(-1).mean() / spread).sqrt()
+    def error(predicted: Tensor, end: Tensor) -> Tensor:
+        return ((predicted - end).square().sum(-1).mean() / spread).sqrt()
 
     report = {}
     for name, (unit_x, unit_y) in DIRECTIONS.items():
@@ -177,7 +177,7 @@ def principal_colors(real: Tensor, *fields: Tensor) -> list[Tensor]:
     mean = vectors.mean(dim=0)
     axes = torch.linalg.svd(vectors - mean, full_matrices=False).Vh[:3]
     scores = (vectors - mean) @ axes.T
-    low, high = (scores.quantile(q, dim=0) for q in (0.01, 0.99))
+    low, high = scores.quantile(0.01, dim=0), scores.quantile(0.99, dim=0)
     span = (high - low).clamp(min=1e-12)
     return [(((field.double() - mean) @ axes.T - low) / span).clamp(0, 1)
             for field in (real, *fields)]
@@ -213,12 +213,12 @@ def draw_errors(errors: dict[str, dict[str, dict[str, np.ndarray]]],
     figure = new_figure(9.0, 3.2)
     axes = figure.subplots(1, len(DIRECTIONS), sharey=True)
     for axis, name in zip(axes, DIRECTIONS):
-        for reading, found in errors.items():
+        for reading, directions in errors.items():
             color, dashes, marker = READINGS[reading]
-            axis.plot(found[name]['flow'], dashes, marker=marker,
+            axis.plot(directions[name]['flow'], dashes, marker=marker,
                       markersize=3, color=color,
                       label=f'linear flow ({reading})')
-        axis.plot(found[name]['constant'], ':', color=GREEN, marker='s',
+        axis.plot(directions[name]['constant'], ':', color=GREEN, marker='s',
                   markersize=3, label='constant (A = B = 0)')
         axis.axhline(1, color=GREY, linewidth=0.8, label='mean feature')
         if trained[name] is not None:

@@ -2,6 +2,7 @@
 """The pre-training loss by direction, and without the linear models."""
 import copy
 from collections import defaultdict
+from statistics import fmean
 
 import torch
 from torch import Tensor, nn
@@ -28,7 +29,7 @@ def masked_loss(model: QBHeat, images: Tensor) -> float:
             losses.append(float(model.head.loss(
                 model.predict_pixels(images, positions), images,
                 model.mask(images, positions))))
-    return sum(losses) / len(losses)
+    return fmean(losses)
 
 
 def copied_loss(model: QBHeat, images: Tensor) -> float:
@@ -65,7 +66,7 @@ def direction_losses(model: QBHeat, images: Tensor) -> dict[str, float]:
                 mask = region.flatten().to(pred).expand(len(images), -1)
                 losses[f'{scale}_{name}'].append(
                     float(model.head.loss(pred, images, mask)))
-    return {name: sum(found) / len(found) for name, found in losses.items()}
+    return {name: fmean(values) for name, values in losses.items()}
 
 
 def direction_regions(position: str, height: int,
@@ -82,9 +83,12 @@ def direction_regions(position: str, height: int,
     """
     top, left = quarter_offset(position, height, width)
     rows, columns = _steps(top, height)[:, None], _steps(left, width)
-    regions = {name: ((rows == step_y) & (columns == step_x)).float()
-               for name, (step_x, step_y) in DIRECTIONS.items()}
-    return {name: region for name, region in regions.items() if region.any()}
+    regions = {}
+    for name, (step_x, step_y) in DIRECTIONS.items():
+        region = (rows == step_y) & (columns == step_x)
+        if region.any():
+            regions[name] = region.float()
+    return regions
 
 
 def _steps(start: int, length: int) -> Tensor:

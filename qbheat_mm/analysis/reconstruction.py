@@ -83,9 +83,10 @@ def reconstruct(model: QBHeat, images: Tensor,
     mask = model.mask(images, positions)
     errors = [head.loss(pred[i:i + 1], images[i:i + 1], mask[i:i + 1])
               for i in range(len(images))]
-    pred, mask = (head.unpatchify(patches, *images.shape[2:])
-                  for patches in (pred, mask[..., None].expand_as(pred)))
-    return Reconstruction(images, pred, mask[:, :1], torch.stack(errors))
+    size = images.shape[2:]
+    mask = head.unpatchify(mask[..., None].expand_as(pred), *size)
+    return Reconstruction(images, head.unpatchify(pred, *size), mask[:, :1],
+                          torch.stack(errors))
 
 
 def to_picture(images: Tensor) -> np.ndarray:
@@ -148,8 +149,8 @@ def _add_statistics(reconstruction: Reconstruction, head: nn.Module,
     if statistics == 'visible':
         mean, std = extrapolate(torch.stack([mean, std]),
                                 reconstruction.mask[0, 0, ::p, ::p] == 0)
-    mean, std = (head.unpatchify(values[..., None].expand_as(patches), *size)
-                 for values in (mean, std))
+    mean = head.unpatchify(mean[..., None].expand_as(patches), *size)
+    std = head.unpatchify(std[..., None].expand_as(patches), *size)
     return reconstruction.pred * std + mean
 
 
@@ -182,8 +183,10 @@ def draw_reconstructions(rows: Sequence[tuple[str, dict]]):
             :data:`TITLES` to picture, (H, W, 3), RGB, uint8.
     """
     columns = [key for key in TITLES if key in rows[0][1]]
-    figure, axes = picture_rows([
-        {TITLES[key]: row[key] for key in columns} for _, row in rows])
+    pictures = []
+    for _, row in rows:
+        pictures.append({TITLES[key]: row[key] for key in columns})
+    figure, axes = picture_rows(pictures)
     for axis, (label, _) in zip(axes[:, 0], rows):
         axis.set_ylabel(label)
     if 'true' in columns:  # mark what was not predicted

@@ -3,17 +3,16 @@
 import json
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Mapping
 from io import BytesIO
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
+
+import numpy as np
 
 from ..datasets import spread
 from ..report import Report, Table, command_line
 from ..report.style import in_style, new_figure
-
-#: Steps and values, ascending.
-Points = list[tuple[float, Any]]
 
 # In every line that mmengine writes.
 _NOT_PLOTTED = {'step', 'iter', 'epoch', 'time', 'data_time', 'memory'}
@@ -38,6 +37,16 @@ _COLUMNS = 3
 _DPI = 120
 
 
+class Point(NamedTuple):
+    """A value, or the file of a picture, of one step."""
+    step: float
+    value: Any
+
+
+#: By name, in ascending steps.
+Series = dict[str, list[Point]]
+
+
 def report_run(work_dir: str) -> list[tuple[Report, list[bytes]]]:
     """Report the curves of a run and the reconstructions of its hook.
 
@@ -52,8 +61,8 @@ def report_run(work_dir: str) -> list[tuple[Report, list[bytes]]]:
     if not curves:
         return []
     values = Table('Last values', ['name', 'step', 'value', 'from'], [
-        [name, points[-1][0], float(points[-1][1]), float(points[0][1])]
-        for name, points in curves.items()])
+        [name, points[-1].step, float(points[-1].value),
+         float(points[0].value)] for name, points in curves.items()])
     report = Report(
         'curves', 'Training curves',
         'Training over steps, validation over epochs.', [values],
@@ -63,19 +72,18 @@ def report_run(work_dir: str) -> list[tuple[Report, list[bytes]]]:
         return [(report, [file.getvalue()]), *_report_pictures(work_dir)]
 
 
-def read_curves(work_dir: str) -> dict[str, Points]:
+def read_curves(work_dir: str) -> Series:
     """Read all curves of a run and its resumptions.
 
     Returns:
-        dict[str, list[tuple[float, float]]]: Name to steps and values.
-        Validation counts epochs where the run does.
+        dict[str, list[Point]]: Name to steps and values. Validation counts
+        epochs where the run does.
     """
-    return _merge(_read_log(file) for file in sorted(
-        Path(work_dir).glob('*/vis_data/scalars.json')))
+    return _merge(work_dir, 'scalars.json', _read_log)
 
 
-def _read_log(file: Path) -> dict[str, Points]:
-    found = defaultdict(list)
+def _read_log(file: Path) -> Series:
+    curves = defaultdict(list)
     for text in file.read_text(encoding='utf-8').splitlines():
         try:
             line = json.loads(text)
@@ -84,38 +92,39 @@ def _read_log(file: Path) -> dict[str, Points]:
             continue  # the last line may be half written
         for name, value in line.items():
             if name not in _NOT_PLOTTED and isinstance(value, int | float):
-                found[name].append((step, value))
-    return found
+                curves[name].append(Point(step, value))
+    return curves
 
 
-def _merge(runs: Iterable[Mapping[str, Points]]) -> dict[str, Points]:
+def _merge(work_dir: str, file: str,
+           read: Callable[[Path], Series]) -> Series:
     """Merge a run and its resumptions, each up to the start of the next."""
-    found = defaultdict(list)
-    for run in runs:
-        for name, points in run.items():
-            found[name] = [point for point in found[name]
-                           if point[0] < points[0][0]] + points
-    return found
+    merged = defaultdict(list)
+    for path in sorted(Path(work_dir).glob(f'*/vis_data/{file}')):
+        for name, points in read(path).items():
+            merged[name] = [point for point in merged[name]
+                            if point.step < points[0].step] + points
+    return merged
 
 
 @in_style()
-def draw_curves(curves: Mapping[str, Points]):
+def draw_curves(curves: Mapping[str, list[Point]]):
     """Draw the curves in panels, three in a row.
 
     Curves of no known panel get their own.
     """
     panels = {title: {} for title, _ in _PANELS}
     for name, points in curves.items():
-        title = next((title for title, pattern in _PANELS
-                      if re.fullmatch(pattern, name)), name)
-        panels.setdefault(title, {})[name.split('/')[-1]] = points
+        panel = panels.setdefault(_panel_of(name), {})
+        panel[name.split('/')[-1]] = points
     panels = {title: group for title, group in panels.items() if group}
     rows = -(-len(panels) // _COLUMNS)
     figure = new_figure(9.0, 2.5 * rows)
     axes = figure.subplots(rows, _COLUMNS).flatten()
     for axis, (title, group) in zip(axes, panels.items()):
         for name, points in group.items():
-            axis.plot(*zip(*points), label=name,
+            steps, values = np.transpose(points)
+            axis.plot(steps, values, label=name,
                       marker='.' if len(points) < 30 else None)
         axis.set(title=title)
         axis.grid(alpha=0.3)
@@ -126,14 +135,21 @@ def draw_curves(curves: Mapping[str, Points]):
     return figure
 
 
+def _panel_of(curve: str) -> str:
+    """Return the title of a curve's panel, by default its own name."""
+    for title, pattern in _PANELS:
+        if re.fullmatch(pattern, curve):
+            return title
+    return curve
+
+
 def _report_pictures(work_dir: str) -> list[tuple[Report, list[bytes]]]:
     """Report the last reconstruction of each position and three earlier."""
-    positions = _merge(map(_find_pictures, sorted(
-        Path(work_dir).glob('*/vis_data/vis_image'))))
     shown = []
-    for name in sorted(positions):
-        *earlier, (_, last) = positions[name]
-        shown += [*(file for _, file in spread(earlier, 3)), last]
+    for _, points in sorted(
+            _merge(work_dir, 'vis_image', _find_pictures).items()):
+        *earlier, last = points
+        shown += [*spread(earlier, 3), last]
     if not shown:
         return []
     report = Report(
@@ -142,13 +158,16 @@ def _report_pictures(work_dir: str) -> list[tuple[Report, list[bytes]]]:
         'step. Look for outlines that grow out of the visible quarter. The '
         'rest stays pale: the squared error favors the mean of all that is '
         'possible.',
-        pictures=[str(file.relative_to(work_dir)) for file in shown])
-    return [(report, [file.read_bytes() for file in shown])]
+        pictures=[str(point.value.relative_to(work_dir)) for point in shown])
+    return [(report, [point.value.read_bytes() for point in shown])]
 
 
-def _find_pictures(folder: Path) -> dict[str, Points]:
-    found = defaultdict(list)
+def _find_pictures(folder: Path) -> Series:
+    pictures = defaultdict(list)
     for file in folder.glob('*.png'):
-        if match := _PICTURE.fullmatch(file.name):
-            found[match[1]].append((int(match[2]), file))
-    return {name: sorted(files) for name, files in found.items()}
+        match = _PICTURE.fullmatch(file.name)
+        if match:
+            pictures[match[1]].append(Point(int(match[2]), file))
+    for points in pictures.values():
+        points.sort()
+    return pictures

@@ -55,9 +55,11 @@ def random_like(matrices: dict[str, dict[str, Tensor]]) -> dict:
                               dtype=matrix.dtype)
         return entries * (matrix.norm() / entries.norm())
 
-    return {scale: {direction: draw(matrix)
-                    for direction, matrix in directions.items()}
-            for scale, directions in matrices.items()}
+    drawn = {}
+    for scale, directions in matrices.items():
+        drawn[scale] = {direction: draw(matrix)
+                        for direction, matrix in directions.items()}
+    return drawn
 
 
 def random_magnitudes(dims: int, frobenius: float) -> Tensor:
@@ -79,9 +81,9 @@ def commutator(a: Tensor, b: Tensor) -> float:
     return relative_gap(b @ a, a @ b)
 
 
-def relative_gap(found: Tensor, expected: Tensor) -> float:
-    """``|found - expected| / |expected|`` in the Frobenius norm."""
-    return float((found - expected).norm() / expected.norm())
+def relative_gap(actual: Tensor, expected: Tensor) -> float:
+    """``|actual - expected| / |expected|`` in the Frobenius norm."""
+    return float((actual - expected).norm() / expected.norm())
 
 
 def describe_matrix(matrix: Tensor) -> dict[str, float]:
@@ -115,10 +117,10 @@ def describe_predictor(predictor: QBHeatPredictor) -> dict[str, dict]:
     """
     matrices = learned_matrices(predictor)
     report = describe_matrices(matrices)
-    for scale, found in matrices.items():
-        derived = derive(*(found[name] for name in MATRICES.values()))
+    for scale, explicit in matrices.items():
+        derived = derive(explicit[MATRICES['A']], explicit[MATRICES['B']])
         report[scale]['gap_to_derived'] = {
-            name: relative_gap(found[name], derived[name])
+            name: relative_gap(explicit[name], derived[name])
             for name in predictor.linear_models()[scale].explicit
             if name not in MATRICES.values()}
     return report
@@ -139,16 +141,17 @@ def describe_matrices(
         distance of two steps of a quarter from one of a half.
     """
     report = {}
-    for scale, found in matrices.items():
-        a, b = (found[direction] for direction in MATRICES.values())
-        report[scale] = dict(A=describe_matrix(a), B=describe_matrix(b))
-        energies = [report[scale][name]['energy'] for name in MATRICES]
-        report[scale].update(energy_ratio=energies[0] / energies[1],
-                             commutator=commutator(a, b))
+    for scale, directions in matrices.items():
+        a, b = directions[MATRICES['A']], directions[MATRICES['B']]
+        of_a, of_b = describe_matrix(a), describe_matrix(b)
+        report[scale] = dict(
+            A=of_a, B=of_b, energy_ratio=of_a['energy'] / of_b['energy'],
+            commutator=commutator(a, b))
     if len(matrices) == len(SCALES):
         report['across_scales'] = across = {}
         for name, direction in MATRICES.items():
-            quarter, half = (matrices[scale][direction] for scale in SCALES)
+            quarter = matrices['quarter'][direction]
+            half = matrices['half'][direction]
             across[name] = dict(
                 overlap=overlap(eigenvalues(quarter), eigenvalues(half)),
                 # (I + M)^2 = I + (2 M + M^2)
@@ -173,12 +176,13 @@ def draw_spectra(matrices: dict[str, dict[str, Tensor]]):
 
 
 def _draw_magnitudes(axis, name: str, values: dict, matrices: dict) -> None:
-    for scale, found in values.items():
+    for scale, of_scale in values.items():
         color, dashes, _ = _LOOKS[scale]
-        rank = torch.arange(1, len(found) + 1)
-        axis.plot(rank, found.abs(), dashes, color=color, label=STEPS[scale])
+        rank = torch.arange(1, len(of_scale) + 1)
+        axis.plot(rank, of_scale.abs(), dashes, color=color,
+                  label=STEPS[scale])
         axis.plot(rank, random_magnitudes(
-            len(found), float(matrices[scale].norm())), ':', color=color,
+            len(of_scale), float(matrices[scale].norm())), ':', color=color,
             linewidth=1, label='random, same norm')
     axis.set(xlabel='rank k', ylabel='magnitude |λ|',
              title=f'Eigenvalues of Δ·{name}', ylim=(0, None))
@@ -186,7 +190,8 @@ def _draw_magnitudes(axis, name: str, values: dict, matrices: dict) -> None:
 
 
 def _draw_alignment(axis, name: str, values: dict) -> None:
-    quarter, half = (normalized_magnitudes(values[scale]) for scale in SCALES)
+    quarter = normalized_magnitudes(values['quarter'])
+    half = normalized_magnitudes(values['half'])
     top = 1.05 * float(max(quarter.max(), half.max()))
     axis.plot([0, top], [0, top], color=GREY, linewidth=1,
               label='equal spectra')
