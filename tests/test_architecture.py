@@ -87,7 +87,7 @@ BUDGETS = {
     'qbheat_mm/trained': (750, 9, 'loads trained and published models'),
     'qbheat_mm/engine': (925, 5, 'small data, resuming, parameter groups'),
     'qbheat_mm/evaluation': (150, 7, 'embeddings and k-NN'),
-    'qbheat_mm/analysis': (640, 10, 'figures of the paper'),
+    'qbheat_mm/analysis': (675, 6, 'figures of the paper'),
     'qbheat_mm/report': (125, 14, 'numbers and figures that one page shows'),
     'qbheat_mm/export': (610, 6, 'ONNX, torch.export, torchvision, timm'),
     'qbheat_mm/annotations': (660, 12, 'exports of nine tools train at once'),
