@@ -8,7 +8,7 @@ import argparse
 import os.path as osp
 from pathlib import Path
 
-from qbheat_mm.annotations.prepare_boxes import DETECTORS, prepare_boxes
+from qbheat_mm.annotations import DETECTORS, prepare_boxes
 from qbheat_mm.cli.command_line import folder, report_user_errors, share
 
 
@@ -37,6 +37,10 @@ def parse_args() -> argparse.Namespace:
         help='whether crowds (iscrowd=1), which training ignores, stay '
         'crowds; by default, unless the tool marks all masks as crowds')
     parser.add_argument(
+        '--boxes-on', choices=('upright', 'stored'), help='whether boxes are '
+        'on images as viewers show them, or before EXIF rotates them; by '
+        'default, what the tool or the sizes in the export tell')
+    parser.add_argument(
         '--val', type=share, default=0.2, help='share of images for '
         'validation, if the export has none; defaults to 0.2')
     parser.add_argument(
@@ -48,10 +52,10 @@ def parse_args() -> argparse.Namespace:
 
 
 def main() -> None:
-    config = prepare_boxes(**vars(parse_args()))
+    report = prepare_boxes(**vars(parse_args()))
     train = osp.relpath(Path(__file__).with_name('train.py'))
-    print(f'\nwrote {config}; next:\npython {train} {config}'
-          ' --cfg-options encoder=ENCODER')
+    print(f'{report}\n\nwrote {report.config}; next:\npython {train} '
+          f'{report.config} --cfg-options encoder=ENCODER')
 
 
 if __name__ == '__main__':

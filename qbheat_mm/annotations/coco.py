@@ -1,12 +1,19 @@
 # Copyright (c) QB-Heat MM authors. All rights reserved.
-"""Read exports in COCO format, with the habits of each tool."""
-from collections.abc import Sequence
+"""Read exports in COCO format, with the habits of each tool.
+
+CVAT writes rotated boxes unrotated, with ``attributes.rotation`` in degrees:
+they become the box around their corners. Label Studio writes the stored size
+of photographs that EXIF rotates, but boxes on the upright image.
+"""
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import msgspec
 
 from ..errors import UserError
-from .export import Account, Box, Files, Picture
+from .account import ROTATED, Account
+from .files import ExportFiles
+from .records import Box, Export, ListedImage
 
 _Id = int | str | None
 
@@ -26,6 +33,7 @@ class _Category(msgspec.Struct):
 class _Object(Box, kw_only=True):
     image_id: _Id
     ignore: bool | float | None = None
+    attributes: Any = None
 
 
 class CocoContent(msgspec.Struct):
@@ -37,40 +45,45 @@ class CocoContent(msgspec.Struct):
     licenses: Any = None
 
 
-def read_coco(contents: dict[str, CocoContent], files: Files,
-              wanted: Sequence[str]
-              ) -> tuple[str, list[Picture], list[str]]:
-    """Read an export; return the format, the images, and the classes.
+def read_coco(contents: Mapping[str, CocoContent], files: ExportFiles,
+              wanted: Sequence[str]) -> Export:
+    """Read COCO files; the name of a file or its folder gives the split.
 
     The classes ``wanted`` decide if a category id has several names.
     """
-    pictures, classes = [], {}
+    images, classes = [], {}
     tool = _tool(*next(iter(contents.items())))
     for path, content in contents.items():
-        names = _categories(path, content, wanted, files.account)
+        names = _read_categories(path, content, wanted, files.account)
         classes.update(dict.fromkeys(names.values()))
-        pictures += _pictures(path, content, names, files)
-    return tool, pictures, list(classes)
+        images += _read_images(path, content, names, files)
+    return Export(tool, images, list(classes),
+                  hashed_names='Label Studio' in tool,
+                  stored_sizes='Label Studio' in tool,
+                  upright='Label Studio' in tool or 'CVAT' in tool)
 
 
 def _tool(path: str, content: CocoContent) -> str:
-    info = f'{content.info} {path.rpartition("/")[2]}'.replace(
-        '_annotations.coco.json', 'Roboflow').replace('roboflow', 'Roboflow')
+    """Return the tool and its format."""
+    name = path.rpartition('/')[2]
+    if name == '_annotations.coco.json' or 'roboflow' in str(content.info):
+        return 'Roboflow, COCO'
     for tool in ('Roboflow', 'VGG Image Annotator', 'Label Studio',
                  'FiftyOne'):
-        if tool in info:
+        if tool in str(content.info):
             return f'{tool}, COCO'
-    by_cvat = 'instances_default' in path or content.licenses == [
-        dict(name='', id=0, url='')]
-    return 'CVAT, COCO 1.0' if by_cvat else 'COCO'
+    if 'instances_default' in name or content.licenses == [
+            dict(name='', id=0, url='')]:
+        return 'CVAT, COCO 1.0'
+    return 'COCO'
 
 
-def _categories(path: str, content: CocoContent, wanted: Sequence[str],
-                account: Account) -> dict[str, str]:
+def _read_categories(path: str, content: CocoContent, wanted: Sequence[str],
+                     account: Account) -> dict[str, str]:
     """Return the names of the categories by id."""
     names = {}
-    for each in content.categories:
-        key, name = str(each.id), str(each.name).strip()
+    for category in content.categories:
+        key, name = str(category.id), str(category.name).strip()
         other = names.setdefault(key, name)
         if other == name:
             continue
@@ -79,51 +92,61 @@ def _categories(path: str, content: CocoContent, wanted: Sequence[str],
                             f'and {name!r}: choose with --classes')
         names[key] = name if name in wanted else other
     account.put_right('repeated categories', path,
-                      len(content.categories) - len({*names.values()}))
+                      len(content.categories) - len(set(names.values())))
     return names
 
 
-def _pictures(path: str, content: CocoContent, names: dict[str, str],
-              files: Files) -> list[Picture]:
+def _read_images(path: str, content: CocoContent, names: Mapping[str, str],
+                 files: ExportFiles) -> list[ListedImage]:
     """Read the images of a file, with their boxes."""
-    pictures, by_id, account = [], {}, files.account
-    for image in content.images:
-        size = image.width, image.height
-        picture = Picture(image.file_name, path, [], files.split_of(path),
-                          tuple(map(round, size)) if all(size) else None)
-        first = by_id.setdefault(str(image.id), picture)
-        if first.name != picture.name:
+    images, by_id, id_types = [], {}, set()
+    split = files.split_of_list(path)
+    for entry in content.images:
+        size = None
+        if entry.width and entry.height:
+            size = round(entry.width), round(entry.height)
+        image = ListedImage(entry.file_name, path, [], split=split,
+                            listed_size=size)
+        first = by_id.setdefault(str(entry.id), image)
+        if first.name != image.name:
             raise UserError(f"'{path}': images '{first.name}' and "
-                            f"'{picture.name}' have the same id {image.id}: "
+                            f"'{image.name}' have the same id {entry.id}: "
                             'give each its own')
-        pictures.append(picture)
-    kinds = {type(image.id) for image in content.images}
+        id_types.add(type(entry.id))
+        images.append(image)
     for i, box in enumerate(content.annotations):
         where = f"'{path}', annotation {i}"
-        account.put_right('ids written as text', where,
-                          type(box.image_id) not in kinds)
+        if type(box.image_id) not in id_types:
+            files.account.put_right('ids written as text', where)
         box.label = names.get(str(box.label), f'category_id {box.label}')
         box.crowd = bool(box.crowd or box.ignore)
-        _set_box(box, where, account)
-        picture = by_id.get(str(box.image_id))
-        if picture is None:
-            account.note('boxes left out', 'of images that are not listed',
-                         where)
+        _set_box(box, where, files.account)
+        image = by_id.get(str(box.image_id))
+        if image is None:
+            files.account.note('boxes left out',
+                               'of images that are not listed', where)
         elif not box.bbox:
-            account.note('boxes left out', 'without box and polygon', where)
+            files.account.note('boxes left out', 'without box and polygon',
+                               where)
         else:
-            picture.boxes.append(box)
-    return pictures
+            image.boxes.append(box)
+    return images
 
 
-def _set_box(box: Box, where: str, account: Account) -> None:
-    """Make polygons lists, and compute a missing box from them."""
-    if isinstance(box.mask, list) and not isinstance((*box.mask, [])[0], list):
+def _set_box(box: _Object, where: str, account: Account) -> None:
+    """Make polygons lists, and compute missing and rotated boxes."""
+    if isinstance(box.mask, list) and box.mask and not isinstance(
+            box.mask[0], list):
         account.put_right('flat polygons', where)
         box.mask = [box.mask]
+    points = sum(box.mask, []) if isinstance(box.mask, list) else []
     if len(box.bbox or ()) != 4:
-        points = sum(box.mask, []) if isinstance(box.mask, list) else []
         box.bbox = None
-        if len(points) > 5:
-            account.put_right('boxes computed from their polygon', where)
-            box.surround(points)
+    if len(points) > 5 and (box.bbox is None or box.bbox[2:] == [0, 0]):
+        account.put_right('boxes computed from their polygon', where)
+        box.surround(points)
+    attributes = box.attributes if isinstance(box.attributes, dict) else {}
+    rotation = float(attributes.get('rotation') or 0)
+    if rotation and box.bbox and not box.mask:
+        account.put_right(ROTATED, where)
+        box.rotate(rotation)

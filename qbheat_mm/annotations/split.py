@@ -12,6 +12,8 @@ from scipy.sparse.csgraph import connected_components
 
 from ..datasets.images import REDUCTIONS, ImageFile
 from ..errors import UserError
+from .account import Account
+from .records import SPLITS, ListedImage
 
 #: Bits in which near-duplicates may differ, of the 256 of a hash.
 NEAR = 8
@@ -122,3 +124,54 @@ def choose_validation(files: Sequence[str], hashes: np.ndarray,
         f'too few images have objects of class {", ".join(few)}, which needs '
         'some for training and some for validation: annotate more, or leave '
         f'it out (boxes: --drop-class {" ".join(few)})')
+
+
+def assign_splits(images: Sequence[ListedImage], classes: Sequence[str],
+                  val: float, seed: int, account: Account
+                  ) -> dict[str, list[ListedImage]]:
+    """Return the images of each split; choose those for validation if needed.
+
+    The splits are those of folders and lists. Without validation images, and
+    if all images are in one split, a share ``val`` is chosen at random from
+    those that are not for testing.
+
+    Raises:
+        UserError: If some images have no split, or none is for training.
+    """
+    splits = {image.split for image in images}
+    loose = [image for image in images if not image.split]
+    if loose and splits & {'train', 'val'}:
+        raise UserError(f"'{loose[0].file}' is in no split, but other images "
+                        'are: give all images train, val or test, or none')
+    if len(splits) == 1 or splits <= {'', 'train', 'test'}:
+        free = []
+        for image in images:
+            if len(splits) == 1 or image.split != 'test':
+                free.append(image)
+        _choose_validation(free, classes, val, seed, account)
+    parts = {}
+    for split in SPLITS:
+        part = [image for image in images if image.split == split]
+        if part or split != 'test':
+            parts[split] = part
+    if not parts['train']:
+        raise UserError(f'there are only images for {sorted(splits)}: give '
+                        'the training images as well')
+    return parts
+
+
+def _choose_validation(images: Sequence[ListedImage], classes: Sequence[str],
+                       val: float, seed: int, account: Account) -> None:
+    """Set the split of images that have none."""
+    columns = {name: i for i, name in enumerate(classes)}
+    counts = np.zeros((len(images), len(classes)), int)
+    for row, image in zip(counts, images):
+        for label in image.labels():
+            row[columns[label]] += 1
+    chosen, kept = choose_validation(
+        [image.file for image in images],
+        np.array([image.hash for image in images]), counts, classes, val,
+        seed)
+    for image, held in zip(images, chosen):
+        image.split = 'val' if held else 'train'
+    account.note('images chosen for validation', kept, '', int(chosen.sum()))

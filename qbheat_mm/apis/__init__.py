@@ -9,7 +9,7 @@
     found = embed(encoder, 'my_images')
     print(found.embeddings.shape, found.files[:3])
 """
-from ..annotations import prepare_boxes
+from ..annotations import prepare_boxes, prepare_classes
 from ..engine.pretraining import pretrain
 from ..evaluation.embedding import (
     Embeddings,
@@ -25,5 +25,6 @@ from ..utils.model_index import find_config
 __all__ = [
     'Embeddings', 'Encoder', 'Heads', 'build_encoder', 'embed',
     'embed_batches', 'find_config', 'list_images', 'load_encoder',
-    'load_heads', 'prepare_boxes', 'pretrain', 'published_encoder'
+    'load_heads', 'prepare_boxes', 'prepare_classes', 'pretrain',
+    'published_encoder'
 ]

@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain, compress
-from typing import Annotated, Any, NoReturn
+from typing import Annotated, Any, NamedTuple, NoReturn
 
 import msgspec
 import numpy as np
@@ -227,22 +227,53 @@ def _example(mask: np.ndarray, annotations: Sequence[Annotation]) -> str:
             f'{first.image_id})')
 
 
-def _check_format(boxes: np.ndarray, sizes: np.ndarray,
-                  annotations: Sequence[Annotation],
-                  report: CocoReport) -> None:
-    """Require boxes (x, y, width, height) in pixels, not corners."""
+class Misfits(NamedTuple):
+    """Boxes that are not x, y, width and height in pixels of their image.
+
+    Attributes:
+        which (np.ndarray): (N,), bool.
+        problem (str): What is wrong with all boxes, if many are; else ''.
+    """
+    which: np.ndarray
+    problem: str
+
+
+def find_misfits(boxes: np.ndarray, sizes: np.ndarray) -> Misfits:
+    """Find boxes beyond their image, and tell if they are in another format.
+
+    They are if a third of the boxes is beyond the image, or a fifth where all
+    could be corners, or if a third is fractions.
+
+    Args:
+        boxes (np.ndarray): (N, 4), x, y, width and height.
+        sizes (np.ndarray): (N, 2), width and height of their images.
+    """
+    write = 'write x, y, width and height in pixels of the image, not'
+    fractions = ((boxes >= 0) & (boxes <= 1)).all(1) & (
+        boxes[:, 2:] > 0).all(1)
+    if fractions.mean() > 1 / 3:
+        return Misfits(fractions, f'are thinner than a pixel: {write} '
+                       'fractions')
     slack = 1 + 0.02 * sizes
     past = ((boxes[:, :2] + boxes[:, 2:] > sizes + slack)
             | (boxes[:, :2] < -slack)).any(1)
     maybe_corners = ((boxes[:, 2:] > boxes[:, :2])
                      & (boxes[:, 2:] <= sizes + 1)).all(1).mean() > 0.95
-    if not past.any():
-        return
-    problem = f'{_example(past, annotations)} exceed their image'
     if past.mean() > (0.2 if maybe_corners else 1 / 3):
-        report.fail(f'{problem}: write x, y, width and height in pixels of '
-                    'the image, not corners')
-    report.warnings.append(problem)
+        return Misfits(past, f'exceed their image: {write} corners')
+    return Misfits(past, '')
+
+
+def _check_format(boxes: np.ndarray, sizes: np.ndarray,
+                  annotations: Sequence[Annotation],
+                  report: CocoReport) -> None:
+    """Require boxes (x, y, width, height) in pixels, not corners."""
+    misfits = find_misfits(boxes, sizes)
+    example = _example(misfits.which, annotations)
+    if misfits.problem:
+        report.fail(f'{example} {misfits.problem}')
+    if misfits.which.any():
+        report.warnings.append(f'{example} exceed their image')
 
 
 def _usable(boxes: np.ndarray, sizes: np.ndarray,

@@ -17,6 +17,11 @@ from ..conftest import run_tool
 from .exports import BOXES, CASES, CLASSES, STEMS, write_coco, write_image
 
 
+def prepare(folder, **options):
+    """Prepare the export ``pets`` in a folder."""
+    return prepare_boxes(str(folder / 'pets'), str(folder / 'out'), **options)
+
+
 def read(out):
     """The written annotations, checked as before training."""
     found = {}
@@ -32,11 +37,10 @@ def read(out):
 
 
 @pytest.mark.parametrize('name', CASES)
-def test_every_image_and_box_is_accounted_for(name, tmp_path, capsys):
+def test_every_image_and_box_is_accounted_for(name, tmp_path):
     case = CASES[name]
     case.write(tmp_path / 'pets')
-    prepare_boxes(str(tmp_path / 'pets'), str(tmp_path / 'out'))
-    printed = capsys.readouterr().out
+    printed = str(prepare(tmp_path))
     images = len(STEMS) * len(case.folders)
     assert printed.startswith(f'{case.source}: {images} images, 2 classes')
     lines = [line.split() for line in printed.splitlines()]
@@ -133,7 +137,7 @@ def test_ambiguous_values_are_refused_with_a_way_out(name, tmp_path):
     assert not (tmp_path / 'out').exists()
 
 
-def test_options_decide(tmp_path, capsys):
+def test_options_decide(tmp_path):
     def apply(content):
         add_category(content)
         change(annotations=(5, dict(iscrowd=1)))(content)
@@ -141,19 +145,19 @@ def test_options_decide(tmp_path, capsys):
     file = tmp_path / 'pets/labels.json'
     file.write_text(file.read_text(), 'utf-16')  # as PowerShell does
     (tmp_path / 'pets/images').rename(tmp_path / 'photos')
-    prepare_boxes(str(tmp_path / 'pets'), str(tmp_path / 'out'),
-                  classes=['dog', 'cat'], keep_crowds=False,
-                  images=str(tmp_path / 'photos'))
+    report = prepare(tmp_path, classes=['dog', 'cat'], keep_crowds=False,
+                     images=str(tmp_path / 'photos'))
     content = json.loads((tmp_path / 'out/annotations/val.json').read_text())
     assert [each['name'] for each in content['categories']] == ['dog', 'cat']
     assert not any(each['iscrowd'] for each in content['annotations'])
-    printed = capsys.readouterr().out
-    assert '5       put right' in printed and 'byte order mark' in printed
+    count = report.account['put right', 'crowds that became objects']
+    assert count.number == 5
+    assert 'byte order mark' in str(report)
     with pytest.raises(UserError, match='exists'):  # it may have been edited
         prepare_boxes(str(tmp_path / 'pets'), str(tmp_path / 'out'))
 
 
-def test_losses_are_counted_by_reason(tmp_path, capsys):
+def test_losses_are_counted_by_reason(tmp_path):
     def change(content):
         boxes = content['annotations']
         boxes[2]['bbox'] = [50, 6, 20, 9]
@@ -164,9 +168,8 @@ def test_losses_are_counted_by_reason(tmp_path, capsys):
         content['images'][4]['file_name'] = 'gone.jpg'
     write_coco(tmp_path / 'pets', change)
     (tmp_path / f'pets/images/{STEMS[5]}.jpg').write_bytes(b'no image')
-    prepare_boxes(str(tmp_path / 'pets'), str(tmp_path / 'out'),
-                  drop_classes=['category_id None'])
-    printed = ' '.join(capsys.readouterr().out.split())
+    printed = ' '.join(str(prepare(
+        tmp_path, drop_classes=['category_id None'])).split())
     for line in ('images 6 2', 'boxes 18 9',
                  "1 boxes left out of class 'category_id None'",
                  '2 boxes left out thinner than a pixel',
@@ -197,14 +200,13 @@ def test_a_folder_must_hold_one_export(change, problem, tmp_path):
                       images=str(tmp_path / 'pets/images'))
 
 
-def test_masks_without_labels_are_no_images(tmp_path, capsys):
+def test_masks_without_labels_are_no_images(tmp_path):
     CASES['ultralytics'].write(tmp_path / 'pets')
     file = next((tmp_path / 'pets').rglob('*.yaml'))
     file.write_text(re.sub('(train|val): .*', r'\1: /elsewhere',
                            file.read_text()))
     write_image(tmp_path / f'pets/masks/{STEMS[0]}.png', 0)
-    prepare_boxes(str(tmp_path / 'pets'), str(tmp_path / 'out'))
-    printed = ' '.join(capsys.readouterr().out.split())
+    printed = ' '.join(str(prepare(tmp_path)).split())
     assert 'images 6 0' in printed and 'boxes 12 0' in printed
     assert '2 put right splits that do not exist here' in printed
     assert '1 files left out that the export does not list' in printed

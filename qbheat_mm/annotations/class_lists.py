@@ -1,0 +1,196 @@
+# Copyright (c) QB-Heat MM authors. All rights reserved.
+"""Read lists of images and their classes.
+
+CSV files with or without a header, also Kaggle's ``id,label`` with names
+without extension, and mmpretrain's lists of lines ``PATH LABEL``. Numbers as
+labels are those of the lines of ``classes.txt``, if that is beside the list.
+"""
+import csv
+import io
+import os.path as osp
+import re
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from ..datasets.images import EXTENSIONS
+from ..errors import UserError
+from .files import ExportFiles, reading, split_named
+from .lookup import ImageLookup
+from .records import Export, ListedImage
+
+_SAMPLE = 100
+_IMAGE = re.compile('(image|img|file|photo|picture)?[ _]?(id|name|path|file)?')
+_LABEL = re.compile('class|class_?name|labels?|category|target|species|breed')
+_SPLIT = re.compile('split|subset|set|partition')
+_CLASS_FILES = ('classes.txt', 'meta/classes.txt')
+
+
+class _Table(NamedTuple):
+    """The rows of a list; ``header`` is its first row or ()."""
+    path: str
+    header: Sequence[str]
+    rows: list[list[str]]
+
+    def column(self, i: int) -> list[str]:
+        return [row[i] for row in self.rows]
+
+
+class _Columns(NamedTuple):
+    """The numbers of the columns; that of splits is -1 if there is none."""
+    image: int
+    label: int
+    split: int
+
+
+def read_class_list(path: str, lookup: ImageLookup) -> Export:
+    """Read a list.
+
+    Raises:
+        UserError: If it is empty, or its columns are not clear.
+    """
+    files = lookup.files
+    table = _read_table(path, lookup)
+    columns = _choose_columns(table, lookup)
+    names = _read_class_names(table.column(columns.label), path, files)
+    images = []
+    for row in table.rows:
+        label = row[columns.label]
+        image = ListedImage(row[columns.image], path,
+                            label=names.get(label, label))
+        if columns.split >= 0:
+            image.split = split_named(row[columns.split])
+            if not image.split:
+                files.account.note('to know', 'splits that are not train, val '
+                                   'or test', row[columns.split])
+        if not image.name:
+            files.account.leave_out(image, 'without a name', f"'{path}'")
+        elif not label:
+            files.account.leave_out(image, 'without a class')
+        else:
+            images.append(image)
+    return Export('Class list', images)
+
+
+def _read_table(path: str, lookup: ImageLookup) -> _Table:
+    """Read the cells of a list, and tell whether it has a header."""
+    text = lookup.files.read(path)
+    with reading(path):
+        rows = _split_cells(text)
+    if not rows:
+        raise UserError(f"'{path}' is empty: give a list of images and their "
+                        'classes')
+    widths = {len(row) for row in rows}
+    if len(widths) > 1 or widths == {1}:
+        odd = next(row for row in rows if len(row) in (1, max(widths)))
+        raise UserError(f"'{path}': {odd} has {len(odd)} cells, others have "
+                        f'{min(widths)}: write an image and its class in each '
+                        'line, separated by a comma or a blank')
+    header = rows[0] if _is_header(rows, path, lookup) else ()
+    return _Table(path, header, rows[1:] if header else rows)
+
+
+def _split_cells(text: str) -> list[list[str]]:
+    """Split lines at the separator that gives all of them as many cells."""
+    candidates = []
+    for delimiter in '\t;,':
+        rows = []
+        for row in csv.reader(io.StringIO(text, newline=''),
+                              delimiter=delimiter):
+            if any(cell.strip() for cell in row):
+                rows.append([cell.strip() for cell in row])
+        candidates.append(rows)
+    blanks = []
+    for line in text.splitlines():
+        if line.strip():
+            blanks.append(line.strip().rsplit(maxsplit=1))
+    candidates.append(blanks)
+    for rows in candidates:
+        widths = {len(row) for row in rows}
+        if len(widths) == 1 and widths != {1}:
+            return rows
+    return max(candidates, key=lambda rows: len(rows[0]) if rows else 0)
+
+
+def _is_header(rows: Sequence[Sequence[str]], path: str, lookup: ImageLookup
+               ) -> bool:
+    """Whether the first row names the columns.
+
+    It does not if one of its cells is an image, or is found below it.
+    """
+    for i, cell in enumerate(rows[0]):
+        if cell.lower().endswith(EXTENSIONS) or lookup.knows(cell, path):
+            return False
+        for row in rows[1:]:
+            if row[i] == cell:
+                return False
+    return len(rows) > 1
+
+
+def _choose_columns(table: _Table, lookup: ImageLookup) -> _Columns:
+    """Find the columns of images, of classes and of splits."""
+    sample = table.rows[::max(len(table.rows) // _SAMPLE, 1)]
+    images, splits, others = [], [], []
+    for i in range(len(table.rows[0])):
+        known = sum(lookup.knows(row[i], table.path) for row in sample)
+        if 2 * known > len(sample):
+            images.append(i)
+        elif _has_splits(table, i):
+            splits.append(i)
+        else:
+            others.append(i)
+    if len(images) > 1:
+        image = _most_distinct(table, images)
+        others += [i for i in images if i != image]
+        images = [image]
+    if table.header and len(others) > 1:
+        named = []
+        for i in others:
+            if _LABEL.fullmatch(table.header[i].lower()):
+                named.append(i)
+        others = named or others
+    if len(images) != 1 or len(others) != 1:
+        raise UserError(
+            f"'{table.path}' has the columns "
+            f'{list(table.header or table.rows[0])}: keep one of image names '
+            '(in its folder, or else in --images DIR) and one of classes')
+    return _Columns(images[0], others[0], splits[0] if splits else -1)
+
+
+def _has_splits(table: _Table, i: int) -> bool:
+    if table.header:
+        return bool(_SPLIT.fullmatch(table.header[i].lower()))
+    return all(split_named(value) for value in table.column(i))
+
+
+def _most_distinct(table: _Table, columns: Sequence[int]) -> int:
+    """Of columns that may name images, the one that does by its header.
+
+    Else the one with the most different values: classes are repeated.
+    """
+    named = []
+    for i in columns:
+        if table.header and _IMAGE.fullmatch(table.header[i].lower()):
+            named.append(i)
+    if len(named) == 1:
+        return named[0]
+    return max(columns, key=lambda i: len(set(table.column(i))))
+
+
+def _read_class_names(labels: Sequence[str], path: str, files: ExportFiles
+                      ) -> dict[str, str]:
+    """Map numbers to the names of a file of classes, if there is one."""
+    if not all(label.isdecimal() for label in labels):
+        return {}
+    for name in _CLASS_FILES:
+        place = osp.join(osp.dirname(path), name)
+        if not osp.isfile(place):
+            continue
+        lines = files.lines(place)
+        most = max(int(label) for label in labels)
+        if most >= len(lines):
+            raise UserError(f"'{path}' has the class {most}, but '{place}' "
+                            f'names only {len(lines)}, from 0 on: correct one '
+                            'of them, or move it elsewhere')
+        files.account.put_right('class numbers that became names', place)
+        return {label: lines[int(label)] for label in labels}
+    return {}

@@ -1,0 +1,114 @@
+# Copyright (c) QB-Heat MM authors. All rights reserved.
+"""Write configs from data, so that no text of the user's becomes code."""
+import os.path as osp
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from mmengine.config import Config
+
+from ..errors import UserError
+
+_PACKAGE = Path(__file__).parents[1]
+# Where the package's configs lie, relative to it: in a wheel or a clone.
+_CONFIGS = '/.mim/configs' if (_PACKAGE / '.mim').is_dir() else '/../configs'
+# mmengine puts the config's folder here, before it compiles the file.
+_FOLDER = 'r"""{{ fileDirname }}/"""'
+#: Config and model settings of the detectors.
+DETECTORS = {
+    'retinanet': ('retinanet_mf-285m', 'bbox_head=heads'),
+    'mask-rcnn': ('mask-rcnn_mf-285m',
+                  'roi_head=dict(bbox_head=heads, mask_head=heads)'),
+    'mf-dec': ('mf-dec-211_mf-285m', 'bbox_head=heads')}
+_BOXES = """\
+data_root = {folder}
+classes = {classes}
+data = dict(
+    data_root=data_root,
+    data_prefix=dict(img={images}),
+    metainfo=dict(classes=classes))
+train_dataloader = dict(dataset=data)
+val_dataloader = dict(dataset=data)
+test_dataloader = dict(
+    dataset=dict(data, ann_file='annotations/{test}.json'))
+val_evaluator = dict(ann_file=data_root + 'annotations/val.json')
+test_evaluator = dict(ann_file=data_root + 'annotations/{test}.json')
+
+heads = dict(num_classes=len(classes))
+model = dict({heads})
+"""
+_CLASSES = """\
+data = dict(dataset=dict(data_root={folder}))
+train_dataloader = data
+val_dataloader = data
+test_dataloader = dict(
+    dataset=dict(data_root={folder}, data_prefix='{test}'))
+"""
+
+
+def require_plain(out: str) -> None:
+    """Refuse folders that mmengine cannot put into a config.
+
+    Raises:
+        UserError: If the path has a quote, a backslash, braces or a control
+            character, or is not UTF-8.
+    """
+    path = osp.abspath(out)
+    for text in ('"', '\\', '{{', '\r', '\n'):
+        if text in path:
+            raise UserError(f'--out {path!r} has {text!r}, which configs '
+                            'cannot hold: choose another folder')
+    try:
+        path.encode()
+    except UnicodeEncodeError:
+        raise UserError(f'--out {path!r} is not UTF-8: choose another folder'
+                        ) from None
+
+
+def write_boxes_config(file: Path, detector: str, classes: Sequence[str],
+                       images: str, test: str) -> None:
+    """Write a detector's config.
+
+    Args:
+        file (Path): The config; annotations are in its folder.
+        detector (str): Of :data:`DETECTORS`.
+        classes (Sequence[str]): The classes, in their order.
+        images (str): Folder of the images.
+        test (str): The split to test on.
+    """
+    base, heads = DETECTORS[detector]
+    names = ', '.join(quote(name) for name in classes)
+    body = _BOXES.format(folder=_FOLDER, classes=f'({names}, )', test=test,
+                         images=quote(images), heads=heads)
+    _write(file, f'coco/{base}_own-data.py', body,
+           {'train_dataloader.dataset.metainfo.classes': tuple(classes),
+            'train_dataloader.dataset.data_prefix.img': images,
+            'train_dataloader.dataset.data_root': f'{file.parent}/'})
+
+
+def write_classes_config(file: Path, test: str) -> None:
+    """Write a classifier's config, whose folder has those of the classes."""
+    body = _CLASSES.format(folder=_FOLDER, test=test)
+    _write(file, 'benchmarks/mf-285m_1xb256-tran1-coslr-200e_own-folders.py',
+           body, {'train_dataloader.dataset.data_root': f'{file.parent}/'})
+
+
+def quote(text: str) -> str:
+    """Write a string as code, without braces, which mmengine replaces."""
+    return repr(text).replace('{', r'\x7b').replace('}', r'\x7d')
+
+
+def _write(file: Path, base: str, body: str, values: Mapping[str, Any]
+           ) -> None:
+    """Write a config, load it, and compare it with the values."""
+    file.write_text(
+        "_base_ = (__import__('qbheat_mm').__path__[0]\n"
+        f"          + '{_CONFIGS}/qbheat/{base}')\n\n{body}", 'utf-8')
+    config = Config.fromfile(file, import_custom_modules=False)
+    for key, value in values.items():
+        loaded = config
+        for part in key.split('.'):
+            loaded = loaded[part]
+        if loaded != value:
+            raise UserError(f'a config cannot hold {key}={value!r}, which '
+                            f'becomes {loaded!r}: rename it')

@@ -1,0 +1,74 @@
+# Copyright (c) QB-Heat MM authors. All rights reserved.
+"""Find out the format of an export of boxes, and read it."""
+from collections.abc import Sequence
+
+import msgspec
+
+from ..errors import UserError
+from .coco import CocoContent, read_coco
+from .files import ExportFiles, reading
+from .labelme import LabelmeContent, read_labelme
+from .lookup import ImageLookup
+from .records import Export
+from .voc import find_voc, read_voc
+from .yolo import find_yolo, read_yolo
+
+
+def read_boxes(lookup: ImageLookup, wanted: Sequence[str]) -> Export:
+    """Read the only export of a folder.
+
+    Args:
+        lookup (ImageLookup): With the files of the export.
+        wanted (Sequence[str]): The classes to use, if they are chosen.
+
+    Raises:
+        UserError: If there is none, or more than one.
+    """
+    files = lookup.files
+    coco, labelme = {}, {}
+    for path in files.find('.json'):
+        with reading(path):
+            content = _decode(path, files)
+        if isinstance(content, CocoContent):
+            coco[path] = content
+        elif content is not None:
+            labelme[path] = content
+    voc, yolo = find_voc(files), find_yolo(files)
+    examples = [next(iter(paths)) for paths in (coco, labelme, voc) if paths]
+    examples += yolo
+    if len(examples) > 1:
+        raise UserError(f"'{files.root}' holds several exports: give the one "
+                        'to read, ' + ' or '.join(repr(p) for p in examples))
+    if coco:
+        return read_coco(coco, files, wanted)
+    if labelme:
+        return read_labelme(labelme, files)
+    if voc:
+        return read_voc(voc, files)
+    if yolo:
+        return read_yolo(yolo, lookup)
+    raise UserError(f"'{files.only or files.root}' holds no COCO, YOLO "
+                    '(data.yaml or classes.txt), Pascal VOC or labelme files: '
+                    'export one of these, and unpack it')
+
+
+def _decode(path: str, files: ExportFiles
+            ) -> CocoContent | LabelmeContent | None:
+    """Read a JSON file, with numbers as text if there is no other way."""
+    text = files.read(path)
+    try:
+        keys = msgspec.json.decode(text, type=dict[str, msgspec.Raw]).keys()
+    except msgspec.ValidationError:  # not an object
+        return None
+    if {'images', 'categories', 'annotations'} <= keys:
+        content_type = CocoContent
+    elif {'shapes', 'imagePath'} <= keys:
+        content_type = LabelmeContent
+    else:
+        return None
+    try:
+        return msgspec.json.decode(text, type=content_type)
+    except msgspec.ValidationError as error:
+        files.account.put_right('files with numbers written as text',
+                                f"'{path}': {error}")
+        return msgspec.json.decode(text, type=content_type, strict=False)

@@ -1,0 +1,288 @@
+# Copyright (c) QB-Heat MM authors. All rights reserved.
+"""Which file an entry of an export means: the one rule for all formats.
+
+1. The path as written, relative to the file that lists it, to the folder of
+   images beside that file's (``JPEGImages`` and ``images`` for
+   ``Annotations``, ``images`` for ``labels``), to the export, to ``--images``.
+2. Else, in the same places, a name that differs in upper and lower case, in
+   the extension, in percent escapes, or, in Label Studio's forms only, by the
+   hash in front if no file has the listed name.
+3. Else the longest tail of the path that a file's path ends with, if it is
+   the only one. It must be below what exists of the folder that the path
+   names, but that folder must not exist without it; it must not be of another
+   split; and if most images of that folder are together, it must be there.
+4. Else the image is missing.
+
+A file that another entry names is no other's by 2 or 3. With ``--images``,
+all files are in that folder.
+"""
+import os.path as osp
+import re
+from collections import Counter, defaultdict
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+from urllib.parse import unquote
+
+from ..datasets.images import EXTENSIONS
+from .files import ExportFiles, is_below
+from .records import ListedImage
+
+# Label Studio puts eight hexadecimal digits in front of files.
+_HASH = re.compile('^[0-9a-f]{8}(-|__)')
+_IMAGE_FOLDERS = {'annotations': ('JPEGImages', 'images'),
+                  'labels': ('images', )}
+#: Share of a folder's images in one place from which on all must be there.
+_TOGETHER = 0.75
+
+
+class _Tail(NamedTuple):
+    """A file, and how many folders its path ends with as listed."""
+    file: str
+    length: int
+
+
+class _Key(NamedTuple):
+    """A listed path, and the split of the list: both may be in two."""
+    path: str
+    split: str
+
+
+class ImageLookup:
+    """Finds the files of listed images; see the module's rule.
+
+    Args:
+        files (ExportFiles): The export.
+        hashed_names (bool): Whether names may begin with a hash of Label
+            Studio's that the files do not have.
+    """
+
+    def __init__(self, files: ExportFiles, hashed_names: bool = False
+                 ) -> None:
+        self.files = files
+        self.hashed_names = hashed_names
+        self._claimed = set()
+        self._files = set(files.images)
+        self._names = set()
+        self._folders = set()
+        self._by_path = defaultdict(list)  # without extension, lower case
+        self._by_stem = defaultdict(list)
+        for file in files.images:
+            stem, _ = osp.splitext(file.casefold())
+            self._by_path[stem].append(file)
+            self._by_stem[osp.basename(stem)].append(file)
+            self._names.add(osp.basename(file))
+            folder = osp.dirname(file)
+            while folder not in self._folders and is_below(
+                    folder, files.image_root):
+                self._folders.add(folder)
+                folder = osp.dirname(folder)
+
+    def find(self, images: Sequence[ListedImage]) -> None:
+        """Set ``file`` of images that have none, and what split it is in."""
+        images = [image for image in images if not image.file]
+        pending = []
+        for image in images:
+            image.file = self._as_written(image)
+            if image.file:
+                self._claimed.add(image.file)
+            else:
+                pending.append(image)
+        proposals = {}
+        for image in pending:
+            files = self._in_place(image)
+            if len(files) == 1:
+                proposals[self._key(image)] = files[0]
+        pending = self._accept(pending, proposals,
+                               'image names that differ from the files')
+        written = set()
+        for image in images:
+            if image.file:
+                written.add(osp.dirname(_path(image)))
+        self._accept(pending, self._find_tails(pending, written),
+                     'images found by a tail of their path')
+        for image in images:
+            if image.file and not image.split:
+                image.split = self.files.split_of_image(image.file)
+
+    def knows(self, name: str, source: str) -> bool:
+        """Whether a name may be that of an image."""
+        image = ListedImage(name, source)
+        return bool(self._as_written(image) or self._in_place(image)
+                    or self._longest_tails(image))
+
+    def _accept(self, images: Sequence[ListedImage],
+                proposals: Mapping[_Key, str], what: str
+                ) -> list[ListedImage]:
+        """Take files that no other listed path claims; return the rest."""
+        claims = defaultdict(set)
+        for key, file in proposals.items():
+            claims[file].add(key.path)
+        pending, accepted = [], set()
+        for image in images:
+            file = proposals.get(self._key(image), '')
+            if len(claims[file]) == 1 and file not in self._claimed:
+                image.file = file
+                accepted.add(file)
+                self.files.account.put_right(what, f'{image.name} is {file}')
+            else:
+                pending.append(image)
+        self._claimed |= accepted
+        return pending
+
+    def _key(self, image: ListedImage) -> _Key:
+        return _Key(_path(image), self.files.split_of_list(image.source))
+
+    def _places(self, name: str, source: str) -> list[str]:
+        """The paths that a name may mean, the nearest first."""
+        folder = osp.dirname(source)
+        bases = [folder]
+        parts = folder.split('/')
+        for i, part in enumerate(parts):
+            for sibling in _IMAGE_FOLDERS.get(part.casefold(), ()):
+                bases.append('/'.join([*parts[:i], sibling, *parts[i + 1:]]))
+        places = {}
+        for base in (*bases, self.files.root, self.files.image_root):
+            places[osp.normpath(osp.join(base, name))] = None
+        return list(places)
+
+    def _as_written(self, image: ListedImage) -> str:
+        plain = _plain(image.name)
+        for name in (image.name, plain, osp.join(image.folder, plain)):
+            for path in self._places(name, image.source):
+                if path in self._files or self._is_elsewhere(path):
+                    return path
+        return ''
+
+    def _is_elsewhere(self, path: str) -> bool:
+        """Whether a path is an image outside of the export."""
+        return (not self.files.other_images
+                and not is_below(path, self.files.root)
+                and path.lower().endswith(EXTENSIONS) and osp.isfile(path))
+
+    def _spellings(self, image: ListedImage) -> list[str]:
+        """The ways to write a name, as it is first."""
+        plain = _plain(image.name)
+        spellings = [plain]
+        if unquote(plain) != plain:
+            spellings.append(unquote(plain))
+        folder, name = osp.split(spellings[-1])
+        if self.hashed_names and not self._names & {name, osp.basename(plain)}:
+            short = strip_hash(name)
+            if short not in ('', name):
+                spellings.append(osp.join(folder, short))
+        return spellings
+
+    def _in_place(self, image: ListedImage) -> list[str]:
+        """Files with a similar name in the folder that the name gives."""
+        for name in self._spellings(image):
+            for path in self._places(name, image.source):
+                files = _similar(self._by_path, path)
+                if files:
+                    return files
+        return []
+
+    def _longest_tails(self, image: ListedImage) -> list[_Tail]:
+        """Files whose paths end with the longest tail of a listed path."""
+        split = (self.files.split_of_list(image.source)
+                 or self.files.split_of_image(_path(image)))
+        for name in self._spellings(image):
+            path = _path(image, name)
+            in_folder = osp.join(image.folder, name)
+            tails = defaultdict(list)
+            for file in _similar(self._by_stem, osp.basename(path)):
+                own = self.files.split_of_image(file)
+                if not split or not own or split == own:
+                    length = max(_common_folders(path, file),
+                                 _common_folders(in_folder, file))
+                    tails[length].append(_Tail(file, length))
+            if tails:
+                return tails[max(tails)]
+        return []
+
+    def _find_tails(self, images: Sequence[ListedImage], written: set[str]
+                    ) -> dict[_Key, str]:
+        """Map listed paths to files, unless their folder is ``written``."""
+        folders = defaultdict(dict)
+        for image in images:
+            key = self._key(image)
+            tails = self._longest_tails(image)
+            folder = osp.dirname(key.path)
+            if folder in written or len(tails) != 1:
+                continue
+            named = osp.join(image.folder, osp.dirname(_plain(image.name)))
+            above = self._existing(named, image.source)
+            if above not in self._places(named, image.source) and (
+                    not above or is_below(tails[0].file, above)):
+                folders[folder, key.split][key] = tails[0]
+        found = {}
+        for tails in folders.values():
+            found.update(_consistent(tails))
+        return found
+
+    def _existing(self, folder: str, source: str) -> str:
+        """The longest part of a named folder that exists, or ''."""
+        parts = folder.split('/') if folder else []
+        for i in range(len(parts), 0, -1):
+            for path in self._places('/'.join(parts[:i]) or '/', source):
+                if path in self._folders:
+                    return path
+        return ''
+
+
+def strip_hash(name: str) -> str:
+    """Remove the hash that Label Studio puts in front of a file's name."""
+    return _HASH.sub('', name)
+
+
+def _plain(name: str) -> str:
+    """Convert Windows paths and addresses of Label Studio's local files."""
+    if '?d=' in name:
+        name = unquote(name.split('?d=')[-1])
+    return name.replace('\\', '/')
+
+
+def _path(image: ListedImage, name: str = '') -> str:
+    """The path of an image, relative to the file that lists it."""
+    return osp.normpath(osp.join(osp.dirname(image.source),
+                                 name or _plain(image.name)))
+
+
+def _similar(index: Mapping[str, Sequence[str]], path: str) -> Sequence[str]:
+    """Files that differ in case, or else in the extension."""
+    path = path.casefold()
+    stem, extension = osp.splitext(path)
+    files = index.get(stem, ()) if extension in EXTENSIONS else ()
+    same = []
+    for file in files:
+        if osp.splitext(file.casefold())[1] == extension:
+            same.append(file)
+    # A name without extension may have a dot.
+    return same or files or index.get(path, ())
+
+
+def _common_folders(path: str, file: str) -> int:
+    """The number of folders that two paths have in common at their end."""
+    length = 0
+    for one, other in zip(reversed(path.casefold().split('/')[:-1]),
+                          reversed(file.casefold().split('/')[:-1])):
+        if one != other:
+            break
+        length += 1
+    return length
+
+
+def _consistent(tails: Mapping[_Key, _Tail]) -> dict[_Key, str]:
+    """Keep the longest tails, and those where most others are."""
+    longest = max(tail.length for tail in tails.values())
+    places = Counter()
+    for tail in tails.values():
+        if tail.length == longest:
+            places[osp.dirname(tail.file)] += 1
+    place, number = places.most_common(1)[0]
+    together = number > _TOGETHER * places.total()
+    kept = {}
+    for key, (file, length) in tails.items():
+        if length == longest and (
+                not together or osp.dirname(file) == place):
+            kept[key] = file
+    return kept

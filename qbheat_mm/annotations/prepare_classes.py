@@ -1,0 +1,125 @@
+# Copyright (c) QB-Heat MM authors. All rights reserved.
+"""From labeled images to folders and a config that train a classifier."""
+import os
+import os.path as osp
+import re
+import shutil
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from ..errors import UserError
+from .account import Account
+from .class_folders import read_class_folders
+from .class_lists import read_class_list
+from .configs import require_plain, write_classes_config
+from .files import ExportFiles
+from .images import find_images, open_images
+from .lookup import ImageLookup
+from .records import ListedImage
+from .report import Preparation, tabulate_classes, title
+from .split import assign_splits
+
+_SEPARATOR = re.compile(r'\S[\s,;|+]+\S')
+
+
+def prepare_classes(source: str, out: str, *, images: str | None = None,
+                    val: float = 0.2, seed: int = 0, copy: bool = False
+                    ) -> Preparation:
+    """Prepare labeled images for training a classifier.
+
+    Links the images as ``out/{train,val,test}/CLASS/...`` and writes a
+    config. Each image is of the class and in the split that the source
+    states; or the report counts why it is not.
+
+    Args:
+        source (str): A folder of class folders, perhaps below folders of
+            splits, or a list of images and their classes: a CSV file or lines
+            ``PATH LABEL``.
+        out (str): Folder to write to.
+        images (str, optional): Folder of the images of a list, if it is
+            another one.
+        val (float): Share of images for validation, if there is no split.
+        seed (int): Seed of this split.
+        copy (bool): Whether to copy the images instead of linking them.
+
+    Returns:
+        Preparation: The config, ``out/classes.py``, and the report.
+
+    Raises:
+        UserError: If the source can be read in two ways, has fewer than two
+            classes, or a class is too small to be split.
+    """
+    _require_new(out)
+    account = Account()
+    files = ExportFiles(source, images, account)
+    lookup = ImageLookup(files)
+    if files.only:
+        export = read_class_list(files.only, lookup)
+    else:
+        export = read_class_folders(files)
+    number = len(export.images)
+    listed = open_images(find_images(export, lookup), account)
+    classes = sorted({image.label for image in listed})
+    if len(classes) < 2:
+        raise UserError(f"'{source}' holds no labeled images of two classes")
+    _check_names(classes, source, account)
+    splits = sorted({image.split or 'train' for image in listed})
+    parts = assign_splits(listed, classes, val, seed, account)
+    headline = title(export.format, number, classes, splits)
+    with TemporaryDirectory() as draft:
+        config = Path(draft, 'classes.py')
+        write_classes_config(config, 'test' if 'test' in parts else 'val')
+        _place(parts, classes, out, copy)
+        shutil.copy(config, out)
+    return Preparation(osp.join(out, 'classes.py'), headline,
+                       tabulate_classes(parts, classes, account), account)
+
+
+def _require_new(out: str) -> None:
+    require_plain(out)
+    for name in ('classes.py', 'train', 'val', 'test'):
+        if osp.exists(osp.join(out, name)):
+            raise UserError(f"'{osp.join(out, name)}' exists: delete it, or "
+                            'choose another --out')
+
+
+def _check_names(classes: Sequence[str], source: str, account: Account
+                 ) -> None:
+    """Require names of folders; tell of names that may be several labels."""
+    separated = []
+    for name in classes:
+        if (name.startswith('.') or '/' in name or '\0' in name
+                or len(name.encode()) > 255):
+            raise UserError(f"'{source}': class {name!r} cannot be the name "
+                            'of a folder, which training reads: rename it')
+        if _SEPARATOR.search(name):
+            separated.append(name)
+    if 2 * len(separated) > len(classes):
+        account.note('to know', 'class names may be several labels, but each '
+                     'image is of one class', separated[0], len(separated))
+
+
+def _place(parts: Mapping[str, Iterable[ListedImage]],
+           classes: Iterable[str], out: str, copy: bool) -> None:
+    """Link or copy images into folders; number equal names.
+
+    All splits have the folders of all classes, so that labels agree.
+    """
+    taken = Counter()
+    for split, images in parts.items():
+        for name in classes:
+            Path(out, split, name).mkdir(parents=True, exist_ok=True)
+        for image in images:
+            folder = Path(out, split, image.label)
+            stem, extension = osp.splitext(osp.basename(image.file))
+            target = folder / f'{stem}{extension}'
+            while osp.lexists(target):
+                taken[folder, stem] += 1
+                number = taken[folder, stem] + 1
+                target = folder / f'{stem}_{number}{extension}'
+            if copy:
+                shutil.copyfile(image.file, target)
+            else:
+                os.symlink(image.file, target)

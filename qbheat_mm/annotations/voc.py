@@ -1,0 +1,148 @@
+# Copyright (c) QB-Heat MM authors. All rights reserved.
+"""Read Pascal VOC's XML files, also roLabelImg's and CVAT's rotated boxes.
+
+``<filename>`` decides which image is meant, perhaps in ``<folder>``.
+roLabelImg's ``<robndbox>`` has an angle in radians, CVAT an attribute
+``rotation`` in degrees.
+"""
+import os.path as osp
+import re
+from collections.abc import Container, Iterable
+from pathlib import Path
+from xml.etree import ElementTree
+
+from ..datasets.images import EXTENSIONS
+from .account import IN_TWO_SPLITS, ROTATED, Account
+from .files import ExportFiles, reading, split_named
+from .records import SPLITS, Box, Export, ListedImage
+
+
+def find_voc(files: ExportFiles) -> list[str]:
+    """Return the XML files of Pascal VOC, not those of other tools."""
+    paths = []
+    for path in files.find('.xml'):
+        if re.search(b'<annotation[ >]', Path(path).read_bytes()):
+            paths.append(path)
+    return paths
+
+
+def read_voc(paths: Iterable[str], files: ExportFiles) -> Export:
+    """Read an export; its lists, ``ImageSets``, give the split, or folders."""
+    images, stems, hashed = [], set(), False
+    for path in paths:
+        with reading(path):
+            root = ElementTree.parse(path).getroot()
+            image = _read_image(root, path, files)
+        images.append(image)
+        stems.update(_stems(image))
+        hashed |= _text(root, 'owner/name') == 'Label Studio'
+    splits = _read_lists(files, stems)
+    kept = []
+    for image in images:
+        names = [name for name in _stems(image) if name in (splits or ())]
+        if names:
+            image.split = splits[names[0]] or image.split
+        if names or splits is None:
+            kept.append(image)
+        else:
+            files.account.leave_out(image, 'in no list of the export')
+    return Export('Pascal VOC', kept, hashed_names=hashed, upright=hashed,
+                  own_names=True)
+
+
+def _read_image(root: ElementTree.Element, path: str,
+                files: ExportFiles) -> ListedImage:
+    name = _text(root, 'filename') or osp.splitext(osp.basename(path))[0]
+    size = []
+    for key in ('size/width', 'size/height'):
+        size.append(round(float(_text(root, key) or 0)))
+    image = ListedImage(name, path, [], split=files.split_of_image(path),
+                        listed_size=tuple(size) if all(size) else None,
+                        folder=_text(root, 'folder'))
+    for entry in root.iterfind('object'):
+        image.boxes.append(_read_object(entry, path, files.account))
+    return image
+
+
+def _text(element: ElementTree.Element, key: str) -> str:
+    return (element.findtext(key) or '').strip()
+
+
+def _read_object(entry: ElementTree.Element, path: str,
+                 account: Account) -> Box:
+    box = Box(label=_text(entry, 'name'))
+    if _text(entry, 'difficult') == '1':
+        account.put_right("'difficult' objects that became crowds, which "
+                          'training ignores', path)
+        box.crowd = True
+    if entry.find('robndbox') is not None:
+        numbers = _numbers(entry, 'robndbox', ('cx', 'cy', 'w', 'h', 'angle'))
+        account.put_right(ROTATED, path)
+        return box.surround_rotated(numbers[:2], numbers[2:4], numbers[4])
+    corners = _numbers(entry, 'bndbox', ('xmin', 'ymin', 'xmax', 'ymax'))
+    box.swapped = corners[0] > corners[2] or corners[1] > corners[3]
+    box.surround(corners)
+    rotation = _rotation(entry)
+    if rotation:
+        account.put_right(ROTATED, path)
+        box.rotate(rotation)
+    return box
+
+
+def _numbers(entry: ElementTree.Element, kind: str,
+             keys: Iterable[str]) -> list[float]:
+    numbers = []
+    for key in keys:
+        text = _text(entry, f'{kind}/{key}')
+        if not text:
+            raise ValueError(f'an object of class {_text(entry, "name")!r} '
+                             f'has no <{key}> in <{kind}>')
+        numbers.append(float(text))
+    return numbers
+
+
+def _rotation(entry: ElementTree.Element) -> float:
+    """The angle in degrees that CVAT gives as an attribute."""
+    for attribute in entry.iterfind('attributes/attribute'):
+        if _text(attribute, 'name') == 'rotation':
+            return float(_text(attribute, 'value') or 0)
+    return 0.
+
+
+def _read_lists(files: ExportFiles, stems: Container[str]
+                ) -> dict[str, str] | None:
+    """Return the splits of ImageSets/Main by name; None without lists.
+
+    The lists of one class have -1, 0 or 1 after each name, and are left out.
+    """
+    splits = None
+    for path in files.find_texts():
+        if not re.search(r'/ImageSets(/Main)?/[^/]+$', path):
+            continue
+        split = split_named(osp.basename(path))
+        splits = {} if splits is None else splits
+        for line in files.lines(path):
+            if line not in stems and re.search(r'\s(-1|0|1)$', line):
+                continue
+            name = _stem(line)
+            other = splits.get(name)
+            if split and other and split != other:
+                files.account.put_right(IN_TWO_SPLITS, line)
+                splits[name] = min(split, other, key=SPLITS.index)
+            else:
+                splits[name] = split or other or ''
+    return splits
+
+
+def _stem(name: str) -> str:
+    """A name without the extension of an image."""
+    stem, extension = osp.splitext(name.replace('\\', '/'))
+    return stem if extension.lower() in EXTENSIONS else name
+
+
+def _stems(image: ListedImage) -> list[str]:
+    """The names that lists may give an image, with its folders first."""
+    own = osp.splitext(image.source)[0]
+    named = _stem(image.name)
+    return [own.rpartition('/Annotations/')[2], named, osp.basename(own),
+            osp.basename(named)]
