@@ -21,6 +21,8 @@ default_hooks = dict(
     export_encoder=dict(type='ExportEncoderHook'),
     # Warn about few images or another run's files; estimate the duration.
     advice=dict(type='RunAdviceHook'),
+    # Encode the training images with the teacher of `teacher=FILE`.
+    teacher=dict(type='TeacherHook'),
     stop_on_non_finite_loss=dict(type='StopOnNonFiniteLossHook'))
 
 log_processor = dict(type='ThroughputLogProcessor', window_size=50)

@@ -6,6 +6,11 @@
 # use the config that this one inherits from.
 _base_ = './qbheat_mf-285m_1xb256-amp-coslr-400e_own-images.py'
 
+# `teacher=FILE` distills a published encoder (docs/tutorials/own_encoder.md);
+# `teacher_method=QBHeat` predicts its features of the unseen quarters instead.
+teacher = None
+teacher_method = 'Distillation'
+
 model = dict(
     predictor=dict(embed_dims=128),
     neck=dict(embed_dims=128, depth=2, num_heads=4))

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from ..datasets import find_images, load_images, spread
 from ..errors import UserError
-from ..models.selfsup import QBHeat, RandomMasking
+from ..models.selfsup import QBHeat
 from ..trained import Encoder, Normalization, Normalize
 from ..utils.modules import evaluating, unwrap
 
@@ -87,13 +87,14 @@ class AnalysisHook(Hook):
         """Find the files before training starts.
 
         Raises:
-            UserError: If there are none, or the model is not QBHeat.
+            UserError: If there are none, or the model is not a QBHeat that
+                predicts pixels.
         """
         model = unwrap(runner.model)
-        if not isinstance(model, QBHeat) or isinstance(model, RandomMasking):
+        if not isinstance(model, QBHeat) or not model.with_pixels:
             raise UserError(
-                f'AnalysisHook needs a QBHeat, not a {type(model).__name__}: '
-                'remove it from custom_hooks')
+                'AnalysisHook needs a QBHeat that predicts pixels, not this '
+                f'{type(model).__name__}: remove it from custom_hooks')
         if self.files is not None:
             self.files = find_images(self.files)
         train, val = self.knn_folders

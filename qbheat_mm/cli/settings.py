@@ -33,6 +33,9 @@ def read_config(path: str, options: Mapping | None = None) -> Config:
     if cfg.get('encoder'):
         from ..trained.use_encoder import use_encoder  # loads torch
         use_encoder(cfg)
+    if cfg.get('teacher'):
+        from ..trained.use_teacher import use_teacher
+        use_teacher(cfg)
     defaults = {}
     if toolbox(cfg) == 'mmpretrain':  # mmdet's tools set no defaults
         import torch

@@ -151,11 +151,28 @@ class TorchvisionRandomResizedCrop(RandomResizedCrop):
         self.interpolation = interpolation
 
     def transform(self, results: dict) -> dict | None:
-        """Crop and resize ``img``, (H, W, 3), uint8 or float."""
+        """Crop and resize ``img``, (H, W, 3), uint8 or float.
+
+        Adds ``crop_box``, the corners x1, y1, x2, y2 of the box as shares of
+        the image, unless that was flipped before.
+        """
         image = results['img']
-        image = self._resize(image, *self.rand_crop_params(image))
+        box = self.rand_crop_params(image)
+        self._record(results, box, image.shape)
+        image = self._resize(image, *box)
         results['img'], results['img_shape'] = image, image.shape
         return results
+
+    @staticmethod
+    def _record(results: dict, box: tuple[int, int, int, int],
+                shape: tuple[int, ...]) -> None:
+        """Tell targets of the whole image where the crop lies in it."""
+        if 'flip' in results:
+            return
+        top, left, height, width = box
+        results['crop_box'] = (
+            left / shape[1], top / shape[0], (left + width) / shape[1],
+            (top + height) / shape[0])
 
     def _draw_interpolation(self) -> str:
         if self.interpolation == 'random':
@@ -238,8 +255,8 @@ class LoadRandomResizedCrop(TorchvisionRandomResizedCrop):
                 sets.
 
         Returns:
-            dict | None: With ``img``, (h, w, 3), BGR, uint8, ``img_shape``
-            and ``ori_shape``. None if the file is skipped.
+            dict | None: With ``img``, (h, w, 3), BGR, uint8, ``img_shape``,
+            ``ori_shape`` and ``crop_box``. None if the file is skipped.
 
         Raises:
             ImageError: If the file is unreadable.
@@ -255,6 +272,7 @@ class LoadRandomResizedCrop(TorchvisionRandomResizedCrop):
                  self._resize_reduced(image, box, reduction))
         results['img'], results['img_shape'] = image, image.shape
         results['ori_shape'] = source.shape
+        self._record(results, box, source.shape)
         return results
 
     def _open(self, results: dict) -> _Source:
@@ -347,7 +365,18 @@ class FastRandomErasing(RandomErasing):
 
 @TRANSFORMS.register_module(name='PackInputs')
 class FastPackInputs(PackInputs):
-    """mmpretrain's ``PackInputs``, faster for color images."""
+    """mmpretrain's ``PackInputs``, faster, and with the box of a crop.
+
+    Args:
+        input_key, algorithm_keys, meta_keys: See ``PackInputs``.
+    """
+
+    def __init__(self,
+                 input_key: str = 'img',
+                 algorithm_keys: Sequence[str] = (),
+                 meta_keys: Sequence[str] = (*PackInputs.DEFAULT_META_KEYS,
+                                             'crop_box')) -> None:
+        super().__init__(input_key, algorithm_keys, meta_keys)
 
     @staticmethod
     def format_input(input_):

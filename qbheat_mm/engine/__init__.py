@@ -13,11 +13,12 @@ from .safe_checkpoint import (
     StopOnNonFiniteLossHook,
 )
 from .strict_load import StrictLoadHook
+from .teacher_hook import TeacherHook
 
 __all__ = [
     'AutoScaleRunner', 'BroadcastBuffersHook', 'CheckClassesHook',
     'FrozenFeaturesHook', 'GroupedOptimWrapperConstructor',
     'PretrainedEncoder', 'RandomStateHook', 'RepeatedSampler', 'ResumeHook',
     'RunAdviceHook', 'SafeCheckpointHook', 'StopOnNonFiniteLossHook',
-    'StrictLoadHook', 'ThroughputLogProcessor'
+    'StrictLoadHook', 'TeacherHook', 'ThroughputLogProcessor'
 ]

@@ -53,12 +53,15 @@ class AutoScaleRunner(Runner):
 
     @classmethod
     def from_cfg(cls, cfg: Config) -> 'AutoScaleRunner':
-        """Build the runner of a config with its encoder and classes."""
+        """Build the runner of a config with its encoder, teacher, classes."""
         cfg = copy.deepcopy(cfg)
         if cfg.get('encoder'):
             # Importing it for nothing would cost each import of the package.
             from ..trained.use_encoder import use_encoder
             use_encoder(cfg)
+        if cfg.get('teacher'):
+            from ..trained.use_teacher import use_teacher
+            use_teacher(cfg)
         if cfg.get('count_classes'):
             count_classes(cfg)
         return super().from_cfg(cfg)

@@ -29,8 +29,9 @@ def pretrain(images: str | Sequence[str],
              workers: int = 8,
              resume: bool = False,
              seed: int = 0,
+             teacher: str | os.PathLike | None = None,
              options: Mapping[str, Any] | None = None) -> str:
-    """Pre-train a Mobile-Former with QB-Heat on unlabeled images.
+    """Pre-train a Mobile-Former on unlabeled images.
 
     Runs the config for your own images in this process.
 
@@ -49,6 +50,9 @@ def pretrain(images: str | Sequence[str],
         resume (bool): Whether to resume the run in ``out``. Defaults to
             False.
         seed (int): Random seed. Defaults to 0.
+        teacher (str | PathLike, optional): File of a published encoder to
+            distill, such as one of ``tools/published.py``. Defaults to None,
+            QB-Heat with pixels.
         options (Mapping[str, Any], optional): Other settings, e.g.
             ``{'optim_wrapper.optimizer.lr': 1e-3}``.
 
@@ -75,7 +79,8 @@ def pretrain(images: str | Sequence[str],
         'train_dataloader.num_workers': workers,
         'train_dataloader.dataset.pipeline.0.scale': size,
         'randomness.seed': seed, 'resume': resume, 'work_dir': out,
-        'launcher': 'none', **(options or {})})
+        'launcher': 'none', 'teacher': teacher and os.fspath(teacher),
+        **(options or {})})
     RUNNERS.build(cfg).train()
     return latest(out)
 

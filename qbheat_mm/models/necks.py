@@ -100,6 +100,8 @@ class QBHeatDecoder(BaseModule):
             to 4.
         patch_size (int): Side of a patch in pixels, the encoder's stride.
             Defaults to 16.
+        out_channels (int, optional): Width of the prediction. Defaults to
+            the pixels of a patch, patch_size**2 * 3.
         init_cfg (dict | list[dict], optional): Initialization; MAE's if
             None.
     """
@@ -111,6 +113,7 @@ class QBHeatDecoder(BaseModule):
         num_heads: int = 16,
         mlp_ratio: int = 4,
         patch_size: int = 16,
+        out_channels: int | None = None,
         init_cfg: list[dict] | dict | None = None,
     ) -> None:
         super().__init__(init_cfg or dict(
@@ -120,7 +123,8 @@ class QBHeatDecoder(BaseModule):
         self.blocks = transformer_blocks(embed_dims, depth, num_heads,
                                          mlp_ratio)
         self.norm = nn.LayerNorm(embed_dims, eps=1e-6)
-        self.pixels = nn.Linear(embed_dims, patch_size**2 * 3)
+        # Pixels or other targets; checkpoints have this name.
+        self.pixels = nn.Linear(embed_dims, out_channels or patch_size**2 * 3)
         self._position_embeddings = {}
         self._run_block = run_block
 
@@ -129,7 +133,7 @@ class QBHeatDecoder(BaseModule):
         self._run_block = torch.compile(run_block, *args, **kwargs)
 
     def forward(self, z: Tensor, masked_ids: Tensor | None = None) -> Tensor:
-        """Predict the pixels of all or of some patches.
+        """Predict all or some patches.
 
         Args:
             z (Tensor): Features of all positions, (B, H, W, embed_dims).
@@ -138,8 +142,8 @@ class QBHeatDecoder(BaseModule):
                 results are equal up to rounding.
 
         Returns:
-            Tensor: (B, H * W, patch_size**2 * 3) in row-major order, or
-            (B, M, patch_size**2 * 3).
+            Tensor: (B, H * W, out_channels) in row-major order, or
+            (B, M, out_channels).
         """
         height, width = z.shape[1:3]
         x = z.flatten(1, 2) + self.position_embedding(height, width)

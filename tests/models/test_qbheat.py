@@ -11,7 +11,11 @@ from qbheat_mm.analysis.spectrum import describe_predictor
 from qbheat_mm.errors import UserError
 from qbheat_mm.models.selfsup.qbheat import reject_pixel_attention
 from qbheat_mm.models.selfsup.qbheat_predictor import QBHeatPredictor
-from qbheat_mm.models.selfsup.quarters import sample_positions
+from qbheat_mm.models.selfsup.quarters import (
+    masked_patch_ids,
+    sample_positions,
+)
+from qbheat_mm.models.selfsup.targets import ImageTargets
 
 from .test_mobile_former import TINY
 
@@ -21,15 +25,18 @@ CORNERS = dict(
 QUARTERS = (*CORNERS, 'center')
 
 
+HOG = dict(type='HOGGenerator')
+
+
 def qbheat(backbone=None, in_channels=24, patch_size=16, kind='QBHeat',
-           prediction='linear', **kwargs):
+           prediction='linear', out_channels=None, **kwargs):
     torch.manual_seed(0)
     return MODELS.build(dict(
         type=kind, backbone=backbone or dict(type='MobileFormer', arch=TINY),
         predictor=dict(type='QBHeatPredictor', in_channels=in_channels,
                        embed_dims=32, prediction=prediction),
         neck=dict(type='QBHeatDecoder', embed_dims=32, depth=1, num_heads=4,
-                  patch_size=patch_size),
+                  patch_size=patch_size, out_channels=out_channels),
         head=dict(type='QBHeatPretrainHead', patch_size=patch_size),
         **kwargs))
 
@@ -299,10 +306,64 @@ def test_random_masking_predicts_masked_from_visible_patches(monkeypatch):
     assert loss == pytest.approx(float((pred[0] - target).square().mean()))
 
 
-def test_random_masking_cannot_reconstruct_from_a_quarter():
-    model = qbheat(kind='RandomMasking')
-    with pytest.raises(UserError, match='cannot reconstruct'):
-        model.predict_pixels(torch.randn(2, 3, 64, 64), [('center', 2)])
+def test_analysis_needs_a_model_that_predicts_pixels_from_a_quarter():
     hook = AnalysisHook()
-    with pytest.raises(UserError, match='RandomMasking'):
+    with pytest.raises(UserError, match='pixels, not this RandomMasking'):
+        hook.before_train(SimpleNamespace(model=qbheat(kind='RandomMasking')))
+    model = qbheat(target_generator=HOG, out_channels=108)
+    with pytest.raises(UserError, match='pixels, not this QBHeat'):
         hook.before_train(SimpleNamespace(model=model))
+    with pytest.raises(UserError, match='no pixels'):
+        model.predict_pixels(torch.randn(2, 3, 128, 128), [('center', 2)])
+
+
+@pytest.mark.parametrize('size', [(128, 192), (256, 256)])
+def test_hog_lies_on_the_patches_of_the_image(size):
+    height, width = size[0] // 16, size[1] // 16
+    images = torch.rand(2, 3, *size)
+    generator = MODELS.build(dict(
+        HOG, _scope_='mmpretrain', gaussian_window=0))
+    found = ImageTargets(generator)(images, [], (height, width))
+    assert found.shape == (2, height * width, 108)
+    cells = generator.out  # (B, 3, 9, rows, columns) of 8 pixels
+    for patch in range(height * width):
+        y, x = divmod(patch, width)
+        expected = cells[..., 2 * y:2 * y + 2, 2 * x:2 * x + 2].flatten(1)
+        torch.testing.assert_close(found[:, patch].sort(1).values,
+                                   expected.sort(1).values)
+
+
+def test_targets_that_do_not_divide_into_patches_are_named():
+    model = qbheat(target_generator=HOG, out_channels=108, patch_size=16)
+    with pytest.raises(UserError, match='HOGGenerator returns 225 targets'):
+        model.target_generator(torch.rand(1, 3, 240, 240), [], (14, 14))
+    model = qbheat(target_generator=HOG, out_channels=100)
+    with pytest.raises(UserError, match='out_channels=100, but .* 108'):
+        model.loss(torch.rand(4, 3, 128, 128))
+
+
+@pytest.mark.parametrize('kind', ['QBHeat', 'RandomMasking'])
+def test_targets_of_masked_patches_are_compared(kind):
+    model = qbheat(kind=kind, target_generator=HOG, out_channels=108).eval()
+    images = torch.rand(4, 3, 128, 128)
+    torch.manual_seed(1)
+    loss = model.loss(images)['loss']
+    torch.manual_seed(1)
+    pred, masked_ids = model.predict_masked(images)
+    target = model.target_generator(images, [], (8, 8)).gather(
+        1, masked_ids[..., None].expand(-1, -1, 108))
+    assert torch.equal(loss, torch.nn.functional.smooth_l1_loss(pred, target))
+
+
+def test_without_a_target_generator_nothing_changed():
+    model = qbheat()
+    images = torch.rand(4, 3, 128, 128)
+    torch.manual_seed(1)
+    loss = model.loss(images)['loss']
+    torch.manual_seed(1)
+    positions = sample_positions(4, 'mixed')
+    masked_ids = masked_patch_ids(positions, 8, 8)
+    feats = model.backbone(model.crop(images, positions))[-1]
+    pred = model.neck(model.predictor(feats, positions), masked_ids)
+    assert torch.equal(loss, model.head.loss(pred, images,
+                                             masked_ids=masked_ids))

@@ -13,11 +13,12 @@ from ...errors import UserError
 
 @MODELS.register_module()
 class TimmEncoder(BaseModule):
-    """A CNN of timm without its classifier.
+    """A network of timm without its classifier.
 
     Outputs are those of timm's ``forward_intermediates``, one for each
-    stride. The last one is that of ``forward_features``, and so includes the
-    last 1x1 convolution of an EfficientNet.
+    stride of a CNN and for each block of a vision transformer. The last one
+    is that of ``forward_features``, and so includes the last 1x1 convolution
+    of an EfficientNet and the last norm of a transformer.
 
     Layers that no requested output depends on, such as those between pooling
     and classifier of a MobileNetV3, stay in the state dict but are not
@@ -52,9 +53,18 @@ class TimmEncoder(BaseModule):
         for parameter in unused_parameters(self, side):
             parameter.requires_grad_(False)
 
+    def set_input_size(self, size: tuple[int, int]) -> None:
+        """Resize position embeddings for images of a height and width."""
+        if hasattr(self.network, 'set_input_size'):
+            self.network.set_input_size(img_size=size)
+
     def forward(self, x: Tensor) -> tuple[Tensor, ...]:
         """Images (B, 3, H, W) to maps (B, C, H / stride, W / stride)."""
         last, maps = self.network.forward_intermediates(x)
+        if getattr(last, 'ndim', 0) == 3:  # tokens of a transformer
+            patches = last[:, getattr(self.network, 'num_prefix_tokens', 0):]
+            if patches.shape[1] == maps[-1].shape[2:].numel():
+                last = patches.transpose(1, 2).reshape(maps[-1].shape)
         # Some networks return a list, or channels last.
         if getattr(last, 'shape', ())[2:] == maps[-1].shape[2:]:
             maps[-1] = last

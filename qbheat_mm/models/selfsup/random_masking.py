@@ -2,15 +2,13 @@
 """Control: random masking (MAE-style) instead of the heat equation."""
 import torch
 from mmengine.registry import MODELS
-from torch import Tensor, nn
+from torch import Tensor
 
-from ...errors import UserError
-from .qbheat import QBHeat
-from .quarters import Positions
+from .masked_image_model import MaskedImageModel
 
 
 @MODELS.register_module()
-class RandomMasking(QBHeat):
+class RandomMasking(MaskedImageModel):
     """Mask random patches of the whole image, as in MAE and SimMIM.
 
     Like QB-Heat it masks three out of four patches. The convolutional
@@ -21,34 +19,22 @@ class RandomMasking(QBHeat):
     Args:
         predictor (dict): Config of :class:`QBHeatPredictor`; its linear
             models are not built.
-        **kwargs: See :class:`QBHeat`.
+        position, num_models: Of :class:`QBHeat`, whose configs need another
+            ``model.type`` only; unused.
+        **kwargs: See :class:`MaskedImageModel`.
     """
 
-    def __init__(self, predictor: dict, **kwargs) -> None:
+    def __init__(self, *, predictor: dict, position: str = 'mixed',
+                 num_models: int = 8, **kwargs) -> None:
         super().__init__(
             predictor=dict(predictor, prediction='copy'), **kwargs)
 
-    def loss(self,
-             inputs: Tensor,
-             data_samples: list | None = None) -> dict[str, Tensor]:
-        """Compute the pre-training loss of images (B, 3, H, W)."""
-        masked_ids = self.sample_masked_ids(inputs)
-        feats = self.encode(self.mask_images(inputs, masked_ids))
+    def predict_masked(self, images: Tensor) -> tuple[Tensor, Tensor]:
+        """See :class:`MaskedImageModel`."""
+        masked_ids = self.sample_masked_ids(images)
+        feats = self.encode(self.mask_images(images, masked_ids))
         z = self.predictor.proj(feats.permute(0, 2, 3, 1))
-        pred = self._run(self.neck, nn.Linear, z, masked_ids)
-        return dict(loss=self.head.loss(pred, inputs, masked_ids=masked_ids))
-
-    def predict_pixels(self,
-                       images: Tensor,
-                       positions: Positions,
-                       masked_ids: Tensor | None = None) -> Tensor:
-        """Not available: the encoder is never trained on single quarters.
-
-        Raises:
-            UserError: Always.
-        """
-        raise UserError('RandomMasking is trained on random patches and '
-                        'cannot reconstruct an image from one quarter')
+        return self.decode(z, masked_ids), masked_ids
 
     def sample_masked_ids(self, images: Tensor) -> Tensor:
         """Draw three out of four patches per image, (B, M), int64."""

@@ -1,0 +1,223 @@
+# Copyright (c) QB-Heat MM authors. All rights reserved.
+"""Predict the features of a published encoder."""
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+import torch
+from mmengine.dataset import BaseDataset
+from mmengine.registry import MODELS
+from torch import Tensor
+from torchvision.ops import roi_align
+
+from ..datasets.images import spread
+from ..errors import UserError
+from ..models.selfsup import TargetGenerator
+from ..utils.modules import outside_autocast
+from .normalization import Normalization, Normalize
+from .teacher import MapFile, Teacher
+
+#: Images whose maps give the mean and deviation of each channel.
+STATISTICS = 5000
+
+
+class Crops(NamedTuple):
+    """Maps of images, and the part of each that the student sees.
+
+    Attributes:
+        maps: (B, C, h, w) each.
+        boxes: Corners x1, y1, x2, y2 as shares of the image, (B, 4).
+        flips: Horizontal and vertical flips, (B, 2), bool.
+    """
+    maps: list[Tensor]
+    boxes: Tensor
+    flips: Tensor
+
+    def sample(self, grid: tuple[int, int]) -> Tensor:
+        """Sample the boxes on a grid, (B, C of all maps, rows, columns)."""
+        parts = []
+        numbers = torch.arange(len(self.boxes)).to(self.boxes)
+        for maps in self.maps:
+            height, width = maps.shape[2:]
+            corners = self.boxes * self.boxes.new_tensor(
+                [width, height, width, height])
+            parts.append(roi_align(
+                maps, torch.cat([numbers[:, None], corners], 1), grid,
+                aligned=True))
+        cells = torch.cat(parts, 1)
+        for axis, flip in ((3, self.flips[:, 0]), (2, self.flips[:, 1])):
+            cells = torch.where(flip.view(-1, 1, 1, 1), cells.flip(axis),
+                                cells)
+        return cells
+
+
+class Source(ABC):
+    """Where the maps of a batch come from."""
+
+    @abstractmethod
+    def crops(self, images: Tensor, data_samples: Sequence) -> Crops:
+        """Return the maps of normalized images (B, 3, H, W)."""
+
+
+class MapsOfCrops(Source):
+    """Run the teacher on each crop.
+
+    Args:
+        teacher (Teacher): The teacher.
+        normalization (Normalization): That of the student.
+    """
+
+    def __init__(self, teacher: Teacher,
+                 normalization: Normalization) -> None:
+        self.teacher = teacher
+        self.normalize = Normalize(normalization)
+
+    def crops(self, images: Tensor, data_samples: Sequence) -> Crops:
+        """See :class:`Source`."""
+        self.normalize.to(images.device)
+        pixels = self.normalize.inverse(images.float()).clamp(0, 255)
+        whole = images.new_tensor([0., 0., 1., 1.], dtype=torch.float32)
+        flips = torch.zeros(len(images), 2, dtype=torch.bool,
+                            device=images.device)
+        return Crops(self.teacher(pixels), whole.repeat(len(images), 1),
+                     flips)
+
+
+class CropsOfMaps(Source):
+    """Crop the maps of whole images, computed once.
+
+    Args:
+        file (MapFile): The maps.
+    """
+
+    def __init__(self, file: MapFile) -> None:
+        self.file = file
+
+    def crops(self, images: Tensor, data_samples: Sequence) -> Crops:
+        """See :class:`Source`.
+
+        Raises:
+            UserError: If the pipeline doesn't tell the crops.
+        """
+        rows, boxes, flips = [], [], []
+        for sample in data_samples:
+            if sample.get('crop_box') is None:
+                raise UserError(
+                    'the pipeline records no crop_box, which a teacher needs: '
+                    'use LoadRandomResizedCrop, RandomFlip after it and '
+                    "PackInputs, with _scope_='qbheat_mm', or "
+                    'model.target_generator.online=True')
+            direction = sample.get('flip_direction') or ''
+            rows.append(sample.sample_idx)
+            boxes.append(sample.crop_box)
+            flips.append((direction in ('horizontal', 'diagonal'),
+                          direction in ('vertical', 'diagonal')))
+        flat = self.file[rows].to(images.device, non_blocking=True).float()
+        return Crops(self.file.teacher.split(flat),
+                     torch.tensor(boxes, device=images.device),
+                     torch.tensor(flips, device=images.device))
+
+
+@MODELS.register_module()
+class EncoderTarget(TargetGenerator):
+    """The features of another encoder, a teacher, at each position.
+
+    Channels are standardized over the training images. The teacher encodes
+    each whole image once, before training; a step crops its maps by RoIAlign
+    (Mask R-CNN) to the box that the student sees. A hook, ``TeacherHook``,
+    calls :meth:`prepare`.
+
+    Args:
+        encoder (str): File of the teacher, such as one of
+            ``tools/published.py``. Transformers are welcome.
+        out_indices (Sequence[int], optional): Its maps. Defaults to the last
+            one.
+        size (int, optional): Side of its input. Defaults to that of its
+            training. A larger one gives finer maps.
+        online (bool): Run the teacher on each crop, in every step. Defaults
+            to False.
+        folder (str, optional): Folder of the maps. Defaults to the work
+            folder. Runs with the same folder share them.
+    """
+
+    def __init__(self,
+                 encoder: str,
+                 out_indices: Sequence[int] | None = None,
+                 size: int | None = None,
+                 online: bool = False,
+                 folder: str | None = None) -> None:
+        super().__init__()
+        self.encoder = encoder
+        self.out_indices = out_indices
+        self.size = size
+        self.online = online
+        self.folder = folder
+        self.source: Source | None = None
+
+    def load_teacher(self, device: torch.device | str = 'cpu') -> Teacher:
+        """Load the teacher."""
+        return Teacher(self.encoder, self.out_indices, self.size, device)
+
+    def prepare(self, dataset: BaseDataset, folder: str,
+                normalization: Normalization,
+                device: torch.device | str = 'cpu', workers: int = 0) -> None:
+        """Encode the training images, or the sample for the statistics.
+
+        Args:
+            dataset (BaseDataset): The training images.
+            folder (str): Folder of the maps, unless one is set.
+            normalization (Normalization): That of the student's input.
+            device (torch.device | str): Device of the teacher. Defaults to
+                'cpu'.
+            workers (int): Processes that load images. Defaults to 0.
+
+        Raises:
+            UserError: See :class:`Teacher` and :class:`MapFile`.
+        """
+        teacher = self.load_teacher(device)
+        rows = spread(range(len(dataset)), STATISTICS)
+        if self.online:
+            self.source = MapsOfCrops(teacher, normalization)
+            batches = (values for _, values in teacher.encode_images(
+                dataset, rows, workers))
+        else:
+            file = MapFile(teacher, dataset, self.folder or folder, workers)
+            self.source = CropsOfMaps(file)
+            teacher.encoder.cpu()  # only its shapes are needed
+            batches = (file[rows[i:i + 256]]
+                       for i in range(0, len(rows), 256))
+        mean, std = _statistics(teacher, batches)
+        self.mean, self.std = mean.to(device), std.to(device)
+
+    @torch.no_grad()
+    def forward(self, images: Tensor, data_samples: Sequence,
+                grid: tuple[int, int]) -> Tensor:
+        """See :class:`TargetGenerator`.
+
+        Raises:
+            UserError: If :meth:`prepare` was not called.
+        """
+        if self.source is None:
+            raise UserError('EncoderTarget has encoded no image: add '
+                            "dict(type='TeacherHook') to custom_hooks")
+        with outside_autocast(images):
+            cells = self.source.crops(images, data_samples).sample(grid)
+        cells = cells.flatten(2).transpose(1, 2)
+        return (cells - self.mean) / self.std
+
+
+def _statistics(teacher: Teacher,
+                batches: Iterable[Tensor]) -> tuple[Tensor, Tensor]:
+    """Mean and standard deviation of each channel, (C, ) each."""
+    total = squares = torch.zeros(teacher.channels, dtype=torch.float64)
+    images = 0
+    for flat in batches:
+        maps = [each.flatten(2).double() for each in teacher.split(flat)]
+        total = total + torch.cat([each.mean(2).sum(0) for each in maps])
+        squares = squares + torch.cat(
+            [each.square().mean(2).sum(0) for each in maps])
+        images += len(flat)
+    mean = total / images
+    std = (squares / images - mean**2).clamp(min=0).sqrt()
+    # Channels that never change stay near 0.
+    return mean.float(), (std + 1e-3 * std.mean()).float()

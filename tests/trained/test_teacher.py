@@ -1,0 +1,280 @@
+# Copyright (c) QB-Heat MM authors. All rights reserved.
+"""Targets are the teacher's features of what the student sees."""
+import os
+
+import numpy as np
+import pytest
+import torch
+import torch.nn.functional as F
+from mmengine.config import Config
+from mmengine.hooks import Hook
+from mmengine.model import BaseModule
+from mmengine.registry import HOOKS, MODELS, RUNNERS
+from mmpretrain.registry import DATASETS
+from PIL import Image
+
+from qbheat_mm.apis import load_encoder, pretrain, published_encoder
+from qbheat_mm.cli import read_config
+from qbheat_mm.errors import UserError
+from qbheat_mm.export import export_encoder
+from qbheat_mm.models.backbones import TimmEncoder
+from qbheat_mm.trained import Checkpoint, Encoder, Normalization
+from qbheat_mm.trained.encoder_target import EncoderTarget
+from qbheat_mm.trained.teacher import Teacher
+
+from ..conftest import ROOT
+from ..models.test_mobile_former import TINY
+
+RECIPE = str(ROOT / 'configs/qbheat'
+             / 'qbheat_mf-285m_1xb64-amp-coslr-80e_own-images.py')
+IDENTITY = Normalization((0., ) * 3, (1., ) * 3)
+
+
+@MODELS.register_module()
+class MeanColors(BaseModule):
+    """A teacher whose maps are the mean colors of cells of 8 x 8 pixels."""
+
+    def __init__(self, out_indices=(0, ), init_cfg=None):
+        super().__init__(init_cfg)
+        self.out_indices = out_indices
+        self.weight = torch.nn.Parameter(torch.ones(1))
+
+    def forward(self, x):
+        fine = F.avg_pool2d(x, 8) * self.weight
+        return tuple((fine, fine.mean((1, 2, 3), keepdim=True))[i]
+                     for i in self.out_indices)
+
+
+def write_teacher(path, backbone, settings, normalization=IDENTITY,
+                  size=(128, 128)):
+    return export_encoder(Encoder(backbone, normalization, size=size,
+                                  settings=settings), path)
+
+
+@pytest.fixture(scope='module')
+def teacher(tmp_path_factory):
+    folder = tmp_path_factory.mktemp('teacher')
+    return write_teacher(folder / 'mean.safetensors', MeanColors(),
+                         dict(type='MeanColors'))
+
+
+@pytest.fixture(scope='module')
+def images(tmp_path_factory):
+    """Images whose red and green tell the position, and blue the image."""
+    folder = tmp_path_factory.mktemp('images')
+    for number, (height, width) in enumerate([(200, 240), (256, 180),
+                                              (190, 190), (300, 400)]):
+        pixels = np.zeros((height, width, 3), np.uint8)
+        pixels[..., 0] = np.linspace(0, 255, width)[None]
+        pixels[..., 1] = np.linspace(0, 255, height)[:, None]
+        pixels[..., 2] = 60 * number
+        Image.fromarray(pixels).save(folder / f'{number}.png')
+    return str(folder)
+
+
+def tiny_settings(images):
+    """A small network, whose run takes seconds."""
+    return {
+        'train_dataloader.dataset.data_root': images,
+        'train_dataloader.num_workers': 0, 'train_dataloader.batch_size': 2,
+        'train_cfg.max_epochs': 2, 'model.backbone.arch': dict(
+            TINY, _delete_=True),
+        'model.predictor.in_channels': 24}
+
+
+def dataset_of(images, *transforms):
+    cfg = Config.fromfile(RECIPE).train_dataloader.dataset
+    pipeline = [dict(cfg.pipeline[0], interpolation='bilinear'), *transforms]
+    return DATASETS.build(dict(cfg, data_root=images, pipeline=pipeline))
+
+
+FLIPS = [dict(type='RandomFlip', _scope_='qbheat_mm',
+              prob=[0.25, 0.25, 0.25],
+              direction=['horizontal', 'vertical', 'diagonal']),
+         dict(type='PackInputs', _scope_='qbheat_mm')]
+
+
+@pytest.mark.parametrize('online', [False, True])
+def test_targets_lie_where_the_student_sees_them(online, teacher, images,
+                                                 tmp_path):
+    dataset = dataset_of(images, *FLIPS)
+    target = EncoderTarget(teacher, size=256, online=online)
+    target.prepare(dataset, str(tmp_path), IDENTITY)
+    np.random.seed(0)
+    directions = set()
+    for row in [*range(len(dataset))] * 8:
+        sample = dataset[row]
+        crop = sample['inputs'][None].flip(1).float()
+        directions.add(sample['data_samples'].get('flip_direction'))
+        cells = target(crop, [sample['data_samples']], (4, 4))
+        colors = cells * target.std + target.mean
+        seen = F.avg_pool2d(crop, 32).flatten(2).transpose(1, 2)
+        # Two bytes of a map, and borders of its cells.
+        torch.testing.assert_close(colors, seen, atol=6, rtol=0)
+    assert len(directions) == 4
+
+
+def test_channels_are_standardized_over_the_images(teacher, images, tmp_path):
+    dataset = dataset_of(images, *FLIPS)
+    target = EncoderTarget(teacher)
+    target.prepare(dataset, str(tmp_path), IDENTITY)
+    flat = target.source.file[list(range(4))]
+    maps = target.source.file.teacher.split(flat.float())[0]
+    pixels = maps.transpose(0, 1).flatten(1)
+    torch.testing.assert_close(target.mean, pixels.mean(1))
+    torch.testing.assert_close(target.std, pixels.std(1, correction=0),
+                               rtol=1e-2, atol=0)
+
+
+def test_several_maps_share_the_grid(teacher, images, tmp_path):
+    dataset = dataset_of(images, *FLIPS)
+    target = EncoderTarget(teacher, out_indices=(0, 1))
+    target.prepare(dataset, str(tmp_path), IDENTITY)
+    sample = dataset[0]
+    cells = target(torch.zeros(1, 3, 128, 128), [sample['data_samples']],
+                   (4, 6))
+    assert cells.shape == (1, 24, 4)
+    assert torch.equal(cells[0, :, 3], cells[0, :1, 3].expand(24))
+
+
+def test_a_second_run_reads_the_maps_of_the_first(teacher, images, tmp_path):
+    dataset = dataset_of(images, *FLIPS)
+    targets = [EncoderTarget(teacher, folder=str(tmp_path)) for _ in range(2)]
+    targets[0].prepare(dataset, 'unused', IDENTITY)
+    file, = tmp_path.iterdir()
+    before = os.stat(file).st_mtime_ns
+    targets[1].prepare(dataset, 'unused', IDENTITY)
+    assert os.stat(file).st_mtime_ns == before
+    assert torch.equal(targets[0].mean, targets[1].mean)
+    # Other maps have another file.
+    EncoderTarget(teacher, size=64, folder=str(tmp_path)).prepare(
+        dataset, 'unused', IDENTITY)
+    assert len(list(tmp_path.iterdir())) == 2
+
+
+def test_a_pipeline_that_hides_the_crop_is_named(teacher, images, tmp_path):
+    flip, pack = FLIPS
+    dataset = dataset_of(images, flip, dict(pack, meta_keys=('sample_idx', )))
+    target = EncoderTarget(teacher)
+    with pytest.raises(UserError, match='TeacherHook'):
+        target(torch.zeros(1, 3, 128, 128), [], (8, 8))
+    target.prepare(dataset, str(tmp_path), IDENTITY)
+    with pytest.raises(UserError, match='records no crop_box'):
+        target(torch.zeros(1, 3, 128, 128), [dataset[0]['data_samples']],
+               (8, 8))
+
+
+# ----------------------------------------------------------- which teachers
+
+def test_a_transformer_is_a_teacher(tmp_path):
+    torch.manual_seed(0)
+    network = TimmEncoder('test_vit')
+    path = write_teacher(tmp_path / 'vit.safetensors', network,
+                         dict(type='TimmEncoder', name='test_vit'),
+                         size=(160, 160))
+    teacher = Teacher(path)
+    assert teacher.shapes == [(64, 10, 10)]
+    images = 255 * torch.rand(2, 3, 160, 160)
+    with torch.no_grad():
+        tokens = network.network.forward_features(images)
+    patches = tokens[:, network.network.num_prefix_tokens:]
+    torch.testing.assert_close(
+        teacher(images)[0].flatten(2).transpose(1, 2), patches)
+    assert Teacher(path, size=64).shapes == [(64, 4, 4)]
+    assert Teacher(path, out_indices=(2, 5)).channels == 128
+
+
+def test_a_published_transformer_is_a_teacher(tmp_path):
+    weights = tmp_path / 'weights.pth'
+    torch.save(MODELS.build(dict(
+        type='TimmEncoder', name='test_vit')).network.state_dict(), weights)
+    encoder = published_encoder('timm/test_vit', weights)
+    path = export_encoder(encoder, tmp_path / 'vit.safetensors')
+    teacher = Teacher(path)
+    assert teacher.encoder.normalization == encoder.normalization
+    assert teacher.size == (160, 160)
+
+
+def test_a_bad_teacher_is_one_line(images, tmp_path):
+    def refused(path):
+        with pytest.raises((UserError, FileNotFoundError)) as caught:
+            read_config(RECIPE, dict(tiny_settings(images), teacher=path))
+        message = str(caught.value)
+        assert '\n' not in message
+        assert path in message
+        return message
+
+    assert 'does not exist' in refused(str(tmp_path / 'missing.safetensors'))
+    (tmp_path / 'text.safetensors').write_text('no weights')
+    assert 'damaged' in refused(str(tmp_path / 'text.safetensors'))
+    vectors = write_teacher(tmp_path / 'vectors.safetensors',
+                            MODELS.build(dict(type='Vectors')),
+                            dict(type='Vectors'))
+    assert 'returns no map' in refused(vectors)
+
+
+@MODELS.register_module()
+class Vectors(MeanColors):
+    """An encoder without maps."""
+
+    def forward(self, x):
+        return (super().forward(x)[0].mean((2, 3)), )
+
+
+# --------------------------------------------------------------------- a run
+
+@HOOKS.register_module()
+class StopAtTwo(Hook):
+    """End a run in its second epoch, after its first checkpoint."""
+
+    def before_train_epoch(self, runner):
+        if runner.epoch == 1:
+            raise KeyboardInterrupt
+
+
+@pytest.mark.parametrize('method', ['Distillation', 'QBHeat',
+                                    'RandomMasking'])
+def test_a_resumed_run_with_a_teacher_is_exact(method, teacher, images,
+                                               tmp_path):
+    def run(folder, **settings):
+        cfg = read_config(RECIPE, {
+            **tiny_settings(images), 'teacher': teacher,
+            'teacher_method': method,
+            'default_hooks.checkpoint.interval': 1})
+        cfg.merge_from_dict({'work_dir': str(tmp_path / folder), **settings})
+        RUNNERS.build(cfg).train()
+
+    run('whole')
+    with pytest.raises(KeyboardInterrupt):
+        run('parts', custom_hooks=[dict(type='StopAtTwo')])
+    run('parts', resume=True)
+    states = [Checkpoint.read(tmp_path / folder / 'epoch_2.pth').weights
+              for folder in ('whole', 'parts')]
+    assert states[0].keys() == states[1].keys()
+    for name, value in states[0].items():
+        assert torch.equal(value, states[1][name]), name
+    assert not any('teacher' in name or 'target' in name
+                   for name in states[0])
+    load_encoder(str(tmp_path / 'whole' / 'encoder.safetensors'))
+
+
+def test_teacher_and_pixels_are_predicted_together(teacher, images, tmp_path):
+    cfg = read_config(RECIPE, {
+        **tiny_settings(images), 'teacher': teacher,
+        'teacher_method': 'QBHeat', 'model.with_pixels': True})
+    model = MODELS.build(cfg.model)
+    dataset = DATASETS.build(cfg.train_dataloader.dataset)
+    model.target_generator.prepare(dataset, str(tmp_path), IDENTITY)
+    samples = [dataset[row] for row in (0, 1)]
+    inputs = torch.stack([sample['inputs'] for sample in samples]).float()
+    losses = model(inputs, [s['data_samples'] for s in samples], mode='loss')
+    assert losses.keys() == {'loss', 'loss_pixels'}
+    assert model.neck.pixels.out_features == 3 + 768
+
+
+def test_pretrain_takes_a_teacher(teacher, images, tmp_path):
+    checkpoint = pretrain(
+        images, str(tmp_path / 'run'), arch=TINY, epochs=1, batch_size=2,
+        workers=0, teacher=teacher)
+    assert Checkpoint.read(checkpoint).config['model']['type'] == (
+        'Distillation')
