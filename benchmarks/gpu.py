@@ -48,29 +48,52 @@ def models(pixels: int) -> dict[str, Callable[[], nn.Module]]:
 
 
 def time_steps(args: argparse.Namespace) -> Iterator[tuple[str, str]]:
-    """Time training steps; yield rows of the table."""
+    """Time training steps; yield rows of the table.
+
+    All ways with the first batch size; with larger ones, whether the GPU or
+    the launches bind.
+    """
+    first, *others = args.batch_size
     for name, build in models(args.size).items():
-        ways = ['bf16', 'fp16', 'bf16, channels_last', 'bf16, cuDNN untuned']
-        if name == 'MF-1.0G':
-            ways = ways[:2]
-        for way in ways if name.startswith('MF') else ways[:1]:
-            torch.backends.cudnn.benchmark = 'untuned' not in way
-            yield f'{name}, {way}', time_step(build(), way, args)
+        ways = ['bf16']
+        if name.startswith('MF'):
+            ways.append('fp16')
+        if name in ('MF-285M', 'MF-3.7G'):
+            ways += ['bf16, channels_last', 'bf16, cuDNN untuned']
+        for way in ways:
+            yield (f'{name}, {way}, batch {first}',
+                   time_step(build, way, first, args))
+    for size in others:
+        for name in ('MAE ViT-S/16', 'MF-285M', 'MF-3.7G'):
+            yield (f'{name}, bf16, batch {size}',
+                   time_step(models(args.size)[name], 'bf16', size, args))
 
 
 def time_compiled(args: argparse.Namespace) -> Iterator[tuple[str, str]]:
-    """Time compiled steps; yield rows of the table."""
-    for name in ('MF-285M', 'MF-3.7G'):
-        yield (f'{name}, bf16, compiled',
-               time_step(models(args.size)[name](), 'bf16, compiled', args))
+    """Time compiled steps, also as CUDA graphs; yield rows of the table."""
+    for name in args.compiled:
+        for way in ('bf16', 'bf16, compiled', 'bf16, compiled, graphs'):
+            yield (f'{name}, {way}, batch {args.compiled_batch_size}',
+                   time_step(models(args.size)[name], way,
+                             args.compiled_batch_size, args))
 
 
-def time_step(model: nn.Module, way: str, args: argparse.Namespace) -> str:
+def time_step(build: Callable[[], nn.Module], way: str, batch_size: int,
+              args: argparse.Namespace) -> str:
     """Time a training step; return its cells."""
     gc.collect()  # the model before
     if args.device != 'cpu':
         torch.cuda.empty_cache()
-    images = torch.randn(args.batch_size, 3, args.size, args.size,
+    torch.backends.cudnn.benchmark = 'untuned' not in way
+    try:
+        return _time_step(build(), way, batch_size, args)
+    except torch.OutOfMemoryError:
+        return 'out of memory'
+
+
+def _time_step(model: nn.Module, way: str, batch_size: int,
+               args: argparse.Namespace) -> str:
+    images = torch.randn(batch_size, 3, args.size, args.size,
                          device=args.device)
     model.train().to(args.device)
     if 'channels_last' in way:
@@ -80,7 +103,9 @@ def time_step(model: nn.Module, way: str, args: argparse.Namespace) -> str:
         torch.optim.AdamW(model.parameters(), 1e-6, fused=True),
         args.device, way[:4])
     start = time.perf_counter()
-    if 'compiled' in way:
+    if 'graphs' in way:
+        model.compile(mode='reduce-overhead')
+    elif 'compiled' in way:
         model.compile()
     step()
     step()
@@ -88,13 +113,13 @@ def time_step(model: nn.Module, way: str, args: argparse.Namespace) -> str:
         torch.cuda.synchronize()
     first = time.perf_counter() - start
     seconds = common.medians({way: step}, args)[way]
-    cells = [f'{args.batch_size / seconds:,.0f} images/s']
+    cells = [f'{batch_size / seconds:,.0f} images/s']
     if 'compiled' in way:
         cells.append(f'the first two steps {first:.0f} s')
     else:
-        with operator_counter() as found:
+        with operator_counter() as operators:
             step()
-        cells.append(f'{found.total():,} operators')
+        cells.append(f'{operators.total():,} operators')
     cells.append(f'{step_bytes(model, step, args.device) / 2**30:.1f} GiB')
     return ', '.join(cells)
 
@@ -110,7 +135,7 @@ def time_runs(args: argparse.Namespace) -> Iterator[tuple[str, str]]:
         for way, settings in ways.items():
             for workers in args.workers:
                 cfg = read_config(config)
-                cfg.train_dataloader.batch_size = args.batch_size
+                cfg.train_dataloader.batch_size = args.batch_size[0]
                 pace = loading.train(cfg, paths, workers, 5, with_model=True,
                                      **settings)
                 yield (f'own-images run, {way}, {pace.workers} workers',
@@ -137,7 +162,13 @@ def time_detectors(args: argparse.Namespace) -> Iterator[tuple[str, str]]:
 
 def parse_args() -> argparse.Namespace:
     parser = common.make_parser(__doc__, threads=2, repeats=8)
-    parser.add_argument('--batch-size', type=count, default=256)
+    parser.add_argument('--batch-size', type=count, nargs='+',
+                        default=[256, 512, 1024])
+    parser.add_argument(
+        '--compiled', nargs='*', default=['MF-285M', 'MF-3.7G'],
+        metavar='MODEL', help='models to compile')
+    parser.add_argument('--compiled-batch-size', type=count, default=128,
+                        help="one GPU's share of the paper's 1,024")
     parser.add_argument('--size', type=count, default=256)
     parser.add_argument('--detector-size', type=count, nargs=2,
                         default=[800, 1333], metavar=('HEIGHT', 'WIDTH'))
@@ -168,7 +199,7 @@ def main() -> None:
                 rows.append(row)
         except Exception as error:  # the other parts are worth having
             rows.append((part, f'failed: {error!r}'))
-    print('\n' + common.describe(args, f'batch {args.batch_size}') + '\n')
+    print('\n' + common.describe(args) + '\n')
     print('| what | measured |\n|---|---|')
     for name, cells in rows:
         print(f'| {name} | {cells} |')

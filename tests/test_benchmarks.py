@@ -57,9 +57,10 @@ def test_one_command_measures_a_gpu(tmp_path):
 
 def test_steps_of_a_gpu_are_timed():
     gpu = import_tool('../benchmarks/gpu.py')
-    args = Namespace(batch_size=2, size=64, device='cpu', repeats=1)
-    model = MODELS.build(read_config(shlex.split(DEMO)[0]).model)
-    cells = gpu.time_step(model, 'bf16, channels_last', args)
+    args = Namespace(size=64, device='cpu', repeats=1)
+    settings = read_config(shlex.split(DEMO)[0]).model
+    cells = gpu.time_step(lambda: MODELS.build(settings),
+                          'bf16, channels_last', 2, args)
     assert re.fullmatch(
         r'\d+ images/s, [\d,]+ operators, \d+\.\d GiB', cells)
 
