@@ -15,7 +15,8 @@ from ..report import Report, Table, command_line
 from ..report.style import in_style, new_figure
 
 # In every line that mmengine writes.
-_NOT_PLOTTED = {'step', 'iter', 'epoch', 'time', 'data_time', 'memory'}
+_NOT_PLOTTED = {'step', 'iter', 'epoch', 'time', 'data_time', 'memory',
+                'images_per_second'}
 #: Titles of panels and the names of their curves.
 _PANELS = (
     ('training loss', r'(.+\.)?loss(_\w+)?|\w+\.loss\w*'),

@@ -30,21 +30,21 @@ SILENT = dict(
         'bypass_duplicate', 'custom_keys', 'num_layers', 'decay_rate',
         'decay_type', 'layer_decay_rate'},
     filter_cfg={'filter_empty_gt', 'min_size', 'bbox_min_size'})
-#: Allowed ranges: words, condition, and the last names of the settings.
+#: Allowed ranges, where torch and the toolboxes check none: words, condition,
+#: and the last names of the settings.
 RANGES: tuple[tuple[str, Callable[[float], bool], set[str]], ...] = (
     ('positive', lambda x: x > 0, {
-        'max_epochs', 'max_iters', 'batch_size', 'accumulative_counts',
-        'val_interval', 'base_batch_size', 'num_classes', 'num_outs',
-        'num_queries', 'in_channels', 'out_channels', 'max_norm',
-        'clip_value', 'std'}),
+        'max_epochs', 'max_iters', 'accumulative_counts', 'val_interval',
+        'base_batch_size', 'num_classes', 'num_outs', 'num_queries',
+        'max_norm', 'clip_value', 'std'}),
     ('positive, or -1', lambda x: x > 0 or x == -1, {
         'interval', 'max_keep_ckpts', 'max_per_img', 'nms_pre'}),
     ('at least 0 and finite', lambda x: 0 <= x < float('inf'), {
-        'lr', 'weight_decay', 'lr_mult', 'decay_mult', 'loss_weight',
+        'lr_mult', 'decay_mult', 'loss_weight',
         *(name for name in SILENT['paramwise_cfg'] if '_mult' in name)}),
     ('between 0 and 1', lambda x: 0 <= x <= 1, {
         'layer_decay_rate', 'score_thr', 'iou_threshold', 'pos_iou_thr',
-        'min_pos_iou_thr', 'neg_iou_thr', 'prob', 'momentum'}))
+        'min_pos_iou_thr', 'neg_iou_thr', 'prob'}))
 _KINDS = dict(switch=bool, number=int | float, text=str, dict=Mapping)
 #: Settings of classes that are not their arguments.
 _OTHER_NAMES = {

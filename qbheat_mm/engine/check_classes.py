@@ -55,8 +55,7 @@ def count_classes(cfg: Config) -> int:
     raise UserError(f'cannot count classes: no data set found ({missing})')
 
 
-# The second name is deprecated: configs written by 0.3.0 use it.
-@HOOKS.register_module(['CheckClassesHook', 'CheckFoldersHook'])
+@HOOKS.register_module()
 class CheckClassesHook(Hook):
     """Compare the classes of data sets, heads, checkpoint and evaluator.
 

@@ -4,7 +4,6 @@
 The log file has every message.
 """
 import logging
-import re
 import time
 from datetime import timedelta
 from pathlib import Path
@@ -49,33 +48,19 @@ def _is_for_console(record: logging.LogRecord) -> bool:
 
 @LOG_PROCESSORS.register_module()
 class ThroughputLogProcessor(LogProcessor):
-    """Log images per second of all processes instead of seconds per step.
-
-    Seconds and the losses of single decoder layers are in the JSON log.
-    """
+    """Also log images per second, of all processes."""
 
     def get_log_after_iter(self, runner: Runner, batch_idx: int,
                            mode: str) -> tuple[dict, str]:
         """See ``LogProcessor``."""
-        tag, line = super().get_log_after_iter(runner, batch_idx, mode)
-        if mode != 'train':
-            return tag, line
-        parts = [part for part in line.split('  ')
-                 if not re.match(r'data_time: |d\d+\.', part)]
-        for i, part in enumerate(parts):
-            if part.startswith('time: '):
-                parts[i] = self._speed(runner, tag)
-        return tag, '  '.join(parts)
-
-    def _speed(self, runner: Runner, tag: dict) -> str:
-        prefix = 'train/' if self.log_with_hierarchy else ''
-        step, waiting = (tag[f'{prefix}{name}']
-                         for name in ('time', 'data_time'))
-        # The loader itself has no batch size if it has a batch sampler.
-        images = runner.train_dataloader.batch_sampler.batch_size
-        waits = (f' (waits {waiting / step:.0%} of the time for images)'
-                 if waiting > step / 4 else '')
-        return f'images/s: {images * runner.world_size / step:.4g}{waits}'
+        if mode == 'train':
+            hub = runner.message_hub
+            seconds = hub.get_scalar('train/time').mean(self.window_size)
+            # The loader itself has no batch size if it has a batch sampler.
+            images = runner.train_dataloader.batch_sampler.batch_size
+            hub.update_scalar('train/images_per_second',
+                              images * runner.world_size / seconds)
+        return super().get_log_after_iter(runner, batch_idx, mode)
 
 
 @HOOKS.register_module()

@@ -8,11 +8,9 @@ from mmengine.hooks import Hook
 from mmengine.logging import print_log
 from mmengine.registry import HOOKS
 from mmengine.runner import IterBasedTrainLoop, Runner
-from torch import nn
 
 from ..errors import UserError
 from ..trained.checkpoint import Checkpoint
-from ..utils.modules import unwrap
 from .run_state import RunState, checkpoints_in
 
 #: Attributes that decide the length of a schedule. Its ``end`` may change.
@@ -68,11 +66,7 @@ class ResumeHook(Hook):
                 f"share the work folder '{runner.work_dir}' between machines")
 
     def after_load_checkpoint(self, runner: Runner, checkpoint: dict) -> None:
-        """Fit the checkpoint's parameter groups to those of the run.
-
-        Raises:
-            UserError: If the checkpoint doesn't continue the run.
-        """
+        """Raise UserError if the checkpoint doesn't continue the run."""
         state = RunState.of(runner)
         if not state.resumes or not state.is_training:
             return
@@ -88,8 +82,6 @@ class ResumeHook(Hook):
         if isinstance(runner.param_schedulers, list):
             _require_schedules(path, runner.param_schedulers,
                                checkpoint.get('param_schedulers') or [])
-        _regroup(checkpoint, unwrap(runner.model),
-                 runner.optim_wrapper.optimizer.param_groups)
 
 
 def _require_state(path: str, checkpoint: Mapping) -> None:
@@ -125,27 +117,3 @@ def _require_schedules(path: str, schedulers: list, states: list) -> None:
                 'new run with load_from=FILE and without --resume')
         if 'end' in own:
             state['end'] = own['end']
-
-
-def _regroup(checkpoint: dict, model: nn.Module, groups: list[dict]) -> None:
-    """Merge saved groups of one parameter into the groups of a run.
-
-    Earlier versions saved a group for each trained parameter, in the order of
-    the model, and schedules with a value for each.
-    """
-    saved = checkpoint['optimizer']['param_groups']
-    trained = {p for group in groups for p in group['params']}
-    if not len(groups) < len(saved) == len(trained):
-        return
-    places = {p: i for i, p in enumerate(
-        p for p in model.parameters() if p in trained)}
-    members = [[places[p] for p in group['params']] for group in groups]
-    checkpoint['optimizer']['param_groups'] = [
-        {**saved[parts[0]],
-         'params': [number for i in parts for number in saved[i]['params']]}
-        for parts in members]
-    for schedule in checkpoint.get('param_schedulers') or []:
-        if 'base_values' in schedule:  # the last is that of no group
-            values = schedule['base_values']
-            schedule['base_values'] = [
-                values[parts[0]] for parts in members] + values[len(saved):]

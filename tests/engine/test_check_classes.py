@@ -90,9 +90,7 @@ def test_annotation_files_need_class_names(build, tmp_path):
 def test_a_validation_set_with_other_classes(build):
     with pytest.raises(UserError, match="val_dataloader.dataset .*/own'.* it "
                        "lacks 'c' and has in addition 'd'"):
-        # Configs written by 0.3.0 have the old name.
-        build('abc', 'abd', **{'default_hooks.check_classes.type':
-                               'CheckFoldersHook'}).train()
+        build('abc', 'abd').train()
 
 
 def test_a_head_with_another_number_of_classes(build):

@@ -37,7 +37,7 @@ def test_the_demo_runs_from_end_to_end(tmp_path, monkeypatch, capsys,
     for start in starts:
         assert start.count('\n') < 20, start
     lines = re.findall(r'\(train\).*', printed)
-    assert all(re.search('eta: .* images/s: .* loss: ', line)
+    assert all(re.search('eta: .* loss: .* images_per_second: ', line)
                for line in lines)
 
     results = json.loads((out / 'pictures/demo.json').read_text())
