@@ -15,7 +15,7 @@ from PIL import Image
 from projects.drawn_world.data import ensure_demo_data
 from projects.study.jobs import Job, run_jobs
 from projects.study.results import read_metric
-from qbheat_mm.analysis.run_log import draw_curves, read_curves
+from qbheat_mm.analysis.run_log import draw_panels, read_curves
 from qbheat_mm.cli import count, report_user_errors
 from qbheat_mm.report import Report, Table
 from qbheat_mm.report.style import picture_rows
@@ -163,7 +163,7 @@ def draw_pictures(args: argparse.Namespace) -> dict:
         losses[probe] = {
             encoder: read_curves(args.out / encoder / probe)['loss']
             for encoder in args.encoders}
-    return dict(detections=detections, loss_curves=draw_curves(losses))
+    return dict(detections=detections, loss_curves=draw_panels(losses))
 
 
 def write_results(args: argparse.Namespace) -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+from matplotlib.figure import Figure
 
 from ..datasets import spread
 from ..report import Report, Table, command_line
@@ -108,17 +109,19 @@ def _merge(work_dir: str, file: str,
     return merged
 
 
-@in_style()
-def draw_curves(curves: Mapping[str, list[Point]]):
-    """Draw the curves in panels, three in a row.
-
-    Curves of no known panel get their own.
-    """
+def draw_curves(curves: Mapping[str, list[Point]]) -> Figure:
+    """Draw the curves of a run; those of no known panel get their own."""
     panels = {title: {} for title, _ in _PANELS}
     for name, points in curves.items():
         panel = panels.setdefault(_panel_of(name), {})
         panel[name.split('/')[-1]] = points
-    panels = {title: group for title, group in panels.items() if group}
+    return draw_panels({
+        title: group for title, group in panels.items() if group})
+
+
+@in_style()
+def draw_panels(panels: Mapping[str, Mapping[str, list[Point]]]) -> Figure:
+    """Draw curves by name in panels by title, three in a row."""
     rows = -(-len(panels) // _COLUMNS)
     figure = new_figure(9.0, 2.5 * rows)
     axes = figure.subplots(rows, _COLUMNS).flatten()
