@@ -53,14 +53,14 @@ def name_pictures(files: list[str], out: str) -> dict[str, str]:
         UserError: If an image would be overwritten.
     """
     names = short_names([osp.abspath(file) for file in files])
-    pictures = {
-        file: name if name.lower().endswith(EXTENSIONS) else f'{name}.png'
-        for file, name in zip(files, names)}
-    sources = set(map(osp.realpath, files))
-    for picture in pictures.values():
-        if osp.realpath(osp.join(out, picture)) in sources:
+    sources, pictures = set(map(osp.realpath, files)), {}
+    for file, name in zip(files, names):
+        if not name.lower().endswith(EXTENSIONS):
+            name = f'{name}.png'
+        if osp.realpath(osp.join(out, name)) in sources:
             raise UserError(f"--out '{out}' would overwrite the image "
-                            f"'{picture}': give another folder")
+                            f"'{name}': give another folder")
+        pictures[file] = name
     return pictures
 
 
@@ -77,16 +77,18 @@ def main() -> None:
         except ImageError as error:
             problems.append(str(error))
             continue
-        found = {name: sample.cpu() for name, (sample, ) in heads.test_step(
-            pseudo_collate([prepare(dict(img=image, img_path=file))])).items()}
-        drawn = draw(image[..., ::-1], found, heads, args.score)
+        batch = pseudo_collate([prepare(dict(img=image, img_path=file))])
+        samples, described = {}, {}
+        for name, (sample, ) in heads.test_step(batch).items():
+            samples[name] = sample.cpu()
+            described[name] = describe(
+                samples[name], heads.trained[name].classes, args.score)
+        drawn = draw(image[..., ::-1], samples, heads, args.score)
         with atomic_write(osp.join(args.out, pictures[file])) as part:
             Image.fromarray(drawn).save(part)
         rows.append(dict(
             file=file, picture=pictures[file], height=image.shape[0],
-            width=image.shape[1], found={
-                name: describe(sample, heads.trained[name].classes, args.score)
-                for name, sample in found.items()}))
+            width=image.shape[1], found=described))
     target = osp.join(args.out, 'predictions.json')
     with atomic_write(target) as part, open(part, 'w', encoding='utf-8') as f:
         json.dump(dict(images=rows, problems=problems), f)

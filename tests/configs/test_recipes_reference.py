@@ -33,8 +33,8 @@ def written():
     for line in (DOCS / 'configs.md').read_text().splitlines():
         for name in re.findall(r'\(\.\./configs/(.+?\.py)\)', line):
             image, params, madds = line.rstrip('| ').split(' | ')[2:5]
-            sizes[name] = (image, float(params),
-                           None if madds == '-' else float(madds))
+            sizes[name] = tool.ConfigSize(
+                image, float(params), None if madds == '-' else float(madds))
     return sizes
 
 

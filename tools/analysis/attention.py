@@ -7,7 +7,6 @@ import argparse
 from collections import defaultdict
 
 import numpy as np
-import torch
 
 from qbheat_mm.analysis import attention
 from qbheat_mm.analysis.embedding_quality import mean_similarity
@@ -42,12 +41,14 @@ def parse_args(argv: list[str] | None) -> argparse.Namespace:
 
 def to_rows(blocks: dict[int, np.ndarray], args: argparse.Namespace) -> dict:
     """Choose heads and tokens of maps (heads, T, H, W) by block."""
-    heads, tokens = next(iter(blocks.values())).shape[:2]
-    heads = args.heads or range(1, heads + 1)
-    tokens = args.tokens or range(1, tokens + 1)
-    return {f'block {block}\nhead {head}': {
-        token: maps[head - 1, token - 1] for token in tokens}
-        for block, maps in blocks.items() for head in heads}
+    num_heads, num_tokens = next(iter(blocks.values())).shape[:2]
+    tokens = args.tokens or range(1, num_tokens + 1)
+    rows = {}
+    for block, maps in blocks.items():
+        for head in args.heads or range(1, num_heads + 1):
+            rows[f'block {block}\nhead {head}'] = {
+                token: maps[head - 1, token - 1] for token in tokens}
+    return rows
 
 
 def main(argv: list[str] | None = None) -> None:
@@ -57,17 +58,19 @@ def main(argv: list[str] | None = None) -> None:
     for number, image in enumerate(images, start=1):
         rows = {bridge: {} for bridge in attention.BRIDGES}
         for name, encoder in encoders.items():
-            found = attention.attention_maps(
+            all_maps = attention.attention_maps(
                 encoder.backbone, encoder.normalize(to_batch([image])))
             blocks = args.blocks or attention.default_blocks(encoder.backbone)
             for bridge in attention.BRIDGES:
-                maps = {block: found[block][bridge][0].float().cpu().numpy()
-                        for block in sorted(blocks)}
-                rows[bridge][name] = to_rows(maps, args)
-                for block, values in maps.items():
-                    arrays[f'{bridge}_{number}_{name}_block{block}'] = values
+                maps = {}
+                for block in sorted(blocks):
+                    values = all_maps[block][bridge][0].float().cpu()
+                    maps[block] = values.numpy()
+                    arrays[f'{bridge}_{number}_{name}_block{block}'] = (
+                        maps[block])
                     similarities[bridge, block, name] += mean_similarity(
-                        torch.from_numpy(values).flatten(2)).tolist()
+                        values.flatten(2)).tolist()
+                rows[bridge][name] = to_rows(maps, args)
         for bridge in attention.BRIDGES:
             name = f'attention_{bridge}_{number:02d}'
             figures[name] = attention.draw_attention(

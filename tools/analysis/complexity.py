@@ -9,9 +9,12 @@ import argparse
 import csv
 import importlib.util
 import re
+from collections import defaultdict
 from collections.abc import Iterable
 from pathlib import Path
+from typing import NamedTuple
 
+import numpy as np
 from mmengine.config import Config
 from model_size import build_without_memory, count
 
@@ -38,9 +41,12 @@ FOLDERS = {
 def measure(cfg: Config, parts: Iterable[str],
             size: tuple[int, int]) -> tuple[float, float | None]:
     """Count millions of parameters and billions of multiply-adds of parts."""
-    model = build_without_memory(cfg)
-    params, madds = zip(*(count(part, model, size) for part in parts))
-    return sum(params) / 1e6, None if None in madds else sum(madds) / 1e9
+    model, params, madds = build_without_memory(cfg), 0, 0
+    for part in parts:
+        part_params, part_madds = count(part, model, size)
+        params += part_params
+        madds = None if None in (madds, part_madds) else madds + part_madds
+    return params / 1e6, None if madds is None else madds / 1e9
 
 
 def published() -> list[dict]:
@@ -72,36 +78,52 @@ def compare(ours: float, printed: str) -> list[str]:
 
 def format_table(rows: list[list[str]]) -> str:
     """Format a Markdown table that is readable in a terminal as well."""
-    widths = [max(map(len, column)) for column in zip(HEADER, *rows)]
-    rule = ['-' * width if i in LEFT else '-' * (width - 1) + ':'
-            for i, width in enumerate(widths)]
-    return '\n'.join('| ' + ' | '.join(
-        cell.ljust(width) if i in LEFT else cell.rjust(width)
-        for i, (cell, width) in enumerate(zip(row, widths))) + ' |'
-        for row in (HEADER, rule, *rows))
+    widths = np.char.str_len([HEADER, *rows]).max(axis=0)
+    rule = []
+    for column, width in enumerate(widths):
+        rule.append('-' * width if column in LEFT else '-' * (width - 1) + ':')
+    lines = []
+    for row in (HEADER, rule, *rows):
+        padded = []
+        for column, (cell, width) in enumerate(zip(row, widths)):
+            padded.append(
+                cell.ljust(width) if column in LEFT else cell.rjust(width))
+        lines.append(f'| {" | ".join(padded)} |')
+    return '\n'.join(lines)
 
 
 def published_tables() -> list[str]:
     """Format a table for each part."""
-    rows = published()
-    return [f'## {part}\n\n' + format_table([
-        cells(row, *measure_published(row)) for row in rows
-        if row['part'] == part])
-        for part in dict.fromkeys(row['part'] for row in rows)]
+    parts = defaultdict(list)
+    for row in published():
+        parts[row['part']].append(cells(row, *measure_published(row)))
+    return [f'## {part}\n\n{format_table(rows)}'
+            for part, rows in parts.items()]
 
 
 def shipped() -> list[str]:
     """List all configs but the bases, 100 epochs before 1600."""
-    names = [path.relative_to(CONFIGS).as_posix()
-             for path in CONFIGS.rglob('*.py')]
-    return sorted((name for name in names if not name.startswith('_base_/')),
-                  key=lambda name: [
-                      (int(part), '') if part.isdigit() else (0, part)
-                      for part in re.split(r'(\d+)', name)])
+    def numbers_as_numbers(name: str) -> list:
+        return [(int(part), '') if part.isdigit() else (0, part)
+                for part in re.split(r'(\d+)', name)]
+
+    names = []
+    for path in CONFIGS.rglob('*.py'):
+        name = path.relative_to(CONFIGS).as_posix()
+        if not name.startswith('_base_/'):
+            names.append(name)
+    return sorted(names, key=numbers_as_numbers)
 
 
-def measure_config(cfg: Config) -> tuple[str, float, float | None]:
-    """Return the size of the image, parameters and multiply-adds."""
+class ConfigSize(NamedTuple):
+    """The size of a config's model and its image, HEIGHTxWIDTH."""
+    image: str
+    params: float  # millions
+    madds: float | None  # billions; None if unknown
+
+
+def measure_config(cfg: Config) -> ConfigSize:
+    """Measure the model of a config."""
     size, parts = (224, 224), ['Encoders']
     if cfg.default_scope == 'mmdet':
         # Panoptic FPN needs multiples of 32 pixels.
@@ -109,32 +131,38 @@ def measure_config(cfg: Config) -> tuple[str, float, float | None]:
         parts.append('Detection heads')
     elif cfg.model.type == 'ImageClassifier':
         parts = ['Classifiers']
-    return ('{}x{}'.format(*size), *measure(cfg, parts, size))
+    return ConfigSize('{}x{}'.format(*size), *measure(cfg, parts, size))
 
 
 def config_tables(cfgs: dict[str, Config],
-                  sizes: dict[str, tuple]) -> list[str]:
-    """Format a table for each folder.
+                  sizes: dict[str, ConfigSize]) -> list[str]:
+    """Format a table for each folder; epochs share a row.
 
     Args:
         cfgs (dict[str, Config]): All configs by name.
-        sizes (dict[str, tuple]): Their results of :func:`measure_config`.
+        sizes (dict[str, ConfigSize]): Their models' sizes.
     """
-    tables = {folder: {} for folder in FOLDERS}
+    tables = {folder: defaultdict(dict) for folder in FOLDERS}
     for name, cfg in cfgs.items():
         folder, _, file = name.rpartition('/')
-        stem, (image, params, madds) = file.removesuffix('.py'), sizes[name]
-        row = (re.sub(r'-\d+e_', '-*e_', stem), image, f'{params:.2f}',
-               '-' if madds is None else f'{madds:.3f}')
-        tables[folder].setdefault(row, {})[stem] = (
-            f'[{cfg.train_cfg.max_epochs}](../configs/{name})')
-    return [f'## {FOLDERS[folder]}\n\n'
-            '| config | epochs | image | params (M) | MAdds (G) |\n'
-            '|---|---:|---:|---:|---:|\n' + '\n'.join(
-                f'| `{pattern if len(links) > 1 else [*links][0]}` | '
-                f'{", ".join(links.values())} | {" | ".join(size)} |'
-                for (pattern, *size), links in rows.items())
+        stem, size = file.removesuffix('.py'), sizes[name]
+        madds = '-' if size.madds is None else f'{size.madds:.3f}'
+        links = tables[folder][
+            re.sub(r'-\d+e_', '-*e_', stem),
+            f'{size.image} | {size.params:.2f} | {madds}']
+        links[stem] = f'[{cfg.train_cfg.max_epochs}](../configs/{name})'
+    return [f'## {FOLDERS[folder]}\n\n{format_configs(rows)}'
             for folder, rows in tables.items()]
+
+
+def format_configs(rows: dict[tuple[str, str], dict[str, str]]) -> str:
+    """Format pattern and sizes to links by name."""
+    lines = ['| config | epochs | image | params (M) | MAdds (G) |',
+             '|---|---:|---:|---:|---:|']
+    for (pattern, sizes), links in rows.items():
+        name = pattern if len(links) > 1 else next(iter(links))
+        lines.append(f'| `{name}` | {", ".join(links.values())} | {sizes} |')
+    return '\n'.join(lines)
 
 
 def page(template: str, tables: list[str]) -> str:

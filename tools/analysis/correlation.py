@@ -49,10 +49,11 @@ def correlate(encoder: Encoder, images: list) -> tuple[np.ndarray, int]:
 def main(argv: list[str] | None = None) -> None:
     args = analysis_parser(__doc__, compare=True).parse_args(argv)
     encoders, files, images = load_encoders(args)
-    found, chance, numbers = {}, {}, {}
+    correlations, chance, numbers = {}, {}, {}
     for name, encoder in encoders.items():
         values, channels = correlate(encoder, images)
-        found[name], chance[name] = values, chance_correlation(channels)
+        correlations[name] = values
+        chance[name] = chance_correlation(channels)
         numbers[name] = dict(mean=float(values.mean()),
                              std=float(values.std()), chance=chance[name])
     report = Report(
@@ -62,8 +63,9 @@ def main(argv: list[str] | None = None) -> None:
             ['model', 'mean', 'standard deviation', 'unrelated positions'],
             [[name, *row.values()] for name, row in numbers.items()])],
         numbers=dict(models=numbers, images=files))
-    report.save(args.out, dict(correlation=draw_histograms(found, chance)),
-                found)
+    report.save(
+        args.out,
+        dict(correlation=draw_histograms(correlations, chance)), correlations)
 
 
 if __name__ == '__main__':

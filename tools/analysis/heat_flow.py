@@ -5,7 +5,9 @@ Shows z(x, y) = exp(Ax) exp(By) z(0, 0) next to the encoder's real features,
 and the error by distance over all starts and images.
 """
 import argparse
+from typing import NamedTuple
 
+import numpy as np
 import torch
 
 from qbheat_mm.analysis import heat_flow
@@ -57,26 +59,47 @@ def error_table(errors: dict, trained: dict) -> Table:
         'direction', 'distance (positions)',
         *(f'flow ({reading})' for reading in errors), 'constant (A = B = 0)'])
     for name, step in trained.items():
-        found = [error[name] for error in errors.values()]
-        cells = [error['flow'] for error in found] + [found[0]['constant']]
+        curves = [directions[name]['flow'] for directions in errors.values()]
+        # It is the same in all readings.
+        curves.append(next(iter(errors.values()))[name]['constant'])
         for distance in sorted({1, step or 1}):
-            if distance < len(cells[0]):
+            if distance < len(curves[0]):
                 table.rows.append([name.replace('_', ' '), distance, *(
-                    float(cell[distance]) for cell in cells)])
+                    float(curve[distance]) for curve in curves)])
     return table
 
 
-def solve(real: torch.Tensor, flows: dict[str, list[heat_flow.Flow]],
-               start: tuple[int, int], step: tuple[float, float]
-               ) -> dict[str, torch.Tensor]:
-    """Solve the flows from the start of an image's features, (H, W, D)."""
+class Flows(NamedTuple):
+    """The flows along both axes by one reading of A and B."""
+    right: heat_flow.Flow
+    down: heat_flow.Flow
+
+
+def solve(real: torch.Tensor, flows: dict[str, Flows],
+          start: tuple[int, int], step: tuple[float, float]
+          ) -> dict[str, torch.Tensor]:
+    """Solve the flows from the start of an image's features, (H, W, D).
+
+    Returns:
+        dict[str, torch.Tensor]: Fields (H, W, D): ``'features'``, the real
+        ones, and ``'flow_exact'`` ... by reading.
+    """
     (height, width), (column, row) = real.shape[:2], start
-    steps_x = [(x - column) / step[0] for x in range(width)]
-    steps_y = [(y - row) / step[1] for y in range(height)]
-    return {"encoder's features": real, **{
-        f'linear flow ({reading})': heat_flow.roll_out(
-            real[row, column], *flow, steps_x, steps_y)
-        for reading, flow in flows.items()}}
+    steps_x = (np.arange(width) - column) / step[0]
+    steps_y = (np.arange(height) - row) / step[1]
+    fields = {'features': real}
+    for reading, flow in flows.items():
+        fields[f'flow_{reading}'] = heat_flow.roll_out(
+            real[row, column], flow.right, flow.down, steps_x.tolist(),
+            steps_y.tolist())
+    return fields
+
+
+def title(field: str) -> str:
+    """Return the title of a field in the picture."""
+    if field == 'features':
+        return "encoder's features"
+    return f'linear flow ({field.removeprefix("flow_")})'
 
 
 def main(argv: list[str] | None = None) -> None:
@@ -92,22 +115,23 @@ def main(argv: list[str] | None = None) -> None:
         raise UserError(f'--start {column} {row}: the feature map has '
                         f'{width} columns and {height} rows')
     step = width * SCALES[scale], height * SCALES[scale]
-    flows = {reading: [heat_flow.Flow(matrices[scale][name], reading)
-                       for name in ('right', 'down')]
-             for reading in args.readings}
-    errors = {reading: heat_flow.error_by_distance(fields, *flow, step)
-              for reading, flow in flows.items()}
+    flows, errors = {}, {}
+    for reading in args.readings:
+        flows[reading] = Flows(
+            heat_flow.Flow(matrices[scale]['right'], reading),
+            heat_flow.Flow(matrices[scale]['down'], reading))
+        errors[reading] = heat_flow.error_by_distance(
+            fields, *flows[reading], step)
     trained = dict(right=round(step[0]), down=round(step[1]),
                    right_down=round(step[0]) if step[0] == step[1] else None)
     rows, arrays = [], {}
     for number in spread(range(len(images)), args.rows):
-        found = solve(fields[number], flows, args.start, step)
-        colors = heat_flow.principal_colors(*found.values())
-        rows.append({'image': images[number][..., ::-1],
-                     **dict(zip(found, map(torch.Tensor.numpy, colors)))})
-        names = ['features', *(f'flow_{reading}' for reading in flows)]
-        arrays |= {f'{name}_{number}': field.float()
-                   for name, field in zip(names, found.values())}
+        solved = solve(fields[number], flows, args.start, step)
+        colors = heat_flow.principal_colors(*solved.values())
+        rows.append({'image': images[number][..., ::-1]})
+        for (name, field), color in zip(solved.items(), colors):
+            rows[-1][title(name)] = color.numpy()
+            arrays[f'{name}_{number}'] = field.float()
     report = Report(
         'heat_flow', 'Heat flow: the learned linear system, solved', CAPTION,
         [error_table(errors, trained)],

@@ -60,29 +60,31 @@ def main(argv: list[str] | None = None) -> None:
             zip(short_names(files), images), start=1):
         errors[name] = {}
         for position in positions:
-            found = reconstruction.reconstruct(
+            result = reconstruction.reconstruct(
                 model, normalize(to_batch([image])), position)
-            error = errors[name][position] = float(found.errors[0])
+            error = errors[name][position] = float(result.errors[0])
+            pictures = dict(original=image[..., ::-1],
+                            given=reconstruction.hide(result, normalize)[0])
+            for key in columns:
+                pictures[key] = reconstruction.render(
+                    result, model, normalize, key)[0]
             rows.append((
                 f'{name}\n{position.replace("_", " ")}\nerror {error:.3f}',
-                dict(original=image[..., ::-1],
-                     given=reconstruction.hide(found, normalize)[0],
-                     **{key: reconstruction.render(
-                         found, model, normalize, key)[0]
-                        for key in columns})))
-            arrays[f'pred_{number}_{position}'] = found.pred[0].cpu()
-            arrays[f'mask_{number}_{position}'] = found.mask[0, 0].cpu()
+                pictures))
+            arrays[f'pred_{number}_{position}'] = result.pred[0].cpu()
+            arrays[f'mask_{number}_{position}'] = result.mask[0, 0].cpu()
+    figures = {}
+    for first in range(0, len(rows), ROWS):
+        figures[f'reconstruction_{first // ROWS + 1:02d}'] = (
+            reconstruction.draw_reconstructions(rows[first:first + ROWS]))
     report = Report(
         'reconstruction', 'Reconstruction from one quarter',
         (CAPTION + ''.join(CAPTIONS[key] for key in columns)).strip(),
         tables=[Table('Error over the masked patches', [
-            'image', *(name.replace('_', ' ') for name in positions)],
+            'image', *(position.replace('_', ' ') for position in positions)],
             [[name, *row.values()] for name, row in errors.items()])],
         numbers=dict(statistics=columns, errors=errors))
-    report.save(args.out, {
-        f'reconstruction_{first // ROWS + 1:02d}':
-        reconstruction.draw_reconstructions(rows[first:first + ROWS])
-        for first in range(0, len(rows), ROWS)}, arrays)
+    report.save(args.out, figures, arrays)
 
 
 if __name__ == '__main__':

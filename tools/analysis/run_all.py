@@ -43,7 +43,9 @@ def main() -> None:
     if args.cfg_options:
         common += ['--cfg-options', *(
             f'{key}={value!r}' for key, value in args.cfg_options.items())]
-    further = [word for pair in args.also for word in ('--also', *pair)]
+    further = []
+    for config, checkpoint in args.also:
+        further += ['--also', config, checkpoint]
     if args.names:
         further += ['--names', *args.names]
 

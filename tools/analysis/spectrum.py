@@ -5,6 +5,8 @@ Given several checkpoints of a run, also prints the energy ratio of each, as in
 the paper's table. Describes and draws the matrices of the last one, next to
 random ones.
 """
+from typing import NamedTuple
+
 from qbheat_mm.analysis import spectrum
 from qbheat_mm.analysis.matrices import learned_matrices
 from qbheat_mm.cli import read_config, report_user_errors
@@ -23,56 +25,78 @@ CAPTION = (
     'scales are no evidence: random matrices have all three.')
 
 
-def make_tables(names: list[str], metas: list[dict],
-                found: list[dict], control: dict) -> list[Table]:
-    """Energy ratios of all checkpoints; matrices and gaps of the last."""
-    last = dict(found[-1])
-    across = last.pop('across_scales', {})
-    random = control.get('across_scales', {})
-    ratios = Table(
-        'Spectrum energy ratio E(A) / E(B)',
-        ['checkpoint', 'epoch', *(spectrum.STEPS[scale] for scale in last)],
-        [[name, meta.get('epoch', '-'), *(
-            numbers[scale]['energy_ratio'] for scale in last)]
-         for name, meta, numbers in zip(names, metas, found)])
-    matrices = Table('Matrices of the last checkpoint, and random ones', [
+class Described(NamedTuple):
+    """The matrices of one checkpoint in numbers."""
+    name: str
+    meta: dict  # of the checkpoint
+    numbers: dict  # from spectrum.describe_predictor
+
+
+def scales_of(numbers: dict) -> list[str]:
+    """Return the scales that numbers describe."""
+    return [scale for scale in numbers if scale in spectrum.STEPS]
+
+
+def ratio_table(checkpoints: list[Described]) -> Table:
+    """List energy ratios of all checkpoints."""
+    table = Table('Spectrum energy ratio E(A) / E(B)', ['checkpoint', 'epoch'])
+    scales = scales_of(checkpoints[-1].numbers)
+    table.columns += [spectrum.STEPS[scale] for scale in scales]
+    for name, meta, numbers in checkpoints:
+        table.rows.append([name, meta.get('epoch', '-'), *(
+            numbers[scale]['energy_ratio'] for scale in scales)])
+    return table
+
+
+def matrix_table(learned: dict, random: dict) -> Table:
+    """Describe learned matrices next to random ones."""
+    table = Table('Matrices of the last checkpoint, and random ones', [
         'matrix', 'rank', 'complex eigenvalues (share)', 'energy Σ|λ|',
         'spectral radius', 'spectral norm', '|AB − BA| / |AB|',
         'overlap of spectra across scales'])
-    gaps = Table('Distance of explicit matrices from what A and B derive, '
-                 '|found − derived| / |derived|',
-                 ['scale', 'direction', 'distance'])
-    for scale, numbers in last.items():
+    for scale in scales_of(learned):
         for name in spectrum.MATRICES:
-            for label, some, overlaps in (
-                    (name, numbers, across),
-                    (f'random like {name}', control[scale], random)):
-                matrix = some[name]
-                matrices.rows.append([
+            for label, numbers in ((name, learned),
+                                   (f'random like {name}', random)):
+                matrix = numbers[scale][name]
+                across = numbers.get('across_scales', {}).get(name, {})
+                table.rows.append([
                     f'{label}, {spectrum.STEPS[scale]}',
                     f'{matrix["rank"]} of {matrix["dims"]}',
                     matrix['complex_share'], matrix['energy'],
                     matrix['spectral_radius'], matrix['spectral_norm'],
-                    some['commutator'],
-                    overlaps.get(name, {}).get('overlap', '-')])
-        gaps.rows += [[spectrum.STEPS[scale], name.replace('_', ' '), gap]
-                      for name, gap in numbers['gap_to_derived'].items()]
-    gaps.rows += [
-        [spectrum.STEPS['half'], f'{name} from two steps of W/4',
-         numbers['gap_of_two_quarters']] for name, numbers in across.items()]
-    return [table for table in (ratios, matrices, gaps) if table.rows]
+                    numbers[scale]['commutator'], across.get('overlap', '-')])
+    return table
 
 
-def draw_ratios(metas: list[dict], found: list[dict]) -> dict:
+def gap_table(learned: dict) -> Table:
+    """List how far explicit matrices are from derived ones."""
+    table = Table('Distance of explicit matrices from what A and B derive, '
+                  '|found − derived| / |derived|',
+                  ['scale', 'direction', 'distance'])
+    for scale in scales_of(learned):
+        for name, gap in learned[scale]['gap_to_derived'].items():
+            table.rows.append(
+                [spectrum.STEPS[scale], name.replace('_', ' '), gap])
+    for name, numbers in learned.get('across_scales', {}).items():
+        table.rows.append([
+            spectrum.STEPS['half'], f'{name} from two steps of W/4',
+            numbers['gap_of_two_quarters']])
+    return table
+
+
+def draw_ratios(checkpoints: list[Described]) -> dict:
     """Draw energy ratios over epochs, or iterations if epochs coincide."""
-    for key in ('epoch', 'iter'):
-        known = {meta.get(key): numbers for meta, numbers in zip(metas, found)}
-        if len(known) == len(found) > 1 and None not in known:
-            scales = [scale for scale in spectrum.STEPS if scale in found[0]]
-            times = sorted(known)
-            return dict(energy_ratio=spectrum.draw_energy_ratios(times, {
-                scale: [known[time][scale]['energy_ratio'] for time in times]
-                for scale in scales}, key))
+    for unit in ('epoch', 'iter'):
+        by_time = {checkpoint.meta.get(unit): checkpoint.numbers
+                   for checkpoint in checkpoints}
+        if len(by_time) == len(checkpoints) > 1 and None not in by_time:
+            times, ratios = sorted(by_time), {}
+            for scale in scales_of(checkpoints[0].numbers):
+                ratios[scale] = [by_time[time][scale]['energy_ratio']
+                                 for time in times]
+            return dict(energy_ratio=spectrum.draw_energy_ratios(
+                times, ratios, unit))
     return {}
 
 
@@ -80,26 +104,26 @@ def main(argv: list[str] | None = None) -> None:
     args = analysis_parser(__doc__, images=False).parse_args(argv)
     cfg = read_config(args.config, args.cfg_options)
     model = build_pretraining(cfg, args.config, linear=True)
-    found, metas = [], []
-    for checkpoint in args.checkpoint:
-        metas.append(load_pretraining(model, checkpoint))
-        found.append(spectrum.describe_predictor(model.predictor))
-    matrices = learned_matrices(model.predictor)
-    control = spectrum.describe_matrices(spectrum.random_like(matrices))
-    report = Report(
-        'spectrum', 'Spectra of A and B', CAPTION,
-        make_tables(short_names(args.checkpoint), metas, found, control),
-        numbers=dict(checkpoints=[
-            dict(numbers, checkpoint=checkpoint, epoch=meta.get('epoch'))
-            for checkpoint, meta, numbers in zip(
-                args.checkpoint, metas, found)]))
+    checkpoints, summary = [], []
+    for path, name in zip(args.checkpoint, short_names(args.checkpoint)):
+        meta = load_pretraining(model, path)
+        numbers = spectrum.describe_predictor(model.predictor)
+        checkpoints.append(Described(name, meta, numbers))
+        summary.append(dict(numbers, checkpoint=path, epoch=meta.get('epoch')))
+    matrices, arrays = learned_matrices(model.predictor), {}
+    for scale, directions in matrices.items():
+        for name, direction in spectrum.MATRICES.items():
+            arrays[f'eigenvalues_{name}_{scale}'] = spectrum.eigenvalues(
+                directions[direction])
+    random = spectrum.describe_matrices(spectrum.random_like(matrices))
+    tables = [ratio_table(checkpoints), matrix_table(numbers, random),
+              gap_table(numbers)]
+    report = Report('spectrum', 'Spectra of A and B', CAPTION,
+                    [table for table in tables if table.rows],
+                    numbers=dict(checkpoints=summary))
     figures = dict(spectrum=spectrum.draw_spectra(matrices),
-                   **draw_ratios(metas, found))
-    report.save(args.out, figures, {
-        f'eigenvalues_{name}_{scale}':
-        spectrum.eigenvalues(of_scale[direction])
-        for scale, of_scale in matrices.items()
-        for name, direction in spectrum.MATRICES.items()})
+                   **draw_ratios(checkpoints))
+    report.save(args.out, figures, arrays)
 
 
 if __name__ == '__main__':

@@ -63,48 +63,56 @@ AROUND = {
 
 def published_names(model: nn.Module) -> dict[str, tuple[str, ...]]:
     """Map our tensors to the published ones that each is made of."""
-    modules = dict(AROUND)
-
-    def add(names: dict, ours: str, published: str) -> None:
-        modules.update({ours + name: tuple(published + each for each in parts)
-                        for name, parts in names.items()})
-
-    add(BRIDGE, 'backbone.final_bridge.', 'local_global.')
-    rows = [(f'backbone.stages.{i}.{j}.', row[0])
-            for i, stage in enumerate(model.backbone.arch['stages'])
-            for j, row in enumerate(stage)]
-    for number, (ours, kind) in enumerate(rows):
-        published = f'features.{number}.'
-        if kind.startswith('lite'):
-            add(LITE, ours, published)
-            continue
-        add(BRIDGE, f'{ours}mobile_to_former.', f'{published}local_global.')
-        add(FORMER, f'{ours}former.', f'{published}global_block.')
-        first, second = (f'hyper{n}.hyper' for n in DYNAMIC[kind])
-        add({'slopes.squeeze': (f'{first}.0', f'{second}.0'),
-             'slopes.expand.0': (f'{first}.2', ),
-             'slopes.expand.1': (f'{second}.2', ),
-             'former_to_mobile.key_value': ('global_local.k',
-                                            'global_local.proj')},
-            ours, published)
-        for n, name in enumerate(MOBILE[kind], start=1):
-            add({f'{name}.{part}': (f'conv{n}.{part}', ) for part in '01'},
-                f'{ours}mobile.', published)
+    modules, number = dict(AROUND), 0
+    add(modules, BRIDGE, 'backbone.final_bridge.', 'local_global.')
+    for i, stage in enumerate(model.backbone.arch['stages']):
+        for j, (kind, *_) in enumerate(stage):
+            add_block(modules, kind, f'backbone.stages.{i}.{j}.',
+                      f'features.{number}.')
+            number += 1
     names = {'backbone.tokens': ('tokens.weight', )}
     for ours in model.state_dict():
         if ours not in names:
             module, leaf = ours.rsplit('.', 1)
-            names[ours] = tuple(f'{each}.{leaf}' for each in modules[module])
+            names[ours] = tuple(f'{part}.{leaf}' for part in modules[module])
     return names
+
+
+def add(modules: dict, names: dict, ours: str, published: str) -> None:
+    """Add names of modules, each with its prefix."""
+    for name, parts in names.items():
+        modules[ours + name] = tuple(published + part for part in parts)
+
+
+def add_block(modules: dict, kind: str, ours: str, published: str) -> None:
+    """Add the modules of a block."""
+    if kind.startswith('lite'):
+        add(modules, LITE, ours, published)
+        return
+    add(modules, BRIDGE, f'{ours}mobile_to_former.',
+        f'{published}local_global.')
+    add(modules, FORMER, f'{ours}former.', f'{published}global_block.')
+    first, second = DYNAMIC[kind]
+    slopes = {
+        'squeeze': (f'hyper{first}.hyper.0', f'hyper{second}.hyper.0'),
+        'expand.0': (f'hyper{first}.hyper.2', ),
+        'expand.1': (f'hyper{second}.hyper.2', )}
+    add(modules, slopes, f'{ours}slopes.', published)
+    add(modules, {'key_value': ('k', 'proj')}, f'{ours}former_to_mobile.',
+        f'{published}global_local.')
+    for n, name in enumerate(MOBILE[kind], start=1):
+        add(modules, {'0': ('0', ), '1': ('1', )}, f'{ours}mobile.{name}.',
+            f'{published}conv{n}.')
 
 
 def published_tensors(model: nn.Module) -> dict[str, Tensor]:
     """Tensors with the names and shapes of the published weights."""
     state, tensors = model.state_dict(), {}
     for ours, sources in published_names(model).items():
-        # BN counters have no dimensions.
-        tensors.update(zip(sources, state[ours].chunk(len(sources))
-                           if len(sources) > 1 else [state[ours]]))
+        parts = [state[ours]]  # BN counters have no dimensions
+        if len(sources) > 1:
+            parts = state[ours].chunk(len(sources))
+        tensors.update(zip(sources, parts))
     return tensors
 
 
@@ -136,7 +144,7 @@ def convert(model: nn.Module, tensors: dict[str, Tensor]
     """Rename the published tensors of a variant and join them."""
     state = {}
     for ours, sources in published_names(model).items():
-        parts = [tensors[each] for each in sources if each in tensors]
+        parts = [tensors[name] for name in sources if name in tensors]
         if parts:  # old checkpoints lack BN counters
             state[ours] = torch.cat(parts) if len(parts) > 1 else parts[0]
     return state
