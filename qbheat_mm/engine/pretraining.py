@@ -88,7 +88,7 @@ def pretrain(images: str | Sequence[str],
 def _encoder_settings(arch: str | Mapping, size: int) -> dict[str, Any]:
     """Return the settings that depend on the encoder."""
     arch = arch if isinstance(arch, str) else dict(arch)
-    outputs = Outputs(MobileFormer(arch))
+    outputs = Outputs.of(MobileFormer(arch))
     patch = outputs.strides[-1]
     if size % (4 * patch):
         raise UserError(f'size={size} must be a multiple of {4 * patch}')

@@ -74,7 +74,8 @@ class StrictLoadHook(Hook):
                 module.is_init = True
             elif settings.get('checkpoint') and not settings.get(
                     'allow_other_normalization'):
-                Checkpoint.read(settings['checkpoint']).require_normalization(
+                Checkpoint.read_once(
+                    settings['checkpoint']).require_normalization(
                     Normalization.of(model))
 
     def after_load_checkpoint(self, runner: Runner, checkpoint: dict) -> None:

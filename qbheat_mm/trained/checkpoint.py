@@ -5,7 +5,7 @@ import json
 import os
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any
 
 import torch
@@ -56,6 +56,17 @@ class Checkpoint:
                 that could run code.
         """
         return cls(safe_load(path, map_location), path)
+
+    @classmethod
+    def read_once(cls, path: str | os.PathLike) -> 'Checkpoint':
+        """Read a file that several parts of a program ask for.
+
+        The last file is kept in memory, and read again if it has changed.
+        """
+        path = os.fspath(path)
+        local = os.path.expanduser(path)
+        state = os.stat(local) if os.path.isfile(local) else None
+        return _read_once(path, state and (state.st_mtime_ns, state.st_size))
 
     @cached_property
     def weights(self) -> dict[str, Any]:
@@ -195,6 +206,11 @@ class Checkpoint:
                 'channel order (bgr_to_rgb in mmdet, to_rgb in mmpretrain) '
                 'accordingly, or set allow_other_normalization=True of '
                 'default_hooks.checkpoint_match or of init_cfg')
+
+
+@lru_cache(maxsize=1)
+def _read_once(path: str, state: tuple[int, int] | None) -> Checkpoint:
+    return Checkpoint.read(path)
 
 
 def mismatch(needed: Mapping[str, Tensor], found: Mapping[str, Any]) -> str:

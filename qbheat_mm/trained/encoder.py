@@ -143,7 +143,7 @@ class PretrainedEncoder:
                 f'no encoder weights for {name}: set '
                 '--cfg-options encoder=FILE, or '
                 'model.backbone.init_cfg=None for random weights on purpose')
-        Checkpoint.read(self.checkpoint).load_encoder(module)
+        Checkpoint.read_once(self.checkpoint).load_encoder(module)
         print_log(f'loaded {len(module.state_dict())} tensors of {name} from '
                   f'{self.checkpoint}', logger='current')
         # mmengine would call every child's init_weights afterwards, timm's
@@ -191,15 +191,16 @@ def load_encoder(checkpoint: str,
         described = EncoderConfig(trained.config,
                                   f"checkpoint '{trained.path}'")
         described.require_toolbox_classes()
+        size = described.size
     else:
         config = open_config(config)
         described = EncoderConfig(config.to_dict(),
                                   f"config '{config.filename}'")
+        # The stored config includes --cfg-options.
+        size = training_size(trained.config) or described.size
     backbone = described.build(out_indices)
     trained.load_encoder(backbone)
     trained.require_normalization(described.normalization)
-    # The stored config includes --cfg-options.
-    size = training_size(trained.config) or described.size
     return Encoder(backbone, described.normalization, described.name, size,
                    described.settings, trained.path).to(torch.device(device))
 
@@ -230,7 +231,7 @@ def build_encoder(config: str | Config,
             type_name(init_cfg) == PretrainedEncoder.__name__):
         weights = init_cfg['checkpoint']
         if not init_cfg.get('allow_other_normalization'):
-            Checkpoint.read(weights).require_normalization(
+            Checkpoint.read_once(weights).require_normalization(
                 described.normalization)
     return Encoder(backbone, described.normalization, described.name,
                    described.size, described.settings, weights)

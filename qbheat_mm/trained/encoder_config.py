@@ -28,7 +28,8 @@ class EncoderConfig:
     Attributes:
         kind, name (str): E.g. ``'ResNet'`` and ``'ResNet(depth=50)'``.
         given (dict): ``model.backbone``.
-        settings (dict): Arguments of ``MODELS.build`` for the backbone alone.
+        settings (dict): Arguments of ``MODELS.build`` for the backbone alone,
+            without its ``FrozenBackbone``, if any.
         normalization (Normalization): Input normalization.
         size (tuple[int, int] | None): Height and width of the training
             images, if fixed.
@@ -47,13 +48,13 @@ class EncoderConfig:
                             'config as well, as config=FILE')
         self.source = source
         self.given = given
-        self.kind = type_name(given)
         self.name = backbone_name(settings)
         self.normalization = normalization
         self.size = training_size(settings)
         self.settings = backbone_settings(dict(
             default_scope=settings.get('default_scope'),
-            model=dict(backbone=given)))
+            model=dict(backbone=_unfrozen(given))))
+        self.kind = type_name(self.settings)
 
     def require_toolbox_classes(self) -> None:
         """Raise UserError unless all types are classes of the toolboxes."""
@@ -116,11 +117,17 @@ def backbone_name(settings: Any) -> str:
     backbone = next(find_settings(settings, 'backbone'), None)
     if backbone is None:
         return ''
-    backbone = backbone.get('network') or backbone  # a frozen one
+    backbone = _unfrozen(backbone)
     known = ', '.join(f'{key}={backbone[key]!r}'
                       for key in ('arch', 'depth', 'name')
                       if isinstance(backbone.get(key), str | int))
     return f"{backbone.get('type', '')}({known})"
+
+
+def _unfrozen(backbone: dict) -> dict:
+    """Settings of the network in a ``FrozenBackbone``."""
+    network = backbone.get('network')
+    return network if isinstance(network, dict) else backbone
 
 
 def input_normalization(settings: Any) -> Normalization | None:

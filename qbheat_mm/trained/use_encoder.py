@@ -1,6 +1,8 @@
 # Copyright (c) QB-Heat MM authors. All rights reserved.
 """Put the encoder of a file into the config of any model."""
 import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 import torch
 from mmengine.config import Config, ConfigDict
@@ -16,27 +18,45 @@ from .encoder_config import EncoderConfig
 from .normalization import Normalization
 
 
+@dataclass(frozen=True)
 class Outputs:
     """What a backbone returns for an image.
 
     Attributes:
         strides, channels (list[int]): Stride and channels of each map.
         token_dims (int): Width of its tokens; 0 without.
-        width (int): Width of the pooled last map and the first token.
     """
+    strides: list[int]
+    channels: list[int]
+    token_dims: int = 0
 
-    def __init__(self, backbone: nn.Module) -> None:
+    @classmethod
+    def of(cls, backbone: nn.Module) -> 'Outputs':
+        """Encode an image."""
         backbone.eval()  # returns None for a ResNet
         with torch.no_grad():
             outs = backbone(torch.zeros(1, 3, 256, 256))
-        outs = outs if isinstance(outs, tuple | list) else (outs, )
-        maps = [out for out in outs if out.ndim == 4]
-        self.strides = [2**round(math.log2(256 / out.shape[3]))
-                        for out in maps]
-        self.channels = [out.shape[1] for out in maps]
-        self.token_dims = max(
-            (out.shape[2] for out in outs if out.ndim == 3), default=0)
-        self.width = self.channels[-1] + self.token_dims
+        strides, channels, token_dims = [], [], 0
+        for out in outs if isinstance(outs, tuple | list) else [outs]:
+            if out.ndim == 4:
+                strides.append(2**round(math.log2(256 / out.shape[3])))
+                channels.append(out.shape[1])
+            elif out.ndim == 3:
+                token_dims = out.shape[2]
+        return cls(strides, channels, token_dims)
+
+    @property
+    def width(self) -> int:
+        """Width of the pooled last map and the first token."""
+        return self.channels[-1] + self.token_dims
+
+    def select(self, indices: Sequence[int]) -> 'Outputs':
+        """Choose maps; tokens follow the last one."""
+        number = len(self.strides)
+        maps = [i for i in indices if i < number]
+        return Outputs([self.strides[i] for i in maps],
+                       [self.channels[i] for i in maps],
+                       self.token_dims if number in indices else 0)
 
 
 def use_encoder(cfg: Config) -> None:
@@ -57,32 +77,24 @@ def use_encoder(cfg: Config) -> None:
     if path is None:
         return
     cfg.pop('encoder')
-    given, name = cfg.model.backbone, type_name(cfg.model)
-    described = EncoderConfig(Checkpoint.read(path).config,
+    described = EncoderConfig(Checkpoint.read_once(path).config,
                               f"checkpoint '{path}'")
     described.require_toolbox_classes()
-    described.settings = described.settings.get('network', described.settings)
     with DefaultScope.overwrite_default_scope(toolbox(cfg) or 'mmpretrain'):
-        old = MODELS.build({**given, 'init_cfg': None})
+        old = MODELS.build({**cfg.model.backbone, 'init_cfg': None})
+    new = described.build()
+    before = Outputs.of(old)
+    settings, after = _choose_outputs(described, new, before)
+    _require_outputs(cfg.model, before, after, f"'{path}' ({described.name})")
     frozen = not any(weight.requires_grad for weight in old.parameters())
-    before = Outputs(old)
-    settings, new = _choose_outputs(described, before)
-    after = Outputs(new)
-    if len(before.strides) > 1 and {*before.strides} - {*after.strides} or (
-            name == 'MobileFormerDETR' and before.strides != after.strides):
-        raise UserError(f'{name} needs maps of strides {before.strides}, and '
-                        f"'{path}' ({described.name}) has {after.strides}")
-    if isinstance(new, MobileFormer):
-        if isinstance(old, MobileFormer):
-            settings = {**given, **settings}
-        if frozen:
-            settings['frozen_stages'] = new.num_stages + 1
-    elif frozen:
+    if isinstance(old, MobileFormer) and isinstance(new, MobileFormer):
+        settings = {**cfg.model.backbone, **settings}
+    if not frozen:
+        _require_trainable(cfg.model.backbone, new)
+    elif isinstance(new, MobileFormer):
+        settings['frozen_stages'] = new.num_stages + 1
+    else:
         settings = dict(type='FrozenBackbone', network=settings)
-    elif given.get('frozen_stages', -1) >= 0:
-        raise UserError(
-            f'model.backbone.frozen_stages={given.frozen_stages}: '
-            f'{described.name} is frozen as a whole, or trained with -1')
     settings['init_cfg'] = dict(type='PretrainedEncoder', checkpoint=path)
     cfg.model.backbone = ConfigDict(settings)
     _set_normalization(cfg, described.normalization)
@@ -95,28 +107,62 @@ def use_encoder(cfg: Config) -> None:
               f'channels at strides {after.strides}')
 
 
-def _choose_outputs(described: EncoderConfig,
-                    before: Outputs) -> tuple[dict, nn.Module]:
+def _choose_outputs(described: EncoderConfig, network: nn.Module,
+                    before: Outputs) -> tuple[dict, Outputs]:
     """Replace outputs by the deepest maps of their strides, and tokens."""
-    new = described.build()
-    # No backbone of the toolboxes has more.
-    for number in range(getattr(new, 'num_outputs', 20), 0, -1):
-        try:
-            found = Outputs(described.build(range(number)))
-            break
-        except UserError:
-            continue
-    else:  # its outputs are fixed
-        return described.settings, new
-    indices = [len(found.strides) - 1]
+    number = _num_outputs(network)
+    if number is None:
+        return dict(described.settings), Outputs.of(network)
+    outputs = Outputs.of(described.build(range(number)))
+    indices = [len(outputs.strides) - 1]
     if len(before.strides) > 1:
-        indices = sorted({
-            stride: i for i, stride in enumerate(found.strides)
-            if stride >= min(before.strides)}.values())
-    if before.token_dims and found.token_dims:
-        indices.append(len(found.strides))
+        deepest = {}
+        for i, stride in enumerate(outputs.strides):
+            if stride >= min(before.strides):
+                deepest[stride] = i
+        indices = sorted(deepest.values())
+    if before.token_dims and outputs.token_dims:
+        indices.append(len(outputs.strides))
     return (dict(described.settings, out_indices=tuple(indices)),
-            described.build(indices))
+            outputs.select(indices))
+
+
+def _num_outputs(network: nn.Module) -> int | None:
+    """The number of outputs to choose from; None if they are fixed."""
+    if hasattr(network, 'num_outputs'):
+        return network.num_outputs
+    # A published classifier takes the last one.
+    indices = getattr(network, 'out_indices', None)
+    if not isinstance(indices, tuple | list) or min(indices, default=-1) < 0:
+        return None
+    return max(indices) + 1
+
+
+def _require_outputs(model: ConfigDict, before: Outputs, after: Outputs,
+                     source: str) -> None:
+    """Raise UserError unless a model can use the new outputs."""
+    name = type_name(model)
+    missing = len(before.strides) > 1 and {*before.strides} - {*after.strides}
+    if missing or (name == 'MobileFormerDETR'
+                   and before.strides != after.strides):
+        raise UserError(f'{name} needs maps of strides {before.strides}, and '
+                        f'{source} has {after.strides}')
+    neck = model.get('neck')
+    if not after.token_dims and isinstance(neck, Mapping) and (
+            type_name(neck) == 'MobileFormerV1Neck'):
+        raise UserError(f'MobileFormerV1Neck needs tokens, and {source} has '
+                        'none: use a config with another neck, such as '
+                        'GlobalAveragePooling')
+
+
+def _require_trainable(given: Mapping, network: nn.Module) -> None:
+    """Raise UserError if only some stages of another network are frozen."""
+    if given.get('frozen_stages', -1) >= 0 and not isinstance(
+            network, MobileFormer):
+        raise UserError(
+            f'model.backbone.frozen_stages={given.frozen_stages}: '
+            f'{type(network).__name__} is frozen as a whole, or trained '
+            'with -1')
 
 
 def _set_normalization(cfg: Config, normalization: Normalization) -> None:
@@ -136,8 +182,8 @@ def _set_widths(model: ConfigDict, before: Outputs, after: Outputs) -> None:
     if 'in_channels' in model:  # MF-Dec
         model.in_channels = after.channels
     necks = model.get('neck') or []
-    for part in (*(necks if isinstance(necks, list | tuple) else [necks]),
-                 model.get('head') or {}):
+    necks = necks if isinstance(necks, list | tuple) else [necks]
+    for part in (*necks, model.get('head') or {}):
         if 'token_dims' in part:
             part.update(in_channels=after.channels[-1],
                         token_dims=after.token_dims or None)

@@ -1,13 +1,16 @@
 # Copyright (c) QB-Heat MM authors. All rights reserved.
 """encoder=FILE puts a published encoder into the shipped configs."""
 import json
+import shutil
 import sys
 
 import pytest
+import safetensors
 import timm
 import torch
 from mmengine.config import Config
 from mmpretrain import get_model
+from mmpretrain.models import ResNet
 from mmpretrain.registry import MODELS
 
 from qbheat_mm.apis import load_encoder, published_encoder
@@ -186,6 +189,40 @@ def test_a_mobile_former_brings_its_arch(tmp_path):
     assert cfg.model.data_preprocessor.std == [4., 5., 6.]
 
 
+@pytest.mark.parametrize('package', ['timm', 'mmpretrain'])
+@pytest.mark.parametrize('name', [LINEAR, RETINANET])
+def test_a_file_is_read_once(name, package, files, data, tmp_path,
+                             monkeypatch):
+    """And its network built three times: twice to learn of its outputs."""
+    read, built = [], []
+    copied = tmp_path / 'encoder.safetensors'
+    shutil.copy(files[package], copied)
+    monkeypatch.setattr(
+        'safetensors.safe_open', count_calls(safetensors.safe_open, read))
+    network = timm.create_model if package == 'timm' else ResNet.__init__
+    monkeypatch.setattr(
+        *((timm, 'create_model') if package == 'timm'
+          else (ResNet, '__init__')), count_calls(network, built))
+    cfg = small(name, data, tmp_path)
+    cfg.encoder = str(copied)
+    use_encoder(cfg)
+    take_a_step(cfg)
+    assert len(read) == 1 and len(built) <= 3
+    shutil.copy(files['resnet'], copied)
+    assert Checkpoint.read_once(copied).config['model']['backbone'][
+        'name'] == 'test_resnet'
+
+
+def count_calls(function, calls):
+    """A function that does the same and adds to a list."""
+
+    def call(*args, **kwargs):
+        calls.append(args)
+        return function(*args, **kwargs)
+
+    return call
+
+
 def refusal(name, **options):
     cfg = load(name)
     cfg.merge_from_dict(options)
@@ -199,6 +236,9 @@ def test_refusals(files):
         'qbheat/coco/mf-dec-211_mf-285m_own-data.py', encoder=files['timm'])
     options = {'encoder': files['timm'], 'model.backbone.frozen_stages': 2}
     assert 'frozen as a whole' in refusal(RETINANET, **options)
+    assert 'needs tokens' in refusal(
+        'mobile_former/mf-26m_8xb128-coslr-450e_in1k.py',
+        encoder=files['timm'])
     with pytest.raises(UserError, match='Unknown model .resnet17'):
         published_encoder('timm/resnet17')
     with pytest.raises(UserError, match='neither timm'):

@@ -13,6 +13,7 @@ from mmengine.runner import Runner
 
 from qbheat_mm.errors import UserError
 from qbheat_mm.trained.safe_load import safe_load
+from qbheat_mm.utils.modules import unwrap
 
 from .shipped import NAMES, load, shrink
 
@@ -27,10 +28,13 @@ REPEATED = re.compile(
 
 
 class Done(Exception):
-    """Raised after the step."""
+    """Raised after the last step."""
 
 
 class StopHook(Hook):
+
+    def __init__(self, steps):
+        self.steps = steps
 
     def before_train(self, runner):
         self.encoder = encoder_of(runner.model)
@@ -38,7 +42,8 @@ class StopHook(Hook):
     def after_train_iter(self, runner, batch_idx, data_batch=None,
                          outputs=None):
         self.loss = outputs['loss']
-        raise Done
+        if runner.iter + 1 == self.steps:
+            raise Done
 
 
 def small(name, data, work_dir):
@@ -50,23 +55,29 @@ def small(name, data, work_dir):
     return shrink(cfg, data[kind], work_dir, size)
 
 
-def take_a_step(cfg):
-    """Train for one iteration of the whole run; return the runner."""
-    runner, stop = Runner.from_cfg(cfg), StopHook()
+def take_steps(cfg, number):
+    """Train for some iterations of the whole run; return the runner."""
+    runner, stop = Runner.from_cfg(cfg), StopHook(number)
     runner.register_hook(stop, 'LOWEST')
     with pytest.raises(Done):
         runner.train()
     assert torch.isfinite(stop.loss)
     # Frozen encoders stay bit-identical, BN statistics included.
-    trained = any(p.requires_grad for p in runner.model.backbone.parameters())
+    backbone = unwrap(runner.model).backbone
+    trained = any(p.requires_grad for p in backbone.parameters())
     for name, tensor in encoder_of(runner.model).items():
         assert trained or torch.equal(tensor, stop.encoder[name]), name
     return runner
 
 
+def take_a_step(cfg):
+    """Train for one iteration of the whole run; return the runner."""
+    return take_steps(cfg, 1)
+
+
 def encoder_of(model):
     return {name: tensor.clone()
-            for name, tensor in model.backbone.state_dict().items()}
+            for name, tensor in unwrap(model).backbone.state_dict().items()}
 
 
 @pytest.fixture

@@ -136,21 +136,25 @@ class MobileFormer(BaseModule):
                 f'missing: {sorted(missing)}, unknown: {sorted(unknown)}')
         return arch
 
+    @property
+    def num_outputs(self) -> int:
+        """Number of outputs that ``out_indices`` chooses from."""
+        return self.num_stages + 2
+
     def _resolve_out_indices(self,
                              out_indices: Sequence[int] | None) -> tuple:
         if out_indices is None:
             return (self.num_stages, )
         if isinstance(out_indices, int):
             out_indices = (out_indices, )
-        num_outputs = self.num_stages + 2
         for index in out_indices:
-            if not -num_outputs <= index < num_outputs:
+            if not -self.num_outputs <= index < self.num_outputs:
                 raise UserError(
                     f'out_indices={tuple(out_indices)}: there is no output '
                     f'{index}; 0 to {self.num_stages - 1} are the stages, '
                     f'{self.num_stages} the 1x1 convolution, '
                     f'{self.num_stages + 1} the tokens')
-        return tuple(index % num_outputs for index in out_indices)
+        return tuple(index % self.num_outputs for index in out_indices)
 
     @staticmethod
     def _make_block(block: str, in_channels: int, mid_channels: int,

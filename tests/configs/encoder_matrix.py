@@ -1,0 +1,134 @@
+# Copyright (c) QB-Heat MM authors. All rights reserved.
+"""encoder=FILE of thirteen networks in each kind of config.
+
+About an hour on two cores, so pytest collects this file only if it is named:
+
+    python -m pytest tests/configs/encoder_matrix.py
+
+Networks that a config refuses are skipped with its reason.
+"""
+import os
+from datetime import timedelta
+
+import pytest
+import timm
+import torch
+import torch.distributed as dist
+import torch.multiprocessing as mp
+from mmengine.registry import DefaultScope
+from mmpretrain import get_model
+
+from qbheat_mm.apis import load_encoder, published_encoder
+from qbheat_mm.cli import init_processes
+from qbheat_mm.errors import UserError
+from qbheat_mm.export import export_encoder, export_network
+from qbheat_mm.trained import Normalization
+from qbheat_mm.trained.model import TrainedModel
+from qbheat_mm.trained.use_encoder import use_encoder
+
+from .test_one_step import small, take_steps
+
+NETWORKS = [
+    'timm/convnext_atto', 'timm/edgenext_xx_small', 'timm/efficientnet_lite0',
+    'timm/ghostnet_100', 'timm/hgnetv2_b0', 'timm/mobilenetv3_small_050',
+    'timm/mobileone_s0', 'timm/regnety_002', 'timm/repvit_m0_9',
+    'timm/resnet18', 'mobilenet-v2_8xb32_in1k', 'regnetx-400mf_8xb128_in1k',
+    'resnet18_8xb32_in1k']
+BENCHMARKS = 'qbheat/benchmarks/mf-285m_'
+QBHEAT = 'qbheat/qbheat_mf-285m_1xb64-amp-coslr-80e_own-images.py'
+CLASSIFIERS = [
+    f'{BENCHMARKS}1xb256-linear-coslr-90e_own-folders.py',
+    f'{BENCHMARKS}1xb256-tran1-coslr-200e_own-folders.py']
+DETECTORS = [
+    'qbheat/coco/retinanet_mf-285m_own-data.py',
+    'qbheat/coco/mask-rcnn_mf-285m_own-data.py',
+    'qbheat/coco/faster-rcnn_mf-285m_fpn_frozen_8xb2-1x_coco.py',
+    'qbheat/coco/fcos_mf-285m_fpn_frozen_8xb2-1x_coco.py',
+    'qbheat/coco/dino_mf-285m_4scale_frozen_8xb2-12e_coco.py',
+    'qbheat/coco/mf-dec-211_mf-285m_own-data.py']
+TRAINED = [
+    QBHEAT, 'mocov2/mocov2_mf-285m_1xb256-coslr-200e_own-images.py',
+    f'{BENCHMARKS}1xb256-ft-tran1-coslr-200e_own-folders.py',
+    f'{BENCHMARKS}8xb64-ft-tran4-coslr-200e_in1k.py',
+    'mobile_former/mf-26m_8xb128-coslr-450e_in1k.py']
+CASES = [(name, frozen) for name in CLASSIFIERS + DETECTORS
+         for frozen in (False, True)]
+CASES += [(name, False) for name in TRAINED]
+
+
+@pytest.fixture(scope='session')
+def file_of(tmp_path_factory):
+    """A function that writes the file of a network with random weights."""
+    folder, files = tmp_path_factory.mktemp('encoders'), {}
+
+    def write(name):
+        if name not in files:
+            stem = name.removeprefix('timm/')
+            network = (timm.create_model(stem) if name.startswith('timm/')
+                       else get_model(name))
+            network.train()
+            weights = folder / f'{stem}.pth'
+            torch.save(network.state_dict(), weights)
+            files[name] = export_encoder(
+                published_encoder(name, weights),
+                folder / f'{stem}.safetensors')
+        return files[name]
+
+    return write
+
+
+def config_of(name, frozen, file, data, folder):
+    """A config with the encoder of a file."""
+    cfg = small(name, data, folder)
+    if name == QBHEAT:  # four quarters of stride 32
+        cfg.train_dataloader.dataset.pipeline[0].scale = 128
+    cfg.model.backbone.frozen_stages = 5 if frozen else -1
+    cfg.encoder = file
+    try:
+        use_encoder(cfg)
+    except UserError as error:
+        pytest.skip(str(error).replace(str(file), 'FILE'))
+    return cfg
+
+
+def process(rank, folder, cfg):
+    """Train on two processes."""
+    os.environ.update(RANK=str(rank), WORLD_SIZE='2', LOCAL_RANK=str(rank))
+    dist.init_process_group(
+        'gloo', init_method=f'file://{folder}/store', rank=rank, world_size=2,
+        timeout=timedelta(seconds=120))
+    cfg.launcher = 'pytorch'
+    init_processes(cfg)
+    take_steps(cfg, 2)
+
+
+@pytest.mark.parametrize('name, frozen', CASES)
+@pytest.mark.parametrize('network', NETWORKS)
+def test_one_process(name, frozen, network, file_of, data, tmp_path):
+    cfg = config_of(name, frozen, file_of(network), data, tmp_path)
+    runner = take_steps(cfg, 2)
+    for key, parameter in runner.model.named_parameters():
+        state = runner.optim_wrapper.optimizer.state.get(parameter)
+        assert bool(state) == parameter.requires_grad, key
+    if name in (*CLASSIFIERS, DETECTORS[0]) and not frozen:
+        model = TrainedModel(runner.model.eval(), '', (),
+                             Normalization.of(runner.model))
+        size = (160, 160) if name in DETECTORS else (64, 64)
+        with DefaultScope.overwrite_default_scope(cfg.default_scope):
+            facts = export_network(model, tmp_path / 'model.onnx', size)
+        assert facts['difference'] < 1e-4
+
+
+@pytest.mark.parametrize('name, frozen', CASES)
+@pytest.mark.parametrize('network', NETWORKS)
+def test_two_processes(name, frozen, network, file_of, data, tmp_path):
+    cfg = config_of(name, frozen, file_of(network), data, tmp_path)
+    mp.start_processes(process, (tmp_path, cfg), 2, start_method='fork')
+
+
+@pytest.mark.parametrize('network', NETWORKS)
+def test_onnx(network, file_of, tmp_path):
+    """Images of any size."""
+    encoder = load_encoder(file_of(network))
+    facts = export_network(encoder, tmp_path / 'encoder.onnx')
+    assert facts['difference'] < 1e-4
