@@ -84,7 +84,7 @@ BUDGETS = {
     'qbheat_mm/models': (925, 5, 'the paper, its rivals and targets, any CNN'),
     'qbheat_mm/detection': (400, 5, 'MF-Dec, and COCO data that is checked'),
     'qbheat_mm/datasets': (900, 5, 'crops, 16 bits, folders, COCO files'),
-    'qbheat_mm/trained': (1000, 9, 'trained and published models, teachers'),
+    'qbheat_mm/trained': (1110, 8, 'trained and published models, teachers'),
     'qbheat_mm/engine': (925, 5, 'small data, resuming, parameter groups'),
     'qbheat_mm/evaluation': (150, 7, 'embeddings and k-NN'),
     'qbheat_mm/analysis': (675, 6, 'figures of the paper'),
