@@ -55,12 +55,7 @@ def time_steps(args: argparse.Namespace) -> Iterator[tuple[str, str]]:
     """
     first, *others = args.batch_size
     for name, build in models(args.size).items():
-        ways = ['bf16']
-        if name.startswith('MF'):
-            ways.append('fp16')
-        if name in ('MF-285M', 'MF-3.7G'):
-            ways += ['bf16, channels_last', 'bf16, cuDNN untuned']
-        for way in ways:
+        for way in args.ways if name.startswith('MF') else ['bf16']:
             yield (f'{name}, {way}, batch {first}',
                    time_step(build, way, first, args))
     for size in others:
@@ -164,6 +159,11 @@ def parse_args() -> argparse.Namespace:
     parser = common.make_parser(__doc__, threads=2, repeats=8)
     parser.add_argument('--batch-size', type=count, nargs='+',
                         default=[256, 512, 1024])
+    parser.add_argument(
+        '--ways', nargs='+', metavar='WAY',
+        default=['bf16', 'fp16', 'bf16, channels_last',
+                 'bf16, cuDNN untuned'],
+        help='of a step of Mobile-Former with the first batch size')
     parser.add_argument(
         '--compiled', nargs='*', default=['MF-285M', 'MF-3.7G'],
         metavar='MODEL', help='models to compile')
