@@ -16,6 +16,7 @@ from ..trained.encoder import Encoder
 from ..trained.encoder_config import training_size
 from ..trained.model import build_pretraining, load_pretraining
 from ..trained.normalization import Normalization, Normalize
+from ..utils.printable import printable
 from .command_line import add_cfg_options, add_device, count, folder, whole
 from .settings import read_config
 
@@ -78,8 +79,7 @@ def read_images(args: Namespace, cfg: Config,
               f'multiples of {unit}')
     files, images = load_images(
         spread(files, args.max_images or len(files)), size, unit)
-    # File names may contain invalid UTF-8.
-    return [file.encode('utf-8', 'replace').decode() for file in files], images
+    return [printable(file) for file in files], images
 
 
 def to_batch(images: list[np.ndarray]) -> torch.Tensor:

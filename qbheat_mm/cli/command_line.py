@@ -2,6 +2,7 @@
 """Shared arguments and error reporting."""
 import ast
 import contextlib
+import io
 import json
 import math
 import os
@@ -147,11 +148,14 @@ def report_user_errors(main: Callable[[], None]) -> None:
     """Run a tool; print a :class:`UserError` as one line.
 
     Other exceptions keep their traceback and get the command as last line,
-    since messages of other packages rarely name the setting.
+    since messages of other packages rarely name the setting. What cannot be
+    printed, as file names that are not UTF-8, is escaped.
 
     Raises:
         SystemExit: With status 1, after a :class:`UserError`.
     """
+    if isinstance(sys.stdout, io.TextIOWrapper):  # not in notebooks
+        sys.stdout.reconfigure(errors='backslashreplace')
     try:
         main()
     except UserError as error:

@@ -10,6 +10,7 @@ from mmengine.visualization import Visualizer
 
 from ..apis import Heads
 from ..errors import UserError
+from ..utils.printable import printable
 from ..utils.settings import dataset_settings, toolbox, type_name
 
 #: Classes listed for an image, the most probable first.
@@ -110,12 +111,14 @@ def draw(image: np.ndarray, samples: Mapping[str, BaseDataElement],
             continue
         from mmdet.visualization import DetLocalVisualizer
         visualizer = DetLocalVisualizer(line_width=1 + size // 16, alpha=.5)
-        visualizer.dataset_meta = dict(classes=classes or None)
+        visualizer.dataset_meta = dict(
+            classes=[printable(title) for title in classes] or None)
         visualizer.add_datasample(name, image, sample, draw_gt=False,
                                   pred_score_thr=score_thr)
         image = visualizer.get_image()
     if not lines:
         return image
     return Visualizer(image=image).draw_texts(
-        '\n'.join(lines), np.array([2, 2]), font_sizes=size, colors='white',
-        bboxes=[dict(facecolor='black', alpha=0.5, pad=1)]).get_image()
+        printable('\n'.join(lines)), np.array([2, 2]), font_sizes=size,
+        colors='white', bboxes=[dict(facecolor='black', alpha=0.5, pad=1)]
+    ).get_image()

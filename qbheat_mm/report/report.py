@@ -14,6 +14,7 @@ import msgspec
 import numpy as np
 
 from ..errors import UserError
+from ..utils.printable import printable
 from .style import in_style
 
 #: Resolution of pictures, high enough for print.
@@ -103,8 +104,7 @@ def command_line() -> str:
     for folder, short in ((os.getcwd(), ''), (osp.expanduser('~'), '~/')):
         command = re.sub(rf'(?<![^\s="\':]){re.escape(folder)}/', short,
                          command)
-    # File names may be invalid UTF-8.
-    return command.encode('utf-8', 'replace').decode()
+    return printable(command)
 
 
 def read_report(file: str) -> Report | None:

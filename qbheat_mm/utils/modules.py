@@ -1,8 +1,10 @@
 # Copyright (c) QB-Heat MM authors. All rights reserved.
 """Unwrap models, switch modes, cast weights, compare outputs."""
 import math
+import threading
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
+from weakref import WeakKeyDictionary
 
 import torch
 from mmengine.model import BaseTTAModel, is_model_wrapper
@@ -17,19 +19,39 @@ def unwrap(model: nn.Module) -> nn.Module:
     return model
 
 
+_switching = threading.Lock()
+#: How many blocks of :func:`evaluating` hold a module, and its mode before.
+_held: WeakKeyDictionary[nn.Module, tuple[int, bool]] = WeakKeyDictionary()
+
+
 @contextmanager
 def evaluating(model: nn.Module) -> Iterator[nn.Module]:
     """Switch a model to eval mode and restore the mode of each module.
 
-    Unlike ``model.train()``, this keeps frozen parts in eval mode.
+    Unlike ``model.train()``, this keeps frozen parts in eval mode. Threads
+    may share a model: the last one to leave restores the modes.
     """
-    training = {module: module.training for module in model.modules()}
-    model.eval()
+    modules = list(model.modules())
+    with _switching:
+        for module in modules:
+            number, training = _held.get(module, (0, module.training))
+            _held[module] = number + 1, training
+        model.eval()
     try:
         yield model
     finally:
-        for module, mode in training.items():
-            module.training = mode
+        with _switching:
+            for module in modules:
+                _release(module)
+
+
+def _release(module: nn.Module) -> None:
+    """Restore a module's mode unless another block holds it."""
+    number, training = _held.pop(module)
+    if number > 1:
+        _held[module] = number - 1, training
+    else:
+        module.training = training
 
 
 def relative_difference(actual: Tensor, expected: Tensor) -> float:

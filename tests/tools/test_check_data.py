@@ -1,6 +1,7 @@
 # Copyright (c) QB-Heat MM authors. All rights reserved.
 """Data are counted and their faults reported before training."""
 import json
+import os
 import shutil
 
 import cv2
@@ -89,6 +90,12 @@ def test_images_of_12_bits_are_named(check, own, classifier_config):
     printed, status = check(classifier_config, '--deep')
     assert status == 0
     assert f"  warning: 16-bit images in '{own}/images/a' are" in printed
+
+
+def test_classes_that_are_no_text_are_escaped(check, own, classifier_config):
+    (own / 'images' / os.fsdecode(b'\xcf\xdd')).mkdir()
+    printed, status = check(classifier_config)
+    assert status == 0 and '    \\udccf\\udcdd: 0\n' in printed
 
 
 def test_folders_are_counted(check, own, classifier_config):

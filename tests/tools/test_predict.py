@@ -1,6 +1,7 @@
 # Copyright (c) QB-Heat MM authors. All rights reserved.
 """Several heads predict from the command line."""
 import json
+import os
 import shutil
 
 import mmcv
@@ -98,6 +99,30 @@ def test_a_classifier_alone_prepares_as_in_its_tests(
     row, = json.loads(
         (tmp_path / 'out/predictions.json').read_text())['images']
     assert row['found']['lin'][0]['class'].startswith('class_')
+
+
+def test_names_may_be_no_text(head_runs, photos, tmp_path, capsys, forget):
+    """Of files, folders and classes, as of archives from Chinese Windows."""
+    odd = os.fsdecode('\u7f3a\u9677'.encode('gbk'))
+    photo = tmp_path / odd / f'{odd}.jpg'
+    photo.parent.mkdir()
+    shutil.copy(photos / 'a.jpg', photo)
+    given = []
+    for name in ('lin', 'masks'):
+        cfg, checkpoint = head_runs[name]
+        content = torch.load(checkpoint, weights_only=False)
+        content['meta']['dataset_meta']['classes'] = [
+            f'{odd}{i}' for i in range(8)]
+        torch.save(content, tmp_path / f'{name}.pth')
+        given.append(f'--head={name}={cfg.filename}:{tmp_path}/{name}.pth')
+    forget()
+    out = tmp_path / odd / 'out'
+    run_tool('predict.py', *given, photo, '--out', out, '--score', 0.1)
+    assert r'\udccf\udcdd' in capsys.readouterr().out
+    row, = json.loads((out / 'predictions.json').read_text())['images']
+    assert row['file'] == str(photo) and (out / row['picture']).exists()
+    for items in row['found'].values():
+        assert items[0]['class'].startswith(odd)
 
 
 def test_panoptic_segments_are_masks():
