@@ -1,5 +1,5 @@
 # Copyright (c) QB-Heat MM authors. All rights reserved.
-"""Errors that users can fix."""
+"""Errors that users can fix, and names as messages show them."""
 
 
 class UserError(ValueError):
@@ -15,3 +15,13 @@ class ImageError(UserError):
 
     def __init__(self, path: str, problem: str) -> None:
         super().__init__(f'image {str(path)!r} {" ".join(problem.split())}')
+
+
+def printable(name: str) -> str:
+    r"""Escape what cannot be printed, drawn or written as UTF-8.
+
+    Python keeps the bytes of such names (e.g. of archives from Chinese
+    Windows) as lone surrogates. They are shown as ``\udcd5``, as by ``repr``;
+    files for other programs to read back have the names as they are.
+    """
+    return name.encode('utf-8', 'backslashreplace').decode()

@@ -2,6 +2,7 @@
 """The account of an import: what was put right and left out, and why."""
 from dataclasses import dataclass
 
+from ..errors import printable
 from .records import ListedImage
 
 #: Reasons that several readers give.
@@ -24,8 +25,7 @@ class Account(dict):
         """Count an event."""
         if not number:
             return
-        # File names may be invalid UTF-8, which cannot be printed.
-        text = str(example).encode('utf-8', 'backslashreplace').decode()
+        text = printable(str(example))
         self.setdefault((kind, reason), Count(0, text)).number += number
 
     def put_right(self, what: str, example: object = '',

@@ -12,7 +12,7 @@ from msgspec import MsgspecError
 from yaml import YAMLError
 
 from ..datasets.images import EXTENSIONS, scan_folder
-from ..errors import UserError
+from ..errors import UserError, printable
 from .account import Account
 
 _SPLITS = dict(train='train', training='train', val='val', valid='val',
@@ -125,11 +125,10 @@ def _require_utf8(path: str) -> None:
     try:
         path.encode()
     except UnicodeEncodeError:
-        shown = path.encode('utf-8', 'backslashreplace').decode()
         raise UserError(
-            f"the name of '{shown}' is not UTF-8: rename it ('convmv -f gbk "
-            "-t utf-8 -r --notest FOLDER' does for Chinese Windows), or "
-            "unpack the archive with 'unzip -O gbk'") from None
+            f"the name of '{printable(path)}' is not UTF-8: rename it "
+            "('convmv -f gbk -t utf-8 -r --notest FOLDER' does for Chinese "
+            "Windows), or unpack the archive with 'unzip -O gbk'") from None
 
 
 @contextmanager

@@ -9,14 +9,13 @@ from mmengine.config import Config
 
 from ..apis import load_encoder
 from ..datasets import find_images, load_images, spread
-from ..errors import UserError
+from ..errors import UserError, printable
 from ..evaluation.embedding import height_and_width
 from ..models.selfsup import QBHeat
 from ..trained.encoder import Encoder
 from ..trained.encoder_config import training_size
 from ..trained.model import build_pretraining, load_pretraining
 from ..trained.normalization import Normalization, Normalize
-from ..utils.printable import printable
 from .command_line import add_cfg_options, add_device, count, folder, whole
 from .settings import read_config
 

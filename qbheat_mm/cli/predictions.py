@@ -9,8 +9,7 @@ from mmengine.structures import BaseDataElement
 from mmengine.visualization import Visualizer
 
 from ..apis import Heads
-from ..errors import UserError
-from ..utils.printable import printable
+from ..errors import UserError, printable
 from ..utils.settings import dataset_settings, toolbox, type_name
 
 #: Classes listed for an image, the most probable first.

@@ -13,8 +13,7 @@ from pathlib import Path
 import msgspec
 import numpy as np
 
-from ..errors import UserError
-from ..utils.printable import printable
+from ..errors import UserError, printable
 from .style import in_style
 
 #: Resolution of pictures, high enough for print.
