@@ -93,7 +93,7 @@ BUDGETS = {
     'qbheat_mm/annotations': (1690, 4, 'every box on its image, ten tools'),
     'qbheat_mm/apis': (12, 5, 'names for users'),
     'qbheat_mm/cli': (515, 4, 'settings checked before time is spent'),
-    'qbheat_mm/utils': (140, 7, 'functions of several rooms, casts'),
+    'qbheat_mm/utils': (155, 7, 'functions of several rooms, casts'),
     'qbheat_mm': (8250, 8, 'all of it, with the environment check'),
     'benchmarks': (755, 5, 'speed next to well-known networks and tools'),
     'tools': (1300, 5, 'own data prepared, published weights'),
