@@ -101,8 +101,10 @@ class AnalysisHook(Hook):
         if train is not None:
             from ..evaluation.labeled import LabeledFolder
 
-            data = LabeledFolder(train)
-            self.knn_data = data, val and LabeledFolder(val, data.classes)
+            self.knn_data = [LabeledFolder(train)]
+            if val is not None:
+                self.knn_data.append(
+                    LabeledFolder(val, self.knn_data[0].classes))
 
     def before_train_iter(self,
                           runner: Runner,
@@ -155,18 +157,18 @@ class AnalysisHook(Hook):
         from ..evaluation.labeled import knn_of_folders
         from .embedding_quality import describe_embeddings, with_tokens
 
-        found = {}
+        scalars = {}
         batches = images[:self.num_embeddings].split(32)
         if min(len(images), self.num_embeddings) > 1:
-            found |= describe_embeddings(model, map(normalize, batches))
+            scalars |= describe_embeddings(model, map(normalize, batches))
         if self.knn_data is not None:
             with evaluating(model):
                 encoder = Encoder(with_tokens(model.backbone),
                                   Normalization.of(model))
-                found['knn_top1'] = knn_of_folders(
+                scalars['knn_top1'] = knn_of_folders(
                     encoder.to(normalize.mean.device), *self.knn_data,
                     size=images.shape[2:])
-        return found
+        return scalars
 
 
 def _describe_prediction(model: QBHeat, images: Tensor) -> dict[str, float]:
@@ -174,14 +176,15 @@ def _describe_prediction(model: QBHeat, images: Tensor) -> dict[str, float]:
     from .spectrum import describe_predictor
 
     scales = describe_predictor(model.predictor)
-    found = dict(loss=masked_loss(model, images))
+    scalars = dict(loss=masked_loss(model, images))
     if scales:
-        found['loss_copied'] = copied_loss(model, images)
+        scalars['loss_copied'] = copied_loss(model, images)
     for name, loss in direction_losses(model, images).items():
-        found[f'loss_{name}'] = loss
+        scalars[f'loss_{name}'] = loss
     for scale, numbers in scales.items():
         if scale != 'across_scales':
-            found[f'energy_ratio_{scale}'] = numbers['energy_ratio']
+            scalars[f'energy_ratio_{scale}'] = numbers['energy_ratio']
             for name in 'AB':
-                found[f'norm_{name}_{scale}'] = numbers[name]['spectral_norm']
-    return found
+                scalars[f'norm_{name}_{scale}'] = (
+                    numbers[name]['spectral_norm'])
+    return scalars

@@ -179,7 +179,7 @@ class PoolWithToken(BaseModule):
         """Features and tokens to ((B, C + d),)."""
         pixels, *tokens = _pixels_and_tokens(feats, (1, 2))
         return (torch.cat([pixels.mean(dim=(2, 3)),
-                           *(each[:, 0] for each in tokens)], dim=1), )
+                           *(token[:, 0] for token in tokens)], dim=1), )
 
 
 @MODELS.register_module()
@@ -274,8 +274,8 @@ def _pixels_and_tokens(feats: tuple[Tensor, ...],
                        numbers: Collection[int]) -> tuple[Tensor, ...]:
     """Return features and perhaps tokens; UserError for other outputs."""
     if len(feats) not in numbers or [
-            each.ndim for each in feats] != [4, 3][:len(feats)]:
-        given = ', '.join(str(tuple(each.shape)) for each in feats)
+            feat.ndim for feat in feats] != [4, 3][:len(feats)]:
+        given = ', '.join(str(tuple(feat.shape)) for feat in feats)
         raise UserError(
             'this decoder needs features (B, C, H, W) and tokens (B, T, d), '
             f'but model.backbone returns {given}. Set '

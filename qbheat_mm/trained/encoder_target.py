@@ -12,8 +12,8 @@ from torchvision.ops import roi_align
 
 from ..datasets.images import spread
 from ..errors import UserError
+from ..models.layers.autocast import outside_autocast
 from ..models.selfsup import TargetGenerator
-from ..utils.modules import outside_autocast
 from .normalization import Normalization, Normalize
 from .teacher import MapFile, Teacher
 

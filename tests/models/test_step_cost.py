@@ -7,11 +7,11 @@ from mmpretrain.registry import MODELS
 from torch import nn
 
 from benchmarks.counters import operator_counter
+from qbheat_mm.models.layers.autocast import cast_at_once
 from qbheat_mm.models.selfsup.quarters import (
     masked_patch_ids,
     sample_positions,
 )
-from qbheat_mm.utils.modules import cast_at_once
 
 from ..conftest import ROOT
 from .test_mobile_former import TINY

@@ -10,7 +10,7 @@ from mmcv.cnn.bricks import DropPath
 from torch import Tensor, nn
 
 from ...errors import UserError
-from ...utils.modules import outside_autocast
+from .autocast import outside_autocast
 from .mobile import DownsampleMobile, DynamicReLUCoefficients, Mobile
 
 

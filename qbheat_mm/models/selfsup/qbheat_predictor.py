@@ -106,9 +106,10 @@ class LinearExtrapolation(nn.Module):
         """
         matrices = dict(zip(DIRECTIONS.values(), self._all_matrices().to(
             z.dtype).unbind()))
-        weights = torch.stack([
-            matrices[direction] for column, row in cells
-            for direction in _steps(column, row)])
+        steps = []
+        for column, row in cells:
+            steps += [matrices[step] for step in _steps(column, row)]
+        weights = torch.stack(steps)
         # One product for all cells.
         moved = torch.bmm(z, weights.unflatten(0, (-1, 3)).flatten(
             1, 2).transpose(1, 2))
@@ -234,10 +235,12 @@ class QBHeatPredictor(BaseModule):
 
         Controls have none.
         """
-        steps = {scale: getattr(self, f'{scale}_step', None)
-                 for scale in ('quarter', 'half')}
-        return {scale: step for scale, step in steps.items()
-                if isinstance(step, LinearExtrapolation)}
+        models = {}
+        for scale in ('quarter', 'half'):
+            step = getattr(self, f'{scale}_step', None)
+            if isinstance(step, LinearExtrapolation):
+                models[scale] = step
+        return models
 
     def forward(self, feats: Tensor, positions: Positions) -> Tensor:
         """Predict the features of the whole image.
@@ -257,10 +260,14 @@ class QBHeatPredictor(BaseModule):
             groups.setdefault((position == CENTER, count), []).append(position)
         parts = z.split([count * len(names)
                          for (_, count), names in groups.items()])
-        return torch.cat([
-            self.from_center(part) if is_center else
-            self.from_corners(part, [CORNERS[name] for name in names])
-            for part, ((is_center, _), names) in zip(parts, groups.items())])
+        predicted = []
+        for part, ((is_center, _), names) in zip(parts, groups.items()):
+            if is_center:
+                predicted.append(self.from_center(part))
+            else:
+                cells = [CORNERS[name] for name in names]
+                predicted.append(self.from_corners(part, cells))
+        return torch.cat(predicted)
 
     def from_corners(self, z: Tensor, cells: Sequence[Cell]) -> Tensor:
         """Extrapolate corners (B, h, w, D) by half an image.

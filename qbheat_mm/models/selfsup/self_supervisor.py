@@ -7,7 +7,7 @@ from mmengine.model import BaseModel
 from mmpretrain.registry import MODELS as MMPRETRAIN_MODELS
 from torch import Tensor, nn
 
-from ...utils.modules import cast_at_once
+from ..layers.autocast import cast_at_once
 from .targets import build_target_generator
 
 

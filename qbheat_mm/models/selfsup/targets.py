@@ -10,7 +10,7 @@ from mmpretrain.registry import MODELS as MMPRETRAIN_MODELS
 from torch import Tensor, nn
 
 from ...errors import UserError
-from ...utils.modules import outside_autocast
+from ..layers.autocast import outside_autocast
 
 
 class TargetGenerator(BaseModule, metaclass=ABCMeta):
