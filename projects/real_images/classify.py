@@ -34,17 +34,20 @@ from qbheat_mm.trained import Encoder
 SIDE = 5
 BATCH = 64
 RIDGE = [1e1, 1e2, 1e3, 1e4, 1e5]
+#: Encoders and probes run here; ridge regression and SVM on the CPU.
+DEVICE = torch.device('cuda' if torch.cuda.is_available() else 'cpu')
 #: Arrays with one entry per image, by the names of their features.
 Parts = Mapping[str, np.ndarray]
 
 
 def encoded(encoder: Encoder) -> Callable[[Tensor], dict[str, Tensor]]:
     """Describe images by maps and tokens."""
+    encoder.to(DEVICE)
 
     def features(images: Tensor) -> dict[str, Tensor]:
-        pixels, tokens = map_and_tokens(encoder, images)
-        return dict(pixels=F.adaptive_avg_pool2d(pixels, SIDE),
-                    tokens=tokens)
+        pixels, tokens = map_and_tokens(encoder, images.to(DEVICE))
+        return dict(pixels=F.adaptive_avg_pool2d(pixels, SIDE).cpu(),
+                    tokens=tokens.cpu())
 
     return features
 
@@ -89,25 +92,28 @@ PROBES = {'lin': Linear, 'tran-1': Transformer}
 
 
 def learn(kind: str, parts: Parts, labels: np.ndarray, steps: int,
-          rate: float, classes: int) -> Callable[[Parts], np.ndarray]:
+          rate: float, classes: int,
+          batch: int = BATCH) -> Callable[[Parts], np.ndarray]:
     """Train a probe; return it."""
-    views = [torch.from_numpy(parts[name]) for name in ('pixels', 'tokens')]
+    views = [torch.from_numpy(parts[name]).to(DEVICE)
+             for name in ('pixels', 'tokens')]
     # Maps of random weights differ in scale by orders of magnitude.
-    scales = [view.std() + 1e-6 for view in views]
-    targets = torch.from_numpy(labels)
+    scales = [view.std().float() + 1e-6 for view in views]
+    targets = torch.from_numpy(labels).to(DEVICE)
     network = PROBES[kind](*(view.shape[-1 if view.ndim == 3 else 1]
-                             for view in views), classes)
+                             for view in views), classes).to(DEVICE)
     optimizer = torch.optim.AdamW(network.parameters(), rate,
                                   weight_decay=0.1)
     schedule = torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: (
         min(1, (step + 1) / 20) * (1 + math.cos(math.pi * step / steps)) / 2))
-    batch = min(BATCH, len(labels))
+    batch = min(batch, len(labels))
     order = torch.randperm(len(labels))
     for _ in range(steps):
         if len(order) < batch:
             order = torch.randperm(len(labels))
         rows, order = order[:batch], order[batch:]
-        inputs = [view[rows] / scale for view, scale in zip(views, scales)]
+        inputs = [view[rows].float() / scale
+                  for view, scale in zip(views, scales)]
         loss = F.cross_entropy(network(*inputs), targets[rows],
                                label_smoothing=0.1)
         optimizer.zero_grad()
@@ -118,12 +124,14 @@ def learn(kind: str, parts: Parts, labels: np.ndarray, steps: int,
 
     @torch.no_grad()
     def classify(parts: Parts) -> np.ndarray:
-        whole = [torch.from_numpy(parts[name])
+        whole = [torch.from_numpy(parts[name]).split(256)
                  for name in ('pixels', 'tokens')]
-        return torch.cat([network(*(
-            view / scale for view, scale in zip(views, scales)))
-            for views in zip(*(view.split(256) for view in whole))]
-        ).argmax(1).numpy()
+        found = []
+        for views in zip(*whole):
+            inputs = [view.to(DEVICE).float() / scale
+                      for view, scale in zip(views, scales)]
+            found.append(network(*inputs).argmax(1).cpu())
+        return torch.cat(found).numpy()
 
     return classify
 

@@ -186,7 +186,7 @@ class EncoderTarget(TargetGenerator):
             teacher.encoder.cpu()  # only its shapes are needed
             batches = (file[rows[i:i + 256]]
                        for i in range(0, len(rows), 256))
-        mean, std = _statistics(teacher, batches)
+        mean, std = channel_statistics(teacher, batches)
         self.mean, self.std = mean.to(device), std.to(device)
 
     @torch.no_grad()
@@ -206,7 +206,7 @@ class EncoderTarget(TargetGenerator):
         return (cells - self.mean) / self.std
 
 
-def _statistics(teacher: Teacher,
+def channel_statistics(teacher: Teacher,
                 batches: Iterable[Tensor]) -> tuple[Tensor, Tensor]:
     """Mean and standard deviation of each channel, (C, ) each."""
     total = squares = torch.zeros(teacher.channels, dtype=torch.float64)
