@@ -116,8 +116,7 @@ def main() -> None:
                 names.setdefault(data, []).append(arm.name)
     runs = [Run(arm, seed, ENCODER) for seed in args.seeds
             for data in args.sets for arm in names[data]]
-    # Forked processes share the imports; CUDA starts in each of them.
-    context = multiprocessing.get_context('fork')
+    context = multiprocessing.get_context('spawn')
     teachers = [context.Process(target=encode_images, args=(
         place, Run(f'{data}-teacher', 99, ENCODER))) for data in args.sets]
     for process in teachers:  # may have workers, unlike those of a pool

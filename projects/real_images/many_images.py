@@ -8,6 +8,7 @@ process; their rows go to OUT/many_images.jsonl.
 """
 import argparse
 import json
+import logging
 import math
 import multiprocessing
 import time
@@ -273,6 +274,7 @@ def run(args: argparse.Namespace, arm: str) -> str:
     """Train and judge an arm, and write its row."""
     start = time.time()
     try:
+        logging.disable(logging.INFO)
         init_default_scope('mmpretrain')
         torch.manual_seed(args.seed)
         torch.set_num_threads(1)
@@ -310,8 +312,7 @@ def main() -> None:
     parser.add_argument('--seed', type=int, default=0)
     args = parser.parse_args()
     args.out.mkdir(parents=True, exist_ok=True)
-    # Forked processes share the imports; CUDA starts in each of them.
-    with multiprocessing.get_context('fork').Pool(
+    with multiprocessing.get_context('spawn').Pool(
             len(args.arms), maxtasksperchild=1) as workers:
         for said in workers.imap_unordered(partial(run, args), args.arms, 1):
             print(said, flush=True)

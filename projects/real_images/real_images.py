@@ -252,6 +252,9 @@ RANDOM = ('random', 'random-torch')
 CONTINUED = ('published-qbheat', 'published-barlow')
 ALL = ('thumbnails', 'hog', *RANDOM, 'qbheat', 'copy', 'masking', 'barlow',
        'mocov2', 'published')
+#: What the small network predicts, see `targets`.
+UNTAUGHT = ('pixels', 'hog-target')
+TAUGHT = ('teacher', 'both', 'copied', 'masked')
 JUDGES = [f'{judge}{few}' for judge in ('tran-1', 'lin', 'ridge', 'RBF')
           for few in ('', ', 120 labels', ', 30 labels')]
 BETTER = each('published', 'qbheat')
@@ -289,6 +292,22 @@ QUESTIONS = [
     ask('fine-tuning-boxes', 'Does fine-tuning a detector benefit from '
         'pre-training (one seed)', dict(steel=each('qbheat', 'random')),
         'RetinaNet-trained-{}', 'AP', (0, )),
+    *tabulate('targets', 'What should it predict', each(
+        'distilled', *UNTAUGHT, *TAUGHT, 'published'), [
+            *UNTAUGHT, *TAUGHT, 'distilled', 'published'], JUDGES),
+    ask('taught-heat-equation', 'Is it the heat equation, with a teacher',
+        dict.fromkeys(CLASSES, each('teacher', 'copied', 'masked'))),
+    ask('both-targets', 'Are teacher and pixels together near the best',
+        dict.fromkeys(CLASSES, each(
+            'both', 'pixels', 'teacher', 'distilled'))),
+    ask('taught-boxes', 'Does a teacher help a frozen detector',
+        dict.fromkeys(BOXES, each(
+            'distilled', 'pixels', 'teacher', 'published')),
+        'RetinaNet-{}', 'AP'),
+    ask('taught-fine-tuning-30', 'Does fine-tuning with 30 labels benefit '
+        'from a teacher', dict.fromkeys(CLASSES, each(
+            'distilled', 'pixels', 'published')),
+        'fine-tuned-{}-30', 'top-1'),
 ]
 
 STUDY = Study(
