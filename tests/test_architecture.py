@@ -97,7 +97,7 @@ BUDGETS = {
     'qbheat_mm': (8250, 8, 'all of it, with the environment check'),
     'benchmarks': (755, 5, 'speed next to well-known networks and tools'),
     'tools': (1300, 5, 'own data prepared, published weights'),
-    'projects': (1990, 10, 'the demo, two studies, own encoders compared'),
+    'projects': (2300, 10, 'the demo, two studies, own encoders compared'),
 }
 COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
 
