@@ -1,9 +1,8 @@
 # Copyright (c) QB-Heat MM authors. All rights reserved.
 """Write the embeddings of any number of images to a file.
 
-FILE.npz contains the arrays `embeddings` (N, D) and `files` (N,), FILE.csv
-and FILE.parquet a row for each image. Unreadable images are skipped with a
-warning.
+FILE.npz contains the arrays `embeddings` (N, D) and `files` (N,). Unreadable
+images are skipped with a warning.
 """
 import argparse
 from collections.abc import Iterator
@@ -17,8 +16,9 @@ from qbheat_mm.cli.command_line import target
 from qbheat_mm.cli.embeddings import (
     add_embedding_arguments,
     embedding_options,
-    embedding_writer,
+    write_embeddings,
 )
+from qbheat_mm.errors import UserError
 
 
 def parse_args() -> argparse.Namespace:
@@ -29,15 +29,16 @@ def parse_args() -> argparse.Namespace:
     parser.add_argument(
         'images', nargs='+', help='image files or folders of images')
     parser.add_argument(
-        '--out', required=True, type=target,
-        metavar='FILE.{npz,csv,parquet}', help='file to write')
+        '--out', required=True, type=target, metavar='FILE.npz',
+        help='file to write')
     add_embedding_arguments(parser)
     return parser.parse_args()
 
 
 def main() -> None:
     args = parse_args()
-    write = embedding_writer(args.out)
+    if not args.out.endswith('.npz'):
+        raise UserError(f"--out '{args.out}' must end in .npz")
     images = list_images(args.images)
     encoder = load_encoder(args.checkpoint, args.config, device=args.device)
     bar = ProgressBar(len(images))
@@ -48,7 +49,7 @@ def main() -> None:
             bar.update(len(names))
             yield names, vectors
 
-    write(watched())
+    write_embeddings(args.out, watched())
     print(f'\n{bar.completed} embeddings in {args.out} ({encoder.name}, '
           f'pool={args.pool})')
 

@@ -6,8 +6,6 @@
         --out FILE
 
 safetensors   the encoder's weights, architecture and normalization
-torchvision   the weights of a ResNet or ConvNeXt under torchvision's names
-timm          the same under timm's names
 pt2           encoder, classifier or detector for torch.export.load, or
               several heads on one frozen encoder, which runs once
 onnx          the same for ONNX Runtime and others
@@ -22,21 +20,17 @@ from torch import nn
 from qbheat_mm.apis import load_encoder
 from qbheat_mm.cli import count, read_config, report_user_errors
 from qbheat_mm.cli.command_line import add_cfg_options, target
-from qbheat_mm.cli.heads import add_heads, heads_of
+from qbheat_mm.cli.head_option import add_heads, heads_of
 from qbheat_mm.errors import UserError
 from qbheat_mm.export import (
     export_encoder,
     export_network,
-    export_state_dict,
     load_model,
 )
 from qbheat_mm.utils.settings import toolbox, type_name
 
 NETWORKS = ('pt2', 'onnx')
-LIBRARIES = ('torchvision', 'timm')
-EXTENSIONS = dict(
-    dict.fromkeys(LIBRARIES, ('.pth', '.pt', '.safetensors')),
-    safetensors=('.safetensors', ), pt2=('.pt2', ), onnx=('.onnx', ))
+FORMATS = ('safetensors', *NETWORKS)
 
 
 def parse_args() -> argparse.Namespace:
@@ -47,7 +41,7 @@ def parse_args() -> argparse.Namespace:
     parser.add_argument(
         'checkpoint', nargs='?', help='its checkpoint, file or URL')
     add_heads(parser)
-    parser.add_argument('--format', required=True, choices=EXTENSIONS)
+    parser.add_argument('--format', required=True, choices=FORMATS)
     parser.add_argument(
         '--out', required=True, type=target, help='file to write')
     parser.add_argument(
@@ -90,11 +84,8 @@ def check_arguments(args: argparse.Namespace) -> None:
     elif args.embedding:
         raise UserError('--embedding is for --head; alone it is an output '
                         'of --part encoder')
-    extensions = EXTENSIONS[args.format]
-    if not args.out.endswith(extensions):
-        raise UserError(f"--out '{args.out}' must end in "
-                        f'{" or ".join(extensions)} for --format '
-                        f'{args.format}')
+    if not args.out.endswith(f'.{args.format}'):
+        raise UserError(f"--out '{args.out}' must end in .{args.format}")
     if args.format not in NETWORKS:
         refuse(f'is for --format pt2 and onnx; {args.format} contains only '
                "the encoder's weights", {
@@ -138,11 +129,6 @@ def main() -> None:
     if args.format == 'safetensors':
         export_encoder(model, args.out)
         print(f'encoder of {args.checkpoint} written to {args.out}')
-    elif args.format in LIBRARIES:
-        difference = export_state_dict(model, args.out, args.format)
-        print(f'encoder of {args.checkpoint} written to {args.out}; loaded '
-              f'strictly by {args.format}, largest relative difference of '
-              f'its features {difference:.1e}')
     else:
         facts = export_network(model, args.out, args.size,
                                args.with_preprocessing, args.embedding,

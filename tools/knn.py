@@ -75,7 +75,7 @@ def main() -> None:
     result = dict(
         vars(args), top1=top1, left_out=bar.task_num - bar.completed,
         k=min(args.k, len(train) - (val is None)),
-        weights=encoder.weights or f'random weights, seed {args.seed}')
+        weights=encoder.checkpoint or f'random weights, seed {args.seed}')
     print(f'\nk-NN accuracy: {top1:.2f} % (k={result["k"]}, '
           f'temperature={args.temperature}, pool={args.pool}) of '
           f'{len(val or train)} images by {len(train)} of '

@@ -16,8 +16,8 @@ from mmengine.utils import track_iter_progress
 from PIL import Image
 
 from qbheat_mm.cli import add_device, count, folder, report_user_errors
-from qbheat_mm.cli.heads import add_heads, heads_of
-from qbheat_mm.cli.predictions import describe, draw, image_pipeline
+from qbheat_mm.cli.head_option import add_heads, heads_of
+from qbheat_mm.cli.predictions import draw, image_pipeline, prediction_to_json
 from qbheat_mm.datasets import ImageError, find_images, read_image, short_names
 from qbheat_mm.errors import UserError
 from qbheat_mm.utils.atomic_write import atomic_write
@@ -81,7 +81,7 @@ def main() -> None:
         samples, described = {}, {}
         for name, (sample, ) in heads.test_step(batch).items():
             samples[name] = sample.cpu()
-            described[name] = describe(
+            described[name] = prediction_to_json(
                 samples[name], heads.trained[name].classes, args.score)
         drawn = draw(image[..., ::-1], samples, heads, args.score)
         with atomic_write(osp.join(args.out, pictures[file])) as part:

@@ -19,7 +19,7 @@ from ..evaluation.embedding import (
 )
 from ..trained import Encoder, build_encoder, load_encoder
 from ..trained.heads import Heads, load_heads
-from ..trained.published import published_encoder
+from ..trained.published_encoder import published_encoder
 from ..utils.model_index import find_config
 
 __all__ = [

@@ -46,7 +46,7 @@ def image_pipeline(heads: Heads, size: Sequence[int] | None = None
         return Compose([load, *steps])
 
 
-def describe(sample: BaseDataElement, classes: Sequence[str],
+def prediction_to_json(sample: BaseDataElement, classes: Sequence[str],
              score_thr: float) -> list[dict]:
     """Convert a prediction to JSON types, highest scores first.
 
@@ -105,7 +105,7 @@ def draw(image: np.ndarray, samples: Mapping[str, BaseDataElement],
     for name, sample in samples.items():
         classes = heads.trained[name].classes
         if 'pred_score' in sample:
-            best, *_ = describe(sample, classes, score_thr)
+            best, *_ = prediction_to_json(sample, classes, score_thr)
             lines.append(f"{name}: {best['class']} {best['score']:.2f}")
             continue
         from mmdet.visualization import DetLocalVisualizer

@@ -1,5 +1,5 @@
 # Copyright (c) QB-Heat MM authors. All rights reserved.
-"""Export networks as safetensors, state dicts, torch.export or ONNX.
+"""Export networks as safetensors, torch.export or ONNX.
 
     from qbheat_mm.apis import load_encoder
     from qbheat_mm.export import export_encoder, export_network
@@ -14,7 +14,7 @@ import importlib
 _MODULES = dict(
     ExportEncoderHook='.hook', Exported='.exported',
     export_encoder='.weights', export_network='.programs',
-    export_state_dict='.weights', load_model='..trained.model')
+    load_model='..trained.model')
 __all__ = list(_MODULES)
 
 

@@ -76,6 +76,7 @@ class ExportEncoderHook(Hook):
         if normalization is None:
             raise UserError('model.data_preprocessor does not say how images '
                             'are normalized')
-        export_encoder(Encoder(
+        encoder = Encoder(
             backbone, normalization, size=training_size(runner.cfg),
-            settings=backbone_settings(runner.cfg), weights=checkpoint), out)
+            settings=backbone_settings(runner.cfg), checkpoint=checkpoint)
+        export_encoder(encoder, out)

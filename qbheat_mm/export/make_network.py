@@ -7,7 +7,7 @@ from ..trained.encoder import Encoder
 from ..trained.heads import Heads
 from ..trained.model import TrainedModel
 from ..trained.normalization import Normalize
-from .heads import HeadsNetwork
+from .heads_network import HeadsNetwork
 from .network import IMAGES, ClassifierNetwork, EncoderNetwork, Network
 
 
@@ -49,8 +49,8 @@ def make_network(model: Encoder | Heads | TrainedModel,
     if preprocessing:
         if model.normalization is None:
             raise UserError(
-                f"'{model.weights}' and its config do not say how images are "
-                'normalized: set model.data_preprocessor, or omit '
+                f"'{model.checkpoint}' and its config do not say how images "
+                'are normalized: set model.data_preprocessor, or omit '
                 '--with-preprocessing')
         network.normalize = Normalize(model.normalization)
     return network

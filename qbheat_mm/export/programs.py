@@ -18,9 +18,9 @@ from ..trained.model import TrainedModel
 from ..utils.atomic_write import atomic_write
 from ..utils.modules import relative_difference
 from .exported import FACTS, Exported
-from .facts import describe, require_other
 from .make_network import make_network
 from .network import IMAGES, SIZES, Network, folded, inside
+from .origin import origin_of, require_other
 
 #: Largest accepted difference from PyTorch, relative to the largest value of
 #: an output.
@@ -88,9 +88,9 @@ def export_network(model: Encoder | Heads | TrainedModel,
 def _origin(model: Encoder | Heads | TrainedModel) -> dict:
     """Describe the sources and classes of a model, or of several heads."""
     if isinstance(model, Heads):
-        return dict(describe(model.encoder), heads={
+        return dict(origin_of(model.encoder), heads={
             name: _origin(head) for name, head in model.trained.items()})
-    return dict(describe(model), classes=getattr(model, 'classes', ()))
+    return dict(origin_of(model), classes=getattr(model, 'classes', ()))
 
 
 def _require_format(out: str) -> None:

@@ -1,17 +1,15 @@
 # Copyright (c) QB-Heat MM authors. All rights reserved.
-"""Write an encoder's weights as safetensors or for other libraries."""
+"""Write an encoder as safetensors."""
 import json
 import os
-from collections.abc import Mapping
 from pathlib import Path
 
-import torch
-from torch import Tensor
+from safetensors.torch import save
 
 from ..errors import UserError
 from ..trained.encoder import Encoder
 from ..utils.atomic_write import atomic_write
-from .facts import describe, require_other
+from .origin import origin_of, require_other
 
 
 def export_encoder(encoder: Encoder, out: str | os.PathLike) -> str:
@@ -35,44 +33,19 @@ def export_encoder(encoder: Encoder, out: str | os.PathLike) -> str:
     if not out.endswith('.safetensors'):
         raise UserError(f"'{out}' must end in .safetensors")
     require_other(encoder, out)
-    facts = dict(describe(encoder), backbone=json.dumps(
-        encoder.settings, default=_class_name))
+    facts = origin_of(encoder)
+    facts['format'] = 'pt'
+    facts['backbone'] = json.dumps(encoder.settings, default=_class_name)
     if encoder.size:
         facts['training_size'] = json.dumps(encoder.size)
+    tensors = {}
+    for name, tensor in encoder.backbone.state_dict().items():
+        # Views that share memory would be refused.
+        tensors[name] = tensor.cpu().contiguous().clone()
     with atomic_write(out) as part:
-        _save(encoder.backbone.state_dict(), facts, part)
+        # save_file would let only the owner read the file.
+        Path(part).write_bytes(save(tensors, facts))
     return out
-
-
-def export_state_dict(encoder: Encoder, out: str | os.PathLike,
-                      library: str) -> float:
-    """Write an encoder's weights under the names of another library.
-
-    First, that library's own network loads them strictly, and its features
-    of an image are compared.
-
-    Args:
-        encoder (Encoder): See :func:`qbheat_mm.apis.load_encoder`.
-        out (str | PathLike): The file to write: ``.safetensors``, or anything
-            else for ``torch.save``.
-        library (str): ``'torchvision'`` or ``'timm'``, installed.
-
-    Returns:
-        float: Largest difference of the features over their largest value.
-
-    Raises:
-        UserError: If the library has no such network.
-    """
-    from .libraries import convert
-    out = os.fspath(out)
-    require_other(encoder, out)
-    state, difference = convert(encoder.backbone, library)
-    with atomic_write(out) as part:
-        if out.endswith('.safetensors'):
-            _save(state, describe(encoder), part)
-        else:
-            torch.save(state, part)
-    return difference
 
 
 def _class_name(kind: object) -> str:
@@ -81,14 +54,3 @@ def _class_name(kind: object) -> str:
         raise UserError(f'model.backbone contains {kind!r}, which is not a '
                         'plain value and cannot be written')
     return f'{kind.__module__}.{kind.__qualname__}'
-
-
-def _save(tensors: Mapping[str, Tensor], facts: Mapping[str, str],
-          path: str) -> None:
-    from safetensors.torch import save
-
-    # Views that share memory would be refused.
-    tensors = {name: tensor.detach().cpu().contiguous().clone()
-               for name, tensor in tensors.items()}
-    # save_file would let only the owner read the file.
-    Path(path).write_bytes(save(tensors, {'format': 'pt', **facts}))

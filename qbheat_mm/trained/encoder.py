@@ -31,10 +31,10 @@ class Encoder(nn.Module):
             images, if known.
         settings (Mapping, optional): Arguments of ``MODELS.build`` for the
             backbone, if known.
-        weights (str): The file of its weights; ``''`` for random weights.
+        checkpoint (str): File of its weights; ``''`` for random weights.
 
     Attributes:
-        backbone, normalization, name, size, settings, weights: As given.
+        backbone, normalization, name, size, settings, checkpoint: As given.
         normalize (Normalize): RGB images (B, 3, H, W), 0-255, to the input
             of :meth:`forward`.
     """
@@ -45,7 +45,7 @@ class Encoder(nn.Module):
                  name: str = '',
                  size: tuple[int, int] | None = None,
                  settings: Mapping | None = None,
-                 weights: str = '') -> None:
+                 checkpoint: str = '') -> None:
         super().__init__()
         self.backbone = backbone
         self.normalization = normalization
@@ -53,7 +53,7 @@ class Encoder(nn.Module):
         self.name = name or type(backbone).__name__
         self.size = size
         self.settings = dict(settings or {})
-        self.weights = weights
+        self.checkpoint = checkpoint
         self.eval()
 
     def forward(self, images: Tensor) -> tuple[Tensor, ...]:
@@ -226,15 +226,15 @@ def build_encoder(config: str | Config,
     init_cfg = described.given.get('init_cfg')
     backbone = described.build(out_indices, init_cfg=init_cfg)
     backbone.init_weights()
-    weights = ''
+    checkpoint = ''
     if isinstance(init_cfg, dict) and (
             type_name(init_cfg) == PretrainedEncoder.__name__):
-        weights = init_cfg['checkpoint']
+        checkpoint = init_cfg['checkpoint']
         if not init_cfg.get('allow_other_normalization'):
-            Checkpoint.read_once(weights).require_normalization(
+            Checkpoint.read_once(checkpoint).require_normalization(
                 described.normalization)
     return Encoder(backbone, described.normalization, described.name,
-                   described.size, described.settings, weights)
+                   described.size, described.settings, checkpoint)
 
 
 def open_config(config: str | os.PathLike | Config) -> Config:

@@ -53,7 +53,7 @@ class EncoderConfig:
         self.size = training_size(settings)
         self.settings = backbone_settings(dict(
             default_scope=settings.get('default_scope'),
-            model=dict(backbone=_unfrozen(given))))
+            model=dict(backbone=unfrozen(given))))
         self.kind = type_name(self.settings)
 
     def require_toolbox_classes(self) -> None:
@@ -117,17 +117,17 @@ def backbone_name(settings: Any) -> str:
     backbone = next(find_settings(settings, 'backbone'), None)
     if backbone is None:
         return ''
-    backbone = _unfrozen(backbone)
+    backbone = unfrozen(backbone)
     known = ', '.join(f'{key}={backbone[key]!r}'
                       for key in ('arch', 'depth', 'name')
                       if isinstance(backbone.get(key), str | int))
     return f"{backbone.get('type', '')}({known})"
 
 
-def _unfrozen(backbone: dict) -> dict:
+def unfrozen(backbone: Mapping) -> Mapping:
     """Settings of the network in a ``FrozenBackbone``."""
     network = backbone.get('network')
-    return network if isinstance(network, dict) else backbone
+    return network if isinstance(network, Mapping) else backbone
 
 
 def input_normalization(settings: Any) -> Normalization | None:

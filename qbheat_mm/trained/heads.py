@@ -1,8 +1,9 @@
 # Copyright (c) QB-Heat MM authors. All rights reserved.
 """Several heads that were trained on one frozen encoder."""
 import copy
+import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import torch
 from mmengine.config import Config
@@ -14,14 +15,11 @@ from mmpretrain.structures import DataSample
 from torch import Tensor, nn
 
 from ..errors import UserError
-from ..utils.modules import relative_difference
+from ..utils.settings import type_name
 from .checkpoint import few
 from .encoder import Encoder, open_config
-from .encoder_config import backbone_settings
+from .encoder_config import backbone_settings, unfrozen
 from .model import TrainedModel, load_model
-
-#: Largest accepted difference of features, relative to the largest.
-_TOLERANCE = 1e-5
 
 
 class Heads(BaseModel):
@@ -50,12 +48,14 @@ class Heads(BaseModel):
     def __init__(self, encoder: Encoder, heads: Mapping[str, TrainedModel],
                  outputs: Mapping[str, Sequence[int]],
                  configs: Mapping[str, Config]) -> None:
-        models = {name: head.model for name, head in heads.items()}
-        super().__init__(_preprocessor(models))
+        models = nn.ModuleDict()
+        for name, head in heads.items():
+            models[name] = head.model
+        super().__init__(_preprocessor(models.values()))
         self.encoder = encoder
-        self.heads = nn.ModuleDict(models)
+        self.heads = models
         self.trained = dict(heads)
-        self.outputs = {name: tuple(ids) for name, ids in outputs.items()}
+        self.outputs = dict(outputs)
         self.configs = dict(configs)
         self.eval()
 
@@ -84,9 +84,12 @@ class Heads(BaseModel):
             dict[str, list]: For each head a data sample per image, of
             mmpretrain for classifiers and of mmdet for detectors.
         """
-        return {name: self.heads[name].predict(
-            features, _samples(self.heads[name], inputs, data_samples))
-            for name, features in self.encode(inputs).items()}
+        predictions = {}
+        for name, features in self.encode(inputs).items():
+            head = self.heads[name]
+            predictions[name] = head.predict(
+                features, _samples(head, inputs, data_samples))
+        return predictions
 
     def encode(self, inputs: Tensor) -> dict[str, tuple[Tensor, ...]]:
         """Normalized images (B, 3, H, W) to the features of each head."""
@@ -129,18 +132,12 @@ def load_heads(heads: Mapping[str, tuple[str | Config, str]],
                 'and must not shadow attributes of nn.ModuleDict')
     runs = [_Run(name, *files) for name, files in heads.items()]
     base = max(runs, key=lambda run: len(run.state))
-    for run in runs:
-        _require_same_encoder(base, run)
     encoder, indices = _union(base, runs)
-    with torch.no_grad():
-        features = encoder(_example())
-    outputs = {}
+    trained, outputs, configs = {}, {}, {}
     for run in runs:
-        ids = [indices.index(i) for i in run.indices]
-        _require_same_features(base, run, [features[i] for i in ids])
-        outputs[run.name] = ids
-    return Heads(encoder, {run.name: run.head for run in runs}, outputs,
-                 {run.name: run.cfg for run in runs}).to(torch.device(device))
+        trained[run.name], configs[run.name] = run.head, run.cfg
+        outputs[run.name] = tuple(indices.index(i) for i in run.indices)
+    return Heads(encoder, trained, outputs, configs).to(torch.device(device))
 
 
 class _Run:
@@ -165,19 +162,13 @@ class _Run:
                 'does not say how images are normalized')
         self.encoder = Encoder(
             model.backbone, self.head.normalization,
-            settings=backbone_settings(cfg), weights=checkpoint)
+            settings=backbone_settings(cfg), checkpoint=checkpoint)
         self.state = model.backbone.state_dict()
-        with torch.no_grad():
-            self.features = self.encoder(_example())
-        indices = getattr(model.backbone, 'out_indices', None)
-        if not isinstance(indices, list | tuple) or (
-                len(indices) != len(self.features)):
-            indices = range(len(self.features))
-        self.indices = tuple(indices)
+        self.indices = _output_indices(model.backbone)
         model.backbone = nn.Identity()
 
     def __str__(self) -> str:
-        return f"'{self.name}' ({self.head.weights})"
+        return f"'{self.name}' ({self.head.checkpoint})"
 
 
 def _is_head(model: nn.Module) -> bool:
@@ -190,36 +181,66 @@ def _is_head(model: nn.Module) -> bool:
     return isinstance(model, BaseDetector)
 
 
-def _example() -> Tensor:
-    """Two images of noise, (2, 3, 96, 128)."""
-    return torch.randn(2, 3, 96, 128,
-                       generator=torch.Generator().manual_seed(0))
+def _output_indices(backbone: nn.Module) -> tuple[int, ...]:
+    """Which outputs a backbone returns; all of them if it has no choice."""
+    indices = getattr(backbone, 'out_indices', None)
+    if isinstance(indices, list | tuple):
+        return tuple(indices)
+    with torch.no_grad():
+        outs = backbone(torch.zeros(1, 3, 128, 128))
+    return tuple(range(len(outs)))
 
 
 def _require_same_encoder(base: _Run, run: _Run) -> None:
-    """Raise UserError unless the encoder of ``base`` contains the other."""
+    """Raise UserError unless the encoder of ``base`` is that of ``run``.
+
+    Its outputs and the parts that only some of them need may differ.
+    """
     ours, theirs = base.encoder.normalization, run.encoder.normalization
     if ours != theirs:
         raise UserError(
             f'heads {base} and {run} normalize images differently ({ours} '
             f'and {theirs}): train them with the same '
             'model.data_preprocessor')
-    kinds = [type(each.encoder.backbone).__name__ for each in (base, run)]
-    other = [name for name, tensor in run.state.items()
-             if name not in base.state
-             or not torch.equal(tensor, base.state[name])]
-    if kinds[0] != kinds[1] or other:
+    settings = (unfrozen(base.encoder.settings),
+                unfrozen(run.encoder.settings))
+    other = _different_settings(*settings)
+    if other:
+        kinds = ' and '.join(map(type_name, settings))
         raise UserError(
-            f'heads {base} and {run} have different encoders, '
-            f'{" and ".join(kinds)}, whose tensors differ ({few(other)}): one '
-            'has another architecture or was fine-tuned; train both on the '
-            'same frozen encoder (model.backbone.frozen_stages)')
+            f'heads {base} and {run} have different encoders, {kinds}, with '
+            f'other settings ({few(other)}): compare model.backbone of their '
+            'configs')
+    other = []
+    for name, tensor in run.state.items():
+        if name not in base.state or not torch.equal(tensor, base.state[name]):
+            other.append(name)
+    if other:
+        raise UserError(
+            f'heads {base} and {run} have encoders whose tensors differ '
+            f'({few(other)}): one was fine-tuned; train both on the same '
+            'frozen encoder (model.backbone.frozen_stages)')
+
+
+def _different_settings(ours: Mapping, theirs: Mapping) -> list[str]:
+    """Names of the settings in which two backbones differ."""
+    names = [] if type_name(ours) == type_name(theirs) else ['type']
+    for name in {**ours, **theirs}:
+        # JSON has no tuples, which encoder=FILE turns into lists.
+        own, other = (json.dumps(settings.get(name), default=repr)
+                      for settings in (ours, theirs))
+        if own != other and name not in ('type', 'out_indices', '_scope_'):
+            names.append(name)
+    return names
 
 
 def _union(base: _Run, runs: Sequence[_Run]) -> tuple[Encoder, list[int]]:
     """The encoder of ``base`` with the outputs of all, and their indices."""
-    indices = sorted(set().union(*(run.indices for run in runs)))
-    own = base.encoder
+    indices = set()
+    for run in runs:
+        _require_same_encoder(base, run)
+        indices.update(run.indices)
+    indices, own = sorted(indices), base.encoder
     if indices == list(base.indices):
         return own, indices
     with DefaultScope.overwrite_default_scope('mmengine'):
@@ -227,38 +248,21 @@ def _union(base: _Run, runs: Sequence[_Run]) -> tuple[Encoder, list[int]]:
     backbone.load_state_dict(base.state)
     backbone.requires_grad_(False)
     return Encoder(backbone, own.normalization, settings=own.settings,
-                   weights=own.weights), indices
+                   checkpoint=own.checkpoint), indices
 
 
-def _require_same_features(base: _Run, run: _Run,
-                           features: Sequence[Tensor]) -> None:
-    """Raise UserError if a head gets other features than it was trained on.
-
-    Settings such as strides change no tensor of an encoder.
-    """
-    if any(relative_difference(*pair) > _TOLERANCE
-           for pair in zip(features, run.features, strict=True)):
-        ours, theirs = base.encoder.settings, run.encoder.settings
-        other = [name for name in {**ours, **theirs}
-                 if ours.get(name) != theirs.get(name)]
-        raise UserError(
-            f'heads {base} and {run} have encoders that compute different '
-            'features from equal weights: compare model.backbone of their '
-            f'configs ({", ".join(other)})')
-
-
-def _preprocessor(heads: Mapping[str, nn.Module]) -> nn.Module:
+def _preprocessor(heads: Iterable[nn.Module]) -> nn.Module:
     """The preprocessor that pads most, of a detector if there is one.
 
     Raises:
         UserError: If the heads need different padding.
     """
-    given = [head.data_preprocessor for head in heads.values()]
-    best = max(given, key=lambda each: (
-        each.pad_size_divisor, type(each).__name__ != 'ClsDataPreprocessor'))
-    for each in given:
-        if best.pad_size_divisor % each.pad_size_divisor or (
-                each.pad_value != best.pad_value):
+    given = [head.data_preprocessor for head in heads]
+    best = max(given, key=lambda part: (
+        part.pad_size_divisor, type(part).__name__ != 'ClsDataPreprocessor'))
+    for part in given:
+        if best.pad_size_divisor % part.pad_size_divisor or (
+                part.pad_value != best.pad_value):
             raise UserError('heads pad images differently: set equal '
                             'pad_size_divisor and pad_value of '
                             'model.data_preprocessor')

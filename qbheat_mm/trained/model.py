@@ -22,13 +22,13 @@ class TrainedModel:
 
     Attributes:
         model (nn.Module): The model.
-        weights (str): File or URL of its checkpoint.
+        checkpoint (str): File or URL of its weights.
         classes (tuple[str, ...]): Names of its classes; empty if unknown.
         normalization (Normalization, optional): Normalization of its input,
             if known.
     """
     model: nn.Module
-    weights: str
+    checkpoint: str
     classes: tuple[str, ...]
     normalization: Normalization | None
 

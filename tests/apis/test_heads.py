@@ -172,13 +172,12 @@ def test_another_padding(head_runs, tmp_path, name, value):
 
 
 def test_other_encoders(alone, tmp_path):
-    """A ResNet, whose detector has no last stage."""
+    """A ResNet, with other outputs for the detector."""
     detector = dict(
         RETINANET, data_preprocessor=dict(
             PIXELS, type='DetDataPreprocessor', bgr_to_rgb=True,
             pad_size_divisor=16),
-        backbone=dict(RESNET, num_stages=3, strides=(1, 2, 2),
-                      dilations=(1, 1, 1), out_indices=(1, 2)))
+        backbone=dict(RESNET, out_indices=(1, 2)))
     lin = write(tmp_path / 'lin', CLASSIFIER)
     encoder = load_model(*lin).model.backbone
     boxes = write(tmp_path / 'boxes', detector, 'mmdet', encoder)
@@ -188,9 +187,9 @@ def test_other_encoders(alone, tmp_path):
     require_equal(found['lin'], alone(lin, batch))
     require_equal(found['boxes'], alone(boxes, batch))
 
-    detector['backbone']['strides'] = (1, 2, 1)
+    detector['backbone']['strides'] = (1, 2, 1, 2)
     other = write(tmp_path / 'strides', detector, 'mmdet', encoder)
-    refuse(dict(lin=lin, boxes=other), "'boxes'", 'equal weights', 'strides')
+    refuse(dict(lin=lin, boxes=other), "'boxes'", 'settings (strides)')
 
 
 def refuse(runs, *parts):
@@ -223,8 +222,8 @@ def test_another_normalization(head_runs, tmp_path, name, value):
 
 def test_another_architecture(head_runs, tmp_path):
     resnet = write(tmp_path / 'resnet', CLASSIFIER)
-    refuse(dict(tran=head_runs['tran'], lin=resnet), 'architecture',
-           'MobileFormer', 'ResNet', resnet[1])
+    refuse(dict(tran=head_runs['tran'], lin=resnet), 'MobileFormer and ResNet',
+           'type, arch', resnet[1])
 
 
 def test_no_head_and_other_models(checkpoint):

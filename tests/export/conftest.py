@@ -1,6 +1,7 @@
 # Copyright (c) QB-Heat MM authors. All rights reserved.
 """Small networks with weights, and the checkpoints of their runs."""
 import copy
+import re
 
 import pytest
 import torch
@@ -10,7 +11,7 @@ from torch import nn
 
 import qbheat_mm  # noqa: F401
 
-from ..conftest import run_tool
+from ..conftest import ROOT, run_tool
 
 #: A Mobile-Former of four stages that costs nothing.
 ARCH = dict(
@@ -77,6 +78,16 @@ def write_run(folder, model, scope='mmpretrain', encoder=None, **meta):
     torch.save(dict(meta=dict(cfg=cfg.pretty_text, **meta),
                     state_dict=network.state_dict()), file)
     return cfg, str(folder / 'config.py'), str(file), network
+
+
+def namespace_of_docs(words):
+    """Run the block of docs/export.md that contains some words."""
+    text = (ROOT / 'docs/export.md').read_text(encoding='utf-8')
+    code, = (block for block in re.findall(r'```python\n(.*?)```', text, re.S)
+             if words in block)
+    namespace = {}
+    exec(code, namespace)
+    return namespace
 
 
 @MODELS.register_module()

@@ -3,7 +3,6 @@
 import copy
 import importlib.util
 import math
-import re
 import sys
 from collections import Counter
 
@@ -19,9 +18,15 @@ from qbheat_mm.export.make_network import make_network
 from qbheat_mm.export.programs import relative_difference
 from qbheat_mm.trained import Encoder, Normalization
 
-from ..conftest import ROOT
 from ..tools.conftest import run
-from .conftest import CLASSIFIER, RETINANET, any_size, weighted, write_run
+from .conftest import (
+    CLASSIFIER,
+    RETINANET,
+    any_size,
+    namespace_of_docs,
+    weighted,
+    write_run,
+)
 
 HAS_MMDET = importlib.util.find_spec('mmdet') is not None
 needs_mmdet = pytest.mark.skipif(not HAS_MMDET, reason='needs mmdet')
@@ -163,16 +168,6 @@ def compare_detections(model, images, samples, outputs):
 
 def close(found, wanted):
     torch.testing.assert_close(found, wanted, rtol=1e-3, atol=1e-4)
-
-
-def namespace_of_docs(words):
-    """Run the block of docs/export.md that contains some words."""
-    text = (ROOT / 'docs/export.md').read_text(encoding='utf-8')
-    code, = (block for block in re.findall(r'```python\n(.*?)```', text, re.S)
-             if words in block)
-    namespace = {}
-    exec(code, namespace)
-    return namespace
 
 
 @any_size

@@ -70,8 +70,7 @@ def test_the_classifier_of_a_model_with_test_time_augmentation(
 @pytest.mark.parametrize('args, words', [
     (['--format', 'safetensors', '--out', 'a.safetensors', '--size', '64',
       '64'], '--size is for --format pt2 and onnx'),
-    (['--format', 'torchvision', '--out', 'a.pth'],
-     'torchvision has no MobileFormer'),
+    (['--format', 'onnx', '--out', 'a.pth'], 'must end in .onnx'),
     (['--format', 'pt2', '--out', 'a.pt2', '--size', '16', '64'],
      'needs more than 16 pixels'),
     (['--format', 'pt2', '--out', 'a.pt2', '--out-indices', '9'],

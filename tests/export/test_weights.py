@@ -1,5 +1,5 @@
 # Copyright (c) QB-Heat MM authors. All rights reserved.
-"""Encoders as safetensors, and as torchvision and timm know them."""
+"""Encoders as safetensors."""
 import hashlib
 import json
 from dataclasses import replace
@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 import torch
-import torchvision
 from mmengine.registry import MODELS, DefaultScope
 from safetensors import safe_open
 from safetensors.torch import load_file
@@ -15,16 +14,10 @@ from safetensors.torch import load_file
 from qbheat_mm.apis import load_encoder
 from qbheat_mm.engine import PretrainedEncoder
 from qbheat_mm.errors import UserError
-from qbheat_mm.export import export_encoder, export_state_dict
-from qbheat_mm.export.libraries import convert
+from qbheat_mm.export import export_encoder
 from qbheat_mm.version import __version__
 
-from .conftest import MOBILE_FORMER, pretraining, weighted, write_run
-
-SMALL = dict(depths=[1, 1, 2, 1], channels=[8, 16, 24, 32])
-CONVNEXT = dict(type='ConvNeXt', arch=SMALL, gap_before_final_norm=False)
-V2 = dict(CONVNEXT, use_grn=True, layer_scale_init_value=0.)
-RESNET = dict(type='ResNet', depth=18)
+from .conftest import MOBILE_FORMER, namespace_of_docs, pretraining, write_run
 
 
 @pytest.fixture(scope='module')
@@ -93,78 +86,19 @@ def test_a_checkpoint_is_not_overwritten(file, tmp_path):
     copied = tmp_path / 'encoder.safetensors'
     copied.write_bytes(Path(file).read_bytes())
     encoder = load_encoder(copied)
-    for export in (export_encoder, lambda *args: export_state_dict(
-            *args, 'torchvision')):
-        with pytest.raises(UserError, match='refusing to overwrite'):
-            export(encoder, tmp_path / '.' / copied.name)
+    with pytest.raises(UserError, match='refusing to overwrite'):
+        export_encoder(encoder, tmp_path / '.' / copied.name)
     assert copied.read_bytes() == Path(file).read_bytes()
 
 
-def build(settings):
-    with DefaultScope.overwrite_default_scope('mmpretrain'):
-        return weighted(MODELS.build(dict(settings)))
-
-
-def run_of(folder, backbone, channels):
-    """An encoder of a pre-training, and its backbone."""
-    _, _, checkpoint, network = write_run(
-        folder, pretraining(backbone, channels, patch=32))
-    return load_encoder(checkpoint), network.backbone
-
-
-def test_torchvision_loads_a_resnet_as_the_docs_say(tmp_path):
-    encoder, backbone = run_of(tmp_path, RESNET, 512)
-    out = tmp_path / 'resnet18.pth'
-    assert 0 <= export_state_dict(encoder, out, 'torchvision') < 1e-5
-    model = torchvision.models.resnet18()
-    model.fc = torch.nn.Identity()
-    model.load_state_dict(torch.load(out, weights_only=True),
-                          strict=True)
+def test_timm_and_torchvision_load_it_as_the_docs_say(tmp_path, monkeypatch):
+    _, _, checkpoint, network = write_run(tmp_path, pretraining(
+        dict(type='TimmEncoder', name='resnet18'), 512, patch=32))
+    monkeypatch.chdir(tmp_path)
+    export_encoder(load_encoder(checkpoint), 'encoder.safetensors')
+    models = namespace_of_docs('removeprefix')
     image = torch.randn(2, 3, 96, 65)
     with torch.no_grad():
-        torch.testing.assert_close(model.eval()(image),
-                                   backbone(image)[0].mean((2, 3)))
-
-
-def test_timm_loads_a_resnet_as_the_docs_say(tmp_path):
-    timm = pytest.importorskip('timm')
-    encoder, backbone = run_of(tmp_path, RESNET, 512)
-    out = str(tmp_path / 'resnet18.safetensors')
-    export_state_dict(encoder, out, 'timm')
-    assert facts_of(out)['source'] == 'epoch_1.pth'
-    model = timm.create_model('resnet18', num_classes=0, checkpoint_path=out)
-    image = torch.randn(2, 3, 96, 64)
-    with torch.no_grad():
-        torch.testing.assert_close(model.eval().forward_features(image),
-                                   backbone(image)[0])
-
-
-@pytest.mark.parametrize('settings, libraries', [
-    (dict(type='ResNeXt', depth=50), ('torchvision', 'timm')),
-    (CONVNEXT, ('timm', )), (V2, ('timm', )),
-    (dict(CONVNEXT, linear_pw_conv=False), ('torchvision', 'timm')),
-    (dict(type='ResNetV1d', depth=50), ('timm', ))])
-def test_libraries_compute_the_same_features(settings, libraries):
-    for library in libraries:
-        pytest.importorskip(library)
-        assert convert(build(settings), library)[1] < 1e-4
-
-
-@pytest.mark.parametrize('settings', [
-    MOBILE_FORMER,
-    dict(RESNET, depth=50, style='caffe'),
-    dict(RESNET, strides=(1, 2, 2, 1)),
-    V2,
-    dict(CONVNEXT, act_cfg=dict(type='ReLU'))],
-    ids=lambda settings: str(settings)[:60])
-def test_networks_that_torchvision_lacks_are_refused(settings):
-    with pytest.raises(UserError, match='torchvision.*--format safetensors'):
-        convert(build(settings), 'torchvision')
-
-
-def test_nothing_is_written_unchecked(pretrained, tmp_path, monkeypatch):
-    monkeypatch.setitem(__import__('sys').modules, 'timm.models', None)
-    encoder, _ = run_of(tmp_path, RESNET, 512)
-    with pytest.raises(UserError, match='pip install timm'):
-        export_state_dict(encoder, tmp_path / 'a.pth', 'timm')
-    assert not (tmp_path / 'a.pth').exists()
+        expected = network.backbone(image)[0].mean((2, 3))
+        for name in ('theirs', 'model'):
+            torch.testing.assert_close(models[name].eval()(image), expected)

@@ -10,8 +10,8 @@ import pytest
 import torch
 from mmengine.structures import PixelData
 
-from qbheat_mm.cli.heads import split_head
-from qbheat_mm.cli.predictions import describe
+from qbheat_mm.cli.head_option import split_head
+from qbheat_mm.cli.predictions import prediction_to_json
 from qbheat_mm.errors import UserError
 
 from ..conftest import run_tool
@@ -128,7 +128,7 @@ def test_names_may_be_no_text(head_runs, photos, tmp_path, capsys, forget):
 def test_panoptic_segments_are_masks():
     segments = torch.tensor([[0, 1001, 2001], [2, 1001, 2001]])  # 2: nothing
     sample = DetDataSample(pred_panoptic_seg=PixelData(sem_seg=segments[None]))
-    items = describe(sample, ['sky', 'cat'], 0.3)
+    items = prediction_to_json(sample, ['sky', 'cat'], 0.3)
     assert [item['class'] for item in items] == ['sky', 'cat', 'cat']
     assert coco.decode(items[2]['mask']).tolist() == [[0, 0, 1], [0, 0, 1]]
 

@@ -28,7 +28,7 @@ def test_pretraining_probing_testing_and_analysis(
         f'{data}/images/a --out pictures',
         f'analysis/spectrum.py {pretraining_config} pre/epoch_1.pth '
         '--out spectrum', 'analysis/story.py pre',
-        f'embed.py pre/epoch_1.pth {data}/images --out x.csv',
+        f'embed.py pre/epoch_1.pth {data}/images --out x.npz',
         f'knn.py pre/epoch_1.pth {data}/images']
     printed = run(sys.executable, '-c', SCRIPT.format(
         tools=str(ROOT / 'tools')), *commands, cwd=tmp_path)

@@ -1,5 +1,5 @@
 # Copyright (c) QB-Heat MM authors. All rights reserved.
-"""Facts that exported files state about their origin."""
+"""What exported files say about their origin."""
 import hashlib
 import json
 import os
@@ -11,9 +11,9 @@ from ..trained.model import TrainedModel
 from ..version import __version__
 
 
-def describe(model: Encoder | TrainedModel) -> dict[str, str]:
+def origin_of(model: Encoder | TrainedModel) -> dict[str, str]:
     """Describe a model's weights and input normalization."""
-    path = Path(model.weights).expanduser()
+    path = Path(model.checkpoint).expanduser()
     facts = dict(
         qbheat_mm=__version__, source=path.name,
         source_sha256=hashlib.sha256(path.read_bytes()).hexdigest()
@@ -28,7 +28,7 @@ def describe(model: Encoder | TrainedModel) -> dict[str, str]:
 
 def require_other(model: Encoder | TrainedModel, out: str) -> None:
     """Raise UserError if ``out`` is the checkpoint of the model."""
-    if os.path.exists(out) and os.path.exists(model.weights) and (
-            os.path.samefile(out, model.weights)):
+    if os.path.exists(out) and os.path.exists(model.checkpoint) and (
+            os.path.samefile(out, model.checkpoint)):
         raise UserError(f"'{out}': refusing to overwrite the checkpoint; "
                         'give another file')
