@@ -10,7 +10,8 @@ from mmengine.runner import Runner
 from torch.utils.data import DataLoader
 
 from ..errors import UserError
-from ..trained.checkpoint import Checkpoint, few
+from ..trained.checkpoint import Checkpoint
+from ..trained.fit import few
 from ..utils.modules import unwrap
 from ..utils.settings import set_classes
 from .run_state import RunState

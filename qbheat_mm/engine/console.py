@@ -15,7 +15,7 @@ from mmengine.registry import HOOKS, LOG_PROCESSORS
 from mmengine.runner import LogProcessor, Runner
 from torch import nn
 
-from ..trained.checkpoint import few
+from ..trained.fit import few
 from ..utils.modules import unwrap
 from .run_state import RunState
 

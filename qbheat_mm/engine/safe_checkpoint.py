@@ -12,7 +12,7 @@ from mmengine.runner import IterBasedTrainLoop, Runner
 from torch import Tensor
 
 from ..errors import UserError
-from ..trained.checkpoint import few, non_finite
+from ..trained.fit import few, non_finite
 from ..utils.atomic_write import atomic_write
 from ..utils.modules import unwrap
 from .run_state import latest

@@ -90,9 +90,8 @@ class StrictLoadHook(Hook):
             if not is_optional or shape == tensor.shape:
                 needed[name] = tensor
         # Fine-tuning leaves e.g. a pre-training decoder behind.
-        loaded = {name: trained.weights[name] for name in needed
-                  if name in trained.weights}
-        trained.require_fit(needed, loaded, type(model).__name__, _HINT)
+        trained.require_fit(needed, trained.select(needed),
+                            type(model).__name__, _HINT)
         if not self.allow_other_normalization:
             trained.require_normalization(Normalization.of(model))
 

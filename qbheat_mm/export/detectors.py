@@ -76,9 +76,9 @@ class AnchorNetwork(Network):
         scores, deltas = head(feats)
         anchors = head.prior_generator.grid_priors(
             [level.shape[-2:] for level in scores], device=scores[0].device)
-        levels = torch.cat([
-            torch.full_like(anchor[:, 0], i, dtype=torch.int64)
-            for i, anchor in enumerate(anchors)])
+        numbers = []
+        for i, anchor in enumerate(anchors):
+            numbers.append(torch.full_like(anchor[:, 0], i, dtype=torch.int64))
         scores = _all_anchors(scores, head.cls_out_channels)
         scores = scores.sigmoid() if head.use_sigmoid_cls else scores.softmax(
             -1)[..., :-1]
@@ -89,7 +89,7 @@ class AnchorNetwork(Network):
         boxes = boxes.unflatten(0, deltas.shape[:2])
         if head.bbox_coder.clip_border:
             boxes = _clip(boxes, _sides(shape, image_sizes, boxes))
-        return dict(scores=scores, boxes=boxes, levels=levels)
+        return dict(scores=scores, boxes=boxes, levels=torch.cat(numbers))
 
 
 def detector_network(model: nn.Module) -> Network:
@@ -115,16 +115,19 @@ def detector_network(model: nn.Module) -> Network:
 
 def _all_anchors(levels: list[Tensor], width: int) -> Tensor:
     """(B, A * width, h, w) of each level to (B, anchors, width)."""
-    return torch.cat([
-        level.permute(0, 2, 3, 1).reshape(level.shape[0], -1, width)
-        for level in levels], dim=1)
+    rows = []
+    for level in levels:
+        level = level.permute(0, 2, 3, 1)
+        rows.append(level.reshape(level.shape[0], -1, width))
+    return torch.cat(rows, dim=1)
 
 
 def _sides(shape: Sequence[int], image_sizes: Tensor | None,
            boxes: Tensor) -> Tensor:
     """Width, height, width, height of images, (B or 1, 1, 4)."""
     if image_sizes is None:  # sides may be symbols, which no tensor holds
-        height, width = (boxes.new_full((1, 1, 1), side) for side in shape)
+        height = boxes.new_full((1, 1, 1), shape[0])
+        width = boxes.new_full((1, 1, 1), shape[1])
         return torch.cat([width, height, width, height], -1)
     return image_sizes.flip(1).repeat(1, 2)[:, None].to(boxes.dtype)
 

@@ -35,16 +35,15 @@ class HeadsNetwork(Network):
                  embedding: bool = False) -> None:
         super().__init__(heads.encoder)
         self.embedding = embedding
-        self.names = tuple(networks)
-        self.levels = tuple(heads.outputs[name] for name in self.names)
-        self.networks = nn.ModuleList(networks.values())
-        self.stride = max(network.stride for network in self.networks)
-        if any(SIZES in network.inputs for network in self.networks):
-            self.inputs = (IMAGES, SIZES)
-        self.outputs = tuple(
-            f'{name}.{output}'
-            for name, network in zip(self.names, self.networks)
-            for output in network.outputs)
+        self.levels = dict(heads.outputs)
+        self.networks = nn.ModuleDict(networks)
+        self.stride = 0
+        for name, network in networks.items():
+            self.stride = max(self.stride, network.stride)
+            if SIZES in network.inputs:
+                self.inputs = (IMAGES, SIZES)
+            for output in network.outputs:
+                self.outputs += (f'{name}.{output}', )
         if embedding:
             _require_last_features(heads.encoder.backbone)
             self.outputs += (EMBEDDING, )
@@ -57,16 +56,15 @@ class HeadsNetwork(Network):
     def decode(self, feats: tuple[Tensor, ...], shape: Sequence[int],
                image_sizes: Tensor | None = None) -> dict[str, Tensor]:
         """Run the heads."""
-        found = {}
-        for name, levels, network in zip(
-                self.names, self.levels, self.networks):
-            outputs = network.decode(
-                tuple(feats[i] for i in levels), shape, image_sizes)
-            found |= {f'{name}.{key}': value
-                      for key, value in outputs.items()}
+        outputs = {}
+        for name, network in self.networks.items():
+            levels = tuple(feats[i] for i in self.levels[name])
+            decoded = network.decode(levels, shape, image_sizes)
+            for output, value in decoded.items():
+                outputs[f'{name}.{output}'] = value
         if self.embedding:
-            found[EMBEDDING] = self.model.pool(feats)
-        return found
+            outputs[EMBEDDING] = self.model.pool(feats)
+        return outputs
 
 
 def _require_last_features(backbone: nn.Module) -> None:

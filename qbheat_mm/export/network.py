@@ -153,9 +153,11 @@ def folded(module: nn.Module) -> nn.Module:
 
 def inside(images: Tensor, image_sizes: Tensor) -> Tensor:
     """Mark the pixels of (B, 3, H, W) that are not padding, (B, 1, H, W)."""
-    rows, columns = (
-        torch.arange(side, device=images.device) < image_sizes[:, i, None]
-        for i, side in enumerate(images.shape[2:]))
+    height, width = images.shape[2:]
+    rows = torch.arange(
+        height, device=images.device) < image_sizes[:, 0, None]
+    columns = torch.arange(
+        width, device=images.device) < image_sizes[:, 1, None]
     return rows[:, None, :, None] & columns[:, None, None, :]
 
 

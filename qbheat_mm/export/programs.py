@@ -66,9 +66,9 @@ def export_network(model: Encoder | Heads | TrainedModel,
     """
     out = os.fspath(out)
     _require_format(out)  # before time is spent
-    for each in (model.trained.values() if isinstance(model, Heads)
-                 else [model]):
-        require_other(each, out)
+    sources = model.trained.values() if isinstance(model, Heads) else [model]
+    for source in sources:
+        require_other(source, out)
     network = make_network(model, preprocessing, embedding, padded)
     program = _trace(network, size)
     facts = dict(
@@ -87,10 +87,12 @@ def export_network(model: Encoder | Heads | TrainedModel,
 
 def _origin(model: Encoder | Heads | TrainedModel) -> dict:
     """Describe the sources and classes of a model, or of several heads."""
-    if isinstance(model, Heads):
-        return dict(origin_of(model.encoder), heads={
-            name: _origin(head) for name, head in model.trained.items()})
-    return dict(origin_of(model), classes=getattr(model, 'classes', ()))
+    if not isinstance(model, Heads):
+        return dict(origin_of(model), classes=getattr(model, 'classes', ()))
+    facts = dict(origin_of(model.encoder), heads={})
+    for name, head in model.trained.items():
+        facts['heads'][name] = _origin(head)
+    return facts
 
 
 def _require_format(out: str) -> None:
@@ -138,8 +140,9 @@ def _write_onnx(network: Network, program: ExportedProgram, path: str,
     import onnx
 
     from .onnx_graph import to_onnx  # needs onnxscript
-    names = {name: {axis: dim.__name__ for axis, dim in dims.items()}
-             for name, dims in _dynamic_shapes(network, size).items()}
+    names: dict[str, dict[int, str]] = {}
+    for name, dims in _dynamic_shapes(network, size).items():
+        names[name] = {axis: dim.__name__ for axis, dim in dims.items()}
     try:
         written = to_onnx(
             program, input_names=list(network.inputs),
@@ -202,8 +205,11 @@ def _verify(exported: Exported, network: Network,
 def largest_difference(found: Mapping, expected: Mapping[str, Tensor]
                        ) -> tuple[float, str]:
     """Relative difference and name of the worst output."""
-    return max((relative_difference(torch.as_tensor(found[name]), tensor),
-                name) for name, tensor in expected.items())
+    worst = (-1., '')
+    for name, tensor in expected.items():
+        difference = relative_difference(torch.as_tensor(found[name]), tensor)
+        worst = max(worst, (difference, name))
+    return worst
 
 
 def _example_inputs(network: Network, number: int,
@@ -217,9 +223,8 @@ def _example_inputs(network: Network, number: int,
         images = torch.randn((number, 3, *size), generator=generator)
     if SIZES not in network.inputs:
         return {IMAGES: images}
-    sizes = torch.tensor([
-        [size[0] - i * (size[0] // 5), size[1] - i * (size[1] // 7)]
-        for i in range(number)])
+    steps = torch.tensor([size[0] // 5, size[1] // 7])
+    sizes = torch.tensor(size) - torch.arange(number)[:, None] * steps
     if not network.normalize:
         images = images * inside(images, sizes)
     return {IMAGES: images, SIZES: sizes}

@@ -1,23 +1,19 @@
 # Copyright (c) QB-Heat MM authors. All rights reserved.
 """Checkpoints: their weights, and the training that they come from."""
-import ast
-import json
 import os
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from functools import cached_property, lru_cache
 from typing import Any
 
-import torch
 from torch import Tensor, nn
 
 from ..errors import UserError
 from .encoder_config import backbone_name, input_normalization
+from .fit import few, mismatch
 from .normalization import Normalization
 from .safe_load import safe_load
-
-# Old checkpoints lack BatchNorm's step counter, and nothing reads it.
-_OPTIONAL = 'num_batches_tracked'
+from .stored_config import parse_config
 
 
 class Checkpoint:
@@ -75,8 +71,10 @@ class Checkpoint:
         for key in ('state_dict', 'model'):
             if isinstance(content.get(key), Mapping):
                 content = content[key]
-        return {str(name).removeprefix('module.'): value
-                for name, value in content.items()}
+        weights = {}
+        for name, value in content.items():
+            weights[str(name).removeprefix('module.')] = value
+        return weights
 
     @property
     def meta(self) -> Mapping:
@@ -90,15 +88,7 @@ class Checkpoint:
 
         Empty if there are none.
         """
-        try:
-            if isinstance(self.meta.get('backbone'), str):
-                return _config_of_export(self.meta)
-            return {node.targets[0].id: _literal(node.value)
-                    for node in ast.parse(self.meta.get('cfg') or '').body
-                    if isinstance(node, ast.Assign)
-                    and isinstance(node.targets[0], ast.Name)}
-        except (SyntaxError, ValueError, TypeError, RecursionError):
-            return {}
+        return parse_config(self.meta)
 
     @property
     def normalization(self) -> Normalization | None:
@@ -109,9 +99,15 @@ class Checkpoint:
     def classes(self) -> tuple[str, ...]:
         """Classes in training; empty if unknown."""
         known = self.meta.get('dataset_meta')
-        classes = known.get('classes') if isinstance(known, Mapping) else None
-        return tuple(map(str, classes)) if isinstance(
-            classes, list | tuple) else ()
+        classes = known.get('classes') if isinstance(known, Mapping) else ()
+        if not isinstance(classes, list | tuple):
+            return ()
+        return tuple(str(name) for name in classes)
+
+    def select(self, names: Iterable[str]) -> dict[str, Any]:
+        """Return the weights under these names, as far as there are any."""
+        return {name: self.weights[name] for name in names
+                if name in self.weights}
 
     def encoder_weights(self, names: Iterable[str]) -> dict[str, Any]:
         """Find an encoder's weights.
@@ -128,15 +124,16 @@ class Checkpoint:
         prefix = _find_prefix(names, self.weights)
         if prefix is None:
             return {}
-        found = {name.removeprefix(prefix): value
-                 for name, value in self.weights.items()
-                 if name.startswith(prefix)}
-        if prefix:
-            return found
         # Files of a bare encoder may include a classifier.
         children = {name.split('.')[0] for name in names}
-        return {name: value for name, value in found.items()
-                if name.split('.')[0] in children}
+        found = {}
+        for key, value in self.weights.items():
+            name = key.removeprefix(prefix)
+            is_part = (key.startswith(prefix) if prefix
+                       else name.split('.')[0] in children)
+            if is_part:
+                found[name] = value
+        return found
 
     def load_encoder(self, backbone: nn.Module) -> None:
         """Load all tensors of an encoder, or raise and leave it unchanged.
@@ -172,8 +169,7 @@ class Checkpoint:
                 normalizes its input differently.
         """
         needed = model.state_dict()
-        found = {name: self.weights[name] for name in needed
-                 if name in self.weights}
+        found = self.select(needed)
         self.require_fit(needed, found, type(model).__name__)
         self.require_normalization(Normalization.of(model))
         model.load_state_dict(found, strict=False)
@@ -213,57 +209,6 @@ def _read_once(path: str, state: tuple[int, int] | None) -> Checkpoint:
     return Checkpoint.read(path)
 
 
-def mismatch(needed: Mapping[str, Tensor], found: Mapping[str, Any]) -> str:
-    """Describe why weights don't fit a network.
-
-    Args:
-        needed (Mapping[str, Tensor]): Tensors of the network.
-        found (Mapping[str, Any]): Values from a checkpoint.
-
-    Returns:
-        str: E.g. ``'2 tensors are missing (a, b)'``; empty if they fit.
-    """
-    missing = [name for name in needed
-               if name not in found and not name.endswith(_OPTIONAL)]
-    wrong = [f'{name}: {problem}' for name, tensor in needed.items()
-             if name in found
-             and (problem := _problem(name, found[name], tensor))]
-    extra = [name for name, value in found.items()
-             if name not in needed and isinstance(value, Tensor)]
-    return ', '.join(
-        f'{len(names)} tensors {what} ({few(names)})'
-        for what, names in (('are missing', missing), ('do not fit', wrong),
-                            ('are not part of it', extra)) if names)
-
-
-def _problem(name: str, value: Any, needed: Tensor) -> str:
-    if not isinstance(value, Tensor) or value.is_meta or (
-            value.layout != torch.strided) or value.is_nested:
-        return 'not a dense tensor'
-    if value.is_floating_point() != needed.is_floating_point():
-        return f'{value.dtype}, not {needed.dtype}'
-    if value.shape != needed.shape:
-        return f'shape {tuple(value.shape)}, not {tuple(needed.shape)}'
-    if non_finite({name: value}):
-        return 'NaN, infinite or a negative variance'
-    return ''
-
-
-def non_finite(tensors: Mapping[str, Any]) -> list[str]:
-    """Names of tensors with NaN, infinite values or negative variances."""
-    return [
-        name for name, value in tensors.items()
-        if isinstance(value, Tensor) and value.is_floating_point() and (
-            not value.float().isfinite().all()
-            or name.endswith('running_var') and (value < 0).any())]
-
-
-def few(names: Iterable[str], shown: int = 3) -> str:
-    """Join the first few names."""
-    names = list(names)
-    return ', '.join(names[:shown]) + (', ...' if len(names) > shown else '')
-
-
 def _find_prefix(names: set[str], keys: Iterable[str]) -> str | None:
     """The prefix of most names.
 
@@ -278,35 +223,3 @@ def _find_prefix(names: set[str], keys: Iterable[str]) -> str | None:
                 votes['.'.join([*parts[:i], ''])] += 1
     return max(votes, default=None, key=lambda prefix: (
         votes[prefix], prefix.endswith('backbone.'), -len(prefix)))
-
-
-def _literal(node: ast.AST) -> Any:
-    """A literal or ``dict(...)``; None for any other expression."""
-    if isinstance(node, ast.Call) and getattr(node.func, 'id', '') == 'dict':
-        return {keyword.arg: _literal(keyword.value)
-                for keyword in node.keywords}
-    if isinstance(node, ast.Dict):
-        return {_literal(key): _literal(value)
-                for key, value in zip(node.keys, node.values) if key}
-    if isinstance(node, ast.List):
-        return [_literal(item) for item in node.elts]
-    if isinstance(node, ast.Tuple):
-        return tuple(_literal(item) for item in node.elts)
-    try:
-        return ast.literal_eval(node)
-    except (ValueError, TypeError):
-        return None
-
-
-def _config_of_export(meta: Mapping) -> dict:
-    """The metadata of an exported encoder in the layout of a config."""
-    mean, std, backbone, size = (
-        json.loads(meta.get(name, 'null'))
-        for name in ('mean', 'std', 'backbone', 'training_size'))
-    model = dict(backbone=backbone)
-    if meta.get('channel_order') in ('RGB', 'BGR'):
-        model['data_preprocessor'] = dict(
-            mean=mean, std=std, to_rgb=meta['channel_order'] == 'RGB')
-    pipeline = [dict(type='RandomResizedCrop', scale=size)] if size else []
-    return dict(model=model, train_dataloader=dict(
-        dataset=dict(pipeline=pipeline)))

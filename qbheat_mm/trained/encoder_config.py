@@ -118,10 +118,11 @@ def backbone_name(settings: Any) -> str:
     if backbone is None:
         return ''
     backbone = unfrozen(backbone)
-    known = ', '.join(f'{key}={backbone[key]!r}'
-                      for key in ('arch', 'depth', 'name')
-                      if isinstance(backbone.get(key), str | int))
-    return f"{backbone.get('type', '')}({known})"
+    known = []
+    for key in ('arch', 'depth', 'name'):
+        if isinstance(backbone.get(key), str | int):
+            known.append(f'{key}={backbone[key]!r}')
+    return f"{backbone.get('type', '')}({', '.join(known)})"
 
 
 def unfrozen(backbone: Mapping) -> Mapping:
@@ -169,13 +170,14 @@ def training_size(cfg: Mapping) -> tuple[int, int] | None:
         return None
     for loader in ('train_dataloader', 'val_dataloader', 'test_dataloader'):
         pipeline = dataset_settings(cfg.get(loader)).get('pipeline') or ()
+        size = None
         try:
-            sizes = [size for step in _steps(pipeline)
-                     if (size := _size_after(step)) is not None]
+            for step in _steps(pipeline):
+                size = _size_after(step) or size
         except (AttributeError, TypeError):  # a file may contain anything
             return None
-        if sizes:
-            return sizes[-1] if _is_size(sizes[-1]) else None
+        if size:
+            return size if _is_size(size) else None
     return None
 
 

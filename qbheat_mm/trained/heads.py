@@ -16,9 +16,9 @@ from torch import Tensor, nn
 
 from ..errors import UserError
 from ..utils.settings import type_name
-from .checkpoint import few
 from .encoder import Encoder, open_config
 from .encoder_config import backbone_settings, unfrozen
+from .fit import few
 from .model import TrainedModel, load_model
 
 
@@ -93,9 +93,10 @@ class Heads(BaseModel):
 
     def encode(self, inputs: Tensor) -> dict[str, tuple[Tensor, ...]]:
         """Normalized images (B, 3, H, W) to the features of each head."""
-        features = self.encoder(inputs)
-        return {name: tuple(features[i] for i in ids)
-                for name, ids in self.outputs.items()}
+        features, chosen = self.encoder(inputs), {}
+        for name, indices in self.outputs.items():
+            chosen[name] = tuple(features[i] for i in indices)
+        return chosen
 
 
 def load_heads(heads: Mapping[str, tuple[str | Config, str]],
@@ -206,9 +207,9 @@ def _require_same_encoder(base: _Run, run: _Run) -> None:
                 unfrozen(run.encoder.settings))
     other = _different_settings(*settings)
     if other:
-        kinds = ' and '.join(map(type_name, settings))
         raise UserError(
-            f'heads {base} and {run} have different encoders, {kinds}, with '
+            f'heads {base} and {run} have different encoders, '
+            f'{type_name(settings[0])} and {type_name(settings[1])}, with '
             f'other settings ({few(other)}): compare model.backbone of their '
             'configs')
     other = []
@@ -227,8 +228,8 @@ def _different_settings(ours: Mapping, theirs: Mapping) -> list[str]:
     names = [] if type_name(ours) == type_name(theirs) else ['type']
     for name in {**ours, **theirs}:
         # JSON has no tuples, which encoder=FILE turns into lists.
-        own, other = (json.dumps(settings.get(name), default=repr)
-                      for settings in (ours, theirs))
+        own = json.dumps(ours.get(name), default=repr)
+        other = json.dumps(theirs.get(name), default=repr)
         if own != other and name not in ('type', 'out_indices', '_scope_'):
             names.append(name)
     return names

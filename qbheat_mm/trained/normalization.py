@@ -1,9 +1,9 @@
 # Copyright (c) QB-Heat MM authors. All rights reserved.
 """Convert RGB images to network inputs and back."""
-import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
@@ -37,40 +37,43 @@ class Normalization:
                       getattr(preprocessor, '_channel_conversion', None))
         if rgb is None:
             return None
-        mean, std = (
-            tuple(value.flatten().tolist()) if value is not None else ()
-            for value in (getattr(preprocessor, name, None)
-                          for name in ('mean', 'std')))
-        return cls(mean, std, bool(rgb))
+
+        def values(name: str) -> tuple[float, ...]:
+            buffer = getattr(preprocessor, name, None)
+            return () if buffer is None else tuple(buffer.flatten().tolist())
+
+        return cls(values('mean'), values('std'), bool(rgb))
 
     @classmethod
     def from_settings(cls, given: Mapping) -> 'Normalization | None':
         """Read it from ``data_preprocessor`` of a config; None if invalid."""
         try:
-            mean, std = (tuple(map(float, given.get(name) or ()))
-                         for name in ('mean', 'std'))
+            mean = tuple(float(value) for value in given.get('mean') or ())
+            std = tuple(float(value) for value in given.get('std') or ())
         except (TypeError, ValueError):
             return None
-        if len(mean) != len(std) or not all(
-                0 < value < math.inf for value in std):
+        positive = np.isfinite(std).all() and np.greater(std, 0).all()
+        if len(mean) != len(std) or not positive:
             return None
-        return cls(mean, std, any(
-            given.get(key) is True for key in ('bgr_to_rgb', 'to_rgb')))
+        rgb = given.get('bgr_to_rgb') is True or given.get('to_rgb') is True
+        return cls(mean, std, rgb)
 
     def is_close(self, other: 'Normalization') -> bool:
         """Whether both agree to within 1 %, as published constants do."""
-        ours, theirs = ((*n.mean, *n.std) for n in (self, other))
-        return self.rgb == other.rgb and len(ours) == len(theirs) and all(
-            math.isclose(a, b, rel_tol=0.01, abs_tol=0.01)
-            for a, b in zip(ours, theirs))
+        ours, theirs = self.mean + self.std, other.mean + other.std
+        if self.rgb != other.rgb or len(ours) != len(theirs):
+            return False
+        return bool(np.allclose(ours, theirs, rtol=0.01, atol=0.01))
 
     def __str__(self) -> str:
         order = 'RGB' if self.rgb else 'BGR'
         if not self.mean:
             return f'{order}, not normalized'
-        mean, std = ('/'.join(f'{value:g}' for value in values)
-                     for values in (self.mean, self.std))
-        return f'{order}, mean {mean}, std {std}'
+        return f'{order}, mean {_join(self.mean)}, std {_join(self.std)}'
+
+
+def _join(values: Sequence[float]) -> str:
+    return '/'.join(f'{value:g}' for value in values)
 
 
 class Normalize(nn.Module):
@@ -83,10 +86,10 @@ class Normalize(nn.Module):
     def __init__(self, normalization: Normalization) -> None:
         super().__init__()
         self.rgb = normalization.rgb
-        for name, values in (('mean', normalization.mean or (0., )),
-                             ('std', normalization.std or (1., ))):
-            self.register_buffer(
-                name, torch.tensor(values).view(-1, 1, 1), persistent=False)
+        mean = torch.tensor(normalization.mean or (0., )).view(-1, 1, 1)
+        std = torch.tensor(normalization.std or (1., )).view(-1, 1, 1)
+        self.register_buffer('mean', mean, persistent=False)
+        self.register_buffer('std', std, persistent=False)
 
     def forward(self, images: Tensor) -> Tensor:
         """RGB (B, 3, H, W), 0-255, to float32 network input."""

@@ -38,10 +38,10 @@ def published_encoder(name: str,
     encoder = load(name, weights)
     with torch.no_grad():
         outs = encoder(torch.zeros(1, 3, *(encoder.size or (224, 224))))
-    shapes = [tuple(out.shape) for out in outs if out is not None]
-    if all(len(shape) != 4 for shape in shapes):
-        raise UserError(
-            f'{name} returns no feature map (B, C, H, W), but {shapes}')
+    shapes = [out.shape for out in outs if out is not None]
+    if 4 not in map(len, shapes):
+        raise UserError(f'{name} returns no feature map (B, C, H, W), but '
+                        f'{", ".join(map(str, shapes))}')
     return encoder
 
 
@@ -81,16 +81,16 @@ def _from_timm(name: str, weights: str | os.PathLike | None) -> Encoder:
         raise UserError(f'{name}: {" ".join(str(error).split())}') from error
     import timm
     if weights is not None:
-        head = (timm.create_model(known).state_dict().keys()
-                - backbone.network.state_dict().keys())
-        Checkpoint({tensor: value for tensor, value
-                    in Checkpoint.read(weights).weights.items()
-                    if tensor not in head},
-                   weights).load_encoder(backbone.network)
+        tensors = Checkpoint.read(weights).weights
+        classifier = (timm.create_model(known).state_dict().keys()
+                      - backbone.network.state_dict().keys())
+        for tensor in classifier:
+            tensors.pop(tensor, None)
+        Checkpoint(tensors, weights).load_encoder(backbone.network)
     facts = timm.data.resolve_model_data_config(backbone.network)
-    mean, std = (tuple(255 * value for value in facts[key])
-                 for key in ('mean', 'std'))
+    normalization = Normalization(
+        tuple(255 * value for value in facts['mean']),
+        tuple(255 * value for value in facts['std']))
     return Encoder(
-        backbone, Normalization(mean, std), name,
-        tuple(facts['input_size'][1:]),
+        backbone, normalization, name, tuple(facts['input_size'][1:]),
         dict(type='TimmEncoder', name=known), os.fspath(weights or name))

@@ -90,13 +90,14 @@ def _history_buffer_method(owner: type, name: str) -> Any:
 def _numpy_globals() -> list:
     """How numpy pickles numbers and arrays of them."""
     types = {type(np.dtype(code)) for code in '?bBhHiIlLqQefd'}
-    scalar, array = (value.__reduce__()[0]
-                     for value in (np.float64(), np.zeros(1)))
+    scalar, _ = np.float64().__reduce__()
+    array, *_ = np.zeros(1).__reduce__()
+    functions = []
     # numpy 2 renamed the module; files keep the name of their writer's.
-    return [np.ndarray, np.dtype, *types, *(
-        (function, f'{module}.{name}')
-        for module in ('numpy.core.multiarray', 'numpy._core.multiarray')
-        for function, name in ((scalar, 'scalar'), (array, '_reconstruct')))]
+    for module in ('numpy.core.multiarray', 'numpy._core.multiarray'):
+        functions.append((scalar, f'{module}.scalar'))
+        functions.append((array, f'{module}._reconstruct'))
+    return [np.ndarray, np.dtype, *types, *functions]
 
 
 _SAFE_GLOBALS = [

@@ -17,7 +17,8 @@ from torch import Tensor, nn
 from qbheat_mm.cli import report_user_errors
 from qbheat_mm.cli.command_line import target
 from qbheat_mm.errors import UserError
-from qbheat_mm.trained.checkpoint import Checkpoint, mismatch
+from qbheat_mm.trained.checkpoint import Checkpoint
+from qbheat_mm.trained.fit import mismatch
 from qbheat_mm.utils.atomic_write import atomic_write
 
 CONFIGS = Path(__file__).resolve().parents[2] / 'configs/mobile_former'
