@@ -86,18 +86,18 @@ BUDGETS = {
     'qbheat_mm/datasets': (900, 5, 'crops, 16 bits, folders, COCO files'),
     'qbheat_mm/trained': (1140, 4, 'trained and published models, teachers'),
     'qbheat_mm/engine': (910, 4, 'small data, resuming, parameter groups'),
-    'qbheat_mm/evaluation': (150, 7, 'embeddings and k-NN'),
+    'qbheat_mm/evaluation': (540, 5, 'embeddings, judges, encoders compared'),
     'qbheat_mm/analysis': (675, 6, 'figures of the paper'),
     'qbheat_mm/report': (125, 14, 'numbers and figures that one page shows'),
     'qbheat_mm/export': (565, 4, 'ONNX and torch.export, compared with torch'),
     'qbheat_mm/annotations': (1690, 4, 'every box on its image, ten tools'),
-    'qbheat_mm/apis': (12, 5, 'names for users'),
+    'qbheat_mm/apis': (12, 12, 'names for users, imported on use'),
     'qbheat_mm/cli': (515, 4, 'settings checked before time is spent'),
     'qbheat_mm/utils': (135, 5, 'functions of several rooms, casts'),
-    'qbheat_mm': (8250, 8, 'all of it, with the environment check'),
+    'qbheat_mm': (8630, 6, 'all of it, with the environment check'),
     'benchmarks': (755, 5, 'speed next to well-known networks and tools'),
     'tools': (1300, 5, 'own data prepared, published weights'),
-    'projects': (2300, 10, 'the demo, two studies, own encoders compared'),
+    'projects': (2040, 9, 'the demo, two studies'),
 }
 COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
 

@@ -77,6 +77,15 @@ def test_neither_detection_nor_plots_nor_language_models(tmp_path):
     assert result.stdout == 'set()\n'
 
 
+def test_loading_an_encoder_needs_neither_detectors_nor_plots():
+    result = run(
+        'import sys\n'
+        'from qbheat_mm.apis import load_encoder\n'
+        'print({"mmdet", "mmcv.ops", "matplotlib", "scipy"} & {*sys.modules})',
+        check=True)
+    assert result.stdout == 'set()\n'
+
+
 def test_a_broken_toolbox_is_named_with_the_way_out(tmp_path):
     (tmp_path / 'torch.py').write_text('raise OSError("broken")\n')
     result = run('import qbheat_mm', cwd=tmp_path)

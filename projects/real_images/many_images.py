@@ -29,15 +29,12 @@ from mmpretrain.structures import DataSample
 from torch import Tensor, nn
 from torchvision.ops import roi_align
 
-from projects.real_images.classify import (
-    DEVICE,
-    encoded,
-    learn,
-)
 from projects.study.run import provenance
 from qbheat_mm.apis import load_encoder
 from qbheat_mm.cli import count, read_config, report_user_errors
 from qbheat_mm.engine.auto_scale_runner import use_float32
+from qbheat_mm.evaluation.features import maps_by
+from qbheat_mm.evaluation.probes import learn
 from qbheat_mm.models import MobileFormer
 from qbheat_mm.trained import Encoder, Normalization, Normalize
 from qbheat_mm.trained.encoder_target import (
@@ -46,6 +43,7 @@ from qbheat_mm.trained.encoder_target import (
 )
 from qbheat_mm.trained.teacher import Teacher
 
+DEVICE = torch.device('cuda' if torch.cuda.is_available() else 'cpu')
 CONFIGS = Path(__file__).with_name('configs')
 SIZE, BATCH, WARM_UP = 128, 256, 200
 #: Steps, batch and rates of the probes, in several epochs.
@@ -247,7 +245,7 @@ def descend(arm: str, model: nn.Module, optimizer, rates: Sequence[float],
 @torch.no_grad()
 def describe(encoder: Encoder, data: Data) -> dict[str, np.ndarray]:
     """Encode whole images, enlarged, in half precision."""
-    features, parts = encoded(encoder), []
+    features, parts = maps_by(encoder.to(DEVICE)), []
     for batch in data.images.split(BATCH):
         large = F.interpolate(batch.float(), SIZE, mode='bilinear')
         parts.append({name: value.half()
@@ -265,7 +263,7 @@ def judge(encoder: Encoder, known: Data, new: Data,
     for kind, rate in RATES.items():
         torch.manual_seed(0)
         classify = learn(kind, parts, labels, steps, rate,
-                         int(labels.max()) + 1, PROBE_BATCH)
+                         int(labels.max()) + 1, PROBE_BATCH, DEVICE)
         found[kind] = round(100 * float((classify(others) == truth).mean()), 2)
     return found
 

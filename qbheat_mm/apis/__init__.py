@@ -9,22 +9,26 @@
     found = embed(encoder, 'my_images')
     print(found.embeddings.shape, found.files[:3])
 """
-from ..annotations import prepare_boxes, prepare_classes
-from ..engine.pretraining import pretrain
-from ..evaluation.embedding import (
-    Embeddings,
-    embed,
-    embed_batches,
-    list_images,
-)
-from ..trained import Encoder, build_encoder, load_encoder
-from ..trained.heads import Heads, load_heads
-from ..trained.published_encoder import published_encoder
-from ..utils.model_index import find_config
+import importlib
+from typing import Any
 
-__all__ = [
-    'Embeddings', 'Encoder', 'Heads', 'build_encoder', 'embed',
-    'embed_batches', 'find_config', 'list_images', 'load_encoder',
-    'load_heads', 'prepare_boxes', 'prepare_classes', 'pretrain',
-    'published_encoder'
-]
+# Imported on use: exports need scipy, heads mmdet, pages matplotlib.
+_MODULES = {
+    'annotations': ('prepare_boxes', 'prepare_classes'),
+    'engine.pretraining': ('pretrain', ),
+    'evaluation.compare': ('compare', ),
+    'evaluation.embedding': ('Embeddings', 'embed', 'embed_batches',
+                             'list_images'),
+    'trained': ('Encoder', 'build_encoder', 'load_encoder'),
+    'trained.heads': ('Heads', 'load_heads'),
+    'trained.published_encoder': ('published_encoder', ),
+    'utils.model_index': ('find_config', )}
+__all__ = sorted(name for names in _MODULES.values() for name in names)
+
+
+def __getattr__(name: str) -> Any:
+    for module, names in _MODULES.items():
+        if name in names:
+            return getattr(importlib.import_module(f'qbheat_mm.{module}'),
+                           name)
+    raise AttributeError(f'module {__name__!r} has no attribute {name!r}')

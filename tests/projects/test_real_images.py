@@ -1,5 +1,5 @@
 # Copyright (c) QB-Heat MM authors. All rights reserved.
-"""The sets of the study on real images, few labels of them, and the judges."""
+"""The sets of the study on real images, and few labels of them."""
 import json
 import subprocess
 
@@ -10,10 +10,9 @@ from mmengine.registry import DefaultScope
 from mmpretrain.registry import DATASETS
 from PIL import Image
 
-from projects.real_images import layout
-from projects.real_images.classify import pooled, probe, ridge
-from projects.real_images.labels import few
+from projects.real_images import labels, layout
 from qbheat_mm.errors import UserError
+from qbheat_mm.evaluation.features import choose_few
 
 from ..conftest import ROOT, run_tool
 
@@ -135,47 +134,14 @@ def test_boxes_are_resized_with_their_images():
     assert found['gt_bboxes'].tensor.tolist() == [[50, 100, 150, 200]]
 
 
-def test_few_labels_are_balanced_and_part_of_more():
-    labels = np.repeat([0, 1, 2], [40, 25, 10])
-    some, more = few(labels, 12, 0), few(labels, 30, 0)
-    assert np.bincount(labels[some]).tolist() == [4, 4, 4]
-    assert np.bincount(labels[more]).tolist() == [10, 10, 10]
-    assert np.bincount(labels[few(labels, 40, 0)]).tolist() == [15, 15, 10]
-    assert {*some} < {*more}
-    assert {*some} != {*few(labels, 12, 1)}
-
-
 def test_fine_tuning_loads_the_labels_that_judges_have(tmp_path):
     write(tmp_path, images=[f'train/{name}/{i}.jpg'
                             for name in 'ab' for i in range(9)])
+    assert labels.FewLabels.__name__ in DATASETS.module_dict
     settings = dict(data_root=str(tmp_path / 'train'), pipeline=[])
     every = DATASETS.build(dict(settings, type='NamedImageFolder'))
     some = DATASETS.build(dict(settings, type='FewLabels', count=6, seed=0))
-    chosen = few(every.get_gt_labels(), 6, 0)
+    chosen = choose_few(every.get_gt_labels(), 6, 0)
     assert [some.get_data_info(i)['img_path'] for i in range(len(some))] == [
         every.get_data_info(i)['img_path'] for i in chosen]
     assert np.bincount(some.get_gt_labels()).tolist() == [3, 3]
-
-
-def features(rng, labels):
-    """Describe two classes by maps, which differ in one channel."""
-    pixels = rng.normal(size=(len(labels), 8, 2, 2)).astype('f4')
-    pixels[:, 0] += 4 * labels[:, None, None]
-    return dict(pixels=1e4 * pixels,
-                tokens=np.zeros((len(labels), 1, 1), 'f4'))
-
-
-@pytest.mark.parametrize('judge, settings', [
-    ('ridge', ()), ('lin', (100, 1e-2)), ('tran-1', (25, 1e-3))])
-def test_judges_find_what_features_tell(judge, settings):
-    rng = np.random.default_rng(0)
-    labels, new_labels = rng.integers(0, 2, (2, 128))
-    known, new = features(rng, labels), features(rng, new_labels)
-
-    def judged(labels):
-        if judge == 'ridge':
-            return ridge(pooled(known), labels, pooled(new), new_labels)
-        return probe(judge, known, labels, new, new_labels, *settings)
-
-    assert judged(labels) > 95
-    assert judged(rng.permutation(labels)) < 75

@@ -6,7 +6,6 @@ import runpy
 import subprocess
 from pathlib import Path
 
-import numpy as np
 import pytest
 from mmengine.config import Config
 from mmengine.optim import build_optim_wrapper
@@ -24,7 +23,6 @@ from projects.study import (
     report,
     run,
 )
-from projects.study.classify import choose
 from projects.study.comparison import compare
 from projects.study.results import (
     Row,
@@ -210,16 +208,6 @@ def test_statistics_of_pairs():
 def test_verdicts(differences, verdict):
     found = compare(dict(enumerate(differences)), dict.fromkeys(range(3), 0.))
     assert found.verdict == verdict
-
-
-def test_cross_validation_chooses_the_features():
-    rng = np.random.default_rng(0)
-    labels = np.arange(90) % 3
-    good = np.eye(3)[labels] + 0.1 * rng.standard_normal((90, 3))
-    noise = rng.standard_normal((90, 3))
-    found = choose(dict(good=good[:60], noise=noise[:60]), labels[:60],
-                   dict(good=good[60:], noise=noise[60:]), labels[60:])
-    assert found == {'ridge': 100., 'RBF': 100., 'top-1': 100.}
 
 
 @pytest.mark.parametrize('file', run.OWN)

@@ -1,0 +1,66 @@
+# Copyright (c) QB-Heat MM authors. All rights reserved.
+"""What a comparison of encoders found, and what it advises."""
+import csv
+from dataclasses import dataclass, field
+from pathlib import Path
+from statistics import mean
+
+#: A difference that is worth a choice: points, and images.
+POINTS, IMAGES = 2, 2
+
+
+@dataclass
+class Comparison:
+    """Which features to use.
+
+    Attributes:
+        images (int): Number of test images.
+        accuracies (dict[str, dict[int, list[float]]]): Top-1 in percent by
+            name, from cheap to dear, and by number of labels; one for each
+            choice of labels. Encoders have ridge regression, thumbnails and
+            HOG that or an SVM.
+        probes (dict[str, float]): Top-1 of ``tran-1`` with all labels, by
+            name.
+    """
+    images: int
+    accuracies: dict[str, dict[int, list[float]]] = field(
+        default_factory=dict)
+    probes: dict[str, float] = field(default_factory=dict)
+
+    @property
+    def counts(self) -> list[int]:
+        """Numbers of labels; the last is that of all."""
+        return list(next(iter(self.accuracies.values())))
+
+    def advise(self, count: int) -> str:
+        """Say which to use with a number of labels: the cheapest is enough."""
+        scores = {name: mean(by_count[count])
+                  for name, by_count in self.accuracies.items()}
+        best = max(scores, key=scores.get)
+        matters = max(POINTS, 100 * IMAGES / self.images)
+        for name in scores:
+            if scores[name] > scores[best] - matters:
+                break
+        more = '' if name == best else (
+            f'; {best} has {scores[best]:.1f} %, not {matters:.0f} points '
+            'more')
+        return (f'With {count} labels, use {name} ({scores[name]:.1f} % '
+                f'right{more}).')
+
+    @property
+    def advice(self) -> str:
+        """Say which to use, for each number of labels."""
+        return ' '.join(self.advise(count) for count in self.counts)
+
+    def write_csv(self, file: str | Path) -> None:
+        """Write a row for each accuracy."""
+        with open(file, 'w', encoding='utf-8', newline='') as table:
+            writer = csv.writer(table)
+            writer.writerow(['features', 'judge', 'labels', 'choice', 'top1'])
+            for name, by_count in self.accuracies.items():
+                judge = 'ridge' if name in self.probes else 'ridge or SVM'
+                for count, scores in by_count.items():
+                    for choice, score in enumerate(scores):
+                        writer.writerow([name, judge, count, choice, score])
+            for name, score in self.probes.items():
+                writer.writerow([name, 'tran-1', self.counts[-1], 0, score])

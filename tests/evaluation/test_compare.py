@@ -1,0 +1,168 @@
+# Copyright (c) QB-Heat MM authors. All rights reserved.
+"""One page says which encoder to use."""
+import csv
+
+import cv2
+import numpy as np
+import pytest
+import torch
+
+from qbheat_mm.apis import build_encoder
+from qbheat_mm.errors import UserError
+from qbheat_mm.evaluation import compare, comparison_page, contenders
+from qbheat_mm.evaluation.comparison import Comparison
+from qbheat_mm.evaluation.features import describe_images, maps_by
+from qbheat_mm.evaluation.kernels import ridge, ridge_or_svm
+
+from ..apis.conftest import MODEL, settings_of, write_checkpoint
+from ..conftest import import_tool, run_tool
+
+
+def comparison(images, **by_name):
+    return Comparison(images, {
+        name: {30: [few], 300: [many]}
+        for name, (few, many) in by_name.items()})
+
+
+@pytest.mark.parametrize('count, said', [
+    (30, 'With 30 labels, use learned (40.0 % right).'),
+    # Thumbnails are not two points worse, and cost nothing.
+    (300, 'With 300 labels, use thumbnails (80.5 % right; learned has 82.0 %, '
+     'not 2 points more).')])
+def test_the_cheapest_that_is_good_enough_is_recommended(count, said):
+    assert comparison(
+        100, thumbnails=(20., 80.5), HOG=(30., 70.),
+        learned=(40., 82.)).advise(count) == said
+    # One of 20 images is five points.
+    few = comparison(20, thumbnails=(50., 0.), learned=(55., 0.))
+    assert 'use thumbnails (50.0 % right; learned has 55.0 %, not 10' in (
+        few.advise(30))
+
+
+@pytest.mark.parametrize('judge', [ridge, ridge_or_svm])
+def test_no_class_is_left_without_a_label(judge, monkeypatch):
+    labels = np.arange(40).repeat(4)
+    parts = dict(exact=np.eye(40)[labels])
+    monkeypatch.setattr(compare, 'COUNTS', (30, 40, 120))
+    found = compare.measure(judge, parts, labels, parts, labels)
+    assert found == {40: [100.] * 3, 120: [100.] * 3, 160: [100.]}
+
+
+def test_a_rare_class_does_not_cost_the_svm():
+    angles, labels = np.arange(60.), np.arange(60) // 29  # 29, 29 and 2
+    rings = (1 + labels)[:, None] * np.stack(
+        [np.cos(angles), np.sin(angles)], 1)
+    data = dict(rings=rings), labels
+    assert ridge(*data, *data) < 70
+    assert ridge_or_svm(*data, *data) > 90
+
+
+@pytest.mark.parametrize('names', [['a/encoder', 'b/encoder'],
+                                   ['x=a/encoder', 'x=b/encoder']])
+def test_names_of_encoders_are_clear(names):
+    tool = import_tool('compare.py')
+    assert tool.name_encoders([
+        'x=lr=0.1/encoder', 'b/encoder.pth', 'timm/net']) == {
+        'x': 'lr=0.1/encoder', 'encoder': 'b/encoder.pth', 'net': 'timm/net'}
+    with pytest.raises(UserError, match='write OTHER=b/encoder$'):
+        tool.name_encoders(names)
+
+
+@pytest.mark.parametrize('name', ['HOG', 'random weights', 'timm/net'])
+def test_names_of_others_are_refused(name):
+    with pytest.raises(UserError, match=f'{name!r} of an encoder is taken'):
+        contenders.list_contenders({name: 'encoder.safetensors'}, {})
+
+
+@pytest.fixture
+def images(tmp_path):
+    """``train`` and ``val``: brightness is all there is to see."""
+    for split, number in (('train', 8), ('val', 2)):
+        for name, color in (('dark', 40), ('light', 210)):
+            (tmp_path / split / name).mkdir(parents=True)
+            for i in range(number):
+                cv2.imwrite(str(tmp_path / split / name / f'{i}.png'),
+                            np.full((40, 48, 3), color + i, np.uint8))
+    return tmp_path
+
+
+@pytest.fixture
+def quick(monkeypatch):
+    monkeypatch.setattr(compare, 'COUNTS', (4, ))
+    monkeypatch.setattr(compare, 'STEPS', 2)
+    monkeypatch.setattr(comparison_page, 'SHOWN', 2)
+
+
+def test_a_page_and_a_table_compare_encoders(images, quick, monkeypatch,
+                                             capsys, forget):
+    encoder, out = images / 'epoch_1.pth', images / 'out'
+    write_checkpoint(encoder, MODEL, settings_of())
+    arguments = ['compare.py', images, '--out', out, '--encoders',
+                 f'ours={encoder}']
+    run_tool(*arguments)
+    page = (out / 'index.html').read_text('utf-8')
+    for name in ('thumbnails', 'HOG', 'random weights', 'ours'):
+        assert f'nearest, {name}' in page
+    assert 'With 16 labels, use thumbnails (100.0 % right).' in page
+    printed = capsys.readouterr().out
+    assert 'ours (4 of 4, about ' in printed and '20/20' in printed
+    with open(out / 'accuracies.csv', newline='') as file:
+        rows = list(csv.DictReader(file))
+    # Three choices of four labels, and all, by four; tran-1 by two.
+    assert len(rows) == 4 * 4 + 2
+    assert rows[0] == dict(features='thumbnails', judge='ridge or SVM',
+                           labels='4', choice='0', top1='100.0')
+    assert [row['features'] for row in rows if row['judge'] == 'tran-1'] == [
+        'random weights', 'ours']
+
+    monkeypatch.setattr(compare, 'MAX_IMAGES', 10)
+    run_tool(*arguments)
+    assert 'With 10 labels' in (out / 'index.html').read_text('utf-8')
+    (images / 'val/light').rename(images / 'val/bright')
+    with pytest.raises(SystemExit, match="has .'bright', 'light'.$"):
+        run_tool(*arguments)
+
+
+def test_class_folders_without_a_split_are_prepared(images, quick):
+    found = compare.compare(images / 'train', {}, images / 'out')
+    assert found.images == 4  # a fifth of 16, two of each class
+    assert found.counts == [4, 12]
+
+
+CONFIG = """
+model = dict(
+    data_preprocessor=dict(mean=[0.] * 3, std=[255.] * 3, to_rgb=True),
+    backbone=dict(type='ResNet', depth=18, base_channels=4, stem_channels=4,
+                  init_cfg=None, _scope_='mmpretrain'))
+"""
+
+
+def test_encoders_come_from_files_configs_and_models(tmp_path):
+    file, config = tmp_path / 'epoch_1.pth', tmp_path / 'own.py'
+    write_checkpoint(file, MODEL, settings_of())
+    config.write_text(CONFIG)
+    assert contenders.open_encoder(file).checkpoint == str(file)
+    random = contenders.open_encoder(config)
+    assert type(random.backbone).__name__ == 'ResNet' and not random.checkpoint
+    assert contenders.open_encoder(random) is random
+    with pytest.raises(UserError, match="gone.pth' does not exist"):
+        contenders.open_encoder('gone.pth')
+    with pytest.raises(UserError, match="'gone' is neither timm/NAME nor"):
+        contenders.open_encoder('gone')
+
+
+def test_random_weights_get_the_statistics_of_the_images(images, forget):
+    config = images / 'own.py'
+    config.write_text(CONFIG)
+    encoder = build_encoder(str(config))
+    loader = compare.make_loader(images, 'train')
+    torch.manual_seed(0)
+    contenders.calibrate(encoder, loader)
+    norm = encoder.backbone.bn1
+    assert norm.num_batches_tracked == 1 and not encoder.training
+    inputs = []
+    encoder.backbone.conv1.register_forward_hook(
+        lambda module, args, out: inputs.append(out))
+    describe_images(maps_by(encoder), loader)
+    torch.testing.assert_close(
+        norm.running_mean, inputs[0].mean((0, 2, 3)), rtol=1e-3, atol=1e-5)

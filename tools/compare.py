@@ -1,0 +1,65 @@
+# Copyright (c) QB-Heat MM authors. All rights reserved.
+"""Compare encoders on your labeled images, and say which to use.
+
+Every encoder stays frozen; classifiers learn from 30, 120, 480 and all labels.
+Thumbnails, HOG (needs scikit-image) and random weights take part. Writes
+OUT/index.html and OUT/accuracies.csv.
+"""
+import argparse
+from pathlib import Path
+
+
+def parse_args(argv: list[str] | None = None) -> argparse.Namespace:
+    """Read the command line."""
+    parser = argparse.ArgumentParser(
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument(
+        'folder', help='train/CLASS and val/CLASS, as prepare_classes.py '
+        'writes them, or what it reads, such as folders of classes')
+    parser.add_argument('--out', type=Path, required=True, metavar='FOLDER')
+    parser.add_argument(
+        '--encoders', nargs='+', default=[], metavar='NAME=ENCODER',
+        help='files such as ours=encoder.safetensors; configs, for their '
+        'init_cfg or random weights; timm/NAME or a model name of mmpretrain, '
+        'for published weights. NAME= may be left out')
+    parser.add_argument('--device', default='cpu',
+                        help="e.g. 'cuda'; defaults to 'cpu'")
+    return parser.parse_args(argv)
+
+
+def name_encoders(arguments: list[str]) -> dict[str, str]:
+    """Split NAME=ENCODER; names default to those of files and models.
+
+    Raises:
+        UserError: If two encoders have the same name.
+    """
+    from qbheat_mm.errors import UserError
+    named = {}
+    for argument in arguments:
+        name, _, encoder = argument.partition('=')
+        if not encoder or Path(argument).is_file():
+            name, encoder = Path(argument).stem, argument
+        if name in named:
+            raise UserError(f'--encoders: two are called {name!r}: write '
+                            f'OTHER={encoder}')
+        named[name] = encoder
+    return named
+
+
+def main(argv: list[str] | None = None) -> None:
+    args = parse_args(argv)
+    from qbheat_mm.cli import report_user_errors
+    report_user_errors(lambda: run(args))
+
+
+def run(args: argparse.Namespace) -> None:
+    """Compare, and say where the page is."""
+    from qbheat_mm.apis import compare
+    comparison = compare(args.folder, name_encoders(args.encoders), args.out,
+                         args.device)
+    print(f'\n{comparison.advice}\n{args.out / "index.html"}')
+
+
+if __name__ == '__main__':
+    main()
