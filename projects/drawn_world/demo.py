@@ -77,8 +77,9 @@ def parse_args() -> argparse.Namespace:
                         help='few images and steps, for tests')
     args = parser.parse_args()
     args.out = args.out.resolve()
-    args.encoders = [name for name in ENCODERS
-                     if name != 'calibrated' or args.calibrated]
+    args.encoders = list(ENCODERS)
+    if not args.calibrated:
+        args.encoders.remove('calibrated')
     return args
 
 
@@ -89,8 +90,9 @@ def tool(name: str, *arguments) -> list[str]:
 
 def last_epoch(config: str, args: argparse.Namespace) -> int:
     """Number of the last epoch of a config."""
-    return 2 if args.fast else Config.fromfile(
-        CONFIGS / config).train_cfg.max_epochs
+    if args.fast:
+        return 2
+    return Config.fromfile(CONFIGS / config).train_cfg.max_epochs
 
 
 def encoder_job(encoder: str, args: argparse.Namespace) -> Job:
@@ -144,19 +146,21 @@ def analysis_job(data: Path, args: argparse.Namespace) -> Job:
 
 def all_jobs(data: Path, args: argparse.Namespace) -> list[Job]:
     """List all jobs, the pre-trained encoder's first."""
-    encoders = args.encoders[::-1]
-    jobs = [encoder_job(encoder, args) for encoder in encoders
-            if ENCODERS[encoder]]
-    jobs += [probe_job(encoder, probe, args) for probe in PROBES
-             for encoder in encoders]
+    jobs = []
+    for encoder in reversed(args.encoders):
+        if ENCODERS[encoder]:
+            jobs.append(encoder_job(encoder, args))
+    for probe in PROBES:
+        for encoder in reversed(args.encoders):
+            jobs.append(probe_job(encoder, probe, args))
     return [*jobs, detection_job(args), analysis_job(data, args)]
 
 
 def draw_pictures(args: argparse.Namespace) -> dict:
     """Draw detections and training losses; return figures by name."""
     files = sorted(args.out.glob('pretrained/retinanet/test/*/detections/*'))
-    pictures = [np.asarray(Image.open(file)) for file in files[-SHOWN:]]
-    detections, _ = picture_rows([{'': picture} for picture in pictures])
+    detections, _ = picture_rows(
+        [{'': np.asarray(Image.open(file))} for file in files[-SHOWN:]])
     losses = {'QB-Heat': {
         'loss': read_curves(args.out / 'pretrained/encoder')['loss']}}
     for probe in PROBES:
@@ -172,8 +176,10 @@ def write_results(args: argparse.Namespace) -> None:
                   ['frozen encoder', *args.encoders, 'gain'])
     numbers = {}
     for title, probe, metric in ROWS:
-        row = {encoder: round(read_metric(args.out / encoder / probe, metric),
-                              1) for encoder in args.encoders}
+        row = {}
+        for encoder in args.encoders:
+            value = read_metric(args.out / encoder / probe, metric)
+            row[encoder] = round(value, 1)
         gain = round(row['pretrained'] - row['random'], 1)
         table.rows.append([title, *(f'{value:.1f}' for value in row.values()),
                            f'{gain:+.1f}'])

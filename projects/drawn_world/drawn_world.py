@@ -8,6 +8,7 @@ from projects.study import (
     CLASSIFY,
     DETECTION,
     Arm,
+    Column,
     Pair,
     Probe,
     Question,
@@ -124,9 +125,9 @@ ARMS = (
             'model.head.num_classes=10', data=DIGITS),
     qbheat('corner', 'corner crops only', 'model.position=corner'),
     qbheat('center', 'center crops only', 'model.position=center'),
-    *(Arm(name, title, None, data=DRAWN, features=name) for name, title in (
-        ('hog', 'HOG (no learning)'),
-        ('thumbnails', '16 x 16 thumbnails (no learning)'))),
+    Arm('hog', 'HOG (no learning)', None, data=DRAWN, features='hog'),
+    Arm('thumbnails', '16 x 16 thumbnails (no learning)', None, data=DRAWN,
+        features='thumbnails'),
 )
 
 
@@ -136,21 +137,23 @@ def against(first: str, others: Collection[str],
     return [Pair((first, stage), (other, stage)) for other in others]
 
 
-def accuracies(stage: str) -> list[tuple[str, str]]:
+def accuracies(stage: str) -> list[Column]:
     """Columns of a table of accuracies."""
-    return [(stage, metric) for metric in CLASSES]
+    return [Column(stage, metric) for metric in CLASSES]
 
 
 NO_LEARNING = ('hog', 'thumbnails')
 ON_DIGITS = ('photographs', 'qbheat', 'supervised')
+CALIBRATED = ['calibrated-photographs']
 ELSEWHERE = ('Encoders learned from drawn images, unless photographs are '
              'named.')
 QUESTIONS = (
     Question('rates', 'Which learning rates?', 'AP', seeds=(TUNING, ),
              table=[trial(method, value) for method in RATES
                     for value in RATES[method]],
-             columns=(('RetinaNet', 'AP'), ), note='On data of their own, at '
-             'half the length; the best of each method is used.'),
+             columns=(Column('RetinaNet', 'AP'), ),
+             note='On data of their own, at half the length; the best of '
+             'each method is used.'),
     Question('works', 'Does pre-training help a frozen detector?', 'AP',
              against('qbheat', ['calibrated'])),
     Question('rivals', 'QB-Heat or a rival, at equal time?', 'AP',
@@ -167,8 +170,9 @@ QUESTIONS = (
              seeds=(TUNING, ), table=('labels-digits', *NO_LEARNING),
              columns=accuracies('classes-digits')),
     Question('photographs', 'Does it help on real pixels?', 'AP', [
-        *(pair for arm in ON_DIGITS for pair in against(
-            arm, ['calibrated-photographs'], 'RetinaNet-digits'))],
+        *against('photographs', CALIBRATED, 'RetinaNet-digits'),
+        *against('qbheat', CALIBRATED, 'RetinaNet-digits'),
+        *against('supervised', CALIBRATED, 'RetinaNet-digits')],
              note='Handwritten digits on photographs, both held out. '
              + ELSEWHERE),
     Question('position', 'Which quarter should be visible?', 'AP',
@@ -181,15 +185,15 @@ QUESTIONS = (
              columns=accuracies('classes'),
              note='Boxes are the first question.'),
     Question('digits', 'Does it classify real pixels?', 'top-1', [
-        *(pair for arm in ON_DIGITS[:2] for pair in against(
-            arm, ['hog', 'calibrated-photographs'], 'classes-digits'))],
+        *against('photographs', ['hog', *CALIBRATED], 'classes-digits'),
+        *against('qbheat', ['hog', *CALIBRATED], 'classes-digits')],
              table=('calibrated-photographs', *NO_LEARNING, *ON_DIGITS),
              columns=accuracies('classes-digits'),
              note=ELSEWHERE),
     Question('decoder-rates', 'Which learning rates of decoders?', 'AP',
              seeds=(TUNING, ), table=(REFERENCE, ), columns=[
-                 (decoder_trial(name, value), 'AP') for name in DECODERS
-                 for value in DECODER_RATES]),
+                 Column(decoder_trial(name, value), 'AP')
+                 for name in DECODERS for value in DECODER_RATES]),
     Question('detr', 'MF-Dec: is it the decoder, the features or the '
              'schedule?', 'AP', [
                  Pair((arm, 'MF-Dec'), (arm, other))
@@ -202,7 +206,7 @@ QUESTIONS = (
              'half of the steps: the schedule. Exploratory; '
              "RetinaNet's AP is from an earlier training of these encoders.",
              table=('supervised', 'qbheat'), columns=[
-                 (name, metric) for name in DECODERS
+                 Column(name, metric) for name in DECODERS
                  for metric in ('AP, half', 'AP')]),
 )
 

@@ -118,7 +118,10 @@ def draw_parts(rng: np.random.Generator, shape: str) -> list[Part]:
 
     parts = OBJECTS[shape](vary)
     rotation = _rotation(rng.uniform(-_TURN, _TURN))
-    return [[contour @ rotation for contour in part] for part in parts]
+    turned = []
+    for part in parts:
+        turned.append([contour @ rotation for contour in part])
+    return turned
 
 
 def draw_clutter(rng: np.random.Generator) -> Part:

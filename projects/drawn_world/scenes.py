@@ -178,7 +178,10 @@ def _draw(rng: np.random.Generator, bank: TextureBank, image: np.ndarray,
             center=thing.center + shadow * (0.3 + share)))
     left, top, right, bottom = window = thing.window(len(image))
     apart = len(thing.parts) > 1 and rng.uniform() < _APART
-    for parts in [[p] for p in thing.parts] if apart else [thing.parts]:
+    groups = [thing.parts]
+    if apart:
+        groups = [[part] for part in thing.parts]
+    for parts in groups:
         cover = thing._replace(parts=parts).mask(window)
         below = image[top:bottom, left:right]
         color = np.array(cv2.mean(below, cover)[:3]) if cover.any() else None

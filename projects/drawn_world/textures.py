@@ -172,8 +172,8 @@ def crop_photograph(rng: np.random.Generator, photograph: np.ndarray,
                     min_side: int, height: int, width: int) -> np.ndarray:
     """Crop a square at random and resize it, (height, width, 3), float32."""
     side = int(rng.integers(min_side, min(photograph.shape[:2])))
-    top, left = (int(rng.integers(n - side + 1))
-                 for n in photograph.shape[:2])
+    top = int(rng.integers(photograph.shape[0] - side + 1))
+    left = int(rng.integers(photograph.shape[1] - side + 1))
     method = cv2.INTER_AREA if side > width else cv2.INTER_CUBIC
     return cv2.resize(photograph[top:top + side, left:left + side],
                       (width, height), interpolation=method).astype(np.float32)

@@ -12,6 +12,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import NamedTuple
 from xml.etree import ElementTree
 
 from PIL import Image
@@ -27,9 +28,22 @@ CLASSES = dict(
            'rolled-in_scale', 'scratches'),
     pcb=('open', 'short', 'mousebite', 'spur', 'copper', 'pin-hole'),
     blood=('RBC', 'WBC', 'Platelets'))
-#: A published image, its place below OUT, and its boxes: a class and corners
-#: x1, y1, x2, y2 in pixels.
-Picture = tuple[Path, str, list[tuple]]
+
+
+class Box(NamedTuple):
+    """An object of a class, with its corners in pixels."""
+    name: str
+    x1: float
+    y1: float
+    x2: float
+    y2: float
+
+
+class Picture(NamedTuple):
+    """A published image, its place below OUT, and its boxes."""
+    file: Path
+    place: str
+    boxes: list[Box]
 
 
 def read_voc(folder: Path, place: Callable[[str], str]) -> Iterator[Picture]:
@@ -40,12 +54,13 @@ def read_voc(folder: Path, place: Callable[[str], str]) -> Iterator[Picture]:
     if not files:
         raise FileNotFoundError('no ANNOTATIONS/*.xml')
     for file in files:
-        name = f'{file.stem}.jpg'
-        yield images.get(name, folder / name), f'{place(file.stem)}/{name}', [
-            (each.findtext('name'), *(
-                float(each.findtext(f'bndbox/{side}'))
-                for side in ('xmin', 'ymin', 'xmax', 'ymax')))
-            for each in ElementTree.parse(file).iterfind('object')]
+        name, boxes = f'{file.stem}.jpg', []
+        for thing in ElementTree.parse(file).iterfind('object'):
+            corners = [float(thing.findtext(f'bndbox/{side}'))
+                       for side in ('xmin', 'ymin', 'xmax', 'ymax')]
+            boxes.append(Box(thing.findtext('name'), *corners))
+        yield Picture(images.get(name, folder / name),
+                      f'{place(file.stem)}/{name}', boxes)
 
 
 def read_steel(folder: Path) -> Iterator[Picture]:
@@ -71,10 +86,11 @@ def read_pcb(folder: Path) -> Iterator[Picture]:
         for line in (folder / f'{listed}.txt').read_text().splitlines():
             image, file = line.split()
             image = folder / image.replace('.jpg', '_test.jpg')
-            rows = [[*map(int, row.split())]
-                    for row in (folder / file).read_text().splitlines()]
-            yield image, f'{split}/{image.name}', [
-                (CLASSES['pcb'][kind - 1], *box) for *box, kind in rows]
+            boxes = []
+            for row in (folder / file).read_text().splitlines():
+                *corners, kind = map(int, row.split())
+                boxes.append(Box(CLASSES['pcb'][kind - 1], *corners))
+            yield Picture(image, f'{split}/{image.name}', boxes)
 
 
 READERS = dict(steel=read_steel, blood=read_blood, pcb=read_pcb)
@@ -83,26 +99,30 @@ READERS = dict(steel=read_steel, blood=read_blood, pcb=read_pcb)
 def write(pictures: list[Picture], classes: tuple[str], out: Path) -> None:
     """Copy images, and write the COCO files of their boxes."""
     (out / 'annotations').mkdir(parents=True, exist_ok=True)
+    categories = [dict(id=number, name=name)
+                  for number, name in enumerate(classes, 1)]
     for split in ('train', 'test'):
-        images, boxes = [], []
-        for file, place, found in pictures:
-            if place.startswith(split):
-                target = out / place
-                target.parent.mkdir(parents=True, exist_ok=True)
-                shutil.copyfile(file, target)
-                width, height = Image.open(target).size
-                images.append(dict(id=len(images) + 1, file_name=place,
-                                   width=width, height=height))
-                boxes += [(len(images), *box) for box in found]
-        (out / f'annotations/{split}.json').write_text(json.dumps(dict(
-            images=images, annotations=[dict(
-                id=i, image_id=image, category_id=classes.index(name) + 1,
-                bbox=[x1, y1, x2 - x1, y2 - y1], area=(x2 - x1) * (y2 - y1),
-                iscrowd=0)
-                for i, (image, name, x1, y1, x2, y2) in enumerate(boxes, 1)],
-            categories=[dict(id=i, name=name)
-                        for i, name in enumerate(classes, 1)])))
-        print(f'{split}: {len(images)} images, {len(boxes)} boxes')
+        images, annotations = [], []
+        for picture in pictures:
+            if not picture.place.startswith(split):
+                continue
+            target = out / picture.place
+            target.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(picture.file, target)
+            width, height = Image.open(target).size
+            images.append(dict(id=len(images) + 1, file_name=picture.place,
+                               width=width, height=height))
+            for box in picture.boxes:
+                size = box.x2 - box.x1, box.y2 - box.y1
+                annotations.append(dict(
+                    id=len(annotations) + 1, image_id=len(images),
+                    category_id=classes.index(box.name) + 1,
+                    bbox=[box.x1, box.y1, *size], area=size[0] * size[1],
+                    iscrowd=0))
+        content = dict(images=images, annotations=annotations,
+                       categories=categories)
+        (out / f'annotations/{split}.json').write_text(json.dumps(content))
+        print(f'{split}: {len(images)} images, {len(annotations)} boxes')
 
 
 def main() -> None:

@@ -8,6 +8,7 @@ from projects.study import (
     ACCURACY,
     DETECTION,
     Arm,
+    Column,
     Headline,
     Pair,
     Probe,
@@ -232,15 +233,15 @@ def ask(name: str, title: str, couples: Mapping[str, Sequence[
 
 
 def tabulate(name: str, title: str, couples: Sequence[tuple[str, str]],
-             table: Sequence[str], columns: Sequence[str],
+             table: Sequence[str], metrics: Sequence[str],
              seeds: Sequence[int] = SEEDS, stage: str = 'classes-{}'
              ) -> list[Question]:
     """Ask of each set of images, with a table of many judges."""
     return [Question(
         f'{name}-{data}', f'{title}, on {data}?', 'tran-1',
         pairs(data, couples, stage), seeds, table, [
-            (stage.format(data), column, f'{data}-') for column in columns])
-        for data in CLASSES]
+            Column(stage.format(data), metric, f'{data}-')
+            for metric in metrics]) for data in CLASSES]
 
 
 def each(first: str, *others: str) -> list[tuple[str, str]]:
@@ -328,7 +329,8 @@ first row, and names the images.""", limits="""\
     headline=Headline(
         ('random', 'random-torch', 'qbheat', 'recipe', 'barlow', 'published'),
         ['recipe', *ALL, *CONTINUED],
-        [(f'{stage}-{data}', metric, f'{data}-') for stage, metric, sets in (
-            ('classes', 'tran-1', CLASSES[::-1]),
-            ('classes', 'ridge', CLASSES[::-1]),
-            ('RetinaNet', 'AP', BOXES)) for data in sets]))
+        [Column(f'{stage}-{data}', metric, f'{data}-')
+         for stage, metric, sets in (
+             ('classes', 'tran-1', CLASSES[::-1]),
+             ('classes', 'ridge', CLASSES[::-1]),
+             ('RetinaNet', 'AP', BOXES)) for data in sets]))

@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import NamedTuple
 
 from qbheat_mm.errors import UserError
 
@@ -74,9 +75,19 @@ class Arm:
 
 #: Names of an arm and a stage.
 Cell = tuple[str, str]
-#: Column of a table: a stage, a metric and, if the table leaves it out, the
-#: prefix of the arms' names.
-Column = tuple[str, ...]
+
+
+class Column(NamedTuple):
+    """A column of a table.
+
+    Attributes:
+        stage: The stage.
+        metric: The metric.
+        prefix: Prefix of the arms' names, if the table leaves it out.
+    """
+    stage: str
+    metric: str
+    prefix: str = ''
 
 
 @dataclass(frozen=True)
@@ -113,11 +124,13 @@ class Question:
     @property
     def cells(self) -> list[Cell]:
         """Cells of pairs and table, each once, in order."""
-        both = [cell for pair in self.pairs
-                for cell in (pair.first, pair.second)]
-        shown = [(''.join([*prefix, arm]), stage) for arm in self.table
-                 for stage, _, *prefix in self.columns]
-        return list(dict.fromkeys([*both, *shown]))
+        cells: dict[Cell, None] = {}
+        for pair in self.pairs:
+            cells |= dict.fromkeys((pair.first, pair.second))
+        for arm in self.table:
+            for column in self.columns:
+                cells[column.prefix + arm, column.stage] = None
+        return list(cells)
 
 
 @dataclass(frozen=True)
@@ -169,9 +182,10 @@ class Study:
 
     def runs(self) -> list[Run]:
         """All runs, question by question and seed by seed."""
-        return list(dict.fromkeys(
-            run for question in self.questions
-            for run in self.question_runs(question)))
+        runs: dict[Run, None] = {}
+        for question in self.questions:
+            runs |= dict.fromkeys(self.question_runs(question))
+        return list(runs)
 
     def question_runs(self, question: Question) -> list[Run]:
         """Runs of a question, seed by seed, each after its arm's encoder."""
@@ -203,5 +217,6 @@ class Study:
         arm = self.arms[run.arm]
         if run.stage != ENCODER and arm.config:
             return ''
-        return arm.weights or (self.arms[arm.start].weights if arm.start
-                               else '')
+        if arm.weights or not arm.start:
+            return arm.weights
+        return self.arms[arm.start].weights

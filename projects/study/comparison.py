@@ -49,7 +49,7 @@ def compare(values: Mapping[int, float],
     seeds = sorted(set(values) & set(baseline))
     if not seeds:
         return None
-    differences = np.array([values[s] - baseline[s] for s in seeds])
+    differences = np.array([values[seed] - baseline[seed] for seed in seeds])
     mean = low = high = differences.mean()
     if len(seeds) < MIN_INTERVAL:
         low = high = math.nan

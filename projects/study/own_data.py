@@ -19,6 +19,7 @@ from projects.study import (
     DETECTION,
     ENCODER,
     Arm,
+    Column,
     Pair,
     Probe,
     Question,
@@ -27,8 +28,9 @@ from projects.study import (
 from qbheat_mm.datasets.image_folder import scan_folder
 from qbheat_mm.errors import UserError
 
-IMAGES, FOLDERS, BOXES = map(Path, ('data/images', 'data/own/train',
-                                    'data/boxes/boxes.py'))
+IMAGES = Path('data/images')
+FOLDERS = Path('data/own/train')
+BOXES = Path('data/boxes/boxes.py')
 PRETRAIN = 'qbheat/qbheat_mf-285m_1xb64-amp-coslr-80e_own-images.py'
 MOCOV2 = 'mocov2/mocov2_mf-285m_1xb256-coslr-200e_own-images.py'
 LINEAR = 'qbheat/benchmarks/mf-285m_1xb256-linear-coslr-90e_own-folders.py'
@@ -96,16 +98,19 @@ PUBLISHED = [Arm(file.stem, file.stem, None, weights=str(file.resolve()))
 SEEDS = range(3)
 OTHERS = ['mocov2', *(arm.name for arm in [*PUBLISHED, *LABELED])]
 
-QUESTIONS = [
-    Question(f'works-{probe.name}', 'Which pre-training suits these images? '
-             f'({probe.name})', metric, [
-                 *(Pair((arm, probe.name), ('calibrated', probe.name))
-                   for arm in ('qbheat', *OTHERS)),
-                 Pair(('qbheat', probe.name), ('copied', probe.name))], SEEDS,
-             *((['hog', 'calibrated', 'copied', 'qbheat', *OTHERS],
-                [(probe.name, name) for name in CLASSES])
-               if probe.script else ()))
-    for probe in PROBES for metric in list(probe.metrics)[:1]]
+QUESTIONS = []
+for probe in PROBES:
+    title = f'Which pre-training suits these images? ({probe.name})'
+    pairs = [Pair((arm, probe.name), ('calibrated', probe.name))
+             for arm in ('qbheat', *OTHERS)]
+    pairs.append(Pair(('qbheat', probe.name), ('copied', probe.name)))
+    table, columns = (), ()
+    if probe.script:
+        table = ['hog', 'calibrated', 'copied', 'qbheat', *OTHERS]
+        columns = [Column(probe.name, metric) for metric in CLASSES]
+    QUESTIONS.append(
+        Question(f'works-{probe.name}', title, next(iter(probe.metrics)),
+                 pairs, SEEDS, table, columns))
 if LABELED:
     QUESTIONS += [Question(
         'fine-tuning', 'Does fine-tuning gain from pre-training?', 'top-1',

@@ -39,8 +39,8 @@ from qbheat_mm.report.style import BLUE, GREY, in_style, new_figure
 Rows = Mapping[Run, Row]
 
 #: At least 11 pixels at the figures' natural width of 768.
-FONTS = {f'{part}size': 9 for part in (
-    'font.', 'axes.title', 'xtick.label', 'ytick.label', 'axes.label')}
+FONTS = dict.fromkeys(('font.size', 'axes.titlesize', 'axes.labelsize',
+                       'xtick.labelsize', 'ytick.labelsize'), 9)
 WIDTH = 8.
 HEAD = """{mark} {title}
 
@@ -75,37 +75,40 @@ def compare_pair(rows: Rows, pair: Pair, metric: str) -> Comparison | None:
                    values(rows, *pair.second, metric))
 
 
-def describe(found: Comparison | None, seeds: int, primary: int) -> str:
+def describe(comparison: Comparison | None, seeds: int, primary: int) -> str:
     """Format a comparison, as 'yes, +3.0 [+1.4, +4.6]'."""
-    if not found:
+    if not comparison:
         return 'not run yet'
-    count, text = len(found.differences), f'{found.mean:+.1f}'
-    if not math.isnan(found.low):
-        text += f' [{found.low:+.1f}, {found.high:+.1f}]'
+    count, text = len(comparison.differences), f'{comparison.mean:+.1f}'
+    if not math.isnan(comparison.low):
+        text += f' [{comparison.low:+.1f}, {comparison.high:+.1f}]'
     if count < seeds:
         text += f' ({count} of {seeds} seeds)'
     elif count >= primary:
-        text = f'**{found.verdict}**, {text}'
+        text = f'**{comparison.verdict}**, {text}'
     return text
 
 
 def differences(study: Study, rows: Rows, question: Question) -> str:
     """A line for each pair."""
-    return ''.join('- {} against {}: {}\n'.format(
-        *pair_titles(study, pair), describe(
-            compare_pair(rows, pair, question.metric), len(question.seeds),
-            study.primary)) for pair in question.pairs)
+    lines = []
+    for pair in question.pairs:
+        first, second = pair_titles(study, pair)
+        difference = describe(compare_pair(rows, pair, question.metric),
+                              len(question.seeds), study.primary)
+        lines.append(f'- {first} against {second}: {difference}')
+    return '\n'.join(lines)
 
 
-def cell(found: Sequence[float], seeds: int) -> str:
+def cell(measured: Sequence[float], seeds: int) -> str:
     """Format mean and standard deviation; without it, there is one seed."""
-    if not found:
+    if not measured:
         return '-'
-    text = f'{mean(found):.1f}'
-    if len(found) > 1:
-        text += f' ± {stdev(found):.1f}'
-        if len(found) < seeds:
-            text += f' ({len(found)} of {seeds} seeds)'
+    text = f'{mean(measured):.1f}'
+    if len(measured) > 1:
+        text += f' ± {stdev(measured):.1f}'
+        if len(measured) < seeds:
+            text += f' ({len(measured)} of {seeds} seeds)'
     return text
 
 
@@ -114,30 +117,32 @@ def table(study: Study, rows: Rows, arms: Sequence[str],
     """Means of arms with rows over seeds; columns as in :class:`Question`."""
     lines = [['frozen encoder', *map(heading, columns)]]
     for arm in arms:
-        found = [[value for seed, value in measures(rows, arm, column).items()
-                  if seed in seeds] for column in columns]
-        if any(found):
-            lines.append([title(study, arm, columns), *(
-                cell(some, len(seeds)) for some in found)])
+        cells = []
+        for column in columns:
+            by_seed = measures(rows, arm, column)
+            cells.append(cell([by_seed[seed] for seed in by_seed
+                               if seed in seeds], len(seeds)))
+        if any(text != '-' for text in cells):
+            lines.append([title(study, arm, columns), *cells])
     return markdown_table(lines)
 
 
 def heading(column: Column) -> str:
     """Head of a column: the prefix or else the stage, and the metric."""
-    stage, metric, *prefix = column
-    return f'{"".join(prefix).rstrip("-") or stage}, {metric}'
+    return f'{column.prefix.rstrip("-") or column.stage}, {column.metric}'
 
 
 def measures(rows: Rows, arm: str, column: Column) -> dict[int, float]:
     """The values of an arm by seed."""
-    stage, metric, *prefix = column
-    return values(rows, ''.join([*prefix, arm]), stage, metric)
+    return values(rows, column.prefix + arm, column.stage, column.metric)
 
 
 def title(study: Study, arm: str, columns: Sequence[Column]) -> str:
     """The title of an arm, whose full name may start with a prefix."""
-    full = [''.join([*column[2:], arm]) for column in columns]
-    return next(study.arms[name].title for name in full if name in study.arms)
+    for column in columns:
+        if column.prefix + arm in study.arms:
+            return study.arms[column.prefix + arm].title
+    raise KeyError(arm)
 
 
 def has_rows(rows: Rows, question: Question) -> bool:
@@ -179,14 +184,16 @@ def draw(study: Study, rows: Rows, question: Question, file: Path) -> None:
     with chart(file, 0.4 * len(question.pairs) + 0.7) as [axis]:
         axis.axvline(0, color=GREY, linewidth=0.8, linestyle='-')
         for row, pair in enumerate(question.pairs):
-            found = compare_pair(rows, pair, question.metric)
-            if not found:
+            comparison = compare_pair(rows, pair, question.metric)
+            if not comparison:
                 continue
-            axis.plot(found.differences, [row] * len(found.differences), 'o',
-                      color=GREY, markersize=4, alpha=0.7)
-            if not math.isnan(found.low):
-                axis.plot([found.low, found.high], [row, row], '-', color=BLUE)
-            axis.plot(found.mean, row, 'D', color=BLUE, markersize=6)
+            by_seed, low, high = (comparison.differences, comparison.low,
+                                  comparison.high)
+            axis.plot(by_seed, [row] * len(by_seed), 'o', color=GREY,
+                      markersize=4, alpha=0.7)
+            if not math.isnan(low):
+                axis.plot([low, high], [row, row], '-', color=BLUE)
+            axis.plot(comparison.mean, row, 'D', color=BLUE, markersize=6)
         axis.set_yticks(range(len(question.pairs)),
                         [' against '.join(pair_titles(study, pair))
                          for pair in question.pairs])
@@ -203,11 +210,12 @@ def draw_headline(study: Study, rows: Rows, headline: Headline,
     with chart(file, 0.4 * len(arms) + 0.7, 2) as axes:
         for axis, column in zip(axes, shown):
             for row, arm in enumerate(arms):
-                found = [*measures(rows, arm, column).values()]
-                axis.barh(row, mean(found), 0.6, color=BLUE)
-                axis.annotate(cell(found, len(found)), (max(found), row),
-                              (8, 0), textcoords='offset points', va='center')
-                axis.plot(found, [row] * len(found), 'o', color=GREY,
+                by_seed = list(measures(rows, arm, column).values())
+                axis.barh(row, mean(by_seed), 0.6, color=BLUE)
+                axis.annotate(
+                    cell(by_seed, len(by_seed)), (max(by_seed), row), (8, 0),
+                    textcoords='offset points', va='center')
+                axis.plot(by_seed, [row] * len(by_seed), 'o', color=GREY,
                           markersize=3)
             axis.set_xlabel(heading(column))
             axis.set_xlim(0, 120)
@@ -220,8 +228,8 @@ def draw_headline(study: Study, rows: Rows, headline: Headline,
 def fill(text: str, name: str, block: str) -> str:
     """Replace the text between ``<!-- name -->`` markers, if there are any."""
     start, end = f'<!-- {name} -->', f'<!-- /{name} -->'
-    return re.sub(f'({start}).*({end})', lambda found: (
-        f'{found[1]}\n{block}\n{found[2]}'), text, flags=re.DOTALL)
+    return re.sub(f'({start}).*({end})', lambda match: (
+        f'{match[1]}\n{block}\n{match[2]}'), text, flags=re.DOTALL)
 
 
 def page(study: Study, rows: Rows, link: str, mark: str = '#') -> str:
@@ -264,7 +272,7 @@ def fill_docs(study: Study, rows: Rows, results: Path) -> None:
                         'utf-8')
     draw_all(study, rows, DOCS / 'evidence')
     if study.headline:
-        stages = {column[0] for column in study.headline.columns}
+        stages = {column.stage for column in study.headline.columns}
         seeds = {run.seed for run in rows if run.stage in stages}
         readme.write_text(fill(readme.read_text('utf-8'), 'results', table(
             study, rows, study.headline.table, study.headline.columns,

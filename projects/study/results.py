@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import msgspec
+import numpy as np
 
 from qbheat_mm.errors import UserError
 
@@ -108,8 +109,10 @@ def values(rows: Mapping[Run, Row], arm: str, stage: str,
 
 def markdown_table(lines: Sequence[Sequence[str]]) -> str:
     """Format a Markdown table; the first line is its head."""
-    widths = [max(map(len, column)) for column in zip(*lines)]
-    text = [' | '.join(cell.ljust(width) for cell, width in zip(line, widths))
-            for line in lines]
-    text.insert(1, ' | '.join('-' * width for width in widths))
-    return '\n'.join(f'| {line} |' for line in text)
+    widths = np.char.str_len(lines).max(axis=0)
+    rule = ['-' * width for width in widths]
+    text = []
+    for line in (lines[0], rule, *lines[1:]):
+        cells = [cell.ljust(width) for cell, width in zip(line, widths)]
+        text.append(f'| {" | ".join(cells)} |')
+    return '\n'.join(text)

@@ -118,13 +118,13 @@ def command(study: Study, folder: Path, run: Run) -> list[str]:
     stage = study.probes.get(run.stage, arm)
     place, _, name = stage.config.rpartition('/')
     config = CONFIGS.get(place, ROOT / 'configs' / place) / name
-    data = study.data(run)
-    loaders = ('train', 'val') if stage.metrics else ('train', )
-    options = [f'randomness.seed={run.seed}',
-               *(f'{loader}_dataloader.dataset.sizes={data}'
-                 for loader in loaders if data),
-               *(option.replace('{seed}', str(run.seed))
-                 for option in stage.options)]
+    options, data = [f'randomness.seed={run.seed}'], study.data(run)
+    if data:
+        options.append(f'train_dataloader.dataset.sizes={data}')
+    if data and stage.metrics:
+        options.append(f'val_dataloader.dataset.sizes={data}')
+    options += [option.replace('{seed}', str(run.seed))
+                for option in stage.options]
     encoder, tool = study.published(run), ROOT / 'tools/train.py'
     if start:
         encoder = str(folder / str(start) / WEIGHTS)
@@ -196,24 +196,31 @@ def main() -> None:
     args = parse_args()
     study, results = load_study(args)
     folder = work_dir(args.study)
-    for names, known in ((args.only, study.arms),
-                         (args.probes, [ENCODER, *study.probes])):
-        for name in names or ():
-            if name not in known:
-                raise UserError(f'the study has no {name!r}, but '
-                                f'{", ".join(known)}')
+    require_known(args.only, study.arms)
+    require_known(args.probes, [ENCODER, *study.probes])
+
+    def wanted(run: Run) -> bool:
+        return (run.arm in (args.only or [run.arm])
+                and run.seed in (args.seeds or [run.seed])
+                and run.stage in (args.probes or [run.stage]))
 
     def left() -> list[Run]:
-        return pending(study, read_rows(results), folder, lambda run: (
-            run.arm in (args.only or [run.arm])
-            and run.seed in (args.seeds or [run.seed])
-            and run.stage in (args.probes or [run.stage])))
+        return pending(study, read_rows(results), folder, wanted)
 
     if args.plan:
         print_plan(study, read_rows(results), left(), args.jobs)
         return
     run_all(study, results, folder, left(), args)
     print(f'{len(left())} left')
+
+
+def require_known(names: Collection[str] | None,
+                  known: Collection[str]) -> None:
+    """Raise UserError for a name that the study doesn't have."""
+    for name in names or ():
+        if name not in known:
+            raise UserError(f'the study has no {name!r}, but '
+                            f'{", ".join(known)}')
 
 
 def run_all(study: Study, results: Path, folder: Path, runs: list[Run],

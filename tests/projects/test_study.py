@@ -15,6 +15,7 @@ from projects.study import (
     CLASSIFY,
     ENCODER,
     Arm,
+    Column,
     Pair,
     Probe,
     Question,
@@ -66,7 +67,7 @@ def study():
         (Question('first', 'First?', 'top-1',
                   [Pair(('base', 'lin'), ('random', 'lin'))], range(2)),
          Question('second', 'Second?', 'top-1', seeds=range(1),
-                  table=('hog', 'base'), columns=[('classes', 'top-1')]),
+                  table=('hog', 'base'), columns=[Column('classes', 'top-1')]),
          Question('third', 'Third?', 'top-1', [
              Pair(('tuned', ENCODER), ('whole', 'lin'))], range(1))))
 
@@ -299,7 +300,7 @@ PROBES = [Probe('lin', 'demo/mf-demo_linear.py', ACCURACY,
 ARMS += [Arm('hog', 'HOG', None, features='hog')]
 STUDY = Study(ARMS, PROBES, [Question(
     'same', 'Is it itself?', 'top-1', [Pair(('one', 'lin'), ('one', 'lin'))],
-    range(1), ['one', 'hog'], [('classes', 'RBF')])], 'About one arm.')
+    range(1), ['one', 'hog'], [Column('classes', 'RBF')])], 'About one arm.')
 """)
 
     def call(main, *arguments):
