@@ -97,7 +97,7 @@ BUDGETS = {
     'qbheat_mm': (8630, 6, 'all of it, with the environment check'),
     'benchmarks': (755, 5, 'speed next to well-known networks and tools'),
     'tools': (1300, 5, 'own data prepared, published weights'),
-    'projects': (2040, 9, 'the demo, two studies'),
+    'projects': (2120, 6, 'the demo, two studies'),
 }
 COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
 
