@@ -12,7 +12,7 @@ def read_class_folders(files: ExportFiles) -> Export:
     """Read CLASS/... or SPLIT/CLASS/...; a split has folders below it."""
     parents = {}
     for path in files.images:
-        parents[path] = osp.relpath(path, files.root).split('/')[:-1]
+        parents[path] = osp.relpath(path, files.image_root).split('/')[:-1]
     splits = {}
     for folders in parents.values():
         if len(folders) > 1:
@@ -21,14 +21,14 @@ def read_class_folders(files: ExportFiles) -> Export:
     for path, folders in parents.items():
         split = splits.get(folders[0], '') if folders else ''
         below = folders[1:] if split else folders
-        image = ListedImage(path, files.root, split=split, file=path)
+        image = ListedImage(path, files.image_root, split=split, file=path)
         if below:
             image.label = below[0]
             images.append(image)
         else:
             files.account.leave_out(image, 'outside of class folders')
     for folder in ('', *(name for name, split in splits.items() if split)):
-        _count_hidden(osp.join(files.root, folder), files)
+        _count_hidden(osp.join(files.image_root, folder), files)
     return Export('Class folders', images)
 
 

@@ -13,7 +13,7 @@ from scipy.sparse.csgraph import connected_components
 from ..datasets.images import REDUCTIONS, ImageFile
 from ..errors import UserError
 from .account import Account
-from .records import SPLITS, ListedImage
+from .records import ListedImage
 
 #: Bits in which near-duplicates may differ, of the 256 of a hash.
 NEAR = 8
@@ -131,9 +131,8 @@ def assign_splits(images: Sequence[ListedImage], classes: Sequence[str],
                   ) -> dict[str, list[ListedImage]]:
     """Return the images of each split; choose those for validation if needed.
 
-    The splits are those of folders and lists. Without validation images, and
-    if all images are in one split, a share ``val`` is chosen at random from
-    those that are not for testing.
+    The splits are those of folders and lists. Without validation images, a
+    share ``val`` of those for training is chosen at random.
 
     Raises:
         UserError: If some images have no split, or none is for training.
@@ -143,20 +142,15 @@ def assign_splits(images: Sequence[ListedImage], classes: Sequence[str],
     if loose and splits & {'train', 'val'}:
         raise UserError(f"'{loose[0].file}' is in no split, but other images "
                         'are: give all images train, val or test, or none')
-    if len(splits) == 1 or splits <= {'', 'train', 'test'}:
-        free = []
-        for image in images:
-            if len(splits) == 1 or image.split != 'test':
-                free.append(image)
-        _choose_validation(free, classes, val, seed, account)
-    parts = {}
-    for split in SPLITS:
-        part = [image for image in images if image.split == split]
-        if part or split != 'test':
-            parts[split] = part
-    if not parts['train']:
+    if not splits & {'', 'train'}:
         raise UserError(f'there are only images for {sorted(splits)}: give '
                         'the training images as well')
+    parts = {'train': [], 'val': []}
+    if 'val' not in splits:
+        free = [image for image in images if image.split != 'test']
+        _choose_validation(free, classes, val, seed, account)
+    for image in images:
+        parts.setdefault(image.split, []).append(image)
     return parts
 
 

@@ -117,7 +117,7 @@ class _LabelFiles:
 
     def __init__(self, files: ExportFiles, hashed_names: bool) -> None:
         self.files = files
-        self._used = set()
+        self._found = {}
         self._by_key = {}
         self._texts = files.find_texts()
         for text in self._texts:
@@ -138,6 +138,11 @@ class _LabelFiles:
 
     def of(self, image: str) -> str:
         """The label file of an image, or ''."""
+        if image not in self._found:
+            self._found[image] = self._find(image)
+        return self._found[image]
+
+    def _find(self, image: str) -> str:
         key = self._key(image)
         similar = self._similar[key.casefold()]
         text = self._by_key.get(key, '')
@@ -146,13 +151,12 @@ class _LabelFiles:
             self.files.account.put_right(
                 'image names that differ from the files',
                 f'{text} is of {image}')
-        self._used.add(text)
         return text
 
     def count_unused(self) -> None:
         """Count the boxes of the other label files."""
-        for text in self._texts:
-            lines = [] if text in self._used else self.files.lines(text)
+        for text in set(self._texts).difference(self._found.values()):
+            lines = self.files.lines(text)
             if all(map(_LINE.fullmatch, lines)):
                 self.files.account.note(
                     'boxes left out', 'of label files without an image',

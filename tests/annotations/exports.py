@@ -83,3 +83,94 @@ def write_coco(root: Path, change=lambda content: None) -> None:
     for i, stem in enumerate(STEMS):
         write_image(root / f'images/{stem}.jpg', i)
     (root / 'labels.json').write_text(json.dumps(content))
+
+
+def number_box(number: int) -> tuple[float, ...]:
+    """A box by which an image is known."""
+    return number % 30 + 1., number // 30 + 2., 20., 16.
+
+
+def write_numbered(root: Path, names) -> None:
+    """Write images of equal sizes and different content."""
+    for i, name in enumerate(names):
+        write_image(root / name, i)
+
+
+def coco(names, boxes=None, **settings) -> dict:
+    """The content of a COCO file, with the numbered box in each image."""
+    return dict(
+        images=[dict(id=i, file_name=name, width=WIDTH, height=HEIGHT)
+                for i, name in enumerate(names)],
+        categories=[dict(id=1, name='cat')],
+        annotations=[dict(image_id=i, category_id=1,
+                          bbox=(boxes or {}).get(i, number_box(i)))
+                     for i in range(len(names))], **settings)
+
+
+def write_json(path: Path, content) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps(content))
+
+
+def write_voc(path: Path, filename: str, number: int, objects='',
+              folder='') -> None:
+    """Write an XML file with the numbered box, or other objects."""
+    x, y, w, h = number_box(number)
+    objects = objects or (
+        f'<object><name>cat</name><bndbox><xmin>{x}</xmin><ymin>{y}</ymin>'
+        f'<xmax>{x + w}</xmax><ymax>{y + h}</ymax></bndbox></object>')
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(
+        f'<annotation><folder>{folder}</folder><filename>{filename}'
+        f'</filename><size><width>{WIDTH}</width><height>{HEIGHT}</height>'
+        f'</size>{objects}</annotation>')
+
+
+def write_yolo(root: Path, texts, classes='classes.txt') -> None:
+    """Write label files, by name, each with its numbered box."""
+    for name, number in texts.items():
+        x, y, w, h = number_box(number)
+        path = root / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(f'0 {(x + w / 2) / WIDTH} {(y + h / 2) / HEIGHT} '
+                        f'{w / WIDTH} {h / HEIGHT}\n')
+    if classes:
+        (root / classes).write_text('cat\n')
+
+
+def write_labelme(path: Path, image: str, shapes) -> None:
+    write_json(path, dict(
+        shapes=[dict(label='cat', **shape) for shape in shapes],
+        imagePath=image, imageWidth=WIDTH, imageHeight=HEIGHT))
+
+
+def rectangle(number: int) -> dict:
+    """A shape of labelme with the numbered box."""
+    x, y, w, h = number_box(number)
+    return dict(points=[[x, y], [x + w, y + h]], shape_type='rectangle')
+
+
+def read_boxes(out: Path) -> dict:
+    """Map the names of prepared images to their boxes (class, x, y, w, h)."""
+    boxes = {}
+    for content in read_content(out).values():
+        names = {each['id']: each['name'] for each in content['categories']}
+        images = {each['id']: each['file_name'] for each in content['images']}
+        boxes |= {name: [] for name in images.values()}
+        for each in content['annotations']:
+            boxes[images[each['image_id']]].append(
+                (names[each['category_id']],
+                 *(round(x, 4) for x in each['bbox'])))
+    return boxes
+
+
+def read_splits(out: Path) -> dict:
+    """Map the names of prepared images to their splits."""
+    return {image['file_name']: split
+            for split, content in read_content(out).items()
+            for image in content['images']}
+
+
+def read_content(out: Path) -> dict:
+    return {file.stem: json.loads(file.read_text())
+            for file in (out / 'annotations').iterdir()}

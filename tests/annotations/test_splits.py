@@ -1,0 +1,101 @@
+# Copyright (c) QB-Heat MM authors. All rights reserved.
+"""Folders and lists decide on splits, and no image is in two."""
+import pytest
+
+from qbheat_mm.apis import prepare_boxes, prepare_classes
+from qbheat_mm.errors import UserError
+
+from .exports import (
+    coco,
+    number_box,
+    read_boxes,
+    read_splits,
+    rectangle,
+    write_image,
+    write_json,
+    write_labelme,
+    write_numbered,
+    write_yolo,
+)
+
+MISLEADING = ['train/test_1.png', 'train/val_2.png', 'train/3.png',
+              'valid/train_4.png', 'valid/5.png']
+
+
+def test_names_of_images_do_not_decide(tmp_path):
+    write_numbered(tmp_path / 'pets', MISLEADING)
+    write_yolo(tmp_path / 'pets', {f'{name[:-4]}.txt': i
+                                   for i, name in enumerate(MISLEADING)})
+    prepare_boxes(str(tmp_path / 'pets'), str(tmp_path / 'out'))
+    assert read_splits(tmp_path / 'out') == {
+        name: 'train' if name.startswith('train') else 'val'
+        for name in MISLEADING}
+
+
+def test_json_files_named_like_splits_do_not_decide(tmp_path):
+    for i, name in enumerate(MISLEADING):
+        write_image(tmp_path / 'pets' / name, i)
+        write_labelme(tmp_path / f'pets/{name[:-4]}.json',
+                      name.rpartition('/')[2], [rectangle(i)])
+    prepare_boxes(str(tmp_path / 'pets'), str(tmp_path / 'out'))
+    assert list(read_splits(tmp_path / 'out').values()).count('val') == 2
+
+
+def test_folders_of_images_decide_if_one_file_lists_all(tmp_path):
+    write_numbered(tmp_path / 'pets', MISLEADING)
+    write_json(tmp_path / 'pets/labels.json', coco(MISLEADING))
+    prepare_boxes(str(tmp_path / 'pets'), str(tmp_path / 'out'))
+    assert list(read_splits(tmp_path / 'out').values()).count('val') == 2
+
+
+@pytest.mark.parametrize('form', ['coco', 'yolo', 'voc'])
+def test_an_image_of_two_splits_is_trained_on(form, tmp_path):
+    root = tmp_path / 'pets'
+    names = [f'images/{letter}.jpg' for letter in 'abcdef']
+    write_numbered(root, names)
+    splits = dict(train=names[:4], val=names[3:])
+    if form == 'coco':
+        for split, listed in splits.items():
+            content = coco(names)
+            content['images'] = [image for image in content['images']
+                                 if image['file_name'] in listed]
+            ids = {image['id'] for image in content['images']}
+            content['annotations'] = [
+                box for box in content['annotations']
+                if box['image_id'] in ids]
+            write_json(root / f'{split}.json', content)
+    elif form == 'yolo':
+        write_yolo(root, {f'labels/{name[7]}.txt': i
+                          for i, name in enumerate(names)}, classes='')
+        (root / 'data.yaml').write_text(
+            'names: [cat]\ntrain: train.txt\nval: val.txt\n')
+        for split, listed in splits.items():
+            (root / f'{split}.txt').write_text('\n'.join(listed))
+    else:
+        for i, name in enumerate(names):
+            write_voc_of(root, name, i)
+        (root / 'ImageSets/Main').mkdir(parents=True)
+        for split, listed in splits.items():
+            (root / f'ImageSets/Main/{split}.txt').write_text('\n'.join(
+                name[7] for name in listed))
+    report = prepare_boxes(str(root), str(tmp_path / 'out'))
+    found = read_splits(tmp_path / 'out')
+    assert [found[name] for name in names] == 4 * ['train'] + 2 * ['val']
+    assert read_boxes(tmp_path / 'out')[names[3]] == [('cat', *number_box(3))]
+    assert '1 put right images in two splits' in ' '.join(
+        str(report).split())
+
+
+def write_voc_of(root, name, number):
+    from .exports import write_voc
+    write_voc(root / f'Annotations/{name[7]}.xml', name[7:], number)
+
+
+@pytest.mark.parametrize('parts', [('valid', 'test'), ('val', 'testing')])
+def test_training_images_are_required(parts, tmp_path):
+    for i in range(8):
+        write_image(tmp_path / f'pets/{parts[i % 2]}/{"ab"[i // 4]}/{i}.png',
+                    i)
+    with pytest.raises(UserError, match='give the training images as well'):
+        prepare_classes(str(tmp_path / 'pets'), str(tmp_path / 'out'))
+    assert not (tmp_path / 'out').exists()
