@@ -95,7 +95,7 @@ def test_numbers_are_lines_of_a_file_of_classes(folder, tmp_path):
                   ) == ['melanoma', 'nevus']
     assert 'class numbers that became names' in str(report)
     classes.write_text('melanoma\n')
-    with pytest.raises(UserError, match="class 1, but .* names only 1"):
+    with pytest.raises(UserError, match='class 1, but .* names only 1'):
         prepare_classes(path, str(tmp_path / 'other'))
 
 

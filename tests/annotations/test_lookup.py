@@ -215,5 +215,5 @@ def test_names_that_are_not_utf8_are_refused(call, tmp_path):
     write_numbered(tmp_path / 'pets/cat', NAMES)
     os.rename(os.fsencode(tmp_path / 'pets/cat/a.jpg'),
               os.fsencode(tmp_path / 'pets/cat') + b'/\xc1\xe3.jpg')
-    with pytest.raises(UserError, match="udcc1.*is not UTF-8: rename it"):
+    with pytest.raises(UserError, match='udcc1.*is not UTF-8: rename it'):
         call(str(tmp_path / 'pets'), str(tmp_path / 'out'))
