@@ -38,5 +38,5 @@ def _count_hidden(folder: str, files: ExportFiles) -> None:
         if entry.name.startswith('.') and entry.is_dir():
             for name in os.listdir(entry.path):
                 if name.lower().endswith(EXTENSIONS):
-                    files.account.note('images left out', 'in hidden folders',
+                    files.account.note('files left out', 'in hidden folders',
                                        osp.join(entry.path, name))

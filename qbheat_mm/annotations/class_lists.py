@@ -185,12 +185,14 @@ def _read_class_names(labels: Sequence[str], path: str, files: ExportFiles
         place = osp.join(osp.dirname(path), name)
         if not osp.isfile(place):
             continue
-        lines = files.lines(place)
-        most = max(int(label) for label in labels)
-        if most >= len(lines):
-            raise UserError(f"'{path}' has the class {most}, but '{place}' "
-                            f'names only {len(lines)}, from 0 on: correct one '
-                            'of them, or move it elsewhere')
+        lines = files.numbered_lines(place)
+        names = {}
+        for label in labels:
+            if int(label) not in lines:
+                raise UserError(f"'{path}' has the class {label}, but "
+                                f"'{place}' names only {len(lines)}, from 0 "
+                                'on: correct one of them, or move it')
+            names[label] = lines[int(label)]
         files.account.put_right('class numbers that became names', place)
-        return {label: lines[int(label)] for label in labels}
+        return names
     return {}

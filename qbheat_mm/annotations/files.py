@@ -74,10 +74,14 @@ class ExportFiles:
 
     def lines(self, path: str) -> list[str]:
         """Read the lines of a text file that are not blank."""
-        lines = []
-        for line in self.read(path).split('\n'):
+        return list(self.numbered_lines(path).values())
+
+    def numbered_lines(self, path: str) -> dict[int, str]:
+        """Read the lines that are not blank, by their number from 0 on."""
+        lines = {}
+        for i, line in enumerate(self.read(path).split('\n')):
             if line.strip():
-                lines.append(line.strip())
+                lines[i] = line.strip()
         return lines
 
     def below(self, path: str) -> list[str]:

@@ -13,13 +13,15 @@
    split; and if most images of that folder are together, it must be there.
 4. Else the image is missing.
 
-A file that another entry names is no other's by 2 or 3. With ``--images``,
-all files are in that folder.
+A file is of the entry with the strongest claim, in this order: by 1 from the
+file that lists it, by 1 from elsewhere, by 2, by longer and shorter tails. If
+two are as strong, both are missing. With ``--images``, all files are in that
+folder.
 """
 import os.path as osp
 import re
 from collections import Counter, defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 from urllib.parse import unquote
 
@@ -80,13 +82,8 @@ class ImageLookup:
     def find(self, images: Sequence[ListedImage]) -> None:
         """Set ``file`` of images that have none, and what split it is in."""
         images = [image for image in images if not image.file]
-        pending = []
-        for image in images:
-            image.file = self._as_written(image)
-            if image.file:
-                self._claimed.add(image.file)
-            else:
-                pending.append(image)
+        pending = self._name(images, self._near)
+        pending = self._name(pending, self._far)
         proposals = {}
         for image in pending:
             files = self._in_place(image)
@@ -98,8 +95,10 @@ class ImageLookup:
         for image in images:
             if image.file:
                 written.add(osp.dirname(_path(image)))
-        self._accept(pending, self._find_tails(pending, written),
-                     'images found by a tail of their path')
+        tails = self._find_tails(pending, written)
+        for length in sorted(tails, reverse=True):
+            pending = self._accept(pending, tails[length],
+                                   'images found by a tail of their path')
         for image in images:
             if image.file and not image.split:
                 image.split = self.files.split_of_image(image.file)
@@ -107,8 +106,21 @@ class ImageLookup:
     def knows(self, name: str, source: str) -> bool:
         """Whether a name may be that of an image."""
         image = ListedImage(name, source)
-        return bool(self._as_written(image) or self._in_place(image)
-                    or self._longest_tails(image))
+        return bool(self._in_place(image) or self._longest_tails(image))
+
+    def _name(self, images: Sequence[ListedImage],
+              places: Callable[[str, str], list[str]]) -> list[ListedImage]:
+        """Take files at the places as written; return the other images."""
+        pending, named = [], set()
+        for image in images:
+            file = self._as_written(image, places)
+            if file and file not in self._claimed:
+                image.file = file
+                named.add(file)
+            else:
+                pending.append(image)
+        self._claimed |= named
+        return pending
 
     def _accept(self, images: Sequence[ListedImage],
                 proposals: Mapping[_Key, str], what: str
@@ -132,23 +144,30 @@ class ImageLookup:
     def _key(self, image: ListedImage) -> _Key:
         return _Key(_path(image), self.files.split_of_list(image.source))
 
-    def _places(self, name: str, source: str) -> list[str]:
-        """The paths that a name may mean, the nearest first."""
+    def _near(self, name: str, source: str) -> list[str]:
+        """What a name means from the file that lists it."""
         folder = osp.dirname(source)
         bases = [folder]
         parts = folder.split('/')
         for i, part in enumerate(parts):
             for sibling in _IMAGE_FOLDERS.get(part.casefold(), ()):
                 bases.append('/'.join([*parts[:i], sibling, *parts[i + 1:]]))
-        places = {}
-        for base in (*bases, self.files.root, self.files.image_root):
-            places[osp.normpath(osp.join(base, name))] = None
-        return list(places)
+        return [osp.normpath(osp.join(base, name)) for base in bases]
 
-    def _as_written(self, image: ListedImage) -> str:
+    def _far(self, name: str, source: str) -> list[str]:
+        """What a name means from the export, or from the images."""
+        return [osp.normpath(osp.join(base, name))
+                for base in (self.files.root, self.files.image_root)]
+
+    def _places(self, name: str, source: str) -> list[str]:
+        """The paths that a name may mean, the nearest first."""
+        return self._near(name, source) + self._far(name, source)
+
+    def _as_written(self, image: ListedImage,
+                    places: Callable[[str, str], list[str]]) -> str:
         plain = _plain(image.name)
         for name in (image.name, plain, osp.join(image.folder, plain)):
-            for path in self._places(name, image.source):
+            for path in places(name, image.source):
                 if path in self._files or self._is_elsewhere(path):
                     return path
         return ''
@@ -200,8 +219,11 @@ class ImageLookup:
         return []
 
     def _find_tails(self, images: Sequence[ListedImage], written: set[str]
-                    ) -> dict[_Key, str]:
-        """Map listed paths to files, unless their folder is ``written``."""
+                    ) -> dict[int, dict[_Key, str]]:
+        """Map listed paths to files, by the length of the tail.
+
+        Those whose folder is ``written`` are not elsewhere.
+        """
         folders = defaultdict(dict)
         for image in images:
             key = self._key(image)
@@ -214,9 +236,10 @@ class ImageLookup:
             if above not in self._places(named, image.source) and (
                     not above or is_below(tails[0].file, above)):
                 folders[folder, key.split][key] = tails[0]
-        found = {}
+        found = defaultdict(dict)
         for tails in folders.values():
-            found.update(_consistent(tails))
+            for key, tail in _consistent(tails).items():
+                found[tail.length][key] = tail.file
         return found
 
     def _existing(self, folder: str, source: str) -> str:
@@ -248,16 +271,18 @@ def _path(image: ListedImage, name: str = '') -> str:
 
 
 def _similar(index: Mapping[str, Sequence[str]], path: str) -> Sequence[str]:
-    """Files that differ in case, or else in the extension."""
-    path = path.casefold()
-    stem, extension = osp.splitext(path)
+    """Files of this name, else in other case, else with an extension."""
+    name, folded = osp.basename(path), path.casefold()
+    stem, extension = osp.splitext(folded)
     files = index.get(stem, ()) if extension in EXTENSIONS else ()
-    same = []
+    exact, folded_alike = [], []
     for file in files:
+        if osp.basename(file) == name:
+            exact.append(file)
         if osp.splitext(file.casefold())[1] == extension:
-            same.append(file)
+            folded_alike.append(file)
     # A name without extension may have a dot.
-    return same or files or index.get(path, ())
+    return exact or folded_alike or index.get(folded, ()) or files
 
 
 def _common_folders(path: str, file: str) -> int:
@@ -271,7 +296,7 @@ def _common_folders(path: str, file: str) -> int:
     return length
 
 
-def _consistent(tails: Mapping[_Key, _Tail]) -> dict[_Key, str]:
+def _consistent(tails: Mapping[_Key, _Tail]) -> dict[_Key, _Tail]:
     """Keep the longest tails, and those where most others are."""
     longest = max(tail.length for tail in tails.values())
     places = Counter()
@@ -281,8 +306,8 @@ def _consistent(tails: Mapping[_Key, _Tail]) -> dict[_Key, str]:
     place, number = places.most_common(1)[0]
     together = number > _TOGETHER * places.total()
     kept = {}
-    for key, (file, length) in tails.items():
-        if length == longest and (
-                not together or osp.dirname(file) == place):
-            kept[key] = file
+    for key, tail in tails.items():
+        if tail.length == longest and (
+                not together or osp.dirname(tail.file) == place):
+            kept[key] = tail
     return kept

@@ -124,7 +124,7 @@ def _read_lists(files: ExportFiles, stems: Container[str]
         for line in files.lines(path):
             if line not in stems and re.search(r'\s(-1|0|1)$', line):
                 continue
-            name = _stem(line)
+            name = line if line in stems else _stem(line)
             other = splits.get(name)
             if split and other and split != other:
                 files.account.put_right(IN_TWO_SPLITS, line)

@@ -52,7 +52,8 @@ def find_yolo(files: ExportFiles) -> dict[str, Classes]:
         text = files.read(path)
         if re.search(r'^names\s*:', text, re.M):
             with reading(path):
-                settings = yaml.safe_load(text)
+                # Names such as 'no' and '007' are text.
+                settings = yaml.load(text, yaml.BaseLoader)
                 found[path] = Classes(_numbered(settings['names']), settings)
     for path in () if found else files.find('classes.txt', 'obj.names'):
         classes = _read_list(path, files)
@@ -69,19 +70,20 @@ def _numbered(names: list | dict) -> dict[int, str]:
 
 def _read_list(path: str, files: ExportFiles) -> Classes:
     """Read a list of classes, and CVAT's or Label Studio's file beside it."""
-    names, settings = files.lines(path), {}
+    by_line, settings = files.numbered_lines(path), {}
     data = osp.join(osp.dirname(path), 'obj.data')
     if osp.exists(data):
         settings = dict(re.findall(r'^(\w+)\s*=\s*(\S+)', files.read(data),
                                    re.M))
     notes = osp.join(osp.dirname(path), 'notes.json')
     if not osp.exists(notes):
-        return Classes(_numbered(names), settings)
+        return Classes(by_line, settings)
     with reading(notes):
         content = msgspec.json.decode(files.read(notes), type=_Notes)
     by_id = {}
     for category in content.categories:
         by_id[category.id] = category.name.strip()
+    names = list(by_line.values())
     in_order = [category.name.strip() for category in content.categories]
     if names not in (in_order, [by_id[key] for key in sorted(by_id)]):
         raise UserError(f"'{path}' lists the classes {names}, but '{notes}' "
@@ -132,8 +134,8 @@ class _LabelFiles:
         for key, text in self._by_key.items():
             if key not in owned:
                 folder, stem = osp.split(key.casefold())
-                names = {stem, strip_hash(stem) if hashed_names else stem}
-                for name in names:
+                short = strip_hash(stem) if hashed_names else stem
+                for name in {stem, short}:
                     self._similar[osp.join(folder, name)].append(text)
 
     def of(self, image: str) -> str:
@@ -144,10 +146,12 @@ class _LabelFiles:
 
     def _find(self, image: str) -> str:
         key = self._key(image)
-        similar = self._similar[key.casefold()]
         text = self._by_key.get(key, '')
-        if not text and len(similar) == 1:
-            text = similar[0]
+        similar = self._similar[key.casefold()]
+        end = f'{osp.basename(key)}.txt'
+        exact = [other for other in similar if other.endswith(end)]
+        if not text and len(exact or similar) == 1:
+            text, = exact or similar
             self.files.account.put_right(
                 'image names that differ from the files',
                 f'{text} is of {image}')

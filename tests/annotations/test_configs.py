@@ -59,7 +59,7 @@ def test_folders_that_configs_cannot_hold_are_refused(name, tmp_path):
 
 def test_hostile_classes_are_folders(tmp_path):
     names = sorted(name for name in HOSTILE if '/' not in name)
-    for i, name in enumerate(3 * names):
+    for i in range(3 * len(names)):
         write_image(tmp_path / f'in/{i}.png', i)
     (tmp_path / 'list.csv').write_text('file,class\n' + ''.join(
         f'{i}.png,{json.dumps(name)[1:-1]}\n' if name.isalnum() else
