@@ -95,10 +95,7 @@ class ImageLookup:
         for image in images:
             if image.file:
                 written.add(osp.dirname(_path(image)))
-        tails = self._find_tails(pending, written)
-        for length in sorted(tails, reverse=True):
-            pending = self._accept(pending, tails[length],
-                                   'images found by a tail of their path')
+        self._find_by_tails(pending, written)
         for image in images:
             if image.file and not image.split:
                 image.split = self.files.split_of_image(image.file)
@@ -181,15 +178,15 @@ class ImageLookup:
     def _spellings(self, image: ListedImage) -> list[str]:
         """The ways to write a name, as it is first."""
         plain = _plain(image.name)
-        spellings = [plain]
-        if unquote(plain) != plain:
-            spellings.append(unquote(plain))
-        folder, name = osp.split(spellings[-1])
-        if self.hashed_names and not self._names & {name, osp.basename(plain)}:
-            short = strip_hash(name)
-            if short not in ('', name):
-                spellings.append(osp.join(folder, short))
-        return spellings
+        names = {osp.basename(plain), osp.basename(unquote(plain))}
+        has_hash = self.hashed_names and not self._names & names
+        spellings = {}
+        for spelling in (plain, unquote(plain)):
+            folder, name = osp.split(spelling)
+            spellings[spelling] = None
+            if has_hash and strip_hash(name):
+                spellings[osp.join(folder, strip_hash(name))] = None
+        return list(spellings)
 
     def _in_place(self, image: ListedImage) -> list[str]:
         """Files with a similar name in the folder that the name gives."""
@@ -201,7 +198,7 @@ class ImageLookup:
         return []
 
     def _longest_tails(self, image: ListedImage) -> list[_Tail]:
-        """Files whose paths end with the longest tail of a listed path."""
+        """Unclaimed files that end with the longest tail of a path."""
         split = (self.files.split_of_list(image.source)
                  or self.files.split_of_image(_path(image)))
         for name in self._spellings(image):
@@ -210,7 +207,8 @@ class ImageLookup:
             tails = defaultdict(list)
             for file in _similar(self._by_stem, osp.basename(path)):
                 own = self.files.split_of_image(file)
-                if not split or not own or split == own:
+                if file not in self._claimed and (
+                        not split or not own or split == own):
                     length = max(_common_folders(path, file),
                                  _common_folders(in_folder, file))
                     tails[length].append(_Tail(file, length))
@@ -218,29 +216,44 @@ class ImageLookup:
                 return tails[max(tails)]
         return []
 
-    def _find_tails(self, images: Sequence[ListedImage], written: set[str]
-                    ) -> dict[int, dict[_Key, str]]:
-        """Map listed paths to files, by the length of the tail.
+    def _find_by_tails(self, images: Sequence[ListedImage],
+                       written: set[str]) -> None:
+        """Find files by tails of listed paths, the longest first.
 
-        Those whose folder is ``written`` are not elsewhere.
+        Images whose folder is ``written`` are not elsewhere.
         """
-        folders = defaultdict(dict)
+        pending = []
         for image in images:
-            key = self._key(image)
-            tails = self._longest_tails(image)
-            folder = osp.dirname(key.path)
-            if folder in written or len(tails) != 1:
-                continue
-            named = osp.join(image.folder, osp.dirname(_plain(image.name)))
-            above = self._existing(named, image.source)
-            if above not in self._places(named, image.source) and (
-                    not above or is_below(tails[0].file, above)):
-                folders[folder, key.split][key] = tails[0]
-        found = defaultdict(dict)
-        for tails in folders.values():
-            for key, tail in _consistent(tails).items():
-                found[tail.length][key] = tail.file
-        return found
+            if osp.dirname(_path(image)) not in written:
+                pending.append(image)
+        done = set()
+        longest = 0
+        for image in pending:
+            for tail in self._longest_tails(image):
+                longest = max(longest, tail.length)
+        for length in range(longest, -1, -1):
+            folders = defaultdict(dict)
+            for image in pending:
+                key = self._key(image)
+                folder = osp.dirname(key.path), key.split
+                tails = self._longest_tails(image)
+                if (len(tails) == 1 and tails[0].length == length
+                        and folder not in done
+                        and self._may_be(image, tails[0].file)):
+                    folders[folder][key] = tails[0].file
+            proposals = {}
+            for tails in folders.values():
+                proposals |= _keep_together(tails)
+            pending = self._accept(pending, proposals,
+                                   'images found by a tail of their path')
+            done |= folders.keys()
+
+    def _may_be(self, image: ListedImage, file: str) -> bool:
+        """Whether a file is below what exists of the folder that is named."""
+        named = osp.join(image.folder, osp.dirname(_plain(image.name)))
+        above = self._existing(named, image.source)
+        return above not in self._places(named, image.source) and (
+            not above or is_below(file, above))
 
     def _existing(self, folder: str, source: str) -> str:
         """The longest part of a named folder that exists, or ''."""
@@ -296,18 +309,13 @@ def _common_folders(path: str, file: str) -> int:
     return length
 
 
-def _consistent(tails: Mapping[_Key, _Tail]) -> dict[_Key, _Tail]:
-    """Keep the longest tails, and those where most others are."""
-    longest = max(tail.length for tail in tails.values())
-    places = Counter()
-    for tail in tails.values():
-        if tail.length == longest:
-            places[osp.dirname(tail.file)] += 1
+def _keep_together(found: Mapping[_Key, str]) -> dict[_Key, str]:
+    """Keep the files of one listed folder that are where most of them are."""
+    places = Counter(osp.dirname(file) for file in found.values())
     place, number = places.most_common(1)[0]
-    together = number > _TOGETHER * places.total()
     kept = {}
-    for key, tail in tails.items():
-        if tail.length == longest and (
-                not together or osp.dirname(tail.file) == place):
-            kept[key] = tail
+    for key, file in found.items():
+        if osp.dirname(file) == place or (
+                number <= _TOGETHER * places.total()):
+            kept[key] = file
     return kept
