@@ -5,7 +5,8 @@ About an hour on two cores, so pytest collects this file only if it is named:
 
     python -m pytest tests/configs/encoder_matrix.py
 
-Networks that a config refuses are skipped with its reason.
+Networks that a config refuses are skipped with its reason. Exporting compares
+ONNX Runtime with PyTorch.
 """
 import os
 from datetime import timedelta
@@ -115,8 +116,7 @@ def test_one_process(name, frozen, network, file_of, data, tmp_path):
                              Normalization.of(runner.model))
         size = (160, 160) if name in DETECTORS else (64, 64)
         with DefaultScope.overwrite_default_scope(cfg.default_scope):
-            facts = export_network(model, tmp_path / 'model.onnx', size)
-        assert facts['difference'] < 1e-4
+            export_network(model, tmp_path / 'model.onnx', size)
 
 
 @pytest.mark.parametrize('name, frozen', CASES)
@@ -129,6 +129,4 @@ def test_two_processes(name, frozen, network, file_of, data, tmp_path):
 @pytest.mark.parametrize('network', NETWORKS)
 def test_onnx(network, file_of, tmp_path):
     """Images of any size."""
-    encoder = load_encoder(file_of(network))
-    facts = export_network(encoder, tmp_path / 'encoder.onnx')
-    assert facts['difference'] < 1e-4
+    export_network(load_encoder(file_of(network)), tmp_path / 'encoder.onnx')
