@@ -92,8 +92,12 @@ def config_of(name, frozen, file, data, folder):
     return cfg
 
 
+def train_on_two_processes(cfg, folder):
+    mp.start_processes(process, (folder, cfg), 2, start_method='fork')
+
+
 def process(rank, folder, cfg):
-    """Train on two processes."""
+    """Train for two steps as one of two processes."""
     os.environ.update(RANK=str(rank), WORLD_SIZE='2', LOCAL_RANK=str(rank))
     dist.init_process_group(
         'gloo', init_method=f'file://{folder}/store', rank=rank, world_size=2,
@@ -123,7 +127,7 @@ def test_one_process(name, frozen, network, file_of, data, tmp_path):
 @pytest.mark.parametrize('network', NETWORKS)
 def test_two_processes(name, frozen, network, file_of, data, tmp_path):
     cfg = config_of(name, frozen, file_of(network), data, tmp_path)
-    mp.start_processes(process, (tmp_path, cfg), 2, start_method='fork')
+    train_on_two_processes(cfg, tmp_path)
 
 
 @pytest.mark.parametrize('network', NETWORKS)

@@ -22,6 +22,7 @@ from qbheat_mm.trained import Checkpoint, Encoder, Normalization
 from qbheat_mm.trained.use_encoder import use_encoder
 
 from ..conftest import ROOT, run_tool
+from .encoder_matrix import config_of, train_on_two_processes
 from .shipped import load
 from .test_one_step import encoder_of, small, take_a_step
 
@@ -290,6 +291,19 @@ def test_layers_behind_the_map_are_not_trained(name, unused):
     for key, weight in encoder.named_parameters():
         assert (weight.grad is not None) == weight.requires_grad, key
         assert weight.requires_grad != key.startswith(unused or '-'), key
+
+
+def test_two_processes_train_a_network_with_layers_behind_its_map(
+        data, tmp_path):
+    """For two steps: the second waits for the gradients of the first."""
+    network = TimmEncoder('mobilenetv3_small_050')
+    file = export_encoder(
+        Encoder(network, Normalization(), settings=dict(
+            type='TimmEncoder', name='mobilenetv3_small_050')),
+        tmp_path / 'encoder.safetensors')
+    cfg = config_of(f'{BENCHMARKS}-ft-tran1-coslr-200e{OWN}', False, file,
+                    data, tmp_path)
+    train_on_two_processes(cfg, tmp_path)
 
 
 def test_without_timm(files, monkeypatch):
