@@ -32,6 +32,10 @@ def to_onnx(program: ExportedProgram, **options) -> torch.onnx.ONNXProgram:
             aten.gelu.default: _gelu}, **options)
     rules = [TransposedProduct.rule(), ChannelMultiplier.rule()]
     rewrite(written.model, pattern_rewrite_rules=rules)
+    # ONNX Runtime's quantization replaces initializers under their names, and
+    # then fails at declared types and shapes.
+    for value in written.model.graph.initializers.values():
+        value.type = value.shape = None
     return written
 
 

@@ -3,6 +3,7 @@
 import copy
 import importlib.util
 import math
+import shutil
 import sys
 from collections import Counter
 
@@ -15,7 +16,10 @@ from qbheat_mm.apis import load_encoder
 from qbheat_mm.errors import UserError
 from qbheat_mm.export import Exported, export_network, load_model
 from qbheat_mm.export.make_network import make_network
-from qbheat_mm.export.programs import relative_difference
+from qbheat_mm.export.programs import (
+    largest_difference,
+    relative_difference,
+)
 from qbheat_mm.trained import Encoder, Normalization
 
 from ..tools.conftest import run
@@ -394,6 +398,25 @@ def test_a_run_counts_the_classes_of_its_folders(classifier):
     given.count_classes = False
     with pytest.raises(UserError, match='epoch_1.pth'):
         load_model(given, checkpoint)
+
+
+@pytest.mark.parametrize('name', ONNX)
+def test_smaller_files_as_the_page_shows(name, export, tmp_path, monkeypatch):
+    """By 8-bit weights and by float16, with a small difference."""
+    pytest.importorskip('onnxruntime')
+    out, facts = export(name, 'onnx')
+    monkeypatch.chdir(tmp_path)
+    shutil.copy(out, 'model.onnx')
+    used = namespace_of_docs('quantize_dynamic')
+    used['quantize_dynamic']('model.onnx', 'all.onnx')
+    images = pictures() if facts['pictures'] else (
+        torch.randn(2, 3, 64, 96, generator=torch.Generator().manual_seed(0)))
+    expected = {key: torch.as_tensor(value)
+                for key, value in Exported(out)(images).items()}
+    for file, limit in (('half.onnx', 5e-3), ('quantized.onnx', 0.2),
+                        ('all.onnx', 0.2)):
+        difference, _ = largest_difference(Exported(file)(images), expected)
+        assert 0 < difference < limit
 
 
 class Operations(torch.nn.Module):
