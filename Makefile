@@ -1,5 +1,5 @@
-# All targets make the environment first; for PYTHON, TORCH, ... see
-# tools/env/make_env.py.
+# Most targets make the environment first; for PYTHON, TORCH, ... see
+# tools/env/make_env.py. `lint` and `test-quick` need neither it nor a compiler.
 PYTHON ?= python3
 VENV ?= .venv
 BIN = $(VENV)/bin
@@ -23,9 +23,10 @@ test: env
 QUICK = tests/models tests/datasets tests/test_architecture.py \
     tests/docs/test_pages.py
 
+# In the environment, or in the active one with the extras pretrain and tests.
 test-quick: lint
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest $(QUICK) -q -n auto \
-	    --maxprocesses 4 --dist loadfile
+	OMP_NUM_THREADS=1 $(firstword $(wildcard $(BIN)/python) python) \
+	    -m pytest $(QUICK) -q -n auto --maxprocesses 4 --dist loadfile
 
 # The quick tests, the import and a first training, on every supported Python
 # found on the PATH or in pyenv. Keeps the environments.
@@ -38,8 +39,9 @@ test-pythons: QUICK += tests/test_import.py tests/test_check_env.py \
 test-pythons:
 	@for python in $(SUPPORTED); do \
 	    $$python -c '' 2>/dev/null || { echo "no $$python"; continue; }; \
-	    $(MAKE) test-quick PYTHON=$$python VENV=.venv-$$python \
-	        QUICK='$(QUICK)' || exit 1; done
+	    $(MAKE) env PYTHON=$$python VENV=.venv-$$python && \
+	    $(MAKE) test-quick VENV=.venv-$$python QUICK='$(QUICK)' \
+	        || exit 1; done
 
 # Tests that differ on a GPU.
 test-gpu: env
@@ -47,8 +49,16 @@ test-gpu: env
 	    tests/configs/test_mixed_precision.py \
 	    tests/models/test_mobile_former.py)
 
-lint: env
-	$(BIN)/python -m ruff check .
+# The environment's ruff, that on the PATH, or the lock's in a place of its own.
+RUFF = $(firstword $(wildcard $(BIN)/ruff) $(shell command -v ruff) \
+    .venv-lint/bin/ruff)
+
+lint: $(RUFF)
+	$(RUFF) check .
+
+.venv-lint/bin/ruff:
+	$(PYTHON) -m venv .venv-lint
+	.venv-lint/bin/python -m pip -q install $$(grep ^ruff requirements/lock.txt)
 
 # The site, in docs/_build/html; warnings (dead links) are errors.
 docs: env
