@@ -14,9 +14,9 @@
 4. Else the image is missing.
 
 A file is of the entry with the strongest claim, in this order: by 1 from the
-file that lists it, by 1 from elsewhere, by 2, by longer and shorter tails. If
-two are as strong, both are missing. With ``--images``, all files are in that
-folder.
+file that lists it, by 1 from elsewhere, by 2, by all of the name, by longer
+and shorter tails. If two are as strong, both are missing. With ``--images``,
+all files are in that folder.
 """
 import os.path as osp
 import re
@@ -38,9 +38,13 @@ _TOGETHER = 0.75
 
 
 class _Tail(NamedTuple):
-    """A file, and how many folders its path ends with as listed."""
+    """A file, and how much of a listed path its own path ends with.
+
+    The strength is whether that is all of the name as listed, and how many
+    folders.
+    """
     file: str
-    length: int
+    strength: tuple[bool, int]
 
 
 class _Key(NamedTuple):
@@ -205,13 +209,15 @@ class ImageLookup:
             path = _path(image, name)
             in_folder = osp.join(image.folder, name)
             tails = defaultdict(list)
+            whole = name.strip('/').count('/')
             for file in _similar(self._by_stem, osp.basename(path)):
                 own = self.files.split_of_image(file)
                 if file not in self._claimed and (
                         not split or not own or split == own):
                     length = max(_common_folders(path, file),
                                  _common_folders(in_folder, file))
-                    tails[length].append(_Tail(file, length))
+                    strength = length >= whole, length
+                    tails[strength].append(_Tail(file, strength))
             if tails:
                 return tails[max(tails)]
         return []
@@ -227,21 +233,18 @@ class ImageLookup:
             if osp.dirname(_path(image)) not in written:
                 pending.append(image)
         done = set()
-        longest = 0
-        for image in pending:
-            for tail in self._longest_tails(image):
-                longest = max(longest, tail.length)
-        for length in range(longest, -1, -1):
-            folders = defaultdict(dict)
+        while True:
+            found = defaultdict(lambda: defaultdict(dict))
             for image in pending:
                 key = self._key(image)
                 folder = osp.dirname(key.path), key.split
                 tails = self._longest_tails(image)
-                if (len(tails) == 1 and tails[0].length == length
-                        and folder not in done
+                if (len(tails) == 1 and folder not in done
                         and self._may_be(image, tails[0].file)):
-                    folders[folder][key] = tails[0].file
-            proposals = {}
+                    found[tails[0].strength][folder][key] = tails[0].file
+            if not found:
+                break
+            folders, proposals = found[max(found)], {}
             for tails in folders.values():
                 proposals |= _keep_together(tails)
             pending = self._accept(pending, proposals,
