@@ -84,7 +84,10 @@ def use_encoder(cfg: Config) -> None:
         old = MODELS.build({**cfg.model.backbone, 'init_cfg': None})
     new = described.build()
     before = Outputs.of(old)
-    settings, after = _choose_outputs(described, new, before)
+    if _has_same_arch(cfg.model.backbone, described):
+        settings, after = dict(cfg.model.backbone), before
+    else:
+        settings, after = _choose_outputs(described, new, before)
     _require_outputs(cfg.model, before, after, f"'{path}' ({described.name})")
     frozen = not any(weight.requires_grad for weight in old.parameters())
     if isinstance(old, MobileFormer) and isinstance(new, MobileFormer):
@@ -105,6 +108,15 @@ def use_encoder(cfg: Config) -> None:
     print_log(f"encoder='{path}': {described.name}, "
               f'{"frozen" if frozen else "trained"}, {after.channels} '
               f'channels at strides {after.strides}')
+
+
+def _has_same_arch(given: Mapping, described: EncoderConfig) -> bool:
+    """Whether a config is written for a file's Mobile-Former.
+
+    Its outputs fit, then: MF-Dec reads inner maps of V1.
+    """
+    return (type_name(given) == described.kind == MobileFormer.__name__
+            and given.get('arch') == described.settings.get('arch'))
 
 
 def _choose_outputs(described: EncoderConfig, network: nn.Module,

@@ -23,7 +23,7 @@ from qbheat_mm.trained.use_encoder import use_encoder
 
 from ..conftest import ROOT, run_tool
 from .encoder_matrix import config_of, train_on_two_processes
-from .shipped import load
+from .shipped import find, load
 from .test_one_step import encoder_of, small, take_a_step
 
 BENCHMARKS, OWN = 'qbheat/benchmarks/mf-285m_1xb256', '_own-folders.py'
@@ -188,6 +188,21 @@ def test_a_mobile_former_brings_its_arch(tmp_path):
         type='TransformerProbe', in_channels=20, token_dims=16,
         embed_dims=192, depth=1, drop_rate=0.1)
     assert cfg.model.data_preprocessor.std == [4., 5., 6.]
+
+
+@pytest.mark.parametrize('name', find('mf-dec', 'mf-294m'))
+def test_a_config_keeps_the_outputs_chosen_for_its_encoder(name, tmp_path):
+    """V1 has a stage of stride 32, which MF-Dec doesn't read."""
+    settings = dict(type='MobileFormer', arch='mf-294m')
+    file = export_encoder(
+        Encoder(MODELS.build(settings), Normalization((0., ), (1., )),
+                settings=settings), tmp_path / 'a.safetensors')
+    cfg, given = load(name), load(name)
+    cfg.encoder = file
+    use_encoder(cfg)
+    given.model.backbone.init_cfg.checkpoint = file
+    assert cfg.model.backbone == given.model.backbone
+    assert [*cfg.model.in_channels] == [*given.model.in_channels]
 
 
 @pytest.mark.parametrize('package', ['timm', 'mmpretrain'])
