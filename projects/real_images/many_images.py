@@ -167,8 +167,8 @@ def losses_of(arm: str, model: nn.Module, normalize: Normalize, data: Data,
                      mode='loss')
     inputs, samples = normalize(view.pixels), None
     if arm == 'supervised':
-        samples = [DataSample().set_gt_label(label)
-                   for label in data.labels[rows]]
+        samples = [DataSample().set_gt_label(label).to(DEVICE)
+                   for label in data.labels[rows].tolist()]
     elif arm in ('distilled', 'teacher', 'both'):
         samples = view.samples(rows)
     return model(inputs, samples, mode='loss')
