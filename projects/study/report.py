@@ -21,7 +21,6 @@ from projects.study.comparison import Comparison, compare
 from projects.study.results import (
     Row,
     Run,
-    markdown_table,
     read_rows,
     values,
 )
@@ -34,6 +33,7 @@ from projects.study.run import (
 )
 from qbheat_mm.cli import report_user_errors
 from qbheat_mm.errors import UserError
+from qbheat_mm.report import markdown_table
 from qbheat_mm.report.style import BLUE, GREY, in_style, new_figure
 
 Rows = Mapping[Run, Row]

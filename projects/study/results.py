@@ -1,12 +1,11 @@
 # Copyright (c) QB-Heat MM authors. All rights reserved.
 """Metrics of finished runs: their logs, and the study's file of rows."""
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import NamedTuple
 
 import msgspec
-import numpy as np
 
 from qbheat_mm.errors import UserError
 
@@ -105,14 +104,3 @@ def values(rows: Mapping[Run, Row], arm: str, stage: str,
     return {run.seed: rows[run].metrics[metric] for run in sorted(rows)
             if (run.arm, run.stage) == (arm, stage)
             and metric in rows[run].metrics}
-
-
-def markdown_table(lines: Sequence[Sequence[str]]) -> str:
-    """Format a Markdown table; the first line is its head."""
-    widths = np.char.str_len(lines).max(axis=0)
-    rule = ['-' * width for width in widths]
-    text = []
-    for line in (lines[0], rule, *lines[1:]):
-        cells = [cell.ljust(width) for cell, width in zip(line, widths)]
-        text.append(f'| {" | ".join(cells)} |')
-    return '\n'.join(text)

@@ -5,7 +5,7 @@ Figures "m2f" and "f2m" of the appendix.
 """
 from collections import defaultdict
 from functools import partial
-from itertools import accumulate, chain
+from itertools import chain
 
 import numpy as np
 import torch
@@ -95,7 +95,9 @@ def default_blocks(backbone: nn.Module) -> list[int]:
 
     For the encoders of QB-Heat these are the blocks 3, 6, 10 and 12.
     """
-    ends = list(accumulate(map(len, backbone.stages), initial=0))
+    ends = [0]
+    for stage in backbone.stages:
+        ends.append(ends[-1] + len(stage))
     middle = ends[-2] + 1 + len(backbone.stages[-1]) // 2
     return sorted({*ends, middle} & set(numbered_blocks(backbone)))
 
@@ -112,8 +114,10 @@ def draw_attention(bridge: str, picture: np.ndarray, models: dict):
         models (dict[str, dict[str, dict[int, np.ndarray]]]): Model, label of
             the row and token to map, (H, W).
     """
-    num_rows = max(map(len, models.values()))
-    columns = [len(next(iter(rows.values()))) for rows in models.values()]
+    num_rows, columns = 0, []
+    for rows in models.values():
+        num_rows = max(num_rows, len(rows))
+        columns.append(len(next(iter(rows.values()))))
     widths = np.array(columns) + 0.5
     figure = new_figure(widths.sum() + 1.7, 0.88 * num_rows + 0.9)
     figure.suptitle(BRIDGES[bridge], fontsize=11)

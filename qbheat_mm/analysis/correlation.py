@@ -55,7 +55,7 @@ def draw_histograms(correlations: dict[str, np.ndarray],
     """
     figure = new_figure(5.2, 3.4)
     axis = figure.subplots()
-    highest = max(float(np.max(v)) for v in correlations.values())
+    highest = np.concatenate(list(correlations.values())).max()
     top = min(1.0, np.ceil(highest * 10 + 0.5) / 10)
     bins = np.linspace(0, top, 41)
     for name, values in correlations.items():

@@ -57,8 +57,10 @@ def projected_features(model: QBHeat, images: Tensor,
     with evaluating(model):
         if not by_quarter:
             return project(images)
-        quarters = {cell: project(model.crop(images, [(name, len(images))]))
-                    for name, cell in CORNERS.items()}
+        quarters = {}
+        for name, cell in CORNERS.items():
+            crop = model.crop(images, [(name, len(images))])
+            quarters[cell] = project(crop)
     top = torch.cat([quarters[0, 0], quarters[1, 0]], dim=2)
     bottom = torch.cat([quarters[0, 1], quarters[1, 1]], dim=2)
     return torch.cat([top, bottom], dim=1)

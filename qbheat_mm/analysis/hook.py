@@ -143,9 +143,9 @@ class AnalysisHook(Hook):
         runner.visualizer.add_scalars(
             {f'analysis/{name}': value for name, value in scalars.items()},
             step=runner.iter)
-        runner.logger.info('AnalysisHook: ' + ', '.join(
-            f'{name} {scalars[name]:.4f}' for name in _LOGGED
-            if name in scalars))
+        logged = [f'{name} {scalars[name]:.4f}' for name in _LOGGED
+                  if name in scalars]
+        runner.logger.info(f'AnalysisHook: {", ".join(logged)}')
         for position in {*trained_positions(model)} & {'top_left', 'center'}:
             picture = strips(reconstruct(model, images, position), model,
                              normalize)

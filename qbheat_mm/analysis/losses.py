@@ -57,7 +57,9 @@ def direction_losses(model: QBHeat, images: Tensor) -> dict[str, float]:
         dict[str, float]: ``'half_right'`` ... and ``'quarter_left_up'`` ...
     """
     losses = defaultdict(list)
-    grid = [n // model.head.patch_size for n in images.shape[2:]]
+    height, width = images.shape[2:]
+    patch = model.head.patch_size
+    grid = height // patch, width // patch
     with evaluating(model):
         for position in trained_positions(model):
             scale = 'quarter' if position == CENTER else 'half'

@@ -156,14 +156,18 @@ def _report_pictures(work_dir: str) -> list[tuple[Report, list[bytes]]]:
         shown += [*spread(earlier, 3), last]
     if not shown:
         return []
+    files, contents = [], []
+    for point in shown:
+        files.append(str(point.value.relative_to(work_dir)))
+        contents.append(point.value.read_bytes())
     report = Report(
         'looks', 'Reconstructions during training',
         'Original, visible quarter, reconstruction; file names end in the '
         'step. Look for outlines that grow out of the visible quarter. The '
         'rest stays pale: the squared error favors the mean of all that is '
         'possible.',
-        pictures=[str(point.value.relative_to(work_dir)) for point in shown])
-    return [(report, [point.value.read_bytes() for point in shown])]
+        pictures=files)
+    return [(report, contents)]
 
 
 def _find_pictures(folder: Path) -> Series:

@@ -167,8 +167,10 @@ def draw_spectra(matrices: dict[str, dict[str, Tensor]]):
     figure = new_figure(3.2 * columns, 5.6)
     axes = figure.subplots(2, columns, squeeze=False)
     for row, (name, direction) in zip(axes, MATRICES.items()):
-        chosen = {scale: m[direction] for scale, m in matrices.items()}
-        values = {scale: eigenvalues(m) for scale, m in chosen.items()}
+        chosen, values = {}, {}
+        for scale, by_direction in matrices.items():
+            chosen[scale] = by_direction[direction]
+            values[scale] = eigenvalues(chosen[scale])
         _draw_magnitudes(row[0], name, values, chosen)
         if len(values) == len(SCALES):
             _draw_alignment(row[1], name, values)

@@ -68,10 +68,10 @@ def compare(folder: str | Path, encoders: Mapping[str, str | Path | Encoder],
     if not Path(folder, 'train').is_dir():
         folder = Path(prepare_classes(
             str(folder), str(out / 'classes')).config).parent
-    loaders = [make_loader(folder, 'train'), make_loader(folder, 'val')]
-    require_equal_classes(*(loader['dataset'] for loader in loaders))
-    files = [list_files(loader) for loader in loaders]
-    number = sum(len(names) for names in files)
+    loaders = make_loader(folder, 'train'), make_loader(folder, 'val')
+    require_equal_classes(loaders[0]['dataset'], loaders[1]['dataset'])
+    files = list_files(loaders[0]), list_files(loaders[1])
+    number = len(files[0]) + len(files[1])
     comparison, figures, start = Comparison(len(files[1])), {}, time.time()
     contenders = list_contenders(encoders, loaders[0], device)
     for done, contender in enumerate(contenders):

@@ -35,7 +35,8 @@ class LabeledFolder:
         names = data.metainfo['classes']
         self.folder, self.classes = folder, tuple(classes or names)
         self.labels = {}
-        for info in map(data.get_data_info, range(len(data))):
+        for i in range(len(data)):
+            info = data.get_data_info(i)
             name = names[info['gt_label']]
             if name not in self.classes:
                 raise UserError(f'class {name!r} of folder {folder!r} is '

@@ -1,7 +1,8 @@
 # Copyright (c) QB-Heat MM authors. All rights reserved.
 """Results as JSON, figures in one style, and the page that shows them."""
-from .report import Report, Table, command_line, read_report
+from .report import Report, command_line, read_report
 from .story import find_reports, tell
+from .table import Table, markdown_table
 
-__all__ = ['Report', 'Table', 'command_line', 'find_reports', 'read_report',
-           'tell']
+__all__ = ['Report', 'Table', 'command_line', 'find_reports',
+           'markdown_table', 'read_report', 'tell']

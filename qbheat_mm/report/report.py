@@ -15,33 +15,10 @@ import numpy as np
 
 from ..errors import UserError, printable
 from .style import in_style
+from .table import Table
 
 #: Resolution of pictures, high enough for print.
 DPI = 200
-
-
-@dataclass
-class Table:
-    """A table of a report.
-
-    Attributes:
-        title (str): Headline.
-        columns (list[str]): Names with units.
-        rows (list[list]): Strings and numbers.
-    """
-    title: str
-    columns: list[str]
-    rows: list[list] = field(default_factory=list)
-
-    def __str__(self) -> str:
-        rows = [self.columns, *([
-            f'{cell:.4g}' if isinstance(cell, float) else str(cell)
-            for cell in row] for row in self.rows)]
-        widths = [max(map(len, column)) for column in zip(*rows)]
-        return '\n'.join([self.title, *(
-            '  '.join(cell.ljust(width)
-                      for cell, width in zip(row, widths)).rstrip()
-            for row in rows)])
 
 
 @dataclass
@@ -82,9 +59,10 @@ class Report:
             arrays (Mapping, optional): Name to array, for one NPZ file.
         """
         os.makedirs(folder, exist_ok=True)
-        self.pictures = [f'{name}.png' for name in figures]
+        self.pictures = []
         self.source.setdefault('command', command_line())
         for name, figure in figures.items():
+            self.pictures.append(f'{name}.png')
             with in_style():
                 figure.savefig(osp.join(folder, f'{name}.png'), dpi=DPI)
         if arrays:
@@ -92,9 +70,9 @@ class Report:
                                 **arrays)
         Path(folder, f'{self.analysis}.json').write_text(
             self.to_json(), encoding='utf-8')
-        print('\n\n'.join(map(str, (
-            f'{self.title}: {self.analysis}.json in {folder}',
-            *self.tables))))
+        print(f'{self.title}: {self.analysis}.json in {folder}')
+        for table in self.tables:
+            print(f'\n{table}')
 
 
 def command_line() -> str:
@@ -113,14 +91,14 @@ def read_report(file: str) -> Report | None:
         UserError: If a value has the wrong type.
     """
     try:
-        found = msgspec.json.decode(Path(file).read_bytes())
+        content = msgspec.json.decode(Path(file).read_bytes())
     # Logs hold one JSON value per line.
     except (msgspec.DecodeError, UnicodeDecodeError):
         return None
-    if not isinstance(found, dict) or not {
-            'analysis', 'title', 'caption'} <= set(found):
+    if not isinstance(content, dict) or not {
+            'analysis', 'title', 'caption'} <= set(content):
         return None
     try:
-        return msgspec.convert(found, Report)
+        return msgspec.convert(content, Report)
     except msgspec.ValidationError as error:
         raise UserError(f"report '{file}': {error}") from error

@@ -25,15 +25,17 @@ def find_reports(folder: str) -> list[tuple[Report, list[bytes]]]:
         UserError: If a report is malformed.
         OSError: If a picture is missing or not a PNG file.
     """
-    found = []
+    reports = []
     for file in sorted(Path(folder).rglob('*.json')):
         report = read_report(str(file)) if file.is_file() else None
-        if report is not None:
-            pictures = [file.parent / name for name in report.pictures]
-            for picture in pictures:
-                Image.open(picture, formats=['PNG']).close()
-            found.append((report, [path.read_bytes() for path in pictures]))
-    return found
+        if report is None:
+            continue
+        pictures = []
+        for name in report.pictures:
+            Image.open(file.parent / name, formats=['PNG']).close()
+            pictures.append((file.parent / name).read_bytes())
+        reports.append((report, pictures))
+    return reports
 
 
 def tell(title: str, introduction: str,
@@ -50,19 +52,25 @@ def tell(title: str, introduction: str,
     Returns:
         str: HTML that needs no other file.
     """
-    rank = {name: i for i, name in enumerate(ORDER)}
-    sections = [
-        (report, [
-            dict(name=name, width=_page_width(content),
-                 data=base64.b64encode(content).decode())
-            for name, content in zip(report.pictures, pictures)])
-        for report, pictures in sorted(
-            reports, key=lambda pair: rank.get(pair[0].analysis, -1))]
+    sections = []
+    for report, pictures in sorted(reports, key=_rank):
+        shown = []
+        for name, content in zip(report.pictures, pictures):
+            shown.append(dict(
+                name=name, width=_page_width(content),
+                data=base64.b64encode(content).decode()))
+        sections.append((report, shown))
     pages = Environment(loader=PackageLoader(__package__), autoescape=True,
                         undefined=StrictUndefined)
     return pages.get_template('story.html').render(
         title=title, introduction=introduction, sections=sections,
         reload=reload)
+
+
+def _rank(section: tuple[Report, Sequence[bytes]]) -> int:
+    """The place of a report on the page."""
+    name = section[0].analysis
+    return ORDER.index(name) if name in ORDER else -1
 
 
 def _page_width(content: bytes) -> int:

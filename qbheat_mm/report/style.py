@@ -48,8 +48,10 @@ def picture_rows(rows):
     Returns:
         tuple: Figure and axes, (rows, columns).
     """
-    shapes = [next(iter(row.values())).shape for row in rows]
-    ratios = [height / width for height, width, _ in shapes]
+    ratios = []
+    for row in rows:
+        height, width, _ = next(iter(row.values())).shape
+        ratios.append(height / width)
     figure = new_figure(1.9 * len(rows[0]) + 0.4, 1.8 * sum(ratios) + 0.5)
     axes = figure.subplots(len(rows), len(rows[0]), squeeze=False,
                            height_ratios=ratios)

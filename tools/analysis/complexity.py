@@ -14,11 +14,11 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import NamedTuple
 
-import numpy as np
 from mmengine.config import Config
 from model_size import build_without_memory, count
 
 from qbheat_mm.cli import report_user_errors
+from qbheat_mm.report import markdown_table
 
 CONFIGS = Path(__file__).resolve().parents[2] / 'configs'
 #: As published: encoders and detectors in the captions and columns of the
@@ -27,7 +27,7 @@ PUBLISHED = Path(__file__).with_name('published_sizes.csv')
 
 HEADER = ['model', 'image', 'params (M)', 'published', 'difference',
           'MAdds (G)', 'published', 'difference', 'config']
-LEFT = (0, 1, 8)  # columns of text
+RIGHT = range(2, 8)  # columns of numbers
 #: Headings of the folders on the page of all configs.
 FOLDERS = {
     'qbheat': 'Pre-training with QB-Heat',
@@ -76,28 +76,12 @@ def compare(ours: float, printed: str) -> list[str]:
     return [printed, f'{100 * (ours / float(printed) - 1):+.1f}%']
 
 
-def format_table(rows: list[list[str]]) -> str:
-    """Format a Markdown table that is readable in a terminal as well."""
-    widths = np.char.str_len([HEADER, *rows]).max(axis=0)
-    rule = []
-    for column, width in enumerate(widths):
-        rule.append('-' * width if column in LEFT else '-' * (width - 1) + ':')
-    lines = []
-    for row in (HEADER, rule, *rows):
-        padded = []
-        for column, (cell, width) in enumerate(zip(row, widths)):
-            padded.append(
-                cell.ljust(width) if column in LEFT else cell.rjust(width))
-        lines.append(f'| {" | ".join(padded)} |')
-    return '\n'.join(lines)
-
-
 def published_tables() -> list[str]:
     """Format a table for each part."""
     parts = defaultdict(list)
     for row in published():
         parts[row['part']].append(cells(row, *measure_published(row)))
-    return [f'## {part}\n\n{format_table(rows)}'
+    return [f'## {part}\n\n{markdown_table([HEADER, *rows], RIGHT)}'
             for part, rows in parts.items()]
 
 
