@@ -12,6 +12,7 @@ from torch import nn
 
 from ..errors import UserError
 from ..models.backbones import MobileFormer
+from ..models.selfsup import Distillation
 from ..utils.settings import toolbox, type_name
 from .checkpoint import Checkpoint
 from .encoder_config import EncoderConfig
@@ -191,7 +192,9 @@ def _set_widths(model: ConfigDict, before: Outputs, after: Outputs) -> None:
         model.predictor.in_channels = after.channels[-1]
         model.neck.patch_size = model.head.patch_size = after.strides[-1]
         return
-    if 'in_channels' in model:  # MF-Dec
+    if type_name(model) == Distillation.__name__:
+        model.in_channels = after.channels[-1]
+    elif 'in_channels' in model:  # MF-Dec
         model.in_channels = after.channels
     necks = model.get('neck') or []
     necks = necks if isinstance(necks, list | tuple) else [necks]

@@ -42,6 +42,10 @@ def use_teacher(cfg: Config) -> None:
                if name != 'type'}
     teacher = EncoderTarget(**options).load_teacher()
     if kind == Distillation.__name__:
+        if cfg.model.get('with_pixels'):
+            raise UserError('model.with_pixels=True needs teacher_method='
+                            'QBHeat or RandomMasking: Distillation masks '
+                            'nothing')
         cfg.model = _distillation(cfg.model, teacher.channels)
     else:
         cfg.model.type = kind
