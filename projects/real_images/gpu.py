@@ -20,11 +20,33 @@ from typing import NamedTuple
 
 import torch
 
-from projects.real_images.real_images import CLASSES, STUDY, targets
-from projects.study import ENCODER
+from projects.real_images.real_images import CLASSES, PROBES, targets
+from projects.study import ENCODER, Column, Question, Study
 from projects.study.results import Row, Run, add_row, read_rows
 from projects.study.run import WEIGHTS, command, measured, provenance
 from qbheat_mm.cli import count, report_user_errors
+
+JUDGES = [f'{judge}{few}' for judge in ('tran-1', 'lin', 'ridge')
+          for few in ('', ', 120 labels', ', 30 labels')]
+
+
+def ask(data: str) -> Question:
+    """Compare all arms on a set, without intervals: steps are equal."""
+    arms = [arm.name.removeprefix(f'{data}-') for arm in targets(data)]
+    columns = [Column(f'classes-{data}', judge, f'{data}-')
+               for judge in JUDGES]
+    return Question(f'gpu-{data}', f'What should it predict, on {data}?',
+                    'tran-1', (), range(3), arms, columns)
+
+
+STUDY = Study(
+    [arm for data in CLASSES for arm in targets(data)], PROBES,
+    [ask(data) for data in CLASSES],
+    about="""\
+The arms of question 8 of [PLAN.md](../projects/real_images/PLAN.md) on a GPU,
+at 720 steps each instead of equal time. Plain distillation and random masking
+encode four times the pixels in a step.""",
+    title='What to predict, at equal steps', primary=3)
 
 
 class Place(NamedTuple):

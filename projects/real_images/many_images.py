@@ -7,10 +7,10 @@ on the GPU, where crops are taken and enlarged. All arms run at once, each in a
 process; their rows go to OUT/many_images.jsonl.
 """
 import argparse
-import json
 import logging
 import math
 import multiprocessing
+import sys
 import time
 import traceback
 from collections.abc import Callable, Sequence
@@ -29,6 +29,8 @@ from mmpretrain.structures import DataSample
 from torch import Tensor, nn
 from torchvision.ops import roi_align
 
+from projects.study import Arm, Column, Question, Study
+from projects.study.results import Row, add_row
 from projects.study.run import provenance
 from qbheat_mm.apis import load_encoder
 from qbheat_mm.cli import count, read_config, report_user_errors
@@ -67,6 +69,23 @@ ARMS = dict(
                        'optim_wrapper.optimizer.lr': 0.12}),
     supervised=('qbheat', {}),
     published=('', {}))
+
+
+TITLES = dict(
+    pixels='pixels', hog='HOG', distilled='plain distillation',
+    teacher='teacher', both='teacher and pixels', mocov2='MoCo-v2',
+    supervised='supervised', published='EfficientNet-Lite0, ImageNet')
+STAGE = 'frozen'
+STUDY = Study(
+    [Arm(name, title, None) for name, title in TITLES.items()], [], [Question(
+        'many-images', 'Which pre-training on 100,000 photographs?', 'tran-1',
+        (), (0, ), [*TITLES], [Column(STAGE, metric) for metric in (
+            'tran-1', 'lin', 'steps', 'GPU seconds')])],
+    about="""\
+MF-285M on the 100,000 photographs of 64 pixels of Tiny-ImageNet, 200 classes,
+enlarged to 128, in batches of 256; top-1 of 10,000 validation images. All
+arms shared one GPU, so seconds say little.""",
+    title='Many small photographs', primary=1)
 
 
 class Data(NamedTuple):
@@ -284,11 +303,10 @@ def run(args: argparse.Namespace, arm: str) -> str:
         trained = time.time()
         metrics = judge(encoder, known, Data.read(
             args.folder, 'val', args.limit), args.probe_steps)
-        row = dict(arm=arm, seed=args.seed, metrics=metrics, steps=steps,
-                   batch=args.batch, images=len(known.images),
-                   seconds=round(trained - start, 1), **provenance())
-        with open(args.out / 'many_images.jsonl', 'a') as file:
-            file.write(json.dumps(row) + '\n')
+        metrics.update({'steps': steps, 'GPU seconds': trained - start})
+        add_row(args.out / 'many_images.jsonl', Row(
+            arm, args.seed, STAGE, metrics, round(time.process_time(), 1),
+            ' '.join(['python', *sys.argv]), **provenance()))
         return f'{arm}: {metrics}, {time.time() - start:.0f} s'
     except BaseException:
         return f'{arm}: failed\n{traceback.format_exc()}'
