@@ -44,4 +44,5 @@ def test_export_of_the_tool_itself(name, tmp_path):
             triples.append(Triple('', image, label, tuple(box)))
     assert_equal_boxes((triples, images), read_boxes(tmp_path / 'out'), False,
                        TOLERANCES.get(name, 0.02))
-    assert report.left_out('boxes') == report.left_out('images') == 0
+    for what in ('images', 'boxes'):
+        assert report.account.left_out(what) == 0

@@ -135,7 +135,7 @@ def test_two_images_and_one_label_file_of_their_old_name(export):
     export.image('images/0000_6dd1.jpg')
     export.yolo('labels/0000.txt', CAT, DOG)
     report = export.check()
-    assert report.left_out('boxes') == 2
+    assert report.account.left_out('boxes') == 2
 
 
 @pytest.mark.parametrize('stem', [
@@ -405,7 +405,7 @@ def test_shapes_of_labelme(export):
             shape('rectangle', [[12, 12], [2, 3]], description='') | dict(
                 label='dog'))
     report = export.check()
-    assert report.left_out('boxes') == 8
+    assert report.account.left_out('boxes') == 8
 
 
 def test_windows_paths_of_labelme(export):
@@ -435,4 +435,4 @@ def test_an_image_with_two_classes_is_refused_or_counted(export):
     else:
         prints = [triple.image for triple in read_classes(export.out)]
         assert len(prints) == len({*prints})
-        assert report.left_out('images')
+        assert report.account.left_out('images')

@@ -43,8 +43,8 @@ def test_boxes(form, seed, tmp_path):
         expected_boxes(truth), read_boxes(tmp_path / 'out'), given)
     lost = [photo for photo in truth.photos if photo.missing]
     if form in STATES_MISSING:
-        assert report.left_out('images') == len(lost)
-    assert report.left_out('boxes') == sum(
+        assert report.account.left_out('images') == len(lost)
+    assert report.account.left_out('boxes') == sum(
         len(photo.targets) for photo in lost)
 
 
@@ -71,7 +71,8 @@ def test_classes(form, seed, tmp_path):
     assert len(found) == len(expected)
     assert expected == {(triple.split if given else '', *triple[1:3])
                         for triple in found}
-    assert report.left_out('images') == len(truth.photos) - len(expected)
+    lost = len(truth.photos) - len(expected)
+    assert report.account.left_out('images') == lost
 
 
 def test_boxes_on_stored_pixels_hold_the_same_pixels(tmp_path):

@@ -73,8 +73,10 @@ def write_list(truth: Truth, root: Path, random) -> Path:
 FORMS = dict(
     class_folders=(write_folders, Features(
         single=True, missing=False, slashes=False)),
-    csv=(write_csv, Features(single=True)),
+    csv=(write_csv, Features(single=True, slashes=False)),
     csv_without_header=(write_csv_without_header, Features(
-        single=True, splits=False)),
-    kaggle=(write_kaggle, Features(single=True, splits=False)),
-    mmpretrain_list=(write_list, Features(single=True, splits=False)))
+        single=True, slashes=False, splits=False)),
+    kaggle=(write_kaggle, Features(
+        single=True, slashes=False, splits=False)),
+    mmpretrain_list=(write_list, Features(
+        single=True, slashes=False, splits=False)))

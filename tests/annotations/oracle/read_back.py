@@ -76,12 +76,12 @@ def expected_boxes(truth: Truth) -> tuple[list[Triple], set]:
 
 
 def by_image(triples: list[Triple], splits: bool) -> dict:
-    """Sorted boxes of each image, label and, if it is given, split."""
+    """Boxes of each image, label and, if it is given, split."""
     grouped = defaultdict(list)
     for triple in triples:
         key = (triple.split if splits else '', triple.image, triple.label)
         grouped[key].append(triple.box)
-    return {key: np.array(sorted(boxes)) for key, boxes in grouped.items()}
+    return grouped
 
 
 def assert_equal_boxes(expected: tuple, found: tuple, splits: bool,
@@ -95,5 +95,9 @@ def assert_equal_boxes(expected: tuple, found: tuple, splits: bool,
     found = by_image(found[0], splits)
     assert found.keys() == expected.keys()
     for key, boxes in expected.items():
-        assert found[key].shape == boxes.shape, key
-        assert np.allclose(found[key], boxes, atol=tolerance), key
+        rest = np.array(found[key], float)
+        assert len(rest) == len(boxes), key
+        for box in boxes:
+            distances = np.abs(rest - box).max(1)
+            assert distances.min() < tolerance, (key, box, rest)
+            rest = np.delete(rest, distances.argmin(), 0)
