@@ -24,6 +24,7 @@ def run_lengths(box: tuple, size: tuple) -> dict:
 
 class Content:
     """The content of a COCO file, built image by image."""
+    licenses = []
 
     def __init__(self, labels: list, random, first_id: int = 1) -> None:
         ids = random.permutation(len(labels) * 2)[:len(labels)] + first_id
@@ -54,7 +55,7 @@ class Content:
         self.random.shuffle(self.annotations)
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(json.dumps(dict(
-            info=info or {}, images=self.images,
+            info=info or {}, licenses=self.licenses, images=self.images,
             categories=self.categories, annotations=self.annotations)))
 
 
@@ -99,6 +100,7 @@ def write_roboflow(truth: Truth, root: Path, random) -> None:
 
 
 class CvatContent(Content):
+    licenses = [dict(name='', id=0, url='')]
 
     def annotation(self, photo, target, image):
         result = super().annotation(photo, target, image)
@@ -175,14 +177,14 @@ def write_fiftyone(truth: Truth, root: Path, random) -> None:
 
 
 FORMS = dict(
-    coco_plain=(write_plain, Features(grouped=True, stored=True)),
+    coco_plain=(write_plain, Features(grouped=True, pixels='either')),
     coco_split_folders=(write_split_folders, Features(
-        grouped=True, stored=True)),
-    coco_roboflow=(write_roboflow, Features(nested=False)),
+        grouped=True, pixels='either')),
+    coco_roboflow=(write_roboflow, Features(nested=False, pixels='option')),
     coco_cvat=(write_cvat, Features(rotated=True)),
     coco_label_studio=(write_label_studio, Features(
         nested=False, splits=False)),
     coco_label_studio_originals=(write_label_studio_originals, Features(
         nested=False, splits=False)),
-    coco_via=(write_via, Features(splits=False, stored=True)),
-    coco_fiftyone=(write_fiftyone, Features(stored=True)))
+    coco_via=(write_via, Features(splits=False, pixels='either')),
+    coco_fiftyone=(write_fiftyone, Features(pixels='either')))

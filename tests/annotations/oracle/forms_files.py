@@ -133,11 +133,11 @@ def write_labelme(truth: Truth, root: Path, random) -> None:
 
 
 FORMS = dict(
-    voc=(write_voc, Features(extensions=False, stored=True)),
-    voc_flat=(write_voc_flat, Features(splits=False, stored=True)),
+    voc=(write_voc, Features(extensions=False, pixels='either')),
+    voc_flat=(write_voc_flat, Features(splits=False, pixels='either')),
     voc_split_folders=(write_voc_split_folders, Features(
-        nested=False, extensions=False)),
+        nested=False, extensions=False, pixels='option')),
     ro_label_img=(write_ro_label_img, Features(
-        extensions=False, rotated=True)),
+        extensions=False, rotated=True, pixels='option')),
     labelme=(write_labelme, Features(
         extensions=False, splits=False, grouped=True, rotated=True)))

@@ -150,15 +150,15 @@ def write_label_studio(truth: Truth, root: Path, random) -> None:
         info=dict(version='1.0', contributor='Label Studio'))))
 
 
-_ONE = Features(extensions=False, stored=True)
+_ONE = Features(extensions=False, pixels='either')
 FORMS = dict(
     yolo_split_folders=(write_split_folders, _ONE),
     yolo_obb=(write_obb, Features(
-        extensions=False, rotated=True, stored=True)),
+        extensions=False, rotated=True, pixels='either')),
     yolo_images_first=(write_images_first, _ONE),
     yolo_lists=(write_lists, _ONE),
     yolo_classes_txt=(write_classes_txt, Features(
-        extensions=False, splits=False, stored=True)),
+        extensions=False, splits=False, pixels='either')),
     yolo_darknet=(write_darknet, _ONE),
     yolo_label_studio=(write_label_studio, Features(
         extensions=False, splits=False, nested=False)))

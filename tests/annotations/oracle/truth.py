@@ -150,8 +150,9 @@ class Features:
     extensions: bool = True
     splits: bool = True
     negatives: bool = True
-    #: Whether boxes may be on stored pixels, as an option says.
-    stored: bool = False
+    #: On which pixels boxes are: 'upright' if the tool is known for it,
+    #: 'option' if the option must say so, 'either' if it says which.
+    pixels: str = 'upright'
     #: One label an image, for classifiers.
     single: bool = False
     #: Whether labels may hold a slash.
@@ -249,7 +250,8 @@ def draw_truth(seed: int, features: Features) -> Truth:
                              for label in chosen]
         photo.missing = bool(features.missing and not crowded
                              and random.random() < 0.15)
-    boxes_on = str(random.choice(['upright', 'stored']))
+    boxes_on = dict(upright=None, either=random.choice(['upright', 'stored']),
+                    option='upright')[features.pixels]
     for photo in photos:
-        photo.stored = features.stored and boxes_on == 'stored'
-    return Truth(photos, labels, boxes_on if features.stored else None)
+        photo.stored = boxes_on == 'stored'
+    return Truth(photos, labels, boxes_on)
