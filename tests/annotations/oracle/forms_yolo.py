@@ -150,15 +150,16 @@ def write_label_studio(truth: Truth, root: Path, random) -> None:
         info=dict(version='1.0', contributor='Label Studio'))))
 
 
-_ONE = Features(extensions=False, pixels='either')
+_LISTED = Features(extensions=False, pixels='either')
+_FOLDERS = Features(extensions=False, pixels='either', listed=False)
 FORMS = dict(
-    yolo_split_folders=(write_split_folders, _ONE),
+    yolo_split_folders=(write_split_folders, _FOLDERS),
     yolo_obb=(write_obb, Features(
-        extensions=False, rotated=True, pixels='either')),
-    yolo_images_first=(write_images_first, _ONE),
-    yolo_lists=(write_lists, _ONE),
+        extensions=False, rotated=True, pixels='either', listed=False)),
+    yolo_images_first=(write_images_first, _FOLDERS),
+    yolo_lists=(write_lists, _LISTED),
     yolo_classes_txt=(write_classes_txt, Features(
-        extensions=False, splits=False, pixels='either')),
-    yolo_darknet=(write_darknet, _ONE),
+        extensions=False, splits=False, pixels='either', listed=False)),
+    yolo_darknet=(write_darknet, _LISTED),
     yolo_label_studio=(write_label_studio, Features(
-        extensions=False, splits=False, nested=False)))
+        extensions=False, splits=False, nested=False, listed=False)))

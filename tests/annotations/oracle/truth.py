@@ -6,6 +6,7 @@ Knows nothing of the readers. `forms_*.py` write a truth as each tool does;
 """
 import hashlib
 import math
+from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -150,6 +151,8 @@ class Features:
     extensions: bool = True
     splits: bool = True
     negatives: bool = True
+    #: Whether it names images, also those that are missing.
+    listed: bool = True
     #: On which pixels boxes are: 'upright' if the tool is known for it,
     #: 'option' if the option must say so, 'either' if it says which.
     pixels: str = 'upright'
@@ -250,6 +253,11 @@ def draw_truth(seed: int, features: Features) -> Truth:
                              for label in chosen]
         photo.missing = bool(features.missing and not crowded
                              and random.random() < 0.15)
+    paths = Counter(photo.path.lower() for photo in photos)
+    for photo in photos:
+        # Nothing tells img_1.txt's missing image from IMG_1.jpg.
+        if not features.listed and paths[photo.path.lower()] > 1:
+            photo.missing = False
     boxes_on = dict(upright=None, either=random.choice(['upright', 'stored']),
                     option='upright')[features.pixels]
     for photo in photos:
