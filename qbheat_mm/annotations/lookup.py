@@ -15,8 +15,8 @@
 
 A file is of the entry with the strongest claim, in this order: by 1 from the
 file that lists it, by 1 from elsewhere, by 2, by all of the name, by longer
-and shorter tails. If two are as strong, both are missing. With ``--images``,
-all files are in that folder.
+and shorter tails. Of equal ones, that with the exact name has the file; else
+all of them are missing. With ``--images``, all files are in that folder.
 """
 import os.path as osp
 import re
@@ -126,14 +126,16 @@ class ImageLookup:
     def _accept(self, images: Sequence[ListedImage],
                 proposals: Mapping[_Key, str], what: str
                 ) -> list[ListedImage]:
-        """Take files that no other listed path claims; return the rest."""
+        """Take files that no other path claims as well; return the rest."""
         claims = defaultdict(set)
         for key, file in proposals.items():
             claims[file].add(key.path)
         pending, accepted = [], set()
         for image in images:
-            file = proposals.get(self._key(image), '')
-            if len(claims[file]) == 1 and file not in self._claimed:
+            key = self._key(image)
+            file = proposals.get(key, '')
+            if file not in self._claimed and (
+                    self._winners(file, claims[file]) == {key.path}):
                 image.file = file
                 accepted.add(file)
                 self.files.account.put_right(what, f'{image.name} is {file}')
@@ -141,6 +143,15 @@ class ImageLookup:
                 pending.append(image)
         self._claimed |= accepted
         return pending
+
+    def _winners(self, file: str, paths: set[str]) -> set[str]:
+        """Of listed paths that claim a file, those with its exact name."""
+        exact, own = set(), osp.basename(file)
+        for path in paths:
+            name = osp.basename(path)
+            if name == own or self.hashed_names and strip_hash(name) == own:
+                exact.add(path)
+        return exact or paths
 
     def _key(self, image: ListedImage) -> _Key:
         return _Key(_path(image), self.files.split_of_list(image.source))

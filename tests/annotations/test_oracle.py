@@ -21,7 +21,7 @@ from .oracle.read_back import (
 )
 from .oracle.truth import Photo, draw_truth, fingerprint
 
-EXPORTS = int(os.environ.get('ORACLE_EXPORTS', 15))
+EXPORTS = int(os.environ.get('ORACLE_EXPORTS', 6))
 BOXES = {**forms_coco.FORMS, **forms_yolo.FORMS, **forms_files.FORMS}
 CLASSES = forms_classes.FORMS
 
