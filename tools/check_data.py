@@ -18,7 +18,7 @@ from qbheat_mm.cli import read_config, report_user_errors
 from qbheat_mm.cli.command_line import add_cfg_options
 from qbheat_mm.cli.option_check import check_values
 from qbheat_mm.datasets.coco_check import check_images, load_coco
-from qbheat_mm.datasets.images import scan_folder
+from qbheat_mm.datasets.folders import scan_folder
 from qbheat_mm.errors import UserError
 from qbheat_mm.utils.settings import is_local, type_name
 

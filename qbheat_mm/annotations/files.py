@@ -11,7 +11,8 @@ from xml.etree.ElementTree import ParseError
 from msgspec import MsgspecError
 from yaml import YAMLError
 
-from ..datasets.images import EXTENSIONS, scan_folder
+from ..datasets.folders import scan_folder
+from ..datasets.images import EXTENSIONS
 from ..errors import UserError, printable
 from .account import Account
 

@@ -5,7 +5,8 @@ from io import BytesIO
 
 from PIL import Image, ImageDraw
 
-from ..datasets.images import read_image, spread
+from ..datasets.images import read_image
+from ..datasets.selection import spread
 from ..report import Report, Table, command_line, tell
 from ..report.style import COLORS
 from .records import ListedImage

@@ -8,9 +8,10 @@ from typing import Any
 
 _MODULES = dict(
     image_folder=('NamedImageFolder', 'NamedImageNet', 'find_images'),
-    images=('ImageError', 'fit', 'fitting_size', 'load_images', 'read_image',
-            'short_names', 'spread'),
+    fitting=('fit', 'fitting_size', 'load_images'),
+    images=('ImageError', 'read_image'),
     rand_augment=('LookupRandAugment', ),
+    selection=('short_names', 'spread'),
     transforms=('LoadNamedImageFromFile', 'LoadRandomResizedCrop'))
 __all__ = sorted(name for names in _MODULES.values() for name in names)
 

@@ -14,7 +14,8 @@ from mmpretrain.registry import DATASETS
 
 from ..errors import UserError
 from ..utils.settings import is_local
-from .images import EXTENSIONS, new_folders, scan_folder
+from .folders import new_folders, scan_folder
+from .images import EXTENSIONS
 
 
 def _report(folder: str, images: Sequence, others: Counter) -> None:

@@ -1,20 +1,14 @@
 # Copyright (c) QB-Heat MM authors. All rights reserved.
-"""Find and read image files: JPEG with simplejpeg, others with Pillow."""
-import logging
-import os
+"""Read image files: JPEG with simplejpeg, others with Pillow."""
 import os.path as osp
 import re
-from collections import Counter
-from collections.abc import Sequence
-from pathlib import Path
 
 import numpy as np
 import simplejpeg
 from mmengine import fileio
-from mmengine.logging import print_log
 from PIL import Image
 
-from ..errors import ImageError, UserError
+from ..errors import ImageError
 from ..utils.settings import is_local
 from .pillow_image import open_image, orientation_of, rotate, to_rgb
 
@@ -155,133 +149,3 @@ def _read_bytes(path: str, backend_args: dict | None) -> bytes:
     if not content:
         raise ImageError(path, 'is empty')
     return content
-
-
-def load_images(files: Sequence[str],
-                size: tuple[int, int] | None,
-                unit: int = 1) -> tuple[list[str], list[np.ndarray]]:
-    """Read images at a size that a model accepts, skipping unreadable files.
-
-    Args:
-        files (Sequence[str]): Files.
-        size (tuple[int, int], optional): Height and width to scale and crop
-            to; None keeps the size of each image, rounded to ``unit``.
-        unit (int): Rounds sizes to multiples. Defaults to 1.
-
-    Returns:
-        tuple[list[str], list[np.ndarray]]: The readable files and their
-        images, (H, W, 3), BGR, uint8.
-
-    Raises:
-        UserError: If no file could be read.
-    """
-    names, images = [], []
-    for file in files:
-        try:
-            image = read_image(file)
-        except ImageError as error:
-            print_log(f'skipped: {error}', logger='current',
-                      level=logging.WARNING)
-            continue
-        names.append(file)
-        images.append(fit(image, size or fitting_size(image, unit)))
-    if not images:
-        raise UserError(f'none of {len(files)} images could be read; the '
-                        f'first is {files[0]!r}')
-    return names, images
-
-
-def fitting_size(image: np.ndarray, unit: int) -> tuple[int, int]:
-    """Round height and width to multiples of ``unit``."""
-    height, width = (max(round(n / unit), 1) * unit for n in image.shape[:2])
-    return height, width
-
-
-def fit(image: np.ndarray, size: tuple[int, int]) -> np.ndarray:
-    """Scale an image to cover ``size`` (height, width) and crop its center."""
-    height, width = size
-    ratio = max(height / image.shape[0], width / image.shape[1])
-    scaled = (max(round(image.shape[1] * ratio), width),
-              max(round(image.shape[0] * ratio), height))
-    if scaled != (image.shape[1], image.shape[0]):
-        import mmcv  # loads torch
-        method = 'area' if ratio < 1 else 'bicubic'
-        image = mmcv.imresize(image, scaled, interpolation=method)
-    top = (image.shape[0] - height) // 2
-    left = (image.shape[1] - width) // 2
-    return np.ascontiguousarray(image[top:top + height, left:left + width])
-
-
-def scan_folder(folder: str, extensions: Sequence[str] = EXTENSIONS
-                ) -> tuple[list[str], Counter]:
-    """Find the images in a folder and its subfolders.
-
-    Hidden files and folders are ignored. Linked folders are read once, even
-    in cycles.
-
-    Args:
-        folder (str): The folder.
-        extensions (Sequence[str]): Extensions of images, lower case. Defaults
-            to :data:`EXTENSIONS`.
-
-    Returns:
-        tuple[list[str], Counter]: Sorted paths relative to the folder, and
-        the number of other files by extension.
-
-    Raises:
-        OSError: If a folder cannot be read.
-    """
-    images, others, seen = [], Counter(), {osp.realpath(folder)}
-    for root, folders, files in os.walk(folder, onerror=_fail,
-                                        followlinks=True):
-        folders[:] = new_folders(root, folders, seen)
-        below = '' if root == folder else osp.relpath(root, folder)
-        for name in files:
-            if name.startswith('.'):
-                continue
-            if name.lower().endswith(tuple(extensions)):
-                images.append(osp.join(below, name))
-            else:
-                others[osp.splitext(name)[1].lower() or name] += 1
-    return sorted(images), others
-
-
-def new_folders(root: str, folders: list[str], seen: set[str]) -> list[str]:
-    """Return visible folders not seen yet, links last."""
-    paths = {name: osp.join(root, name) for name in folders
-             if not name.startswith('.')}
-    unseen = []
-    for name in sorted(paths, key=lambda name: (osp.islink(paths[name]),
-                                                name)):
-        real = osp.realpath(paths[name])
-        if real not in seen:
-            seen.add(real)
-            unseen.append(name)
-    return unseen
-
-
-def _fail(error: OSError) -> None:
-    raise error
-
-
-def spread(items: Sequence, number: int) -> list:
-    """Choose ``number`` evenly spaced items, or all if there are fewer.
-
-    The first ones may all be of one class, as folders are sorted by class.
-    """
-    step = max(len(items) / number, 1)
-    return [items[int(i * step)] for i in range(min(number, len(items)))]
-
-
-def short_names(files: Sequence[str]) -> list[str]:
-    """Shorten paths to file names, with parent folders if these coincide.
-
-    Returns:
-        list[str]: One for each file; only equal paths have equal names.
-    """
-    parts = [Path(file).parts for file in files]
-    for length in range(1, max(map(len, parts), default=0)):
-        names = [osp.join(*some[-length:]) for some in parts]
-        if len(set(names)) == len(set(files)):
-            return names
-    return list(files)

@@ -10,7 +10,7 @@ from mmengine.registry import MODELS
 from torch import Tensor
 from torchvision.ops import roi_align
 
-from ..datasets.images import spread
+from ..datasets.selection import spread
 from ..errors import UserError
 from ..models.layers.autocast import outside_autocast
 from ..models.selfsup import TargetGenerator

@@ -42,7 +42,7 @@ def turned(orientation):
 def logged(monkeypatch):
     """The lines that data sets and transforms log."""
     lines = []
-    for module in ('image_folder', 'images', 'transforms'):
+    for module in ('image_folder', 'fitting', 'transforms'):
         monkeypatch.setattr(f'qbheat_mm.datasets.{module}.print_log',
                             lambda line, **kwargs: lines.append(line))
     return lines
