@@ -66,11 +66,14 @@ def describe_embeddings(model: nn.Module,
         for images in batches:
             outs = backbone(images)
             outs = (outs, ) if isinstance(outs, Tensor) else outs
-            maps = [out for out in outs if out.ndim == 4][-1]
+            for out in outs:
+                if out.ndim == 4:
+                    maps = out
+                elif out.ndim == 3:
+                    tokens.append(out)
             pooled.append(maps.mean(dim=(2, 3)))
             if maps[0, 0].numel() > 1:
                 features.append(mean_similarity(maps.flatten(2).mT))
-            tokens += [out for out in outs if out.ndim == 3]
     measures = dict(
         effective_rank=effective_rank(torch.cat(pooled)),
         embedding_similarity=mean_similarity(torch.cat(pooled)))

@@ -120,8 +120,8 @@ class AnalysisHook(Hook):
         elif not self.images:
             _, images = load_images(spread(self.files, number),
                                     tuple(batch[0].shape[1:]))
-            self.images = [torch.from_numpy(image).permute(2, 0, 1)
-                           for image in images]
+            for image in images:
+                self.images.append(torch.from_numpy(image).permute(2, 0, 1))
 
     def after_train_epoch(self, runner: Runner) -> None:
         """Analyze every ``interval`` epochs and after the last one."""

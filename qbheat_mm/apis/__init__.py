@@ -10,6 +10,7 @@
     print(found.embeddings.shape, found.files[:3])
 """
 import importlib
+from itertools import chain
 from typing import Any
 
 # Imported on use: exports need scipy, heads mmdet, pages matplotlib.
@@ -23,7 +24,7 @@ _MODULES = {
     'trained.heads': ('Heads', 'load_heads'),
     'trained.published_encoder': ('published_encoder', ),
     'utils.model_index': ('find_config', )}
-__all__ = sorted(name for names in _MODULES.values() for name in names)
+__all__ = sorted(chain.from_iterable(_MODULES.values()))
 
 
 def __getattr__(name: str) -> Any:

@@ -4,6 +4,7 @@
 Modules are imported when needed: reading files takes no toolbox.
 """
 import importlib
+from itertools import chain
 from typing import Any
 
 _MODULES = dict(
@@ -13,7 +14,7 @@ _MODULES = dict(
     rand_augment=('LookupRandAugment', ),
     selection=('short_names', 'spread'),
     transforms=('LoadNamedImageFromFile', 'LoadRandomResizedCrop'))
-__all__ = sorted(name for names in _MODULES.values() for name in names)
+__all__ = sorted(chain.from_iterable(_MODULES.values()))
 
 
 def __getattr__(name: str) -> Any:

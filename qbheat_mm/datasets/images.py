@@ -99,8 +99,9 @@ class ImageFile:
             return self._pixels
         size = {}
         if reduction > 1:
-            height, width = (-(-side // reduction) for side in self.shape)
-            size = dict(min_height=height, min_width=width)
+            height, width = self.shape
+            size = dict(min_height=-(-height // reduction),
+                        min_width=-(-width // reduction))
         try:
             pixels = simplejpeg.decode_jpeg(
                 self._content, 'BGR', strict=strict, **size)

@@ -111,10 +111,12 @@ class MFDecoder(BaseModule):
             if i > 0:
                 self.up_convs.append(SeparableConv(embed_dims, embed_dims))
                 self.laterals.append(conv_bn(in_channels[2 - i], embed_dims))
-            self.stages.append(
-                nn.ModuleList(
+            blocks = nn.ModuleList()
+            for _ in range(depth):
+                blocks.append(
                     MFBlock(make_mobile(), embed_dims, num_heads,
-                            former_mlp_dims, dropout) for _ in range(depth)))
+                            former_mlp_dims, dropout))
+            self.stages.append(blocks)
         if sum(depths) > 1:
             self.refine_pos = nn.Sequential(
                 nn.Linear(embed_dims, embed_dims), nn.ReLU(inplace=True),
