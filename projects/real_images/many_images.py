@@ -13,6 +13,7 @@ import multiprocessing
 import sys
 import time
 import traceback
+from collections import defaultdict
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
@@ -167,7 +168,7 @@ class Maps:
         self.teacher = teacher
         parts = []
         for batch in images.split(BATCH):
-            maps = [each.flatten(1) for each in teacher(batch)]
+            maps = [level.flatten(1) for level in teacher(batch)]
             parts.append(torch.cat(maps, 1).half())
         self.maps = torch.cat(parts)
 
@@ -182,7 +183,7 @@ def losses_of(arm: str, model: nn.Module, normalize: Normalize, data: Data,
     view = View.of(data.images[rows])
     if arm == 'mocov2':
         views = (view, View.of(data.images[rows]))
-        return model([normalize(jitter(each.pixels)) for each in views],
+        return model([normalize(jitter(crop.pixels)) for crop in views],
                      mode='loss')
     inputs, samples = normalize(view.pixels), None
     if arm == 'supervised':
@@ -264,13 +265,13 @@ def descend(arm: str, model: nn.Module, optimizer, rates: Sequence[float],
 @torch.no_grad()
 def describe(encoder: Encoder, data: Data) -> dict[str, np.ndarray]:
     """Encode whole images, enlarged, in half precision."""
-    features, parts = maps_by(encoder.to(DEVICE)), []
+    features, parts = maps_by(encoder.to(DEVICE)), defaultdict(list)
     for batch in data.images.split(BATCH):
         large = F.interpolate(batch.float(), SIZE, mode='bilinear')
-        parts.append({name: value.half()
-                      for name, value in features(large).items()})
-    return {name: torch.cat([part[name] for part in parts]).numpy()
-            for name in parts[0]}
+        for name, values in features(large).items():
+            parts[name].append(values.half())
+    return {name: torch.cat(batches).numpy()
+            for name, batches in parts.items()}
 
 
 def judge(encoder: Encoder, known: Data, new: Data,

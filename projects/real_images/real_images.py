@@ -40,10 +40,9 @@ CROP = f'{TRAIN}.dataset.pipeline.0'
 TORCH_INIT = ("model.backbone.init_cfg={'type':'Constant',"
               "'layer':'_BatchNorm','val':1}")
 #: A tenth of the rate for tokens and attention, or all of it.
-SLOW_TOKENS, FAST_TOKENS = (
-    "optim_wrapper.paramwise_cfg.custom_keys={"
-    f"'backbone.tokens':{{'lr_mult':{rate}}},'former':{{'lr_mult':{rate}}}}}"
-    for rate in (0.1, 1))
+_TOKENS = ("optim_wrapper.paramwise_cfg.custom_keys={{"
+           "'backbone.tokens':{{'lr_mult':{0}}},'former':{{'lr_mult':{0}}}}}")
+SLOW_TOKENS, FAST_TOKENS = _TOKENS.format(0.1), _TOKENS.format(1)
 
 
 def config(name: str) -> str:
@@ -63,10 +62,10 @@ def pretrained(data: str, name: str, title: str, method: str, steps: int,
 
 def random(data: str) -> list[Arm]:
     """Random weights with batch norm statistics of the images."""
-    return [pretrained(data, name, title, 'calibrate', 32, *init)
-            for name, title, init in (
-                ('random', 'random weights', ()),
-                ('random-torch', "random weights, torch's", (TORCH_INIT, )))]
+    return [
+        pretrained(data, 'random', 'random weights', 'calibrate', 32),
+        pretrained(data, 'random-torch', "random weights, torch's",
+                   'calibrate', 32, TORCH_INIT)]
 
 
 def targets(data: str) -> list[Arm]:
@@ -98,9 +97,9 @@ def arms(data: str) -> list[Arm]:
     published = f'{data}-published'
     return [
         *random(data),
-        *(Arm(f'{data}-{name}', title, None, features=name)
-          for name, title in (('hog', 'HOG (no learning)'),
-                              ('thumbnails', '16 x 16 thumbnails'))),
+        Arm(f'{data}-hog', 'HOG (no learning)', None, features='hog'),
+        Arm(f'{data}-thumbnails', '16 x 16 thumbnails', None,
+            features='thumbnails'),
         pretrained(data, 'qbheat', 'QB-Heat', 'qbheat', STEPS['qbheat']),
         Arm(f'{data}-recipe', 'QB-Heat, 80 epochs', RECIPE, (
             f'{TRAIN}.dataset.data_root=data/{data}/train', )),
@@ -136,15 +135,15 @@ def boxes(data: str, *options: str, name: str = 'RetinaNet') -> Probe:
     """RetinaNet on the frozen encoder."""
     size, steps = DETECTORS[data]
     kinds = CLASSES_OF_BOXES[data]
-    resize = {TRAIN: 2, 'val_dataloader': 1}
-    return Probe(f'{name}-{data}', config('retinanet'), DETECTION, [
+    settings = [
         f'{MAX_ITERS}={steps}', f'model.bbox_head.num_classes={len(kinds)}',
-        f'val_evaluator.ann_file=data/{data}/annotations/test.json',
-        *(f'{loader}.dataset.{key}={value}' for loader in resize
-          for key, value in (('data_root', f'data/{data}/'),
-                             ('metainfo.classes', kinds),
-                             (f'pipeline.{resize[loader]}.scale', size))),
-        *options])
+        f'val_evaluator.ann_file=data/{data}/annotations/test.json']
+    for loader, resize in ((TRAIN, 2), ('val_dataloader', 1)):
+        settings += [f'{loader}.dataset.data_root=data/{data}/',
+                     f'{loader}.dataset.metainfo.classes={kinds}',
+                     f'{loader}.dataset.pipeline.{resize}.scale={size}']
+    return Probe(f'{name}-{data}', config('retinanet'), DETECTION,
+                 [*settings, *options])
 
 
 def tuned(data: str, count: int | None) -> Probe:
@@ -219,17 +218,19 @@ def trials(data: str) -> list[Arm]:
 def pairs(data: str, couples: Sequence[tuple[str, str]], stage: str,
           images: str = '') -> list[Pair]:
     """Pairs of arms of a set of images, whose name fills the gap."""
-    return [Pair(*((f'{data}-{arm}', stage.format(data)) for arm in couple),
-                 images=images) for couple in couples]
+    stage = stage.format(data)
+    return [Pair((f'{data}-{first}', stage), (f'{data}-{second}', stage),
+                 images) for first, second in couples]
 
 
 def ask(name: str, title: str, couples: Mapping[str, Sequence[
         tuple[str, str]]], stage: str = 'classes-{}', metric: str = 'tran-1',
         seeds: Sequence[int] = SEEDS) -> Question:
     """Ask the same of several sets of images."""
-    return Question(f'real-{name}', f'{title}?', metric, [
-        pair for data, some in couples.items()
-        for pair in pairs(data, some, stage, data)], seeds)
+    asked = []
+    for data, couples_of_data in couples.items():
+        asked += pairs(data, couples_of_data, stage, data)
+    return Question(f'real-{name}', f'{title}?', metric, asked, seeds)
 
 
 def tabulate(name: str, title: str, couples: Sequence[tuple[str, str]],
@@ -237,14 +238,17 @@ def tabulate(name: str, title: str, couples: Sequence[tuple[str, str]],
              seeds: Sequence[int] = SEEDS, stage: str = 'classes-{}'
              ) -> list[Question]:
     """Ask of each set of images, with a table of many judges."""
-    return [Question(
-        f'{name}-{data}', f'{title}, on {data}?', 'tran-1',
-        pairs(data, couples, stage), seeds, table, [
-            Column(stage.format(data), metric, f'{data}-')
-            for metric in metrics]) for data in CLASSES]
+    questions = []
+    for data in CLASSES:
+        columns = [Column(stage.format(data), metric, f'{data}-')
+                   for metric in metrics]
+        questions.append(Question(
+            f'{name}-{data}', f'{title}, on {data}?', 'tran-1',
+            pairs(data, couples, stage), seeds, table, columns))
+    return questions
 
 
-def each(first: str, *others: str) -> list[tuple[str, str]]:
+def against(first: str, *others: str) -> list[tuple[str, str]]:
     """Pairs of an arm and others."""
     return [(first, other) for other in others]
 
@@ -258,28 +262,28 @@ UNTAUGHT = ('pixels', 'hog-target')
 TAUGHT = ('teacher', 'both', 'copied', 'masked')
 JUDGES = [f'{judge}{few}' for judge in ('tran-1', 'lin', 'ridge', 'RBF')
           for few in ('', ', 120 labels', ', 30 labels')]
-BETTER = each('published', 'qbheat')
+BETTER = against('published', 'qbheat')
 FROZEN = 'Does pre-training help a frozen detector'
-TUNED = dict.fromkeys(CLASSES, [*each('qbheat', 'random'), *BETTER])
+TUNED = dict.fromkeys(CLASSES, [*against('qbheat', 'random'), *BETTER])
 QUESTIONS = [
     *tabulate('tuning', 'Which settings', [], [*RANDOM, *(
         arm.name.removeprefix('steel-') for arm in trials('steel'))],
         ['tran-1', 'lin', 'ridge'], (TUNING, ), 'classes_tuning-{}'),
     *tabulate('recipe', 'Does the recipe of 80 epochs help (one seed)',
-              each('recipe', *RANDOM), [
+              against('recipe', *RANDOM), [
                   'thumbnails', 'hog', *RANDOM, 'recipe', 'published'],
               JUDGES, (0, )),
     ask('works', 'Does pre-training help a frozen classifier',
-        dict.fromkeys(CLASSES, each('qbheat', *RANDOM))),
+        dict.fromkeys(CLASSES, against('qbheat', *RANDOM))),
     ask('rivals', 'QB-Heat or a rival, at equal time', dict.fromkeys(
-        CLASSES, each('qbheat', 'barlow', 'masking', 'mocov2'))),
+        CLASSES, against('qbheat', 'barlow', 'masking', 'mocov2'))),
     ask('heat-equation', 'Is it the heat equation',
-        dict.fromkeys(CLASSES, each('qbheat', 'copy'))),
+        dict.fromkeys(CLASSES, against('qbheat', 'copy'))),
     ask('boxes', FROZEN, dict(steel=[
-        *each('qbheat', 'random-torch', 'barlow', 'copy'), *BETTER]),
+        *against('qbheat', 'random-torch', 'barlow', 'copy'), *BETTER]),
         'RetinaNet-{}', 'AP'),
     ask('other-boxes', f'{FROZEN} (one seed)', dict.fromkeys(
-        ('pcb', 'blood'), [*each('qbheat', 'random-torch'), *BETTER]),
+        ('pcb', 'blood'), [*against('qbheat', 'random-torch'), *BETTER]),
         'RetinaNet-{}', 'AP', (0, )),
     *tabulate('published', 'QB-Heat or published weights', BETTER, ALL,
               JUDGES),
@@ -291,22 +295,22 @@ QUESTIONS = [
     ask('fine-tuning-30', 'Does fine-tuning with 30 labels benefit from '
         'pre-training (one seed)', TUNED, 'fine-tuned-{}-30', 'top-1', (0, )),
     ask('fine-tuning-boxes', 'Does fine-tuning a detector benefit from '
-        'pre-training (one seed)', dict(steel=each('qbheat', 'random')),
+        'pre-training (one seed)', dict(steel=against('qbheat', 'random')),
         'RetinaNet-trained-{}', 'AP', (0, )),
-    *tabulate('targets', 'What should it predict', each(
+    *tabulate('targets', 'What should it predict', against(
         'distilled', *UNTAUGHT, *TAUGHT, 'published'), [
             *UNTAUGHT, *TAUGHT, 'distilled', 'published'], JUDGES),
     ask('taught-heat-equation', 'Is it the heat equation, with a teacher',
-        dict.fromkeys(CLASSES, each('teacher', 'copied', 'masked'))),
+        dict.fromkeys(CLASSES, against('teacher', 'copied', 'masked'))),
     ask('both-targets', 'Are teacher and pixels together near the best',
-        dict.fromkeys(CLASSES, each(
+        dict.fromkeys(CLASSES, against(
             'both', 'pixels', 'teacher', 'distilled'))),
     ask('taught-boxes', 'Does a teacher help a frozen detector',
-        dict.fromkeys(BOXES, each(
+        dict.fromkeys(BOXES, against(
             'distilled', 'pixels', 'teacher', 'published')),
         'RetinaNet-{}', 'AP'),
     ask('taught-fine-tuning-30', 'Does fine-tuning with 30 labels benefit '
-        'from a teacher', dict.fromkeys(CLASSES, each(
+        'from a teacher', dict.fromkeys(CLASSES, against(
             'distilled', 'pixels', 'published')),
         'fine-tuned-{}-30', 'top-1'),
 ]
