@@ -77,6 +77,11 @@ def decoder(name: str, title: str, value: float) -> Probe:
                  (f'{RATE}={value}', ))
 
 
+DECODER_TRIALS = []
+for name in DECODERS:
+    for value in DECODER_RATES:
+        DECODER_TRIALS.append(
+            decoder(name, decoder_trial(name, value), value))
 PROBES = (
     Probe('RetinaNet', 'study/retinanet.py', DETECTION),
     Probe('classes', 'demo/mf-demo_linear.py', CLASSES, script=CLASSIFY),
@@ -85,8 +90,7 @@ PROBES = (
     Probe('classes-digits', 'demo/mf-demo_linear.py', CLASSES, data=DIGITS,
           script=CLASSIFY),
     *(decoder(name, name, BEST_DECODER_RATE) for name in DECODERS),
-    *(decoder(name, decoder_trial(name, value), value)
-      for name in DECODERS for value in DECODER_RATES),
+    *DECODER_TRIALS,
 )
 
 
@@ -105,10 +109,14 @@ def calibrated(name: str, title: str, *options: str, **settings) -> Arm:
 
 PLAIN = 'train_dataloader.dataset.split=plain'
 FEWER = (100, 300, 1000, 3000)
+TRIALS = []
+for method, values in RATES.items():
+    for value in values:
+        TRIALS.append(trained(
+            method, trial(method, value), f'{TITLES[method]}, {value:g}',
+            value, share=0.5))
 ARMS = (
-    *(trained(method, trial(method, value), f'{TITLES[method]}, {value:g}',
-              value, share=0.5) for method in RATES
-      for value in RATES[method]),
+    *TRIALS,
     *(trained(method, method, TITLES[method], BEST[method])
       for method in RATES),
     calibrated('calibrated', 'random weights (BN calibrated)'),
@@ -149,8 +157,7 @@ ELSEWHERE = ('Encoders learned from drawn images, unless photographs are '
              'named.')
 QUESTIONS = (
     Question('rates', 'Which learning rates?', 'AP', seeds=(TUNING, ),
-             table=[trial(method, value) for method in RATES
-                    for value in RATES[method]],
+             table=[arm.name for arm in TRIALS],
              columns=(Column('RetinaNet', 'AP'), ),
              note='On data of their own, at half the length; the best of '
              'each method is used.'),
@@ -192,8 +199,7 @@ QUESTIONS = (
              note=ELSEWHERE),
     Question('decoder-rates', 'Which learning rates of decoders?', 'AP',
              seeds=(TUNING, ), table=(REFERENCE, ), columns=[
-                 Column(decoder_trial(name, value), 'AP')
-                 for name in DECODERS for value in DECODER_RATES]),
+                 Column(probe.name, 'AP') for probe in DECODER_TRIALS]),
     Question('detr', 'MF-Dec: is it the decoder, the features or the '
              'schedule?', 'AP', [
                  Pair((arm, 'MF-Dec'), (arm, other))

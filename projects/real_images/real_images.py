@@ -315,10 +315,13 @@ QUESTIONS = [
         'fine-tuned-{}-30', 'top-1'),
 ]
 
+ARMS = []
+for data in dict.fromkeys((*CLASSES, *BOXES)):
+    ARMS += arms(data)
+    if data in CLASSES:
+        ARMS += trials(data)
 STUDY = Study(
-    [arm for data in dict.fromkeys((*CLASSES, *BOXES)) for arm in (
-        *arms(data), *(trials(data) if data in CLASSES else ()))],
-    PROBES, QUESTIONS, about="""\
+    ARMS, PROBES, QUESTIONS, about="""\
 MF-285M on photographs and other real images. Pre-training was planned for ten
 CPU minutes (five or twenty in preliminary runs, five from published weights).
 Ten became 12 to 13 on average (blood 15, pcb 17), and five 8 to 10. The recipe

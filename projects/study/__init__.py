@@ -17,7 +17,7 @@ CLASSIFY = Path(__file__).with_name('classify.py')
 ACCURACY = {'top-1': 'accuracy/top1'}
 DETECTION = {'AP': 'coco/bbox_mAP', 'AP50': 'coco/bbox_mAP_50'}
 #: Metrics that it writes.
-CLASSES = {name: name for name in ('top-1', 'ridge', 'RBF')}
+CLASSES = {'top-1': 'top-1', 'ridge': 'ridge', 'RBF': 'RBF'}
 
 
 @dataclass(frozen=True)

@@ -101,6 +101,9 @@ def add_row(path: Path, row: Row) -> None:
 def values(rows: Mapping[Run, Row], arm: str, stage: str,
            metric: str) -> dict[int, float]:
     """Collect a metric of an arm by seed."""
-    return {run.seed: rows[run].metrics[metric] for run in sorted(rows)
-            if (run.arm, run.stage) == (arm, stage)
-            and metric in rows[run].metrics}
+    by_seed = {}
+    for run in sorted(rows):
+        metrics = rows[run].metrics
+        if (run.arm, run.stage) == (arm, stage) and metric in metrics:
+            by_seed[run.seed] = metrics[metric]
+    return by_seed
