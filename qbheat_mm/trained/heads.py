@@ -15,6 +15,7 @@ from mmpretrain.structures import DataSample
 from torch import Tensor, nn
 
 from ..errors import UserError
+from ..models.backbones import FrozenBackbone
 from ..utils.settings import type_name
 from .encoder import Encoder, open_config
 from .encoder_config import backbone_settings, unfrozen
@@ -133,12 +134,18 @@ def load_heads(heads: Mapping[str, tuple[str | Config, str]],
                 'and must not shadow attributes of nn.ModuleDict')
     runs = [_Run(name, *files) for name, files in heads.items()]
     base = max(runs, key=lambda run: len(run.state))
-    encoder, indices = _union(base, runs)
+    indices: set[int] = set()
+    for run in runs:
+        _require_same_encoder(base, run)
+        indices.update(run.indices)
+    order = sorted(indices)
     trained, outputs, configs = {}, {}, {}
     for run in runs:
-        trained[run.name], configs[run.name] = run.head, run.cfg
-        outputs[run.name] = tuple(indices.index(i) for i in run.indices)
-    return Heads(encoder, trained, outputs, configs).to(torch.device(device))
+        trained[run.name] = run.head
+        outputs[run.name] = tuple(order.index(i) for i in run.indices)
+        configs[run.name] = run.cfg
+    heads = Heads(_with_outputs(base, order), trained, outputs, configs)
+    return heads.to(torch.device(device))
 
 
 class _Run:
@@ -161,12 +168,14 @@ class _Run:
             raise UserError(
                 f"head '{name}': {type(model.data_preprocessor).__name__} "
                 'does not say how images are normalized')
+        backbone, model.backbone = model.backbone, nn.Identity()
+        if isinstance(backbone, FrozenBackbone):
+            backbone = backbone.network
         self.encoder = Encoder(
-            model.backbone, self.head.normalization,
-            settings=backbone_settings(cfg), checkpoint=checkpoint)
-        self.state = model.backbone.state_dict()
-        self.indices = _output_indices(model.backbone)
-        model.backbone = nn.Identity()
+            backbone, self.head.normalization, checkpoint=checkpoint,
+            settings=unfrozen(backbone_settings(cfg)))
+        self.state = backbone.state_dict()
+        self.indices = _output_indices(backbone)
 
     def __str__(self) -> str:
         return f"'{self.name}' ({self.head.checkpoint})"
@@ -203,15 +212,12 @@ def _require_same_encoder(base: _Run, run: _Run) -> None:
             f'heads {base} and {run} normalize images differently ({ours} '
             f'and {theirs}): train them with the same '
             'model.data_preprocessor')
-    settings = (unfrozen(base.encoder.settings),
-                unfrozen(run.encoder.settings))
-    other = _different_settings(*settings)
+    other = _different_settings(base.encoder.settings, run.encoder.settings)
     if other:
         raise UserError(
             f'heads {base} and {run} have different encoders, '
-            f'{type_name(settings[0])} and {type_name(settings[1])}, with '
-            f'other settings ({few(other)}): compare model.backbone of their '
-            'configs')
+            f'{base.encoder.name} and {run.encoder.name}, with other settings '
+            f'({few(other)}): compare model.backbone of their configs')
     other = []
     for name, tensor in run.state.items():
         if name not in base.state or not torch.equal(tensor, base.state[name]):
@@ -235,21 +241,17 @@ def _different_settings(ours: Mapping, theirs: Mapping) -> list[str]:
     return names
 
 
-def _union(base: _Run, runs: Sequence[_Run]) -> tuple[Encoder, list[int]]:
-    """The encoder of ``base`` with the outputs of all, and their indices."""
-    indices = set()
-    for run in runs:
-        _require_same_encoder(base, run)
-        indices.update(run.indices)
-    indices, own = sorted(indices), base.encoder
+def _with_outputs(base: _Run, indices: list[int]) -> Encoder:
+    """The encoder of a run, with other outputs."""
+    own = base.encoder
     if indices == list(base.indices):
-        return own, indices
+        return own
     with DefaultScope.overwrite_default_scope('mmengine'):
         backbone = MODELS.build({**own.settings, 'out_indices': indices})
     backbone.load_state_dict(base.state)
     backbone.requires_grad_(False)
     return Encoder(backbone, own.normalization, settings=own.settings,
-                   checkpoint=own.checkpoint), indices
+                   checkpoint=own.checkpoint)
 
 
 def _preprocessor(heads: Iterable[nn.Module]) -> nn.Module:

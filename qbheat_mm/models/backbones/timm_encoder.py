@@ -6,6 +6,7 @@ import torch
 from mmengine.model import BaseModule
 from mmengine.registry import MODELS
 from torch import Tensor, nn
+from torch.autograd.graph import Node
 from torch.func import functional_call
 
 from ...errors import UserError
@@ -80,16 +81,31 @@ def unused_parameters(module: nn.Module, side: int) -> list[nn.Parameter]:
     """
     # The device "meta" builds the graph, but computes no values.
     images = torch.zeros(2, 3, side, side, device='meta')
-    parameters = dict(module.named_parameters())
-    shadows = {name: torch.zeros_like(
-        parameter, device='meta', requires_grad=True)
-        for name, parameter in parameters.items()}
-    buffers = {name: buffer.to('meta')
-               for name, buffer in module.named_buffers()}
+    shadows, buffers = {}, {}
+    for name, parameter in module.named_parameters():
+        shadows[name] = torch.zeros_like(
+            parameter, device='meta', requires_grad=True)
+    for name, buffer in module.named_buffers():
+        buffers[name] = buffer.to('meta')
     with torch.enable_grad():
         outs = functional_call(module, {**shadows, **buffers}, images)
-        gradients = torch.autograd.grad(
-            [out.sum() for out in outs], list(shadows.values()),
-            allow_unused=True)
-    return [parameter for parameter, gradient in zip(
-        parameters.values(), gradients) if gradient is None]
+    used = _leaves([out.grad_fn for out in outs])
+    return [parameter for name, parameter in module.named_parameters()
+            if id(shadows[name]) not in used]
+
+
+def _leaves(nodes: list[Node]) -> set[int]:
+    """Ids of the tensors that a graph begins with.
+
+    Running it backward would start threads, which forked processes lack.
+    """
+    leaves, seen = set(), set()
+    while nodes:
+        node = nodes.pop()
+        if node is None or node in seen:
+            continue
+        seen.add(node)
+        leaves.add(id(getattr(node, 'variable', None)))
+        for following, _ in node.next_functions:
+            nodes.append(following)
+    return leaves
