@@ -5,8 +5,8 @@ VENV ?= .venv
 BIN = $(VENV)/bin
 export VENV
 
-.PHONY: env demo test test-quick test-pythons test-gpu lint docs pages recipes \
-    release check clean
+.PHONY: env demo test test-quick test-pythons test-gpu rehearsal lint docs \
+    pages recipes release check clean
 
 env:
 	@$(PYTHON) tools/env/make_env.py
@@ -48,6 +48,10 @@ test-gpu: env
 	$(BIN)/python -m pytest $(wildcard tests/gpu \
 	    tests/configs/test_mixed_precision.py \
 	    tests/models/test_mobile_former.py)
+
+# Every recipe, on drawn data with the shape of ImageNet and COCO.
+rehearsal: env
+	cd tests && OMP_NUM_THREADS=1 ../$(BIN)/python -m rehearsal $(ARGS)
 
 # The environment's ruff, that on the PATH, or the lock's in a place of its own.
 RUFF = $(firstword $(wildcard $(BIN)/ruff) $(shell command -v ruff) \

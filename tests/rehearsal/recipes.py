@@ -2,6 +2,7 @@
 """The shipped recipes: where their encoder comes from, and their data."""
 import functools
 import re
+from importlib.util import find_spec
 from pathlib import Path
 from typing import NamedTuple
 
@@ -49,6 +50,12 @@ class Recipe(NamedTuple):
     @property
     def config(self) -> str:
         return str(ROOT / 'configs' / self.name)
+
+    @property
+    def missing(self) -> str:
+        """A package that it needs and that is not installed."""
+        needs = 'panopticapi' if self.kind == 'PanopticFPN' else ''
+        return needs if needs and not find_spec(needs) else ''
 
     @property
     def weights(self) -> list[str]:

@@ -10,15 +10,16 @@ import runpy
 import shutil
 import subprocess
 import sys
-import time
 import zlib
-from collections.abc import Sequence
-from contextlib import suppress
 from pathlib import Path
 
+import mmdet.utils
+import mmengine.config.config
+import mmpretrain.utils
 import numpy as np
 import torch
 from mmengine.registry import DATASETS, MODELS, DefaultScope
+from mmengine.utils import ManagerMixin
 
 from qbheat_mm import cli
 from qbheat_mm.engine.random_state import mix, seed_generators
@@ -26,10 +27,26 @@ from qbheat_mm.trained.safe_load import safe_load
 
 from .recipes import LAST, ROOT, STEPS, Recipe
 
+# Import all parts once, before processes fork.
+mmdet.utils.register_all_modules(init_default_scope=False)
+mmpretrain.utils.register_all_modules(init_default_scope=False)
+# mmengine formats a config three times, half of the time of a short run.
+mmengine.config.config.FormatCode = lambda text, **kwargs: (text, True)
+
 #: Number of the first images, which have each size and kind of file.
 UNUSUAL = 20
 #: Seconds after which a command hangs.
 PATIENCE = 900
+#: Starts a command as on two machines; its name is the port.
+MACHINES = """
+set -e
+export NNODES=2 MASTER_ADDR=127.0.0.1 PORT=$0
+NODE_RANK=0 "$@" &
+trap "kill $! 2>/dev/null" EXIT
+NODE_RANK=1 "$@"
+wait $!
+trap - EXIT
+"""
 
 
 class Failure(Exception):
@@ -38,6 +55,7 @@ class Failure(Exception):
 
 def run_tool(name: str, *args) -> None:
     """Do what ``python tools/NAME ARGS`` does, in this process."""
+    _forget()
     file = ROOT / 'tools' / name
     before = sys.argv
     sys.argv = [str(file), *map(str, args)]
@@ -90,25 +108,23 @@ def train(recipe: Recipe) -> None:
     resumed.mkdir()
     before = f'iter_{STEPS - 1}.pth'
     (run / before).rename(resumed / before)
-    _forget()
     run_tool('train.py', recipe.config, '--work-dir', resumed, '--resume',
              '--no-validate', *options)
     _require_equal(run, resumed)
     shutil.rmtree(resumed)
-    _drop_weights(run, keep=LAST)
+    # Only runs that begin with an encoder are continued by another.
+    _drop_weights(run, keep=LAST if recipe.start == 'encoder' else '')
 
 
-def _forget() -> None:
-    """Let the next run have its own logger, as in a new process."""
-    from mmengine.logging import MessageHub, MMLogger
-    from mmengine.visualization import Visualizer
-    for manager in (DefaultScope, MessageHub, MMLogger, Visualizer):
-        manager._instance_dict.clear()
+def _forget(kind: type = ManagerMixin) -> None:
+    """Drop mmengine's loggers and visualizers, as in a new process."""
+    kind._instance_dict.clear()
+    for each in kind.__subclasses__():
+        _forget(each)
 
 
 def _test(recipe: Recipe, run: Path) -> None:
     """Test a checkpoint; raise Failure if training measured another value."""
-    _forget()
     out = run / 'metrics.json'
     run_tool('test.py', recipe.config, run / LAST, '--work-dir', run / 'test',
              '--out-metrics', out, '--cfg-options', *recipe.lengths())
@@ -140,53 +156,33 @@ def launch(recipe: Recipe) -> None:
     """Train by two processes, and by two machines of one process each.
 
     Raises:
-        Failure: If a launch fails, or their weights differ.
+        Failure: If they end with other weights.
     """
-    one, two = (Path('runs', f'{recipe.run}-{name}')
-                for name in ('processes', 'machines'))
+    processes = Path('runs', f'{recipe.run}-processes')
+    machines = Path('runs', f'{recipe.run}-machines')
     script = str(ROOT / 'tools/dist_train.sh')
     options = ['--cfg-options', *recipe.lengths(processes=2), *recipe.weights]
-    _finish([_start([script, recipe.config, '2', '--work-dir', str(one),
-                     *options])])
-    port = str(29000 + os.getpid() % 1000)
-    machines = []
-    for rank in '01':
-        machines.append(_start(
-            [script, recipe.config, '1', '--work-dir', str(two), *options],
-            NNODES='2', NODE_RANK=rank, MASTER_ADDR='127.0.0.1', PORT=port))
-    _finish(machines)
-    _require_equal(one, two)
-    _drop_weights(one)
-    _drop_weights(two)
+    _run(script, recipe.config, '2', '--work-dir', processes, *options)
+    port = 29000 + os.getpid() % 1000
+    _run('bash', '-c', MACHINES, str(port), script, recipe.config, '1',
+         '--work-dir', machines, *options)
+    _require_equal(processes, machines)
+    _drop_weights(processes)
+    _drop_weights(machines)
 
 
 def mim(recipe: Recipe) -> None:
     """Train by ``mim train``."""
     folder = Path('runs', f'{recipe.run}-mim')
-    _finish([_start(['mim', 'train', recipe.toolbox, recipe.config,
-                     '--work-dir', str(folder), '--cfg-options',
-                     *recipe.lengths(), *recipe.weights])])
+    _run('mim', 'train', recipe.toolbox, recipe.config, '--work-dir', folder,
+         '--cfg-options', *recipe.lengths(), *recipe.weights)
     _drop_weights(folder)
 
 
-def _start(command: Sequence[str], **environment: str) -> subprocess.Popen:
-    print('$', *environment.items(), *command, flush=True)
+def _run(*command: str | Path) -> None:
+    """Run a command; raise CalledProcessError if it fails or hangs."""
+    command = ['timeout', str(PATIENCE), *map(str, command)]
+    print('$', *command, flush=True)
     path = f'{Path(sys.executable).parent}:{os.environ["PATH"]}'
-    return subprocess.Popen(
-        command, start_new_session=True, env=dict(
-            os.environ, PATH=path, PYTHON=sys.executable, **environment))
-
-
-def _finish(processes: Sequence[subprocess.Popen]) -> None:
-    """Wait for commands; end them all if one fails or hangs."""
-    end = time.monotonic() + PATIENCE
-    try:
-        for process in processes:
-            status = process.wait(max(end - time.monotonic(), 1))
-            if status:
-                raise Failure(f'exit status {status}')
-    finally:
-        for process in processes:
-            with suppress(ProcessLookupError):
-                if process.poll() is None:
-                    os.killpg(process.pid, 9)
+    subprocess.run(command, check=True, env=dict(
+        os.environ, PATH=path, PYTHON=sys.executable))
