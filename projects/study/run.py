@@ -43,7 +43,9 @@ DOCS = ROOT / 'docs'
 #: Rows of the project's studies, by file.
 OWN = {ARMS: DOCS / 'evidence/results.jsonl',
        ROOT / 'projects/real_images/real_images.py':
-       DOCS / 'evidence/real_images.jsonl'}
+       DOCS / 'evidence/real_images.jsonl',
+       ROOT / 'projects/real_images/many_images.py':
+       DOCS / 'evidence/many_images.jsonl'}
 #: File that trainings of encoders leave in their work folders.
 WEIGHTS = 'encoder.safetensors'
 
