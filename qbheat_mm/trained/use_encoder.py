@@ -103,7 +103,7 @@ def use_encoder(cfg: Config) -> None:
     cfg.model.backbone = ConfigDict(settings)
     _set_normalization(cfg, described.normalization)
     _set_widths(cfg.model, before, after)
-    if not hasattr(new, 'get_layer_depth'):
+    if not _has_layer_depths(new):
         cfg.get('optim_wrapper', {}).get('paramwise_cfg', {}).pop(
             'layer_decay_rate', None)
     print_log(f"encoder='{path}': {described.name}, "
@@ -118,6 +118,17 @@ def _has_same_arch(given: Mapping, described: EncoderConfig) -> bool:
     """
     return (type_name(given) == described.kind == MobileFormer.__name__
             and given.get('arch') == described.settings.get('arch'))
+
+
+def _has_layer_depths(network: nn.Module) -> bool:
+    """Whether a network supports layer-wise decay of the learning rate."""
+    name, _ = next(network.named_parameters())
+    try:
+        network.get_layer_depth(name)
+    # Some backbones of mmpretrain have the method, but only for some depths.
+    except (AttributeError, NotImplementedError):
+        return False
+    return True
 
 
 def _choose_outputs(described: EncoderConfig, network: nn.Module,

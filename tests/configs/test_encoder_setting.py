@@ -28,11 +28,12 @@ from .test_one_step import encoder_of, small, take_a_step
 
 BENCHMARKS, OWN = 'qbheat/benchmarks/mf-285m_1xb256', '_own-folders.py'
 LINEAR = f'{BENCHMARKS}-linear-coslr-90e{OWN}'
+FINE_TUNING = f'{BENCHMARKS}-ft-tran1-coslr-200e{OWN}'
 RETINANET = 'qbheat/coco/retinanet_mf-285m_own-data.py'
 PRETRAINING = 'qbheat/qbheat_mf-285m_1xb64-amp-coslr-80e_own-images.py'
 CONFIGS = [
     LINEAR, f'{BENCHMARKS}-tran1-coslr-200e{OWN}',
-    f'{BENCHMARKS}-ft-tran1-coslr-200e{OWN}', RETINANET,
+    FINE_TUNING, RETINANET,
     'qbheat/coco/mask-rcnn_mf-285m_own-data.py',
     'qbheat/coco/fcos_mf-285m_fpn_frozen_8xb2-1x_coco.py',
     'qbheat/coco/dino_mf-285m_4scale_frozen_8xb2-12e_coco.py', PRETRAINING,
@@ -94,7 +95,7 @@ def test_features_and_normalization_are_the_published_ones(weights, files,
 @pytest.mark.parametrize('package, name', [
     *(('timm', name) for name in CONFIGS),
     *((package, name) for package in ('resnet', 'mmpretrain')
-      for name in (LINEAR, RETINANET, PRETRAINING))])
+      for name in (LINEAR, FINE_TUNING, RETINANET, PRETRAINING))])
 def test_one_step(name, package, files, data, tmp_path):
     cfg = small(name, data, tmp_path)
     if 'qbheat/qbheat' in name:  # four quarters of stride 32
@@ -316,8 +317,7 @@ def test_two_processes_train_a_network_with_layers_behind_its_map(
         Encoder(network, Normalization(), settings=dict(
             type='TimmEncoder', name='mobilenetv3_small_050')),
         tmp_path / 'encoder.safetensors')
-    cfg = config_of(f'{BENCHMARKS}-ft-tran1-coslr-200e{OWN}', False, file,
-                    data, tmp_path)
+    cfg = config_of(FINE_TUNING, False, file, data, tmp_path)
     train_on_two_processes(cfg, tmp_path)
 
 
