@@ -124,6 +124,7 @@ class Clock:
         self.start()
 
     def start(self) -> None:
+        """Forget all times."""
         self.began = self.last = time.perf_counter()
         self.parts, self.steps = Counter(), 0
 
@@ -148,6 +149,7 @@ class Stub(BaseModel):
         self.weight = nn.Parameter(torch.zeros(()))
 
     def forward(self, *args, **kwargs) -> dict[str, torch.Tensor]:
+        """Return the loss."""
         return dict(loss=self.weight * 1)
 
     def train_step(self, data: dict, optim_wrapper) -> dict:
@@ -168,13 +170,16 @@ class ClockHook(Hook):
     """Start after the first epoch; end a part before or after the others."""
 
     def before_train_epoch(self, runner) -> None:
+        """Start the clock."""
         if runner.epoch == 1:
             CLOCK.start()
 
     def before_train_iter(self, runner, *args, **kwargs) -> None:
+        """End the part before the step."""
         CLOCK.ends('waiting' if self.priority == 'HIGHEST' else 'hooks')
 
     def after_train_iter(self, runner, *args, **kwargs) -> None:
+        """End the part after the step."""
         CLOCK.ends('hooks')
         CLOCK.steps += self.priority != 'HIGHEST'
 

@@ -78,10 +78,10 @@ def cache_key(name: str, version: str, torch, with_cuda: bool) -> str:
         if os.environ.get('FORCE_CUDA') == '1':
             target = os.environ.get('TORCH_CUDA_ARCH_LIST') or 'all'
         else:
-            target = '%d%d' % torch.cuda.get_device_capability()
+            target = '{}{}'.format(*torch.cuda.get_device_capability())
         target = re.sub(r'[^0-9A-Za-z.+]+', '-', target)
         ops = f'cu{torch.version.cuda.replace(".", "")}-sm{target}'
-    python = 'cp%d%d' % sys.version_info[:2]
+    python = 'cp{}{}'.format(*sys.version_info)
     return (f'{name}-{version}-torch{torch.__version__}-{python}-{ops}-'
             f'{platform.machine()}')
 

@@ -35,10 +35,10 @@ def read_log(work_dir: Path) -> list[dict]:
 
 
 def read_metric(work_dir: Path, name: str) -> float:
-    """Read a metric in percent, of the last evaluation or, for ``NAME@N``,
-    of the N-th from 0.
+    """Read a metric in percent, by default of the last evaluation.
 
-    mmdet logs no AP for a detector without detections: it is 0.
+    ``NAME@N`` stands for that of the N-th evaluation, from 0. mmdet logs no
+    AP for a detector without detections: it is 0.
 
     Raises:
         UserError: If the run was not evaluated.

@@ -27,9 +27,9 @@ class _Shape(msgspec.Struct):
 class LabelmeContent(msgspec.Struct):
     """A labelme file, without the image that it may contain."""
     shapes: list[_Shape]
-    imagePath: str
-    imageWidth: float | None = None
-    imageHeight: float | None = None
+    imagePath: str  # noqa: N815
+    imageWidth: float | None = None  # noqa: N815
+    imageHeight: float | None = None  # noqa: N815
 
 
 def read_labelme(contents: Mapping[str, LabelmeContent], files: ExportFiles

@@ -34,6 +34,7 @@ class _Record(msgspec.Struct, kw_only=True, gc=False):
 
 
 class ImageRecord(_Record):
+    """An image; its size is that of the file, in pixels."""
     id: int | str
     file_name: Annotated[str, _NotEmpty]
     width: _Length
@@ -41,11 +42,13 @@ class ImageRecord(_Record):
 
 
 class Category(_Record):
+    """A class of boxes."""
     id: int
     name: str
 
 
 class Annotation(_Record):
+    """A box: x, y of its top left corner, width and height in pixels."""
     image_id: int | str
     category_id: int
     bbox: Annotated[list[float], msgspec.Meta(min_length=4, max_length=4)]
@@ -56,6 +59,7 @@ class Annotation(_Record):
 
 
 class MaskAnnotation(Annotation):
+    """A box with polygons, or with a run-length encoded mask."""
     segmentation: list[list[float]] | dict[str, Any] | None = None
 
 

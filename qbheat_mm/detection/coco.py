@@ -93,7 +93,7 @@ class MatchedCocoDataset(CocoDataset):
                 for red, green, blue in colors])
         super().__init__(*args, **kwargs)
 
-    def COCOAPI(self, annotation_file: str) -> COCO:
+    def COCOAPI(self, annotation_file: str) -> COCO:  # noqa: N802
         """Read and check the annotation file; called by ``CocoDataset``."""
         steps = self.pipeline.transforms
         content, self.report = load_coco(

@@ -1,4 +1,5 @@
 # Copyright (c) QB-Heat MM authors. All rights reserved.
+"""The runner, its hooks and its parts."""
 from ..trained.encoder import PretrainedEncoder
 from .auto_scale_runner import AutoScaleRunner
 from .check_classes import CheckClassesHook

@@ -79,10 +79,12 @@ class TransposedProduct(pattern.RewriteRuleClassBase):
     """``(A^T B)^T`` as ``B^T A``: transpose tokens instead of maps."""
 
     def pattern(self, op, a, b):
+        """Match the product."""
         product = op.MatMul(op.Transpose(a, perm=[0, 2, 1]), b)
         return op.Transpose(product, perm=[0, 2, 1])
 
     def rewrite(self, op, a, b):
+        """Return the replacement."""
         return op.MatMul(op.Transpose(b, perm=[0, 2, 1]), a)
 
 
@@ -95,6 +97,7 @@ class ChannelMultiplier(pattern.RewriteRuleClassBase):
     """
 
     def pattern(self, op, x, weight, bias, low, high, weight_1x1, bias_1x1):
+        """Match both convolutions."""
         x = op.Conv(x, weight, bias, _allow_other_attributes=True,
                     _outputs=['depthwise'])
         return op.Conv(
@@ -103,6 +106,7 @@ class ChannelMultiplier(pattern.RewriteRuleClassBase):
 
     def check(self, context, weight, bias, weight_1x1, depthwise, pointwise,
               **_):
+        """Whether weights are constants, and kernels fit the pattern."""
         constants = (weight, bias, weight_1x1)
         return (all(value.const_value is not None for value in constants)
                 and _groups(depthwise) < weight.shape[0]
@@ -111,6 +115,7 @@ class ChannelMultiplier(pattern.RewriteRuleClassBase):
 
     def rewrite(self, op, x, weight, bias, low, high, weight_1x1, bias_1x1,
                 depthwise, pointwise):
+        """Return the replacement."""
         def part_of(value, i, *index):
             array = value.const_value.numpy()[index]
             return op.initializer(ir.tensor(array), f'{value.name}_{i}')

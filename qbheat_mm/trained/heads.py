@@ -278,7 +278,8 @@ def _samples(head: nn.Module, inputs: Tensor,
     if isinstance(head, ImageClassifier):
         kind = DataSample
     else:
-        from mmdet.structures import DetDataSample as kind
+        from mmdet.structures import DetDataSample
+        kind = DetDataSample
     size = tuple(inputs.shape[-2:])
     known = dict(img_shape=size, ori_shape=size, scale_factor=(1., 1.),
                  pad_shape=size, batch_input_shape=size)

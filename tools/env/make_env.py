@@ -47,7 +47,7 @@ def check_python() -> None:
     """Exit if ``.venv`` has another Python than the requested one."""
     found = re.search(r'^version *= *(\d+\.\d+)',
                       (VENV / 'pyvenv.cfg').read_text(), re.M)
-    wanted = '%d.%d' % sys.version_info[:2]
+    wanted = '{}.{}'.format(*sys.version_info)
     if 'PYTHON' in os.environ and found and found[1] != wanted:
         sys.exit(f'make env: {VENV} has Python {found[1]}, not {wanted}: '
                  'remove it and run make env again')
