@@ -9,7 +9,6 @@ it turns mmpretrain's multimodal models off where they can't be imported.
 import importlib
 import sys
 import warnings
-from pathlib import Path
 
 from .version import __version__
 
@@ -27,22 +26,12 @@ warnings.filterwarnings('ignore', 'invalid escape sequence', SyntaxWarning,
                         r'.*\bmm(det|pretrain)\b')
 
 
-#: Tools that call :func:`register` only if they need a toolbox.
-LIGHT_TOOLS = ('check_data.py', 'prepare_boxes.py', 'prepare_classes.py')
+def _repairs_the_environment() -> bool:
+    """Whether ``python -m`` runs the check, or the build of mmcv.
 
-
-def _runs_without_toolboxes() -> bool:
-    """Whether a command runs that repairs the environment or reads files.
-
-    While ``python -m`` imports the module's parent package, ``sys.argv[0]`` is
-    still ``'-m'`` and only ``sys.orig_argv`` has the module's name.
+    While it imports the module's parent package, ``sys.argv[0]`` is still
+    ``'-m'`` and only ``sys.orig_argv`` has the module's name.
     """
-    package = Path(__file__).parent
-    file = Path(sys.argv[0] if sys.argv else '').resolve()
-    if file.name in LIGHT_TOOLS and file.parent in {
-            (root / 'tools').resolve()
-            for root in (package.parent, package / '.mim')}:
-        return True
     return sys.argv[:1] == ['-m'] and any(
         arg.endswith(('qbheat_mm.check_env', 'qbheat_mm.build_mmcv'))
         for arg in sys.orig_argv)
@@ -73,8 +62,8 @@ def _allow_recent_transformers() -> None:
         dependency.WITH_MULTIMODAL = False
 
 
-def register() -> None:
-    """Register all parts; the import of the package does so."""
+def _register() -> None:
+    """Register all parts."""
     _require_toolboxes()
     _allow_recent_transformers()
     for name in ('datasets.image_folder', 'datasets.rand_augment',
@@ -85,5 +74,5 @@ def register() -> None:
     register_models()
 
 
-if not _runs_without_toolboxes():
-    register()
+if not _repairs_the_environment():
+    _register()

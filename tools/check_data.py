@@ -1,7 +1,6 @@
 # Copyright (c) QB-Heat MM authors. All rights reserved.
 """Check the data of a config, and count its images, classes and boxes."""
 import argparse
-import os
 import os.path as osp
 import warnings
 from collections import Counter
@@ -11,22 +10,12 @@ from dataclasses import dataclass, field
 import numpy as np
 from mmengine.config import Config
 from mmengine.logging import MMLogger
-from mmengine.utils import import_modules_from_strings, track_iter_progress
+from mmengine.registry import DATASETS, init_default_scope
+from mmengine.utils import track_iter_progress
 
-import qbheat_mm
-from qbheat_mm.cli import read_config, report_user_errors
-from qbheat_mm.cli.command_line import add_cfg_options
-from qbheat_mm.cli.option_check import check_values
-from qbheat_mm.datasets.coco_check import check_images, load_coco
-from qbheat_mm.datasets.folders import scan_folder
+from qbheat_mm.cli import add_cfg_options, read_config, report_user_errors
 from qbheat_mm.errors import UserError
-from qbheat_mm.utils.settings import is_local, type_name
-
-#: Settings of COCO files that are read without the toolboxes, which take many
-#: seconds to import.
-SIMPLE = {'type', '_scope_', 'data_root', 'ann_file', 'data_prefix',
-          'metainfo', 'pipeline', 'filter_cfg', 'backend_args', 'test_mode',
-          'allow_subset', 'unlabeled'}
+from qbheat_mm.utils.settings import type_name
 
 
 @dataclass
@@ -53,10 +42,7 @@ def check_split(title: str, settings: dict, cfg: Config,
                 deep: bool) -> Split:
     """Check a data set and print its content."""
     try:
-        split = (read_split(settings, cfg, deep) if deep else
-                 read_coco(settings) if is_coco(settings) else
-                 read_folders(settings) if is_folders(settings) else
-                 read_split(settings, cfg, deep))
+        split = read_split(settings, cfg, deep)
     except UserError as error:
         split = Split('cannot be used', errors=[str(error)])
     print(f'{title}: {split.summary}')
@@ -69,40 +55,6 @@ def check_split(title: str, settings: dict, cfg: Config,
     return split
 
 
-def is_folders(settings: dict) -> bool:
-    """Whether a data set is a local folder, perhaps of class folders."""
-    return (type_name(settings) == 'NamedImageFolder'
-            and {*settings} <= {'type', '_scope_', 'data_root', 'data_prefix',
-                                'pipeline', 'with_label'}
-            and isinstance(settings.get('data_prefix', ''), str)
-            and is_local(settings.get('data_root') or ''))
-
-
-def read_folders(settings: dict) -> Split:
-    """Count the images of each class as ``NamedImageFolder`` does."""
-    root = osp.join(settings.get('data_root') or '',
-                    settings.get('data_prefix', ''))
-    if not osp.isdir(root):
-        raise UserError(f'image folder {root!r} does not exist')
-    images, others = scan_folder(root)
-    files = [osp.join(root, path) for path in images]
-    if images and not settings.get('with_label', True):
-        return Split(f'{len(images)} images', files=files)
-    counts = Counter(path.split(os.sep)[0] for path in images
-                     if os.sep in path)
-    if not counts:
-        raise UserError(f'image folder {root!r} holds no image in class '
-                        'folders')
-    others['images outside of class folders'] = len(images) - counts.total()
-    split = Split(f'{counts.total()} images', {
-        name: counts[name] for name in sorted(os.listdir(root))
-        if osp.isdir(osp.join(root, name)) and not name.startswith('.')},
-        files)
-    if +others:
-        split.warnings.append(f'not read: {dict(+others)}')
-    return warn_of_empty(split)
-
-
 def warn_of_empty(split: Split) -> Split:
     """Warn of classes without an image."""
     empty = [name for name, number in split.classes.items() if not number]
@@ -111,61 +63,19 @@ def warn_of_empty(split: Split) -> Split:
     return split
 
 
-def is_coco(settings: dict) -> bool:
-    """Whether a data set is a local COCO file."""
-    return (type_name(settings) in ('CocoDataset', 'MatchedCocoDataset')
-            and {*settings} <= SIMPLE
-            and 'classes' in (settings.get('metainfo') or {})
-            and isinstance(settings.get('data_prefix'), dict)
-            and all(is_local(path, settings.get('backend_args'))
-                    for path in coco_paths(settings)))
-
-
-def coco_paths(settings: dict) -> tuple[str, str]:
-    """Return the annotation file and the folder of its images."""
-    root = settings.get('data_root') or ''
-    return (osp.join(root, settings['ann_file']),
-            osp.join(root, settings['data_prefix'].get('img', '')))
-
-
-def read_coco(settings: dict) -> Split:
-    """Check a COCO file as ``MatchedCocoDataset`` does."""
-    path, folder = coco_paths(settings)
-    steps = {type_name(step): step for step in settings.get('pipeline') or ()}
-    load = steps.get('LoadImageFromFile') or steps.get(
-        'LoadNamedImageFromFile')
-    masks = any(step.get('with_mask') for step in steps.values())
-    try:
-        content, report = load_coco(
-            path, settings['metainfo']['classes'], require_masks=masks,
-            allow_subset=settings.get('allow_subset', False),
-            unlabeled=settings.get('unlabeled', False))
-        if load is not None:
-            check_images(
-                content, folder, report,
-                'ignore_orientation' not in load.get('color_type', ''),
-                skip_unreadable=load.get('ignore_empty') is True)
-    except UserError as error:
-        if not osp.isfile(path):
-            raise
-        raise UserError(f'{error}; tools/prepare_boxes.py corrects many '
-                        'faults of exported files') from error
-    return Split(report.summary, report.per_class, [
-        osp.join(folder, image.file_name) for image in content.images],
-        report.warnings)
-
-
 def read_split(settings: dict, cfg: Config, deep: bool) -> Split:
     """Build a data set, which checks it, and count its content."""
-    qbheat_mm.register()
-    from mmengine.registry import DATASETS, init_default_scope
-    import_modules_from_strings(**(cfg.get('custom_imports') or dict(
-        imports=[])))
     init_default_scope(cfg.get('default_scope', 'mmpretrain'))
     MMLogger.get_instance('check_data').setLevel('WARNING')
     if type_name(settings) == 'CocoDataset':
         settings = dict(settings, type='MatchedCocoDataset')
-    dataset = DATASETS.build(dict(settings, lazy_init=False))
+    try:
+        dataset = DATASETS.build(dict(settings, lazy_init=False))
+    except UserError as error:
+        if type_name(settings) != 'MatchedCocoDataset':
+            raise
+        raise UserError(f'{error}; tools/prepare_boxes.py corrects many '
+                        'faults of exported files') from error
     infos = [dataset.get_data_info(i) for i in range(len(dataset))]
     report = getattr(dataset, 'report', None)  # of COCO files
     split = (Split(report.summary, report.per_class, warnings=report.warnings)
@@ -229,12 +139,7 @@ def main() -> None:
         help='decode all images, not only some of them')
     add_cfg_options(parser)
     args = parser.parse_args()
-    if args.cfg_options:
-        qbheat_mm.register()
-        cfg = read_config(args.config, args.cfg_options)
-    else:
-        cfg = Config.fromfile(args.config, import_custom_modules=False)
-        check_values(cfg)
+    cfg = read_config(args.config, args.cfg_options)
     found = {}
     for part in ('train', 'val', 'test'):
         loader = cfg.get(f'{part}_dataloader')
