@@ -19,6 +19,8 @@ from .teacher import MapFile, Teacher
 
 #: Images whose maps give the mean and deviation of each channel.
 STATISTICS = 5000
+#: Smallest deviation of a channel, relative to the mean of all.
+MIN_STD = 0.1
 
 
 class Crops(NamedTuple):
@@ -219,5 +221,5 @@ def channel_statistics(teacher: Teacher,
         images += len(flat)
     mean = total / images
     std = (squares / images - mean**2).clamp(min=0).sqrt()
-    # Channels that never change stay near 0.
-    return mean.float(), (std + 1e-3 * std.mean()).float()
+    # Channels that hardly ever change don't drown the others.
+    return mean.float(), std.clamp(min=MIN_STD * std.mean()).float()
