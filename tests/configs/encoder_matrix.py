@@ -18,6 +18,7 @@ import torch.distributed as dist
 import torch.multiprocessing as mp
 from mmengine.registry import DefaultScope
 from mmpretrain import get_model
+from torch.nn.modules.batchnorm import _BatchNorm
 
 from qbheat_mm.apis import load_encoder, published_encoder
 from qbheat_mm.cli import init_processes
@@ -67,7 +68,7 @@ def file_of(tmp_path_factory):
             stem = name.removeprefix('timm/')
             network = (timm.create_model(stem) if name.startswith('timm/')
                        else get_model(name))
-            network.train()
+            use_statistics_of_noise(network)
             weights = folder / f'{stem}.pth'
             torch.save(network.state_dict(), weights)
             files[name] = export_encoder(
@@ -76,6 +77,16 @@ def file_of(tmp_path_factory):
         return files[name]
 
     return write
+
+
+def use_statistics_of_noise(network):
+    """Or features of random weights grow until a loss is NaN."""
+    for module in network.modules():
+        if isinstance(module, _BatchNorm):
+            module.momentum = None  # the mean over all batches
+    network.train()
+    with torch.no_grad():
+        network(torch.randn(8, 3, 64, 64))
 
 
 def config_of(name, frozen, file, data, folder):
