@@ -10,6 +10,10 @@ class UserError(ValueError):
     """
 
 
+class MissingFileError(UserError, FileNotFoundError):
+    """A file does not exist; the message names it."""
+
+
 class ImageError(UserError):
     """An image file cannot be used; the message names it."""
 

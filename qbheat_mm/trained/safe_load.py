@@ -14,7 +14,7 @@ import numpy as np
 import torch
 from mmengine.logging import HistoryBuffer
 
-from ..errors import UserError
+from ..errors import MissingFileError, UserError
 
 
 def safe_load(path: str | os.PathLike, map_location: Any = 'cpu') -> dict:
@@ -22,7 +22,8 @@ def safe_load(path: str | os.PathLike, map_location: Any = 'cpu') -> dict:
     path = os.path.expanduser(os.fspath(path))
     is_url = path.startswith(('http://', 'https://'))
     if not is_url and not os.path.exists(path):
-        raise FileNotFoundError(f"checkpoint '{path}' does not exist")
+        raise MissingFileError(f"checkpoint '{path}' does not exist (looked "
+                               f"in '{os.getcwd()}')")
     if not is_url and not os.path.isfile(path):  # reading a pipe would block
         raise UserError(f"checkpoint '{path}' is not a file")
     try:

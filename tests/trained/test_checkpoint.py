@@ -64,8 +64,9 @@ def test_damaged_files_are_refused(tmp_path, damage):
 
 
 def test_missing_files_and_folders(tmp_path):
-    with pytest.raises(FileNotFoundError, match='nowhere.pth'):
+    with pytest.raises(FileNotFoundError, match='nowhere.pth') as caught:
         safe_load(tmp_path / 'nowhere.pth')
+    assert isinstance(caught.value, UserError)  # tools print one line
     with pytest.raises(UserError, match='is not a file'):
         safe_load(tmp_path)
     with pytest.raises(UserError, match='http://localhost:9/x.pth'):
