@@ -291,3 +291,43 @@ def test_pretrain_takes_a_teacher(teacher, images, tmp_path):
         workers=0, teacher=teacher)
     assert Checkpoint.read(checkpoint).config['model']['type'] == (
         'Distillation')
+
+
+def encode_in_one_of_two_processes(rank, teacher, images, folder):
+    """Write half of the maps, and save what both read."""
+    torch.distributed.init_process_group(
+        'gloo', f'file://{folder}/meeting', rank=rank, world_size=2)
+    target = EncoderTarget(teacher)
+    target.prepare(dataset_of(images, *FLIPS), f'{folder}/maps', IDENTITY)
+    np.save(f'{folder}/{rank}.npy', target.source.file.maps)
+    torch.distributed.destroy_process_group()
+
+
+def test_processes_share_the_work_and_the_file(teacher, images, tmp_path):
+    torch.multiprocessing.start_processes(
+        encode_in_one_of_two_processes, (teacher, images, str(tmp_path)), 2,
+        start_method='fork')
+    target = EncoderTarget(teacher)
+    target.prepare(dataset_of(images, *FLIPS), str(tmp_path / 'alone'),
+                   IDENTITY)
+    for rank in (0, 1):
+        maps = np.load(tmp_path / f'{rank}.npy')
+        np.testing.assert_allclose(maps, target.source.file.maps, atol=0.2)
+    assert len(list((tmp_path / 'maps').iterdir())) == 1
+
+
+def test_your_own_cnn_is_taught(teacher, images, tmp_path):
+    cfg = read_config(RECIPE, {
+        'train_dataloader.dataset.data_root': images, 'teacher': teacher,
+        'model.predictor.in_channels': 96,
+        'model.backbone': dict(type='TimmEncoder', name='test_resnet',
+                               _delete_=True)})
+    model = MODELS.build(cfg.model)
+    assert type(model).__name__ == 'Distillation'
+    dataset = DATASETS.build(cfg.train_dataloader.dataset)
+    model.target_generator.prepare(dataset, str(tmp_path), IDENTITY)
+    samples = [dataset[row] for row in (0, 1)]
+    inputs = torch.stack([sample['inputs'] for sample in samples]).float()
+    model(inputs, [s['data_samples'] for s in samples],
+          mode='loss')['loss'].backward()
+    assert model.backbone.network.conv1[0].weight.grad.abs().sum() > 0
