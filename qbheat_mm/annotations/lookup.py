@@ -135,7 +135,7 @@ class ImageLookup:
             key = self._key(image)
             file = proposals.get(key, '')
             if file not in self._claimed and (
-                    self._winners(file, claims[file]) == {key.path}):
+                    _winners(file, claims[file]) == {key.path}):
                 image.file = file
                 accepted.add(file)
                 self.files.account.put_right(what, f'{image.name} is {file}')
@@ -143,15 +143,6 @@ class ImageLookup:
                 pending.append(image)
         self._claimed |= accepted
         return pending
-
-    def _winners(self, file: str, paths: set[str]) -> set[str]:
-        """Of listed paths that claim a file, those with its exact name."""
-        exact, own = set(), osp.basename(file)
-        for path in paths:
-            name = osp.basename(path)
-            if name == own or self.hashed_names and strip_hash(name) == own:
-                exact.add(path)
-        return exact or paths
 
     def _key(self, image: ListedImage) -> _Key:
         return _Key(_path(image), self.files.split_of_list(image.source))
@@ -277,6 +268,16 @@ class ImageLookup:
                 if path in self._folders:
                     return path
         return ''
+
+
+def _winners(file: str, paths: set[str]) -> set[str]:
+    """Of listed paths that claim a file, those with its exact name."""
+    exact, own = set(), osp.basename(file)
+    for path in paths:
+        name = osp.basename(path)
+        if own in (name, strip_hash(name)):
+            exact.add(path)
+    return exact or paths
 
 
 def strip_hash(name: str) -> str:

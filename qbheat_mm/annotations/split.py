@@ -18,7 +18,7 @@ from .records import ListedImage
 #: Bits in which near-duplicates may differ, of the 256 of a hash.
 NEAR = 8
 # Compared at once, at some tens of bytes each.
-_PAIRS = 1 << 20
+_PAIRS = 1 << 17
 
 
 def perceptual_hash(image: ImageFile) -> np.ndarray:

@@ -435,3 +435,83 @@ def test_an_image_with_two_classes_is_refused_or_counted(export):
         prints = [triple.image for triple in read_classes(export.out)]
         assert len(prints) == len({*prints})
         assert report.account.left_out('images')
+
+
+@pytest.mark.parametrize('missing, there', [
+    ('20240115/a.jpg', 'a.jpg'), ('a%20b.jpg', 'a b.jpg'),
+    ('IMG_1.jpg', 'img_1.jpg'), ('c.png', 'c.jpg'), ('x/d.jpg', 'y/d.jpg')])
+@pytest.mark.parametrize('first', [False, True])
+def test_the_stronger_claim_has_the_file(missing, there, first, export):
+    """A missing image never takes the file of another entry."""
+    objects = {missing: [CAT], there: [DOG]} if first else {
+        there: [DOG], missing: [CAT]}
+    export.image(f'photos/{there}', DOG)
+    for number in range(4):
+        objects[f'{number}.jpg'] = [CAT, DOG]
+        export.image(f'photos/{number}.jpg', CAT, DOG)
+    export.coco(objects)
+    report = export.check()
+    assert report.account.left_out('images') == 1
+
+
+@pytest.mark.parametrize('options', [
+    dict(classes=['cat', 'bird']), dict(drop_classes=['bird'])])
+def test_chosen_classes_must_exist(options, export):
+    names = ['a.jpg', 'b.jpg', 'c.jpg', 'd.jpg']
+    for name in names:
+        export.image(name, CAT, DOG)
+    export.coco({name: [CAT, DOG] for name in names})
+    export.refuse("'bird'", **options)
+
+
+def test_boxes_that_are_all_crowds_become_objects(export):
+    """There would be nothing to learn."""
+    names = ['a.jpg', 'b.jpg', 'c.jpg', 'd.jpg']
+    for name in names:
+        export.image(name, CAT, DOG)
+
+    def mark(content):
+        for item in content['annotations']:
+            item['iscrowd'] = 1
+    export.coco({name: [CAT, DOG] for name in names}, mark)
+    export.check()
+    for file in (export.out / 'annotations').iterdir():
+        content = json.loads(file.read_text())
+        assert not any(item['iscrowd'] for item in content['annotations'])
+
+
+def test_one_class_is_refused(export):
+    """Such as of an archive's only folder, which holds the classes."""
+    for label in ('cat', 'dog'):
+        for number in range(4):
+            export.unlisted(f'archive/{label}/{number}.jpg')
+    with pytest.raises(UserError, match='two classes'):
+        prepare_classes(str(export.root), str(export.out))
+    assert not export.out.exists()
+
+
+def test_a_date_is_no_hash(export):
+    """Only Label Studio puts eight digits in front of names."""
+    objects = {f'{number}.jpg': [CAT, DOG] for number in range(4)}
+    for name in objects:
+        export.image(name, CAT, DOG)
+    for name in ('20240115-0800.jpg', 'deadbeef-0900.jpg'):
+        objects[name] = [CAT]
+        export.unlisted(name[9:])
+    export.coco(objects)
+    report = export.check()
+    assert report.account.left_out('images') == 2
+
+
+@pytest.mark.parametrize('other', ['cat\ndog\n', 'dog\ncat\n'])
+def test_lists_of_classes_in_several_folders(other, export):
+    """labelImg writes classes.txt into every folder."""
+    for folder, names in (('a', 'cat\ndog\n'), ('b', other)):
+        export.text(f'{folder}/classes.txt', names)
+        for number in range(3):
+            export.image(f'{folder}/{number}.jpg', CAT, DOG)
+            export.yolo(f'{folder}/{number}.txt', CAT, DOG)
+    if other == 'cat\ndog\n':
+        export.check()
+    else:
+        export.refuse('classes.txt')

@@ -131,3 +131,10 @@ def test_a_class_in_one_image_is_refused():
     with pytest.raises(UserError, match="--drop-class 'owl'"):
         choose_validation([f'{i}.jpg' for i in range(9)], hashes(9), counts,
                           ['cat', 'owl'], 0.2, 0)
+
+
+def test_a_video_is_cut_if_the_rest_is_too_little():
+    files = [f'v_{i}.jpg' for i in range(95)] + [f'{i}.jpg' for i in range(5)]
+    chosen, _ = choose_validation(
+        files, hashes(100), np.ones((100, 1), int), ['cat'], 0.2, 0)
+    assert 0.1 <= chosen.mean() <= 0.4
