@@ -515,3 +515,25 @@ def test_lists_of_classes_in_several_folders(other, export):
         export.check()
     else:
         export.refuse('classes.txt')
+
+
+def test_swapped_corners_are_put_right_or_left_out(export):
+    """PaddleDetection#2991: right if within the image, else useless."""
+    for stem in 'abcd':
+        export.image(f'{stem}.jpg', CAT, DOG)
+        export.voc(f'{stem}.xml', f'{stem}.jpg', CAT,
+                   ('dog', 32, 27, -12, -15), ('dog', 50, 20, -20, -8))
+    report = export.check()
+    assert report.account.left_out('boxes') == 4
+    assert report.account['put right', 'corners in the wrong order'
+                          ].number == 4
+
+
+def test_label_files_in_other_case(export):
+    """Windows does not tell Photo.jpg's photo.txt from Photo.txt."""
+    export.pairs()
+    export.text('classes.txt', 'cat\ndog\n')
+    export.image('images/Photo.jpg', CAT, DOG)
+    export.yolo('labels/photo.txt', CAT, DOG)
+    report = export.check()
+    assert report.account.left_out('boxes') == 0
