@@ -33,3 +33,7 @@ def __getattr__(name: str) -> Any:
             return getattr(importlib.import_module(f'qbheat_mm.{module}'),
                            name)
     raise AttributeError(f'module {__name__!r} has no attribute {name!r}')
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -4,11 +4,14 @@ import re
 from argparse import ArgumentParser
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from ..apis import Heads, load_heads
 from ..engine.run_state import latest
 from ..errors import UserError
 from .settings import read_config, require_file
+
+if TYPE_CHECKING:
+    from ..apis import Heads
 
 _FORMS = 'NAME=CONFIG:CHECKPOINT or NAME=WORK_FOLDER'
 _HEAD = re.compile(r'([\w-]+)=(.+)')
@@ -25,7 +28,7 @@ def add_heads(parser: ArgumentParser, **kwargs) -> None:
         'and last checkpoint; repeatable', **kwargs)
 
 
-def heads_of(given: Sequence[str], device: str = 'cpu') -> Heads:
+def heads_of(given: Sequence[str], device: str = 'cpu') -> 'Heads':
     """Load the heads given by ``--head``.
 
     Raises:
@@ -40,6 +43,7 @@ def heads_of(given: Sequence[str], device: str = 'cpu') -> Heads:
                             'names')
         require_file(checkpoint, f'--head {name}')
         files[name] = read_config(config), checkpoint
+    from ..apis import load_heads  # loads mmdet
     return load_heads(files, device)
 
 

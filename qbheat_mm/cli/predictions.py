@@ -1,6 +1,7 @@
 # Copyright (c) QB-Heat MM authors. All rights reserved.
 """Preprocess images; format and draw predictions."""
 from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 from mmengine.dataset import Compose
@@ -8,15 +9,17 @@ from mmengine.registry import DefaultScope
 from mmengine.structures import BaseDataElement
 from mmengine.visualization import Visualizer
 
-from ..apis import Heads
 from ..errors import UserError, printable
 from ..utils.settings import dataset_settings, toolbox, type_name
+
+if TYPE_CHECKING:
+    from ..apis import Heads
 
 #: Classes listed for an image, the most probable first.
 TOP = 5
 
 
-def image_pipeline(heads: Heads, size: Sequence[int] | None = None
+def image_pipeline(heads: 'Heads', size: Sequence[int] | None = None
                    ) -> Callable[[dict], dict]:
     """Build the test pipeline without annotations.
 
@@ -92,7 +95,7 @@ def prediction_to_json(sample: BaseDataElement, classes: Sequence[str],
 
 
 def draw(image: np.ndarray, samples: Mapping[str, BaseDataElement],
-         heads: Heads, score_thr: float) -> np.ndarray:
+         heads: 'Heads', score_thr: float) -> np.ndarray:
     """Draw objects with mmdet's visualizer, and the most probable classes.
 
     Args:
