@@ -99,6 +99,8 @@ def read_yolo(contents: Mapping[str, Classes], lookup: ImageLookup) -> Export:
     images = images or _labeled_folders(path, labels, lookup.files)
     poses = 'kpt_shape' in classes.settings
     for image in images:
+        labels.reserve(image.file or _beside(image))
+    for image in images:
         image.listed_size = (1, 1)
         text = labels.of(image.file or _beside(image))
         if text:
@@ -120,6 +122,7 @@ class _LabelFiles:
     def __init__(self, files: ExportFiles, hashed_names: bool) -> None:
         self.files = files
         self._found = {}
+        self._reserved = set()
         self._by_key = {}
         self._texts = files.find_texts()
         for text in self._texts:
@@ -138,6 +141,13 @@ class _LabelFiles:
                 for name in {stem, short}:
                     self._similar[osp.join(folder, name)].append(text)
 
+    def reserve(self, image: str) -> None:
+        """Keep the file of exactly this name from images named alike."""
+        key = self._key(image)
+        while key and key not in self._by_key:
+            key = key.partition('/')[2]
+        self._reserved.add(self._by_key.get(key, ''))
+
     def of(self, image: str) -> str:
         """The label file of an image, or ''."""
         if image not in self._found:
@@ -147,9 +157,10 @@ class _LabelFiles:
     def _find(self, image: str) -> str:
         key = self._key(image)
         text = self._by_key.get(key, '')
-        similar = self._similar[key.casefold()]
-        end = f'{osp.basename(key)}.txt'
-        exact = [other for other in similar if other.endswith(end)]
+        similar = [other for other in self._similar[key.casefold()]
+                   if other not in self._reserved]
+        exact = [other for other in similar
+                 if other.endswith(f'{osp.basename(key)}.txt')]
         if not text and len(exact or similar) == 1:
             text, = exact or similar
             self.files.account.put_right(

@@ -537,3 +537,15 @@ def test_label_files_in_other_case(export):
     export.yolo('labels/photo.txt', CAT, DOG)
     report = export.check()
     assert report.account.left_out('boxes') == 0
+
+
+def test_a_missing_image_keeps_its_label_file(export):
+    """The boxes of img_1.jpg are not those of the negative IMG_1.jpg."""
+    export.pairs()
+    export.image('images/IMG_1.jpg')
+    export.yolo('labels/img_1.txt', CAT, DOG)
+    names = ('one', 'two', 'three', 'four', 'IMG_1', 'img_1')
+    export.text('train.txt', '\n'.join(f'./images/{n}.jpg' for n in names))
+    export.text('data.yaml', 'train: train.txt\nnames: [cat, dog]\n')
+    report = export.check()
+    assert report.account.left_out('boxes') == 2
