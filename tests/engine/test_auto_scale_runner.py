@@ -197,27 +197,3 @@ def test_the_model_is_compiled(config, monkeypatch):
                         lambda run, **kwargs: compiled.append(kwargs) or run)
     train(config(4, compile=dict(backend='eager')))
     assert compiled == [dict(backend='eager')]
-
-
-@needs_no_gpu
-def test_a_run_with_a_group_for_each_parameter_is_resumed(config, tmp_path):
-    """Earlier versions wrote such checkpoints."""
-    cfg = config(8, **{
-        'train_dataloader.batch_size': 4,
-        # It ends at a tenth of the rate of each group.
-        'param_scheduler': [dict(type='CosineAnnealingLR', eta_min_ratio=0.1,
-                                 by_epoch=True, convert_to_iter_based=True)],
-        'optim_wrapper.paramwise_cfg.custom_keys.former': dict(lr_mult=0.1),
-        'optim_wrapper.constructor': 'DefaultOptimWrapperConstructor',
-        'default_hooks.checkpoint': dict(interval=1, max_keep_ckpts=-1)})
-    whole, _ = train(cfg)
-    cfg.merge_from_dict({
-        'load_from': f'{cfg.work_dir}/epoch_1.pth', 'resume': True,
-        'optim_wrapper.constructor': 'GroupedOptimWrapperConstructor',
-        'work_dir': str(tmp_path / 'resumed')})
-    resumed, _ = train(cfg)
-    assert len(resumed.optim_wrapper.optimizer.param_groups) == 4 < len(
-        whole.optim_wrapper.optimizer.param_groups)
-    weights = resumed.model.state_dict()
-    assert all(torch.equal(weights[name], tensor)
-               for name, tensor in whole.model.state_dict().items())
