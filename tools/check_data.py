@@ -15,7 +15,7 @@ from mmengine.utils import track_iter_progress
 
 from qbheat_mm.cli import add_cfg_options, read_config, report_user_errors
 from qbheat_mm.errors import UserError
-from qbheat_mm.utils.settings import type_name
+from qbheat_mm.trained.settings import type_name
 
 
 @dataclass

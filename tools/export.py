@@ -27,7 +27,7 @@ from qbheat_mm.export import (
     export_network,
     load_model,
 )
-from qbheat_mm.utils.settings import toolbox, type_name
+from qbheat_mm.trained.settings import toolbox, type_name
 
 NETWORKS = ('pt2', 'onnx')
 FORMATS = ('safetensors', *NETWORKS)

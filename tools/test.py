@@ -9,7 +9,7 @@ from mmengine.registry import METRICS, RUNNERS
 from qbheat_mm import cli
 from qbheat_mm.cli.command_line import target
 from qbheat_mm.errors import UserError
-from qbheat_mm.utils.settings import toolbox
+from qbheat_mm.trained.settings import toolbox
 
 
 def parse_args() -> argparse.Namespace:

@@ -10,7 +10,7 @@ from qbheat_mm import cli
 from qbheat_mm.engine.auto_scale_runner import use_float32
 from qbheat_mm.engine.run_state import latest
 from qbheat_mm.errors import UserError
-from qbheat_mm.utils.settings import type_name
+from qbheat_mm.trained.settings import type_name
 
 
 def parse_args() -> argparse.Namespace:

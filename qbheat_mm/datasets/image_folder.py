@@ -13,9 +13,8 @@ from mmpretrain.datasets import CustomDataset, ImageNet
 from mmpretrain.registry import DATASETS
 
 from ..errors import UserError
-from ..utils.settings import is_local
 from .folders import new_folders, scan_folder
-from .images import EXTENSIONS
+from .images import EXTENSIONS, is_local
 
 
 def _report(folder: str, images: Sequence, others: Counter) -> None:

@@ -2,6 +2,7 @@
 """Read image files: JPEG with simplejpeg, others with Pillow."""
 import os.path as osp
 import re
+from collections.abc import Mapping
 
 import numpy as np
 import simplejpeg
@@ -9,7 +10,6 @@ from mmengine import fileio
 from PIL import Image
 
 from ..errors import ImageError
-from ..utils.settings import is_local
 from .pillow_image import open_image, orientation_of, rotate, to_rgb
 
 #: Extensions of image files, lower case; the last four if Pillow has them.
@@ -137,6 +137,12 @@ def read_image(path: str, backend_args: dict | None = None) -> np.ndarray:
         ImageError: If the file is missing, damaged or not an image.
     """
     return ImageFile(path, backend_args).decode()
+
+
+def is_local(path: str, backend_args: Mapping | None = None) -> bool:
+    """Whether mmengine reads a path or URL from the local file system."""
+    backend = (backend_args or {}).get('backend', 'local')
+    return '://' not in path and backend == 'local'
 
 
 def _read_bytes(path: str, backend_args: dict | None) -> bytes:

@@ -20,8 +20,8 @@ from msgspec import Struct
 from msgspec.structs import asdict
 
 from ..datasets.coco_check import CocoFile, check_images, load_coco
+from ..datasets.images import is_local
 from ..errors import UserError
-from ..utils.settings import is_local
 
 
 def index_coco(content: CocoFile, for_evaluation: bool = False) -> COCO:

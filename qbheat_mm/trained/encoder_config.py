@@ -10,8 +10,8 @@ from torch import nn
 
 from ..errors import UserError
 from ..models.backbones import MobileFormer
-from ..utils.settings import dataset_settings, toolbox, type_name
 from .normalization import Normalization
+from .settings import dataset_settings, toolbox, type_name
 
 # A registry imports unknown names: only classes of the toolboxes are built
 # from the config stored in a checkpoint.

@@ -32,7 +32,10 @@ def find_config(name: str) -> str | None:
     Args:
         name (str): E.g. ``'qbheat_mf-285m_8xb128-amp-coslr-100e_in1k'``.
     """
-    return next((str(file) for file in _configs() if file.stem == name), None)
+    for file in _configs():
+        if file.stem == name:
+            return str(file)
+    return None
 
 
 def _configs() -> list[Path]:

@@ -59,12 +59,6 @@ def dataset_settings(loader: Mapping | None) -> Mapping:
     return dataset
 
 
-def is_local(path: str, backend_args: Mapping | None = None) -> bool:
-    """Whether mmengine reads a path or URL from the local file system."""
-    backend = (backend_args or {}).get('backend', 'local')
-    return '://' not in path and backend == 'local'
-
-
 def loader_settings(settings: Mapping) -> Mapping:
     """Drop worker settings if ``num_workers=0``."""
     if settings.get('num_workers') != 0:

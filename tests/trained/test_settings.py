@@ -7,7 +7,7 @@ from mmpretrain.datasets import MultiView
 from mmpretrain.models import ImageClassifier
 
 from qbheat_mm.trained.encoder_config import training_size
-from qbheat_mm.utils.settings import type_name
+from qbheat_mm.trained.settings import type_name
 
 PIPELINES = dict(
     crop_of_mmcv=[dict(type='Resize', scale=(96, 128)),
