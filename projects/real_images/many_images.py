@@ -337,10 +337,13 @@ def main() -> None:
     parser.add_argument('--seed', type=int, default=0)
     args = parser.parse_args()
     args.out.mkdir(parents=True, exist_ok=True)
+    failed = False
     with multiprocessing.get_context('spawn').Pool(
             len(args.arms), maxtasksperchild=1) as workers:
         for said in workers.imap_unordered(partial(run, args), args.arms, 1):
             print(said, flush=True)
+            failed |= ': failed\n' in said
+    sys.exit(failed)
 
 
 if __name__ == '__main__':

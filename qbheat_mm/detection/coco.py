@@ -3,7 +3,6 @@
 import contextlib
 import io
 import os.path as osp
-import warnings
 from collections.abc import Iterable
 
 import numpy as np
@@ -74,10 +73,6 @@ class MatchedCocoDataset(CocoDataset):
                  allow_subset: bool = False,
                  unlabeled: bool = False,
                  **kwargs) -> None:
-        if 'unlabelled' in kwargs:
-            warnings.warn('unlabelled is deprecated: use unlabeled',
-                          FutureWarning, stacklevel=2)
-            unlabeled = kwargs.pop('unlabelled')
         self.allow_subset = allow_subset
         self.unlabeled = unlabeled
         prefix = kwargs.get('data_prefix')

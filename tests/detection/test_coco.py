@@ -187,8 +187,6 @@ def test_a_test_set_without_boxes(coco_root):
     with pytest.raises(UserError, match='no boxes'):
         build(coco_root, test_mode=True)
     assert len(build(coco_root, unlabeled=True)) == 4
-    with pytest.warns(FutureWarning, match='use unlabeled'):
-        assert len(build(coco_root, unlabelled=True)) == 4
     make_metric(coco_root, format_only=True, outfile_prefix='x')
 
 
