@@ -145,9 +145,12 @@ def main() -> None:
         process.start()
     for process in teachers:
         process.join()
+    failed = False
     with context.Pool(args.jobs, maxtasksperchild=1) as workers:
         for said in workers.imap_unordered(partial(work, place), runs, 1):
             print(said, flush=True)
+            failed |= ': failed\n' in said
+    sys.exit(failed)
 
 
 def encode_images(place: Place, run: Run) -> None:
