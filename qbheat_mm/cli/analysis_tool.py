@@ -13,9 +13,9 @@ from ..errors import UserError, printable
 from ..evaluation.embedding import height_and_width
 from ..models.selfsup import QBHeat
 from ..trained.encoder import Encoder
-from ..trained.encoder_config import training_size
 from ..trained.model import build_pretraining, load_pretraining
 from ..trained.normalization import Normalization, Normalize
+from ..trained.settings import training_size
 from .command_line import add_cfg_options, add_device, count, folder, whole
 from .settings import read_config
 

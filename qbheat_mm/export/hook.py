@@ -15,8 +15,8 @@ from ..engine.run_state import latest
 from ..errors import UserError
 from ..trained.checkpoint import Checkpoint
 from ..trained.encoder import Encoder
-from ..trained.encoder_config import backbone_settings, training_size
 from ..trained.normalization import Normalization
+from ..trained.settings import backbone_settings, training_size
 from ..utils.modules import unwrap
 
 

@@ -9,10 +9,10 @@ from typing import Any
 from torch import Tensor, nn
 
 from ..errors import UserError
-from .encoder_config import backbone_name, input_normalization
 from .fit import few, mismatch
 from .normalization import Normalization
 from .safe_load import safe_load
+from .settings import backbone_name, input_normalization
 from .stored_config import parse_config
 
 

@@ -12,9 +12,9 @@ from torch import Tensor, nn
 from ..errors import UserError
 from ..utils.model_index import find_config
 from .checkpoint import Checkpoint
-from .encoder_config import EncoderConfig, training_size
+from .encoder_config import EncoderConfig
 from .normalization import Normalization, Normalize
-from .settings import open_file, type_name
+from .settings import open_file, training_size, type_name
 
 POOLS = ('avg', 'token', 'avg+token', 'max')
 

@@ -17,10 +17,9 @@ from torch import Tensor, nn
 from ..errors import UserError
 from ..models.backbones import FrozenBackbone
 from .encoder import Encoder, open_config
-from .encoder_config import backbone_settings, unfrozen
 from .fit import few
 from .model import TrainedModel, load_model
-from .settings import type_name
+from .settings import backbone_settings, type_name, unfrozen
 
 
 class Heads(BaseModel):

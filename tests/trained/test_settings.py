@@ -6,8 +6,7 @@ from mmengine.registry import TRANSFORMS, init_default_scope
 from mmpretrain.datasets import MultiView
 from mmpretrain.models import ImageClassifier
 
-from qbheat_mm.trained.encoder_config import training_size
-from qbheat_mm.trained.settings import type_name
+from qbheat_mm.trained.settings import training_size, type_name
 
 PIPELINES = dict(
     crop_of_mmcv=[dict(type='Resize', scale=(96, 128)),
