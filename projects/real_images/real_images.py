@@ -334,10 +334,8 @@ first row, and names the images.""", limits="""\
 - Fine-tuning has 400 steps, 200 with 30 labels, and no rival pre-training.""",
     title='Real images', primary=len(SEEDS),
     headline=Headline(
-        ('random', 'random-torch', 'qbheat', 'recipe', 'barlow', 'published'),
-        ['recipe', *ALL, *CONTINUED],
-        [Column(f'{stage}-{data}', metric, f'{data}-')
-         for stage, metric, sets in (
-             ('classes', 'tran-1', CLASSES[::-1]),
-             ('classes', 'ridge', CLASSES[::-1]),
-             ('RetinaNet', 'AP', BOXES)) for data in sets]))
+        ('random-torch', 'barlow', 'masking', 'qbheat', 'recipe', 'distilled',
+         'published'),
+        [Column('classes-clothing', 'tran-1', 'clothing-'),
+         Column('classes-steel', 'tran-1', 'steel-'),
+         Column('RetinaNet-steel', 'AP', 'steel-')]))

@@ -135,15 +135,7 @@ class Question:
 
 @dataclass(frozen=True)
 class Headline:
-    """The README's chart and table.
-
-    Attributes:
-        chart: Arms in the chart, which shows the first two columns, in
-            percent.
-        table: Arms in the table.
-        columns: Columns of the table.
-    """
-    chart: Sequence[str]
+    """The README's table: its arms and columns."""
     table: Sequence[str]
     columns: Sequence[Column]
 
@@ -158,7 +150,7 @@ class Study:
             one come before the next one's.
         about (str): Introduction of the report.
         limits (str): What the report cannot show.
-        headline (Headline | None): The README's chart and table.
+        headline (Headline | None): The README's table.
         title (str): Title of the report.
         primary (int): Seeds of a primary result.
 

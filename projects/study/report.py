@@ -1,18 +1,23 @@
 # Copyright (c) QB-Heat MM authors. All rights reserved.
-"""Report a study: evidence.md, a figure per question, the README's results."""
+"""Report a study: evidence.md, a figure per question, numbers of other pages.
+
+Any page may name a number of the project's own rows, which this fills in:
+``<!--=ARM/STAGE/METRIC-->46.8<!--/-->``, or a difference, ``ARM:OTHER``.
+"""
 import math
 import os
 import re
-from collections.abc import Collection, Iterator, Mapping, Sequence
+import runpy
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from statistics import mean, stdev
+from typing import NamedTuple
 
 import matplotlib
 
 from projects.study import (
     Column,
-    Headline,
     Pair,
     Question,
     Study,
@@ -37,6 +42,9 @@ from qbheat_mm.report import markdown_table
 from qbheat_mm.report.style import BLUE, GREY, in_style, new_figure
 
 Rows = Mapping[Run, Row]
+NUMBER = re.compile(
+    '(?P<start><!--=(?P<arms>.+?)/(?P<stage>.+?)/(?P<metric>.+?)-->)'
+    '[^<]*(?P<end><!--/-->)')
 
 #: At least 11 pixels at the figures' natural width of 768.
 FONTS = dict.fromkeys(('font.size', 'axes.titlesize', 'axes.labelsize',
@@ -75,13 +83,19 @@ def compare_pair(rows: Rows, pair: Pair, metric: str) -> Comparison | None:
                    values(rows, *pair.second, metric))
 
 
+def with_interval(comparison: Comparison) -> str:
+    """Format a difference, as '+3.0 [+1.4, +4.6]'."""
+    text = f'{comparison.mean:+.1f}'
+    if not math.isnan(comparison.low):
+        text += f' [{comparison.low:+.1f}, {comparison.high:+.1f}]'
+    return text
+
+
 def describe(comparison: Comparison | None, seeds: int, primary: int) -> str:
     """Format a comparison, as 'yes, +3.0 [+1.4, +4.6]'."""
     if not comparison:
         return 'not run yet'
-    count, text = len(comparison.differences), f'{comparison.mean:+.1f}'
-    if not math.isnan(comparison.low):
-        text += f' [{comparison.low:+.1f}, {comparison.high:+.1f}]'
+    count, text = len(comparison.differences), with_interval(comparison)
     if count < seeds:
         text += f' ({count} of {seeds} seeds)'
     elif count >= primary:
@@ -201,31 +215,6 @@ def draw(study: Study, rows: Rows, question: Question, file: Path) -> None:
         axis.set_xlabel(f'difference in {question.metric}, points')
 
 
-def draw_headline(study: Study, rows: Rows, headline: Headline,
-                  file: Path) -> None:
-    """Draw means of two columns as bars, and their seeds as points."""
-    shown = headline.columns[:2]
-    first, second = shown
-    arms = [arm for arm in headline.chart
-            if measures(rows, arm, first) and measures(rows, arm, second)]
-    with chart(file, 0.4 * len(arms) + 0.7, 2) as axes:
-        for axis, column in zip(axes, shown):
-            for row, arm in enumerate(arms):
-                by_seed = list(measures(rows, arm, column).values())
-                axis.barh(row, mean(by_seed), 0.6, color=BLUE)
-                axis.annotate(
-                    cell(by_seed, len(by_seed)), (max(by_seed), row), (8, 0),
-                    textcoords='offset points', va='center')
-                axis.plot(by_seed, [row] * len(by_seed), 'o', color=GREY,
-                          markersize=3)
-            axis.set_xlabel(heading(column))
-            axis.set_xlim(0, 120)
-            axis.set_xticks(range(0, 101, 20))
-        axis.set_yticks(range(len(arms)), [
-            title(study, arm, headline.columns) for arm in arms])
-        axis.invert_yaxis()
-
-
 def fill(text: str, name: str, block: str) -> str:
     """Replace the text between ``<!-- name -->`` markers, if there are any."""
     start, end = f'<!-- {name} -->', f'<!-- /{name} -->'
@@ -265,21 +254,57 @@ def draw_all(study: Study, rows: Rows, folder: Path) -> None:
             draw(study, rows, question, folder / f'{question.name}.svg')
 
 
-def fill_docs(study: Study, rows: Rows, results: Path) -> None:
-    """Write a study of the project into evidence.md and the README."""
-    evidence, readme = DOCS / 'evidence.md', ROOT / 'README.md'
-    part = page(study, rows, os.path.relpath(results, DOCS), '##')
-    evidence.write_text(fill(evidence.read_text('utf-8'), results.stem, part),
-                        'utf-8')
-    draw_all(study, rows, DOCS / 'evidence')
-    if study.headline:
-        stages = {column.stage for column in study.headline.columns}
-        seeds = {run.seed for run in rows if run.stage in stages}
-        readme.write_text(fill(readme.read_text('utf-8'), 'results', table(
-            study, rows, study.headline.table, study.headline.columns,
-            seeds)), 'utf-8')
-        draw_headline(study, rows, study.headline,
-                      DOCS / 'figures/results.svg')
+def number(rows: Rows, arms: str, stage: str, metric: str) -> str:
+    """A mean, or a difference with its interval; '-' without rows."""
+    arm, _, other = arms.partition(':')
+    measured = values(rows, arm, stage, metric)
+    if other:
+        comparison = compare(measured, values(rows, other, stage, metric))
+        return with_interval(comparison) if comparison else '-'
+    return f'{mean(measured.values()):.1f}' if measured else '-'
+
+
+def fill_numbers(text: str, rows: Rows) -> str:
+    """Fill in the numbers that a page names."""
+    return NUMBER.sub(lambda match: match['start'] + number(
+        rows, match['arms'], match['stage'], match['metric']) + match['end'],
+        text)
+
+
+class Reported(NamedTuple):
+    """A study of the project, its rows and their file."""
+    study: Study
+    rows: Rows
+    results: Path
+
+
+def read_own() -> list[Reported]:
+    """Read the studies of the project."""
+    found = []
+    for file, results in OWN.items():
+        study = runpy.run_path(str(file))['STUDY']
+        found.append(Reported(study, read_rows(results), results))
+    return found
+
+
+def fill_docs(studies: Iterable[Reported]) -> None:
+    """Write the project's studies into its pages, and draw their figures."""
+    blocks, everything = {}, {}
+    for study, rows, results in studies:
+        everything |= rows
+        blocks[results.stem] = page(
+            study, rows, os.path.relpath(results, DOCS), '##')
+        if study.headline:
+            stages = {column.stage for column in study.headline.columns}
+            seeds = {run.seed for run in rows if run.stage in stages}
+            blocks['headline'] = table(study, rows, study.headline.table,
+                                       study.headline.columns, seeds)
+        draw_all(study, rows, DOCS / 'evidence')
+    for file in [ROOT / 'README.md', *sorted(DOCS.rglob('*.md'))]:
+        text = file.read_text('utf-8')
+        for name, block in blocks.items():
+            text = fill(text, name, block)
+        file.write_text(fill_numbers(text, everything), 'utf-8')
 
 
 def main() -> None:
@@ -293,7 +318,7 @@ def main() -> None:
             {'svg.fonttype': 'none', 'svg.hashsalt': 'study', **FONTS}):
         if results in OWN.values():
             out = DOCS
-            fill_docs(study, rows, results)
+            fill_docs(read_own())
         else:
             (out / 'evidence.md').write_text(
                 page(study, rows, results.name), 'utf-8')

@@ -1,6 +1,7 @@
 # Copyright (c) QB-Heat MM authors. All rights reserved.
 """README and docs/elsewhere.md, run in an empty folder with the wheel."""
 import importlib.util
+import re
 import sys
 import zipfile
 from itertools import takewhile
@@ -13,7 +14,7 @@ from mmengine.registry import MODELS, DefaultScope
 from qbheat_mm.apis import find_config, load_encoder
 from qbheat_mm.export import export_encoder
 
-from ..configs.shipped import write_image
+from ..configs.shipped import write_classes, write_image
 from ..docs.reading import read_blocks
 from ..test_packaging import build, tree  # noqa: F401
 from ..tools.conftest import run
@@ -23,7 +24,7 @@ PAGE = [block.text for page in ('README.md', 'docs/elsewhere.md')
         if block.language == 'python' and not block.needs]
 # Replacements that make it faster.
 SHORTER = {
-    "pretrain('my_images', 'runs/mine', arch='mf-285m')":
+    "pretrain('my_images', 'runs/mine')":
     "pretrain('my_images', 'runs/mine', epochs=1, size=64, workers=0, "
     "arch=dict(stem=8, tokens=(3, 16), conv=20, stages=[[('lite'"
     ", 8, 8)], [('mf-down', 16, 12)]]), options={'model.neck.depth': 1})"}
@@ -46,6 +47,8 @@ def folder(tmp_path):
     folder = tmp_path / 'folder'
     for i in range(3):
         write_image(folder / f'my_images/{i}.png')
+    for split in ('train', 'val'):
+        write_classes(folder / f'my_classes/{split}', 'ab')
     save('qbheat_mf-285m_8xb128-amp-coslr-100e_in1k',
          folder / 'epoch_100.pth', 'backbone.')
     export_encoder(load_encoder(str(folder / 'epoch_100.pth')),
@@ -72,6 +75,7 @@ def test_each_snippet(tree, folder):  # noqa: F811
               PYTHONPATH=str(folder / 'site'))
     assert f'from {folder}/site/qbheat_mm/__init__.py' in out
     lines = out.splitlines()
+    assert re.search(r'^my_classes/val/a/\S+ looks like [ab]$', out, re.M)
     assert "MobileFormer(arch='mf-285m') (256, 256)" in lines
     assert ('RGB, mean 123.675/116.28/103.53, std 58.395/57.12/57.375'
             in lines)

@@ -43,7 +43,10 @@ def test_tools_options_and_configurations_exist(block):
 
 
 def inline_settings():
-    """Yield ``KEY=VALUE`` in the running text, except placeholders."""
+    """Yield ``KEY=VALUE`` in running text and pictures, no placeholders."""
+    for picture in (ROOT / 'docs/figures').glob('*.svg'):
+        yield from re.findall(r'class="code".*>([\w.]+=[^<]+)<',
+                              picture.read_text(encoding='utf-8'))
     for page in pages():
         text = (ROOT / page).read_text(encoding='utf-8')
         for span in re.findall(r'`([a-z_]+(?:\.\w+)+=\S[^`\n]*)`', text):

@@ -230,13 +230,11 @@ def git(*words):
                           capture_output=True, text=True).stdout.strip()
 
 
-@pytest.mark.parametrize('file', run.OWN)
-def test_the_pages_are_those_of_the_rows(file, monkeypatch):
-    monkeypatch.setattr('sys.argv', ['report.py', '--study', str(file)])
+def test_the_pages_are_those_of_the_rows(monkeypatch):
+    monkeypatch.setattr('sys.argv', ['report.py'])
     written = []
     monkeypatch.setattr(Path, 'write_text', lambda *args: written.append(args))
     monkeypatch.setattr(report, 'draw', lambda *args: None)
-    monkeypatch.setattr(report, 'draw_headline', lambda *args: None)
     report.main()
     for page, text, _ in written:
         assert text == page.read_text('utf-8')
@@ -258,6 +256,21 @@ def test_a_half_finished_question_says_so(study):
     assert report.fill('a<!-- results -->b<!-- /results -->c', 'results',
                        'x') == (
         'a<!-- results -->\nx\n<!-- /results -->c')
+
+
+def test_pages_name_numbers_of_the_rows():
+    rows = {}
+    for arm, tops in dict(ours=(4., 5., 6.), theirs=(3., 3., 2.)).items():
+        for seed, top in enumerate(tops):
+            of = Run(arm, seed, 'lin')
+            rows[of] = row(of, **{'top-1, 30 labels': top})
+    assert report.fill_numbers(
+        'has <!--=ours/lin/top-1, 30 labels-->9.9<!--/-->, <!--=ours:theirs'
+        '/lin/top-1, 30 labels--><!--/--> more, <!--=x/lin/top-1-->7<!--/-->',
+        rows) == (
+        'has <!--=ours/lin/top-1, 30 labels-->5.0<!--/-->, <!--=ours:theirs'
+        '/lin/top-1, 30 labels-->+2.3 [-1.5, +6.1]<!--/--> more, '
+        '<!--=x/lin/top-1-->-<!--/-->')
 
 
 def test_own_images_train_random_weights_without_layer_decay(

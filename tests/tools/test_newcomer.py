@@ -23,11 +23,11 @@ VALIDATED = [*ANYWHERE, 'val_dataloader.num_workers=0']
 ADDED = {
     'train_dataloader.dataset.data_root=my_images': [
         *ANYWHERE, 'train_dataloader.dataset.pipeline.0.scale=64'],
-    '--work-dir runs/classes --cfg-options': [
+    '--work-dir runs/classes \\\n    --cfg-options': [
         *VALIDATED, 'train_dataloader.dataset.pipeline.0.scale=64',
         'val_dataloader.dataset.pipeline.1.scale=64',
         'val_dataloader.dataset.pipeline.2.crop_size=64'],
-    '--work-dir runs/boxes --cfg-options': [
+    '--work-dir runs/boxes \\\n    --cfg-options': [
         *VALIDATED, 'train_dataloader.dataset.pipeline.2.scale=(64,64)',
         'val_dataloader.dataset.pipeline.1.scale=(64,64)']}
 
