@@ -20,8 +20,13 @@ from typing import NamedTuple
 
 import torch
 
-from projects.real_images.real_images import CLASSES, PROBES, targets
-from projects.study import ENCODER, Column, Question, Study
+from projects.real_images.real_images import (
+    CLASSES,
+    PROBES,
+    TARGETS,
+    arms,
+)
+from projects.study import ENCODER, Arm, Column, Question, Study
 from projects.study.results import Row, Run, add_row, read_rows
 from projects.study.run import WEIGHTS, command, measured, provenance
 from qbheat_mm.cli import count, report_user_errors
@@ -30,17 +35,22 @@ JUDGES = [f'{judge}{few}' for judge in ('tran-1', 'lin', 'ridge')
           for few in ('', ', 120 labels', ', 30 labels')]
 
 
+def targets(data: str) -> list[Arm]:
+    """Arms of question 8."""
+    names = [f'{data}-{name}' for name in TARGETS]
+    return [arm for arm in arms(data) if arm.name in names]
+
+
 def ask(data: str) -> Question:
     """Compare all arms on a set, without intervals: steps are equal."""
-    arms = [arm.name.removeprefix(f'{data}-') for arm in targets(data)]
     columns = [Column(f'classes-{data}', judge, f'{data}-')
                for judge in JUDGES]
     return Question(f'gpu-{data}', f'What should it predict, on {data}?',
-                    'tran-1', (), range(3), arms, columns)
+                    'tran-1', (), range(3), TARGETS, columns)
 
 
 STUDY = Study(
-    [arm for data in CLASSES for arm in targets(data)], PROBES,
+    [*targets('steel'), *targets('clothing')], PROBES,
     [ask(data) for data in CLASSES],
     about="""\
 The arms of question 8 of [PLAN.md](../projects/real_images/PLAN.md) on a GPU,
@@ -77,7 +87,7 @@ def parse_args() -> argparse.Namespace:
     parser.add_argument('--sets', nargs='+', default=CLASSES)
     parser.add_argument('--seeds', type=int, nargs='+', default=(0, 1, 2))
     parser.add_argument('--arms', nargs='+', metavar='ARM',
-                        help='such as pixels, distilled; all by default')
+                        help='such as qbheat, distilled; all by default')
     return parser.parse_args()
 
 
