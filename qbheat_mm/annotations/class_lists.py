@@ -19,7 +19,6 @@ from .lookup import ImageLookup
 from .records import Export, ListedImage
 
 _SAMPLE = 100
-_IMAGE = re.compile('(image|img|file|photo|picture)?[ _]?(id|name|path|file)?')
 _LABEL = re.compile('class|class_?name|labels?|category|target|species|breed')
 _SPLIT = re.compile('split|subset|set|partition')
 _CLASS_FILES = ('classes.txt', 'meta/classes.txt')
@@ -139,7 +138,8 @@ def _choose_columns(table: _Table, lookup: ImageLookup) -> _Columns:
         else:
             others.append(i)
     if len(images) > 1:
-        image = _most_distinct(table, images)
+        # Classes are repeated.
+        image = max(images, key=lambda i: len(set(table.column(i))))
         others += [i for i in images if i != image]
         images = [image]
     if table.header and len(others) > 1:
@@ -160,20 +160,6 @@ def _has_splits(table: _Table, i: int) -> bool:
     if table.header:
         return bool(_SPLIT.fullmatch(table.header[i].lower()))
     return all(split_named(value) for value in table.column(i))
-
-
-def _most_distinct(table: _Table, columns: Sequence[int]) -> int:
-    """Of columns that may name images, the one that does by its header.
-
-    Else the one with the most different values: classes are repeated.
-    """
-    named = []
-    for i in columns:
-        if table.header and _IMAGE.fullmatch(table.header[i].lower()):
-            named.append(i)
-    if len(named) == 1:
-        return named[0]
-    return max(columns, key=lambda i: len(set(table.column(i))))
 
 
 def _read_class_names(labels: Sequence[str], path: str, files: ExportFiles

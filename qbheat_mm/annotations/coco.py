@@ -54,7 +54,7 @@ def read_coco(contents: Mapping[str, CocoContent], files: ExportFiles,
     images, classes = [], {}
     tool = _tool(*next(iter(contents.items())))
     for path, content in contents.items():
-        names = _read_categories(path, content, wanted, files.account)
+        names = _read_categories(path, content, wanted)
         classes.update(dict.fromkeys(names.values()))
         images += _read_images(path, content, names, files)
     return Export(tool, images, list(classes),
@@ -78,8 +78,8 @@ def _tool(path: str, content: CocoContent) -> str:
     return 'COCO'
 
 
-def _read_categories(path: str, content: CocoContent, wanted: Sequence[str],
-                     account: Account) -> dict[str, str]:
+def _read_categories(path: str, content: CocoContent, wanted: Sequence[str]
+                     ) -> dict[str, str]:
     """Return the names of the categories by id."""
     names = {}
     for category in content.categories:
@@ -91,15 +91,13 @@ def _read_categories(path: str, content: CocoContent, wanted: Sequence[str],
             raise UserError(f"'{path}': category id {key} is both {other!r} "
                             f'and {name!r}: choose with --classes')
         names[key] = name if name in wanted else other
-    account.put_right('repeated categories', path,
-                      len(content.categories) - len(set(names.values())))
     return names
 
 
 def _read_images(path: str, content: CocoContent, names: Mapping[str, str],
                  files: ExportFiles) -> list[ListedImage]:
     """Read the images of a file, with their boxes."""
-    images, by_id, id_types = [], {}, set()
+    images, by_id = [], {}
     split = files.split_of_list(path)
     for entry in content.images:
         size = None
@@ -112,12 +110,9 @@ def _read_images(path: str, content: CocoContent, names: Mapping[str, str],
             raise UserError(f"'{path}': images '{first.name}' and "
                             f"'{image.name}' have the same id {entry.id}: "
                             'give each its own')
-        id_types.add(type(entry.id))
         images.append(image)
     for i, box in enumerate(content.annotations):
         where = f"'{path}', annotation {i}"
-        if type(box.image_id) not in id_types:
-            files.account.put_right('ids written as text', where)
         box.label = names.get(str(box.label), f'category_id {box.label}')
         box.crowd = bool(box.crowd or box.ignore)
         _set_box(box, where, files.account)
@@ -137,7 +132,6 @@ def _set_box(box: _Object, where: str, account: Account) -> None:
     """Make polygons lists, and compute missing and rotated boxes."""
     if isinstance(box.mask, list) and box.mask and not isinstance(
             box.mask[0], list):
-        account.put_right('flat polygons', where)
         box.mask = [box.mask]
     points = sum(box.mask, []) if isinstance(box.mask, list) else []
     if len(box.bbox or ()) != 4:

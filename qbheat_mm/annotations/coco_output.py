@@ -5,7 +5,9 @@ import os.path as osp
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+import cv2
 import msgspec
+import numpy as np
 
 from ..datasets.coco_check import load_coco
 from .account import Account
@@ -57,25 +59,12 @@ def area(box: Box) -> float:
     if not box.mask:
         return whole
     if isinstance(box.mask, dict):
-        return float(_run_length_area(box.mask))
+        if isinstance(box.mask['counts'], list):
+            return float(sum(box.mask['counts'][1::2]))
+        from pycocotools import mask  # of mmdet's requirements
+        return float(mask.area(box.mask))
     total = 0.
     for points in box.mask:
-        total += polygon_area(points)
+        total += cv2.contourArea(np.float32(points).reshape(-1, 2))
     # The box was clipped to the image.
     return min(total, whole)
-
-
-def polygon_area(points: Sequence[float]) -> float:
-    """Return the area of a polygon (x1, y1, x2, y2, ...)."""
-    twice = 0.
-    for i in range(0, len(points), 2):
-        twice += points[i - 2] * points[i + 1] - points[i] * points[i - 1]
-    return abs(twice) / 2
-
-
-def _run_length_area(mask: Mapping) -> int:
-    counts = mask.get('counts')
-    if isinstance(counts, list):
-        return sum(counts[1::2])
-    from pycocotools.mask import area  # of mmdet's requirements
-    return int(area(dict(size=mask.get('size'), counts=counts)))

@@ -65,8 +65,6 @@ class ExportFiles:
         """Read a text file in UTF-8, -16 or -32."""
         content = Path(path).read_bytes()
         encoding = json.detect_encoding(content)
-        if encoding != 'utf-8':
-            self.account.put_right('files with a byte order mark', path)
         try:
             return content.decode(encoding)
         except UnicodeDecodeError as error:

@@ -7,9 +7,7 @@ else ``--boxes-on`` must.
 """
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import NamedTuple
 
-import numpy as np
 from joblib import cpu_count
 
 from ..datasets.images import ImageFile
@@ -92,36 +90,29 @@ def _merge(first: ListedImage, other: ListedImage, account: Account) -> None:
             first.boxes.append(box)
 
 
-class _Opened(NamedTuple):
-    """What an image file tells, or the error."""
-    size: tuple[int, int] = (0, 0)
-    orientation: int = 1
-    hash: np.ndarray | None = None
-    error: ImageError | None = None
-
-
 def open_images(images: Sequence[ListedImage], account: Account
                 ) -> list[ListedImage]:
     """Return the readable images, with their sizes and hashes."""
     with ThreadPoolExecutor(cpu_count()) as pool:
-        opened = list(pool.map(_open, images))
+        errors = list(pool.map(_open, images))
     readable = []
-    for image, content in zip(images, opened):
-        if content.error:
-            account.leave_out(image, 'that cannot be read', content.error)
-            continue
-        image.size, image.orientation, image.hash, _ = content
-        readable.append(image)
+    for image, error in zip(images, errors):
+        if error is None:
+            readable.append(image)
+        else:
+            account.leave_out(image, 'that cannot be read', error)
     return readable
 
 
-def _open(image: ListedImage) -> _Opened:
+def _open(image: ListedImage) -> ImageError | None:
+    """Set size, orientation and hash of an image; return what fails."""
     try:
         file = ImageFile(image.file)
-        return _Opened(file.shape[::-1], file.orientation,
-                       perceptual_hash(file))
+        image.hash = perceptual_hash(file)
     except ImageError as error:
-        return _Opened(error=error)
+        return error
+    image.size, image.orientation = file.shape[::-1], file.orientation
+    return None
 
 
 def place_boxes(images: Sequence[ListedImage], export: Export,

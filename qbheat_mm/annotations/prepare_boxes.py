@@ -7,11 +7,10 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from ..errors import UserError
 from .account import Account
 from .cleaning import check_crowds, choose_classes, clean_boxes
 from .coco_output import write_coco
-from .configs import require_plain, write_boxes_config
+from .configs import require_new, write_boxes_config
 from .files import ExportFiles
 from .formats import read_boxes
 from .images import find_images, open_images, place_boxes
@@ -58,7 +57,7 @@ def prepare_boxes(folder: str, out: str, *, detector: str = 'retinanet',
         UserError: If the export can be read in two ways, or a class would
             have no box for validation.
     """
-    _require_new(out)
+    require_new(out, ('annotations', 'boxes.py'))
     account = Account()
     files = ExportFiles(folder, images, account)
     lookup = ImageLookup(files)
@@ -91,14 +90,6 @@ def prepare_boxes(folder: str, out: str, *, detector: str = 'retinanet',
             _copy_images(listed, root, osp.join(out, 'images'))
         shutil.copytree(draft, out, dirs_exist_ok=True)
     return Preparation(osp.join(out, 'boxes.py'), headline, tables, account)
-
-
-def _require_new(out: str) -> None:
-    require_plain(out)
-    for name in ('annotations', 'boxes.py'):
-        if osp.exists(osp.join(out, name)):
-            raise UserError(f"'{osp.join(out, name)}' exists: choose another "
-                            '--out')
 
 
 def _drop_unlabeled_test(parts: dict[str, Sequence[ListedImage]],

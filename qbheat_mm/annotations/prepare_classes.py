@@ -13,7 +13,7 @@ from ..errors import UserError
 from .account import Account
 from .class_folders import read_class_folders
 from .class_lists import read_class_list
-from .configs import require_plain, write_classes_config
+from .configs import require_new, write_classes_config
 from .files import ExportFiles
 from .images import find_images, open_images
 from .lookup import ImageLookup
@@ -51,7 +51,7 @@ def prepare_classes(source: str, out: str, *, images: str | None = None,
         UserError: If the source can be read in two ways, has fewer than two
             classes, or a class is too small to be split.
     """
-    _require_new(out)
+    require_new(out, ('classes.py', 'train', 'val', 'test'))
     account = Account()
     files = ExportFiles(source, images, account)
     lookup = ImageLookup(files)
@@ -75,14 +75,6 @@ def prepare_classes(source: str, out: str, *, images: str | None = None,
         shutil.copy(config, out)
     return Preparation(osp.join(out, 'classes.py'), headline,
                        tabulate_classes(parts, classes, account), account)
-
-
-def _require_new(out: str) -> None:
-    require_plain(out)
-    for name in ('classes.py', 'train', 'val', 'test'):
-        if osp.exists(osp.join(out, name)):
-            raise UserError(f"'{osp.join(out, name)}' exists: delete it, or "
-                            'choose another --out')
 
 
 def _check_names(classes: Sequence[str], source: str, account: Account

@@ -1,9 +1,9 @@
 # Copyright (c) QB-Heat MM authors. All rights reserved.
 """What an export states: images, their boxes or class, and their split."""
-import math
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
+import cv2
 from msgspec import Struct, field
 
 #: In the order of precedence, if an image is in several.
@@ -30,25 +30,19 @@ class Box(Struct, gc=False, kw_only=True):
         return self
 
     def surround_rotated(self, center: tuple[float, float],
-                         size: tuple[float, float], angle: float) -> 'Box':
+                         size: tuple[float, float], degrees: float) -> 'Box':
         """Take the corners of a rotated box as mask, and the box around them.
 
-        The angle is in radians, clockwise on the screen.
+        The angle is clockwise on the screen.
         """
-        cos, sin = math.cos(angle), math.sin(angle)
-        corners = []
-        for right, down in ((-1, -1), (1, -1), (1, 1), (-1, 1)):
-            dx, dy = right * size[0] / 2, down * size[1] / 2
-            corners += [center[0] + dx * cos - dy * sin,
-                        center[1] + dx * sin + dy * cos]
+        corners = cv2.boxPoints((center, size, degrees)).ravel().tolist()
         self.mask = [corners]
         return self.surround(corners)
 
     def rotate(self, degrees: float) -> 'Box':
         """Rotate the box about its center, clockwise on the screen."""
         x, y, w, h = self.bbox
-        return self.surround_rotated((x + w / 2, y + h / 2), (w, h),
-                                     math.radians(degrees))
+        return self.surround_rotated((x + w / 2, y + h / 2), (w, h), degrees)
 
 
 class ListedImage(Struct):

@@ -5,6 +5,7 @@
 roLabelImg's ``<robndbox>`` has an angle in radians, CVAT an attribute
 ``rotation`` in degrees.
 """
+import math
 import os.path as osp
 import re
 from collections.abc import Container, Iterable
@@ -78,7 +79,8 @@ def _read_object(entry: ElementTree.Element, path: str,
     if entry.find('robndbox') is not None:
         numbers = _numbers(entry, 'robndbox', ('cx', 'cy', 'w', 'h', 'angle'))
         account.put_right(ROTATED, path)
-        return box.surround_rotated(numbers[:2], numbers[2:4], numbers[4])
+        return box.surround_rotated(numbers[:2], numbers[2:4],
+                                    math.degrees(numbers[4]))
     corners = _numbers(entry, 'bndbox', ('xmin', 'ymin', 'xmax', 'ymax'))
     box.swapped = corners[0] > corners[2] or corners[1] > corners[3]
     box.surround(corners)

@@ -44,14 +44,12 @@ CASES = dict(
                   ('without a box', )),
     cvat=Case('CVAT, COCO 1.0', 'images/default/{}.jpg', put_right=(
         'crowds that became objects', )),
-    via=Case('VGG Image Annotator, COCO', '{}.jpg', put_right=(
-        'repeated categories', 'ids written as text', 'flat polygons')),
+    via=Case('VGG Image Annotator, COCO', '{}.jpg'),
     # In the export, file names have the server's path and a hash.
     label_studio=Case('Label Studio, COCO', 'images/{}.jpg', put_right=(
         'image names that differ from the files', )),
     fiftyone=Case('FiftyOne, COCO', 'data/{}.jpg', put_right=(
-        'numbers written as text', 'files with a byte order mark',
-        'without a box')),
+        'numbers written as text', 'without a box')),
     plain=Case('COCO', '{STEM}.JPG', ('train2017', 'val2017'), 24, 0,
                ('boxes computed from their polygon', )),
     yolo=Case('YOLO with data.yaml', '{}.jpg',

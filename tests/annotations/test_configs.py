@@ -45,7 +45,10 @@ def test_hostile_names_survive(tmp_path):
                 max_size=3))
 def test_any_text_is_the_same_after_loading(tmp_path_factory, names):
     file = tmp_path_factory.mktemp('config') / 'boxes.py'
-    write_boxes_config(file, 'retinanet', names, names[0], 'val')  # compares
+    write_boxes_config(file, 'retinanet', names, names[0], 'val')
+    data = load(file.parent, 'boxes.py').data
+    assert data.metainfo.classes == tuple(names)
+    assert data.data_prefix.img == names[0]
     assert '{{' not in quote(names[0])
 
 
