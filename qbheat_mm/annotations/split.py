@@ -10,7 +10,7 @@ import numpy as np
 from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 
-from ..datasets.images import REDUCTIONS, ImageFile
+from ..datasets.images import ImageFile
 from ..errors import UserError
 from .account import Account
 from .records import ListedImage
@@ -23,9 +23,8 @@ _PAIRS = 1 << 17
 
 def perceptual_hash(image: ImageFile) -> np.ndarray:
     """Compare the brightness of neighbors in a thumbnail, (256,), bool."""
-    reduction = max(each for each in REDUCTIONS if each == 1 or (
-        image.reducible and min(image.shape) >= 34 * each))
-    gray = image.decode(reduction).mean(2, dtype=np.float32)
+    pixels = image.decode(image.reduction(34, 34))
+    gray = pixels.mean(2, dtype=np.float32)
     small = cv2.resize(gray, (17, 16), interpolation=cv2.INTER_AREA)
     # Noise in flat areas is not content.
     return (small[:, 1:] > small[:, :-1] + 1).ravel()

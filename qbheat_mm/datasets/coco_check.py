@@ -164,8 +164,6 @@ def _check_ids(content: CocoFile, report: CocoReport) -> None:
         value, number = values.most_common(1)[0]
         if number > 1:
             report.fail(f'{number} {kind} have the {key} {value!r}')
-    if len({type(image.id) for image in content.images}) > 1:
-        report.fail('some image ids are strings and others numbers')
     files = Counter(_column(content.images, 'file_name'))
     name, number = files.most_common(1)[0]
     if number > 1:

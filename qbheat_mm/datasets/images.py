@@ -67,6 +67,12 @@ class ImageFile:
         if self.orientation > 4:
             self.shape = self.shape[::-1]
 
+    def reduction(self, height: float, width: float) -> int:
+        """Return the largest reduction that leaves this size; 1 if none."""
+        spare = min(self.shape[0] / height, self.shape[1] / width)
+        fitting = [factor for factor in REDUCTIONS if factor <= spare]
+        return max(fitting, default=1) if self.reducible else 1
+
     def require_size(self, height: int, width: int) -> None:
         """Raise ImageError unless the annotation file gives this size.
 

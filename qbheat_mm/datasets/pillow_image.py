@@ -6,12 +6,7 @@ import warnings
 
 import numpy as np
 from PIL import ExifTags, Image, UnidentifiedImageError
-from PIL.TiffImagePlugin import (
-    BITSPERSAMPLE,
-    PLANAR_CONFIGURATION,
-    ImageFileDirectory_v2,
-    TiffImageFile,
-)
+from PIL.TiffImagePlugin import BITSPERSAMPLE, PLANAR_CONFIGURATION
 
 from ..errors import ImageError
 
@@ -26,6 +21,10 @@ else:
 _FORMATS = ('AVIF', 'BMP', 'DIB', 'GIF', 'HEIF', 'JPEG', 'JPEG2000', 'MPO',
             'PNG', 'PPM', 'TIFF', 'WEBP')
 _DARK = 1 << 13
+_TIFF = (b'II*\0', b'MM\0*', b'II+\0', b'MM\0+')
+_OTHER_TIFF = ('is a TIFF file of a kind that Pillow does not read: save one '
+               'band as gray or three as RGB, interleaved, unsigned, of 8 or '
+               '16 bits')
 
 
 def open_image(path: str, content: bytes) -> Image.Image:
@@ -41,9 +40,9 @@ def open_image(path: str, content: bytes) -> Image.Image:
         try:
             return Image.open(io.BytesIO(content), formats=formats)
         except UnidentifiedImageError as error:
-            tags = _tiff_tags(content)
-            problem = _refusal(tags) if tags else 'is not an image'
-            raise ImageError(path, problem) from error
+            is_tiff = content[:4] in _TIFF
+            raise ImageError(path, _OTHER_TIFF if is_tiff
+                             else 'is not an image') from error
         except Exception as error:  # each format has its own errors
             raise ImageError(path, f'is damaged ({error})') from error
 
@@ -53,8 +52,7 @@ def to_rgb(path: str, image: Image.Image) -> np.ndarray:
 
     Args:
         path (str): The file, for messages.
-        image (Image.Image): The image; unless it is decoded already, TIFF
-            files of all kinds are read right.
+        image (Image.Image): The image.
 
     Returns:
         np.ndarray: (H, W, 3), uint8, the upper 8 of 16 bits, as stored: see
@@ -63,8 +61,8 @@ def to_rgb(path: str, image: Image.Image) -> np.ndarray:
     Raises:
         ImageError: If it is damaged, or has values of more than 16 bits.
     """
-    if image.format == 'TIFF':
-        _correct_planes(path, image)
+    if image.format == 'TIFF' and _has_misread_planes(image):
+        raise ImageError(path, _OTHER_TIFF)
     has_16_bits = image.mode.startswith('I') or (
         image.format in ('PNG', 'TIFF') and ';16' in str(image.tile))
     try:
@@ -116,43 +114,8 @@ def _upper_8_bits(path: str, image: Image.Image) -> np.ndarray:
     return (gray >> 8).astype(np.uint8)
 
 
-def _correct_planes(path: str, image: TiffImageFile) -> None:
-    """Have the planes of 16-bit files without compression read as such.
-
-    Pillow 13 takes them for planes of 8 bits.
-    """
-    tags = image.tag_v2
-    bits = tags.get(BITSPERSAMPLE, (1, ))
-    separate = tags.get(PLANAR_CONFIGURATION) == 2 and len(bits) > 1
-    if not separate or max(bits) <= 8:
-        return
-    if len(bits) != len(image.getbands()):
-        raise ImageError(path, _refusal(tags))
-    order = 'L' if tags.prefix == b'II' else 'B'
-    for i, tile in enumerate(image.tile):
-        band, *others = tile.args
-        if tile.codec_name == 'raw' and ';16' not in band:
-            image.tile[i] = tile._replace(
-                args=(f'{band};16{order}', *others))
-
-
-def _tiff_tags(content: bytes) -> ImageFileDirectory_v2 | None:
-    """Read the tags of a TIFF file; None for other files."""
-    is_big = b'\x2b' in content[2:4]
-    try:
-        tags = ImageFileDirectory_v2(content[:16 if is_big else 8])
-        file = io.BytesIO(content)
-        file.seek(tags.next)
-        tags.load(file)
-    except Exception:  # damage has its own errors
-        return None
-    return tags
-
-
-def _refusal(tags: ImageFileDirectory_v2) -> str:
-    """Say what a TIFF file holds that Pillow doesn't read."""
-    bits = tags.get(BITSPERSAMPLE, (1, ))
-    bands = 'one band' if len(bits) == 1 else f'{len(bits)} bands'
-    return (f'is a TIFF file with {bands} of {max(bits)} bits, which Pillow '
-            'does not read: save one band as gray or three as RGB, unsigned, '
-            'of 8 or 16 bits')
+def _has_misread_planes(image: Image.Image) -> bool:
+    """Whether Pillow 13 takes uncompressed planes of 16 bits for 8 bits."""
+    bits = image.tag_v2.get(BITSPERSAMPLE, (1, ))
+    separate = image.tag_v2.get(PLANAR_CONFIGURATION) == 2 and len(bits) > 1
+    return separate and max(bits) > 8 and image.tile[0].codec_name == 'raw'

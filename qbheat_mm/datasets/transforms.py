@@ -143,9 +143,6 @@ class TorchvisionRandomResizedCrop(RandomResizedCrop):
                  aspect_ratio_range: tuple[float, float] = (3 / 4, 4 / 3),
                  max_attempts: int = 10,
                  interpolation: str = 'bicubic') -> None:
-        if interpolation not in (*_INTERPOLATIONS, 'random'):
-            raise UserError(f'interpolation={interpolation!r} must be '
-                            "'bilinear', 'bicubic' or 'random'")
         super().__init__(scale, crop_ratio_range, aspect_ratio_range,
                          max_attempts)
         self.interpolation = interpolation

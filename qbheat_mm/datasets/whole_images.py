@@ -10,7 +10,7 @@ from torch.nn import functional as F
 from torch.utils.data import Dataset
 
 from ..errors import UserError
-from .images import REDUCTIONS, ImageError
+from .images import ImageError
 from .transforms import LoadNamedImageFromFile
 
 
@@ -62,10 +62,5 @@ class WholeImages(Dataset):
 
     def _decode(self, info: dict) -> np.ndarray:
         file = self.load.open(info)
-        reduction = 1
-        if file.reducible:
-            spare = min(side / (2 * needed)
-                        for side, needed in zip(file.shape, self.size))
-            fitting = [factor for factor in REDUCTIONS if factor <= spare]
-            reduction = max(fitting, default=1)
-        return self.load.decode(file, reduction)
+        height, width = self.size
+        return self.load.decode(file, file.reduction(2 * height, 2 * width))

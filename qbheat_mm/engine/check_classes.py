@@ -11,7 +11,6 @@ from torch.utils.data import DataLoader
 
 from ..errors import UserError
 from ..trained.checkpoint import Checkpoint
-from ..trained.fit import few
 from ..trained.settings import set_classes
 from ..utils.modules import unwrap
 from .run_state import RunState
@@ -116,24 +115,15 @@ def _require_same(name: str, loader: DataLoader, other: str,
         return
     source = getattr(loader.dataset, 'ann_file', '') or getattr(
         loader.dataset, 'data_root', '')
+    difference = sorted({*own} ^ {*classes})
+    problem = 'they are in another order'
+    if difference:
+        # ascii tells apart letters that look the same (macOS composes them).
+        problem = f'only one of them has {ascii(difference[:5])}'
     raise UserError(
         f"{name} ('{source}') has {len(own)} classes, the {other} "
-        f'{len(classes)}: it {_difference(own, classes)}; use the same '
-        'folders (empty ones for classes without images) and the same '
-        'metainfo.classes')
-
-
-def _difference(own: Sequence[str], other: Sequence[str]) -> str:
-    # ascii tells apart letters that look the same (macOS composes them).
-    own, other = list(map(ascii, own)), list(map(ascii, other))
-    lacking, added = sorted({*other} - {*own}), sorted({*own} - {*other})
-    parts = []
-    if lacking:
-        parts.append(f'lacks {few(lacking)}')
-    if added:
-        parts.append(f'has in addition {few(added)}')
-    return ' and '.join(parts) or (
-        f'has them in another order ({few(own)} instead of {few(other)})')
+        f'{len(classes)}: {problem}; use the same folders (empty ones for '
+        'classes without images) and the same metainfo.classes')
 
 
 def _check_heads(runner: Runner, loader: DataLoader) -> None:

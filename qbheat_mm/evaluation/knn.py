@@ -10,8 +10,6 @@ high by probes: report both.
 """
 import numpy as np
 
-from ..errors import UserError
-
 K = 20
 TEMPERATURE = 0.07
 
@@ -33,16 +31,9 @@ def knn_accuracy(train: np.ndarray,
         k (int): Number of neighbors, at most all. Defaults to 20.
         temperature (float): Softmax temperature of the votes. Defaults to
             0.07.
-
-    Raises:
-        UserError: If embeddings are not finite.
     """
     from sklearn.neighbors import KNeighborsClassifier
 
-    for vectors in (train, queries):
-        if vectors is not None and not np.isfinite(vectors).all():
-            raise UserError('embeddings are NaN or infinite: the encoder '
-                            'diverged, or its file is damaged')
     classifier = KNeighborsClassifier(
         min(k, len(train) - (queries is None)), metric='cosine',
         # Relative to the nearest, since exp(1 / temperature) may overflow.

@@ -1,11 +1,9 @@
 # Copyright (c) QB-Heat MM authors. All rights reserved.
 """k-NN accuracy on class folders."""
-import logging
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
-from mmengine.logging import print_log
 
 from ..datasets import NamedImageFolder
 from ..errors import UserError
@@ -76,13 +74,8 @@ def knn_of_folders(encoder: Encoder,
     Raises:
         UserError: If there is only one image, or an argument is invalid.
     """
-    neighbors = len(train) - (val is None)
-    if not neighbors:
+    if len(train) == 1 and val is None:
         raise UserError(f'folder {train.folder!r} contains only one image')
-    if k >= neighbors:
-        print_log(f'k={k}, but there are {neighbors} neighbors: all vote, '
-                  'which favors the largest class', logger='current',
-                  level=logging.WARNING)
 
     def embed(data: LabeledFolder) -> tuple[np.ndarray, np.ndarray]:
         labels, vectors = [], []

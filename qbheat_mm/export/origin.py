@@ -2,10 +2,8 @@
 """What exported files say about their origin."""
 import hashlib
 import json
-import os
 from pathlib import Path
 
-from ..errors import UserError
 from ..trained.encoder import Encoder
 from ..trained.model import TrainedModel
 from ..version import __version__
@@ -24,11 +22,3 @@ def origin_of(model: Encoder | TrainedModel) -> dict[str, str]:
             std=json.dumps(model.normalization.std),
             channel_order='RGB' if model.normalization.rgb else 'BGR')
     return facts
-
-
-def require_other(model: Encoder | TrainedModel, out: str) -> None:
-    """Raise UserError if ``out`` is the checkpoint of the model."""
-    if os.path.exists(out) and os.path.exists(model.checkpoint) and (
-            os.path.samefile(out, model.checkpoint)):
-        raise UserError(f"'{out}': refusing to overwrite the checkpoint; "
-                        'give another file')

@@ -20,7 +20,7 @@ from ..utils.modules import relative_difference
 from .exported import FACTS, Exported
 from .make_network import make_network
 from .network import IMAGES, SIZES, Network, folded, inside
-from .origin import origin_of, require_other
+from .origin import origin_of
 
 #: Largest accepted difference from PyTorch, relative to the largest value of
 #: an output.
@@ -66,9 +66,6 @@ def export_network(model: Encoder | Heads | TrainedModel,
     """
     out = os.fspath(out)
     _require_format(out)  # before time is spent
-    sources = model.trained.values() if isinstance(model, Heads) else [model]
-    for source in sources:
-        require_other(source, out)
     network = make_network(model, preprocessing, embedding, padded)
     program = _trace(network, size)
     facts = dict(

@@ -9,7 +9,7 @@ from safetensors.torch import save
 from ..errors import UserError
 from ..trained.encoder import Encoder
 from ..utils.atomic_write import atomic_write
-from .origin import origin_of, require_other
+from .origin import origin_of
 
 
 def export_encoder(encoder: Encoder, out: str | os.PathLike) -> str:
@@ -32,7 +32,6 @@ def export_encoder(encoder: Encoder, out: str | os.PathLike) -> str:
     out = os.fspath(out)
     if not out.endswith('.safetensors'):
         raise UserError(f"'{out}' must end in .safetensors")
-    require_other(encoder, out)
     facts = origin_of(encoder)
     facts['format'] = 'pt'
     facts['backbone'] = json.dumps(encoder.settings, default=_class_name)

@@ -95,19 +95,11 @@ def test_a_config_names_its_weights(checkpoint, folders, tmp_path, capsys):
     assert checkpoint in capsys.readouterr().out
 
 
-def test_more_neighbors_than_there_are(checkpoint, folders, tmp_path,
-                                       monkeypatch):
-    warnings, out = [], tmp_path / 'knn.json'
-    monkeypatch.setattr('qbheat_mm.evaluation.labeled.print_log',
-                        lambda line, **_: warnings.append(line))
+def test_more_neighbors_than_there_are(checkpoint, folders, tmp_path):
+    out = tmp_path / 'knn.json'
     for val, voting in ((), 11), ((folders / 'val', ), 12):
         run_tool('knn.py', checkpoint, folders / 'train', *val, '--out', out)
         assert json.loads(out.read_text())['k'] == voting
-        assert warnings.pop().startswith(
-            f'k=20, but there are {voting} neighbors')
-    for k in (10, 11):
-        run_tool('knn.py', checkpoint, folders / 'train', '--k', k)
-    assert len(warnings) == 1
 
 
 def test_classes_match_by_name(folders, tmp_path):

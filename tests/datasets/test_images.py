@@ -135,6 +135,10 @@ def test_tiff_files_of_every_layout(tmp_path, kind, planes, layout):
     path = str(tmp_path / 'a.tif')
     tifffile.imwrite(path, stored, photometric='rgb', planarconfig=planes,
                      **layout)
+    if bits == 16 and planes == 'separate' and 'compression' not in layout:
+        with pytest.raises(ImageError, match='interleaved'):
+            read_image(path)
+        return
     expected = (image >> bits - 8)[..., ::-1]
     np.testing.assert_array_equal(read_image(path), expected)
     array = embedding._as_arrays(Image.open(path))[0]
@@ -147,15 +151,14 @@ def test_tiff_files_of_every_layout(tmp_path, kind, planes, layout):
     (13, 'minisblack', 'contig'), (13, 'minisblack', 'separate'),
     (4, 'minisblack', 'contig'), (4, 'minisblack', 'separate'),
     (3, 'minisblack', 'separate'), (7, 'rgb', 'separate')])
-def test_other_bands_are_counted_and_refused(tmp_path, bands, color, planes,
-                                             kind, byteorder):
+def test_other_bands_are_refused(tmp_path, bands, color, planes, kind,
+                                 byteorder):
     tifffile = pytest.importorskip('tifffile')
     size = (48, 64, bands) if planes == 'contig' else (bands, 48, 64)
     path = str(tmp_path / 'a.tif')
     tifffile.imwrite(path, np.ones(size, kind), photometric=color,
                      planarconfig=planes, byteorder=byteorder)
-    bits = 8 * np.dtype(kind).itemsize
-    with pytest.raises(ImageError, match=f'{bands} bands of {bits} bits'):
+    with pytest.raises(ImageError, match='is a TIFF file of a kind'):
         read_image(path)
 
 

@@ -1,14 +1,13 @@
 # Copyright (c) QB-Heat MM authors. All rights reserved.
 """Heads in one file: what each computes alone, with one encoder."""
 import copy
-from pathlib import Path
 
 import pytest
 import torch
 
 from qbheat_mm.apis import load_encoder, load_heads
 from qbheat_mm.errors import UserError
-from qbheat_mm.export import Exported, export_network, load_model
+from qbheat_mm.export import Exported, load_model
 from qbheat_mm.export.make_network import make_network
 from qbheat_mm.export.programs import relative_difference
 
@@ -142,16 +141,6 @@ def test_an_embedding_needs_the_last_features(runs, tmp_path):
         make_network(heads, embedding=True)
     with pytest.raises(UserError, match='requires Heads'):
         make_network(load_model(*runs['classes'][::2]), embedding=True)
-
-
-def test_a_checkpoint_of_a_head_is_not_overwritten(runs, tmp_path):
-    checkpoint = tmp_path / 'a.pt2'
-    checkpoint.write_bytes(Path(runs['boxes'][2]).read_bytes())
-    heads = load_heads(dict(
-        classes=runs['classes'][1:3],
-        boxes=(runs['boxes'][1], str(checkpoint))))
-    with pytest.raises(UserError, match='refusing to overwrite'):
-        export_network(heads, checkpoint)
 
 
 @pytest.mark.parametrize('words, more', [

@@ -13,7 +13,6 @@ from safetensors.torch import load_file
 
 from qbheat_mm.apis import load_encoder
 from qbheat_mm.engine import PretrainedEncoder
-from qbheat_mm.errors import UserError
 from qbheat_mm.export import export_encoder
 from qbheat_mm.version import __version__
 
@@ -80,15 +79,6 @@ train_dataloader = dict(dataset=dict(pipeline=[
                           tmp_path / 'encoder.safetensors')
     assert json.loads(facts_of(file)['training_size']) == [48, 32]
     assert load_encoder(file).size == (48, 32)
-
-
-def test_a_checkpoint_is_not_overwritten(file, tmp_path):
-    copied = tmp_path / 'encoder.safetensors'
-    copied.write_bytes(Path(file).read_bytes())
-    encoder = load_encoder(copied)
-    with pytest.raises(UserError, match='refusing to overwrite'):
-        export_encoder(encoder, tmp_path / '.' / copied.name)
-    assert copied.read_bytes() == Path(file).read_bytes()
 
 
 def test_timm_and_torchvision_load_it_as_the_docs_say(tmp_path, monkeypatch):
