@@ -322,6 +322,9 @@ for data in dict.fromkeys((*CLASSES, *BOXES)):
     ARMS += arms(data)
     if data in CLASSES:
         ARMS += trials(data)
+FIRST = [Column('classes-clothing', 'tran-1', 'clothing-'),
+         Column('classes-steel', 'tran-1', 'steel-'),
+         Column('RetinaNet-steel', 'AP', 'steel-')]
 STUDY = Study(
     ARMS, PROBES, QUESTIONS, about="""\
 MF-285M on photographs and other real images. Pre-training was planned for ten
@@ -338,6 +341,10 @@ first row, and names the images.""", limits="""\
     headline=Headline(
         ('random-torch', 'barlow', 'masking', 'qbheat', 'recipe', 'distilled',
          'published'),
-        [Column('classes-clothing', 'tran-1', 'clothing-'),
-         Column('classes-steel', 'tran-1', 'steel-'),
-         Column('RetinaNet-steel', 'AP', 'steel-')]))
+        FIRST, {
+            'QB-Heat over random weights': ('qbheat', 'random-torch'),
+            'published over QB-Heat': ('published', 'qbheat'),
+            'teacher over pixels': ('distilled', 'pixels'),
+            'published over taught': ('published', 'distilled')},
+        [*FIRST, Column('RetinaNet-pcb', 'AP', 'pcb-'),
+         Column('RetinaNet-blood', 'AP', 'blood-')]))

@@ -90,8 +90,7 @@ class Column(NamedTuple):
     prefix: str = ''
 
 
-@dataclass(frozen=True)
-class Pair:
+class Pair(NamedTuple):
     """Two arms, or two probes of an arm, to compare on some images."""
     first: Cell
     second: Cell
@@ -135,9 +134,18 @@ class Question:
 
 @dataclass(frozen=True)
 class Headline:
-    """The README's table: its arms and columns."""
+    """Tables for readers in a hurry.
+
+    Attributes:
+        table: Arms in the README's table.
+        columns: Columns of the README's table.
+        differences: Two arms by title, of the table of differences.
+        judged: Its lines.
+    """
     table: Sequence[str]
     columns: Sequence[Column]
+    differences: Mapping[str, tuple[str, str]]
+    judged: Sequence[Column]
 
 
 class Study:
@@ -150,7 +158,7 @@ class Study:
             one come before the next one's.
         about (str): Introduction of the report.
         limits (str): What the report cannot show.
-        headline (Headline | None): The README's table.
+        headline (Headline | None): Tables of other pages.
         title (str): Title of the report.
         primary (int): Seeds of a primary result.
 

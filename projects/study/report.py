@@ -8,7 +8,8 @@ import math
 import os
 import re
 import runpy
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from statistics import mean, stdev
@@ -18,6 +19,7 @@ import matplotlib
 
 from projects.study import (
     Column,
+    Headline,
     Pair,
     Question,
     Study,
@@ -57,6 +59,13 @@ HEAD = """{mark} {title}
 Computed from {rows} runs, the rows of [{file}]({file}). Differences are
 means over pairs that share a seed, with 95 % t intervals.
 """
+#: Widest table, in columns; wider ones are split by judge, and folded.
+WIDEST = 4
+WIDE = """<details><summary>Show the tables</summary>
+
+{tables}
+
+</details>"""
 #: Tables of questions without pairs, such as tuning.
 FOLDED = """{mark} Preliminary runs
 
@@ -141,6 +150,20 @@ def table(study: Study, rows: Rows, arms: Sequence[str],
     return markdown_table(lines)
 
 
+def tables(study: Study, rows: Rows, question: Question) -> str:
+    """The table of a question, or several if it is wide."""
+    if len(question.columns) <= WIDEST:
+        return table(study, rows, question.table, question.columns,
+                     question.seeds)
+    by_judge = defaultdict(list)
+    for column in question.columns:
+        judge = column.metric.partition(',')[0]
+        by_judge[column.stage, judge].append(column)
+    parts = [table(study, rows, question.table, columns, question.seeds)
+             for columns in by_judge.values()]
+    return WIDE.format(tables='\n\n'.join(parts))
+
+
 def heading(column: Column) -> str:
     """Head of a column: the prefix or else the stage, and the metric."""
     return f'{column.prefix.rstrip("-") or column.stage}, {column.metric}'
@@ -175,8 +198,7 @@ def answer(study: Study, rows: Rows, question: Question, link: str) -> str:
                   differences(study, rows, question),
                   f'![Paired differences](evidence/{question.name}.svg)']
     if question.table:
-        parts.append(table(study, rows, question.table, question.columns,
-                           question.seeds))
+        parts.append(tables(study, rows, question))
     seeds = len(question.seeds)
     parts.append(f'{question.note} Seeds: {seeds}'
                  f'{", or one without ±" if seeds > 1 else ""}; '
@@ -254,6 +276,61 @@ def draw_all(study: Study, rows: Rows, folder: Path) -> None:
             draw(study, rows, question, folder / f'{question.name}.svg')
 
 
+class Reported(NamedTuple):
+    """A study of the project, its rows and their file."""
+    study: Study
+    rows: Rows
+    results: Path
+
+
+def differences_table(rows: Rows, headline: Headline) -> str:
+    """Differences by images; those without rows are left out."""
+    lines = [['images'], *([heading(column)] for column in headline.judged)]
+    for title, (first, second) in headline.differences.items():
+        cells = []
+        for column in headline.judged:
+            arms = f'{column.prefix}{first}:{column.prefix}{second}'
+            cells.append(number(rows, arms, column.stage, column.metric))
+        if set(cells) != {'-'}:
+            for line, cell in zip(lines, [title, *cells]):
+                line.append(cell)
+    return markdown_table(lines)
+
+
+def overview(studies: Sequence[Reported]) -> str:
+    """A table of answers by images; drawn ones have no row of their own."""
+    found, images = {}, {}
+    for study, rows, _ in studies:
+        for question in study.questions:
+            title, of = re.fullmatch(
+                r'(.*?)(?: \(one seed\))?(?:, on (\w+))?\?',
+                question.title).groups()
+            for pair in question.pairs:
+                comparison = compare_pair(rows, pair, question.metric)
+                name = of or pair.images or 'drawn'
+                if not comparison or name == 'drawn' and title not in found:
+                    continue
+                images[name] = None
+                line = pair_titles(study, pair._replace(images=''))
+                cells = found.setdefault(title, {}).setdefault(line, {})
+                cells[name] = short_answer(comparison, study.primary)
+    lines = [['question', 'comparison', *images]]
+    for title, comparisons in found.items():
+        start = f'{title}?'
+        for (first, second), cells in comparisons.items():
+            lines.append([start, f'{first} against {second}',
+                          *(cells.get(name, '') for name in images)])
+            start = ''
+    return markdown_table(lines)
+
+
+def short_answer(comparison: Comparison, primary: int) -> str:
+    """The answer, or the difference of too few seeds."""
+    if len(comparison.differences) < primary:
+        return f'{comparison.mean:+.1f}'
+    return comparison.verdict
+
+
 def number(rows: Rows, arms: str, stage: str, metric: str) -> str:
     """A mean, or a difference with its interval; '-' without rows."""
     arm, _, other = arms.partition(':')
@@ -271,13 +348,6 @@ def fill_numbers(text: str, rows: Rows) -> str:
         text)
 
 
-class Reported(NamedTuple):
-    """A study of the project, its rows and their file."""
-    study: Study
-    rows: Rows
-    results: Path
-
-
 def read_own() -> list[Reported]:
     """Read the studies of the project."""
     found = []
@@ -287,9 +357,9 @@ def read_own() -> list[Reported]:
     return found
 
 
-def fill_docs(studies: Iterable[Reported]) -> None:
+def fill_docs(studies: Sequence[Reported]) -> None:
     """Write the project's studies into its pages, and draw their figures."""
-    blocks, everything = {}, {}
+    blocks, everything = {'overview': overview(studies)}, {}
     for study, rows, results in studies:
         everything |= rows
         blocks[results.stem] = page(
@@ -299,6 +369,7 @@ def fill_docs(studies: Iterable[Reported]) -> None:
             seeds = {run.seed for run in rows if run.stage in stages}
             blocks['headline'] = table(study, rows, study.headline.table,
                                        study.headline.columns, seeds)
+            blocks['differences'] = differences_table(rows, study.headline)
         draw_all(study, rows, DOCS / 'evidence')
     for file in [ROOT / 'README.md', *sorted(DOCS.rglob('*.md'))]:
         text = file.read_text('utf-8')
