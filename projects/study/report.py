@@ -38,6 +38,7 @@ from projects.study.run import (
     load_study,
     study_parser,
 )
+from projects.study.speed import Ratio, draw_speed, read_speed, speed_table
 from qbheat_mm.cli import report_user_errors
 from qbheat_mm.errors import UserError
 from qbheat_mm.report import markdown_table
@@ -357,6 +358,12 @@ def read_own() -> list[Reported]:
     return found
 
 
+def draw_ratios(ratios: Sequence[Ratio], file: Path) -> None:
+    """Draw the figure of docs/performance.md."""
+    with chart(file, 0.3 * len(ratios) + 0.7) as [axis]:
+        draw_speed(ratios, axis)
+
+
 def fill_docs(studies: Sequence[Reported]) -> None:
     """Write the project's studies into its pages, and draw their figures."""
     blocks, everything = {'overview': overview(studies)}, {}
@@ -371,6 +378,9 @@ def fill_docs(studies: Sequence[Reported]) -> None:
                                        study.headline.columns, seeds)
             blocks['differences'] = differences_table(rows, study.headline)
         draw_all(study, rows, DOCS / 'evidence')
+    ratios = read_speed(DOCS / 'evidence/speed.csv')
+    blocks['speed'] = speed_table(ratios)
+    draw_ratios(ratios, DOCS / 'evidence/speed.svg')
     for file in [ROOT / 'README.md', *sorted(DOCS.rglob('*.md'))]:
         text = file.read_text('utf-8')
         for name, block in blocks.items():

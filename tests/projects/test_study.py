@@ -23,6 +23,7 @@ from projects.study import (
     jobs,
     report,
     run,
+    speed,
 )
 from projects.study.comparison import compare
 from projects.study.results import (
@@ -235,6 +236,7 @@ def test_the_pages_are_those_of_the_rows(monkeypatch):
     written = []
     monkeypatch.setattr(Path, 'write_text', lambda *args: written.append(args))
     monkeypatch.setattr(report, 'draw', lambda *args: None)
+    monkeypatch.setattr(report, 'draw_ratios', lambda *args: None)
     report.main()
     for page, text, _ in written:
         assert text == page.read_text('utf-8')
@@ -336,3 +338,33 @@ STUDY = Study(ARMS, PROBES, [Question(
     assert '- the arm against the arm: +0.0\n' in page
     assert re.search(r'\| HOG +\| \d', page)
     assert (folder / 'evidence/same.svg').stat().st_size > 1000
+
+
+def test_times_are_shown_as_speed(tmp_path):
+    (tmp_path / 'speed.csv').write_text(
+        'what,peer,measure,Intel,AMD,limit,note,command\n'
+        'a step,theirs,time,0.5 0.4,,0.25,one thread,python x.py\n')
+    ratios = speed.read_speed(tmp_path / 'speed.csv')
+    assert ratios[0].speeds == {'Intel': (2., 2.5), 'limit': (4., 4.)}
+    assert speed.speed_table(ratios).splitlines()[-1] == (
+        '| a step, one thread | theirs | 2.00 to 2.50 |     | 4.00  '
+        '| `python x.py` |')
+
+
+def test_answers_stand_in_one_table(study):
+    rows = {}
+    for seed in range(3):
+        for arm, top in (('base', 5. + seed), ('random', 3.)):
+            of = Run(arm, seed, 'lin')
+            rows[of] = row(of, **{'top-1': top})
+    first, *_ = study.questions
+    pair = Pair(*first.pairs[0][:2], images='steel')
+    asked = [Question('a', 'Better (one seed)?', 'top-1', [pair]),
+             Question('b', 'Better?', 'top-1', first.pairs),
+             Question('c', 'Drawn only?', 'top-1', first.pairs)]
+    asked = Study([*study.arms.values()], [], asked, primary=3)
+    table = report.overview([report.Reported(asked, rows, Path())])
+    assert table.splitlines()[2:] == [
+        '| Better?  | base against random | yes   | yes   |']
+    asked.primary = 4
+    assert '+3.0' in report.overview([report.Reported(asked, rows, Path())])
