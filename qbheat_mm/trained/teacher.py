@@ -19,8 +19,11 @@ from ..datasets.whole_images import WholeImages
 from ..errors import UserError
 from .encoder import load_encoder
 
-#: Images that a teacher encodes at once, and seconds between two reports.
-BATCH, INTERVAL = 32, 30
+#: Images that a teacher encodes at once: on a CPU, more take longer, since
+#: their memory is returned after each.
+BATCH = 8
+#: Seconds between two reports.
+INTERVAL = 30
 
 
 class Teacher:

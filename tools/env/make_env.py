@@ -69,9 +69,10 @@ def make(wanted: dict) -> None:
     lock.write_text(locked((REQUIREMENTS / 'lock.txt').read_text(), wanted))
     print('installing; the first time downloads 3 GB', flush=True)
     run('pip', 'install', '-q', 'uv')
-    # uv takes torch and torchvision from the same source; pip may not.
-    run('uv', 'pip', 'install', '--python', python, '--overrides',
-        REQUIREMENTS / 'overrides.txt', '-r', lock)
+    # uv takes torch and torchvision from the same source; pip may not. Where
+    # Python may not write bytecode, imports would compile it every time.
+    run('uv', 'pip', 'install', '--python', python, '--compile-bytecode',
+        '--overrides', REQUIREMENTS / 'overrides.txt', '-r', lock)
     run('pip', 'install', '-q', '--no-deps', '--no-build-isolation', '-e',
         ROOT)
     run('qbheat_mm.build_mmcv', '--family', 'upstream')
