@@ -58,8 +58,7 @@ class AnalysisHook(Hook):
             Defaults to ``knn_train``, leaving one out.
 
     Raises:
-        UserError: If ``knn_val`` is given without ``knn_train``, or a number
-            is below 1.
+        UserError: If ``knn_val`` is given without ``knn_train``.
     """
 
     def __init__(self,
@@ -69,9 +68,6 @@ class AnalysisHook(Hook):
                  num_embeddings: int = 256,
                  knn_train: str | None = None,
                  knn_val: str | None = None) -> None:
-        if interval < 1 or num_images < 1:  # would never analyze anything
-            raise UserError(f'AnalysisHook: interval={interval} and '
-                            f'num_images={num_images} must be at least 1')
         if knn_val is not None and knn_train is None:
             raise UserError(f'AnalysisHook: knn_val={knn_val!r} needs '
                             'knn_train')

@@ -133,7 +133,7 @@ def _choose_columns(table: _Table, lookup: ImageLookup) -> _Columns:
         known = sum(lookup.knows(row[i], table.path) for row in sample)
         if 2 * known > len(sample):
             images.append(i)
-        elif _has_splits(table, i):
+        elif table.header and _SPLIT.fullmatch(table.header[i].lower()):
             splits.append(i)
         else:
             others.append(i)
@@ -154,12 +154,6 @@ def _choose_columns(table: _Table, lookup: ImageLookup) -> _Columns:
             f'{list(table.header or table.rows[0])}: keep one of image names '
             '(in its folder, or else in --images DIR) and one of classes')
     return _Columns(images[0], others[0], splits[0] if splits else -1)
-
-
-def _has_splits(table: _Table, i: int) -> bool:
-    if table.header:
-        return bool(_SPLIT.fullmatch(table.header[i].lower()))
-    return all(split_named(value) for value in table.column(i))
 
 
 def _read_class_names(labels: Sequence[str], path: str, files: ExportFiles

@@ -1,5 +1,6 @@
 # Copyright (c) QB-Heat MM authors. All rights reserved.
 """Choose classes, and keep the boxes that can be learned."""
+import shlex
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
@@ -14,17 +15,23 @@ from .records import Box, Export, ListedImage
 def choose_classes(export: Export, wanted: Sequence[str] | None,
                    dropped: Sequence[str], account: Account) -> list[str]:
     """Leave out boxes of other classes; return those with a box."""
-    used = Counter()
+    used, sources = Counter(), {}
     for image in export.images:
         for box in image.boxes:
             used[box.label] += 1
+            sources[box.label] = image.source
     names = sorted(used) if export.classes is None else export.classes
     for name in (*(wanted or ()), *dropped):
         if not used[name]:
             raise UserError(f'no box is of class {name!r}: the export has '
                             f'{dict(used)}')
-    if not wanted:
-        _require_listed(export.images, used, {*names, *dropped})
+    unlisted = sorted(used.keys() - {*names, *dropped})
+    if unlisted and not wanted:
+        name = unlisted[0]
+        raise UserError(
+            f"{used[name]} boxes in '{sources[name]}' are of {name!r}, not "
+            'one of the classes: leave them out with --drop-class '
+            f'{shlex.join(unlisted)}, or choose --classes')
     for name in names:
         if not used[name]:
             account.note('classes left out', 'without a box', name)
@@ -39,22 +46,6 @@ def choose_classes(export: Export, wanted: Sequence[str] | None,
     for image in export.images:
         image.boxes = [box for box in image.boxes if box.label in chosen]
     return chosen
-
-
-def _require_listed(images: Sequence[ListedImage], used: Counter,
-                    listed: set[str]) -> None:
-    """Refuse boxes of classes that the export does not list."""
-    unlisted = sorted(used.keys() - listed)
-    if not unlisted:
-        return
-    for image in images:
-        for box in image.boxes:
-            if box.label == unlisted[0]:
-                names = ' '.join(repr(name) for name in unlisted)
-                raise UserError(
-                    f"{used[box.label]} boxes in '{image.source}' are of "
-                    f'{box.label!r}, not one of the classes: leave them out '
-                    f'with --drop-class {names}, or choose --classes')
 
 
 def check_crowds(export: Export, keep: bool | None, account: Account) -> None:

@@ -64,15 +64,10 @@ def read_coco(contents: Mapping[str, CocoContent], files: ExportFiles,
 
 
 def _tool(path: str, content: CocoContent) -> str:
-    """Return the tool and its format."""
-    name = path.rpartition('/')[2]
-    if name == '_annotations.coco.json' or 'roboflow' in str(content.info):
-        return 'Roboflow, COCO'
-    for tool in ('Roboflow', 'VGG Image Annotator', 'Label Studio',
-                 'FiftyOne'):
-        if tool in str(content.info):
-            return f'{tool}, COCO'
-    if 'instances_default' in name or content.licenses == [
+    """Return the format, with the tools whose habits matter."""
+    if 'Label Studio' in str(content.info):
+        return 'Label Studio, COCO'
+    if path.endswith('instances_default.json') or content.licenses == [
             dict(name='', id=0, url='')]:
         return 'CVAT, COCO 1.0'
     return 'COCO'

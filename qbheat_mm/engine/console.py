@@ -6,7 +6,6 @@ The log file has every message.
 import logging
 import time
 from datetime import timedelta
-from pathlib import Path
 
 from mmengine.dist import master_only
 from mmengine.hooks import Hook
@@ -15,9 +14,7 @@ from mmengine.registry import HOOKS, LOG_PROCESSORS
 from mmengine.runner import LogProcessor, Runner
 from torch import nn
 
-from ..trained.fit import few
 from ..utils.modules import unwrap
-from .run_state import RunState
 
 #: Fewer images than this give poor features.
 FEW_IMAGES = 1000
@@ -65,7 +62,7 @@ class ThroughputLogProcessor(LogProcessor):
 
 @HOOKS.register_module()
 class RunAdviceHook(Hook):
-    """Warn of few images and of old files; estimate the duration."""
+    """Warn of few images; estimate the duration."""
 
     @master_only
     def before_train(self, runner: Runner) -> None:
@@ -76,15 +73,6 @@ class RunAdviceHook(Hook):
             runner.logger.warning(
                 f'{images} images are few for pre-training: expect useful '
                 f'features from about {FEW_IMAGES} images')
-        work_dir = Path(runner.work_dir)
-        old = [] if RunState.of(runner).resumes else sorted(
-            path.name for pattern in ('*.pth', '*.safetensors')
-            for path in work_dir.glob(pattern))
-        if old:
-            runner.logger.warning(
-                f"'{work_dir}' holds files of an earlier run ({few(old)}): "
-                'delete them, choose another --work-dir, or continue that '
-                'run with --resume')
 
     @master_only
     def after_train_iter(self, runner: Runner, batch_idx: int,

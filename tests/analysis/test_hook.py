@@ -151,8 +151,6 @@ def test_chosen_images_of_a_model_of_corners(train, tmp_path):
 
 
 def test_wrong_settings_are_named(train):
-    with pytest.raises(UserError, match='interval=0'):
-        AnalysisHook(interval=0)
     with pytest.raises(UserError, match='labeled'):
         AnalysisHook(knn_val='labeled')
     for wrong in (dict(knn_train='nowhere'), dict(images=['nowhere'])):

@@ -39,16 +39,16 @@ class Case:
 
 
 CASES = dict(
-    roboflow=Case('Roboflow, COCO', '{}_jpg.rf.{:032x}.jpg',
+    roboflow=Case('COCO', '{}_jpg.rf.{:032x}.jpg',
                   ('train', 'valid', 'test'), 36, 0,
                   ('without a box', )),
     cvat=Case('CVAT, COCO 1.0', 'images/default/{}.jpg', put_right=(
         'crowds that became objects', )),
-    via=Case('VGG Image Annotator, COCO', '{}.jpg'),
+    via=Case('COCO', '{}.jpg'),
     # In the export, file names have the server's path and a hash.
     label_studio=Case('Label Studio, COCO', 'images/{}.jpg', put_right=(
         'image names that differ from the files', )),
-    fiftyone=Case('FiftyOne, COCO', 'data/{}.jpg', put_right=(
+    fiftyone=Case('COCO', 'data/{}.jpg', put_right=(
         'numbers written as text', 'without a box')),
     plain=Case('COCO', '{STEM}.JPG', ('train2017', 'val2017'), 24, 0,
                ('boxes computed from their polygon', )),

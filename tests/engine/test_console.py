@@ -72,15 +72,6 @@ def test_few_images_for_pre_training(advice):
     assert 'few' not in advice()
 
 
-def test_files_of_an_earlier_run(advice, tmp_path):
-    (tmp_path / 'encoder.safetensors').touch()
-    lines = advice(epochs=1)
-    assert f"'{tmp_path}' holds files of an earlier run" in lines
-    assert 'encoder.safetensors' in lines and '--resume' in lines
-    assert 'epoch_1.pth' in advice(epochs=1)
-    assert not advice(epochs=3, resume=True)
-
-
 def test_the_expected_duration(advice, monkeypatch):
     assert not advice(epochs=5)
     clock = SimpleNamespace(monotonic=itertools.count(0, 100).__next__)
