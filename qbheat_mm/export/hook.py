@@ -24,25 +24,17 @@ from ..utils.modules import unwrap
 class ExportEncoderHook(Hook):
     """Write ``model.backbone`` as safetensors with each checkpoint.
 
-    The file lies next to the last checkpoint and holds its encoder, with
-    averaged weights if there are any. Runs that don't train the encoder, e.g.
-    probes, write none. A failure is a warning: the training goes on.
+    The file lies next to the last checkpoint of ``SafeCheckpointHook`` and
+    holds its encoder, with averaged weights if there are any. Runs that don't
+    train the encoder, e.g. probes, write none. A failure is a warning: the
+    training goes on.
 
     Args:
         filename (str): Defaults to ``'encoder.safetensors'``.
     """
 
-    # After the last checkpoint.
-    priority = 'LOWEST'
-
     def __init__(self, filename: str = 'encoder.safetensors') -> None:
         self.filename = filename
-        self._exported: str | None = None
-
-    def after_train(self, runner: Runner) -> None:
-        """Write the file if the last checkpoint is not by our hook."""
-        if latest(runner.work_dir) != self._exported:
-            self.after_save_checkpoint(runner)
 
     @master_only
     def after_save_checkpoint(self, runner: Runner) -> None:
@@ -54,7 +46,6 @@ class ExportEncoderHook(Hook):
         checkpoint = latest(runner.work_dir)
         if checkpoint is None:
             return  # none was written, or not to this machine
-        self._exported = checkpoint
         out = osp.join(osp.dirname(checkpoint), self.filename)
         try:
             self._write(runner, backbone, checkpoint, out)
