@@ -32,12 +32,8 @@ from PIL import Image
 from torch import nn
 
 from projects.drawn_world import TextureBank, detection_scene
-from qbheat_mm.cli import (
-    add_cfg_options,
-    count,
-    read_config,
-    report_user_errors,
-)
+from qbheat_arguments import add_cfg_options, count, report_user_errors
+from qbheat_mm.cli import read_config
 from qbheat_mm.datasets import find_images
 
 #: Width and height of drawn files.

@@ -21,7 +21,8 @@ from mmpretrain.registry import MODELS
 from torch import Tensor, nn
 
 import qbheat_mm.models  # noqa: F401
-from qbheat_mm.cli import count, read_config, report_user_errors
+from qbheat_arguments import count, report_user_errors
+from qbheat_mm.cli import read_config
 from qbheat_mm.utils.complexity import flop_counter
 
 # (M, K, N) of the matrix products of transformer blocks of width 512.

@@ -66,9 +66,8 @@ def _register() -> None:
     """Register all parts."""
     _require_toolboxes()
     _allow_recent_transformers()
-    for name in ('datasets.image_folder', 'datasets.rand_augment',
-                 'datasets.transforms', 'engine', 'models', 'trained',
-                 'analysis.hook', 'export.hook'):
+    for name in ('datasets.image_folder', 'datasets.transforms', 'engine',
+                 'models', 'trained', 'analysis.hook', 'export.hook'):
         importlib.import_module(f'.{name}', __name__)
     from .utils.model_index import register_models
     register_models()

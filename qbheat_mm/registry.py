@@ -11,4 +11,5 @@ TRANSFORMS = Registry(
     'transform',
     parent=MMENGINE_TRANSFORMS,
     scope='qbheat_mm',
-    locations=['qbheat_mm.datasets'])
+    locations=['qbheat_mm.datasets.rand_augment',
+               'qbheat_mm.datasets.transforms'])

@@ -8,6 +8,8 @@ OUT/index.html and OUT/accuracies.csv.
 import argparse
 from pathlib import Path
 
+from qbheat_arguments import add_device, report_user_errors
+
 
 def parse_args(argv: list[str] | None = None) -> argparse.Namespace:
     """Read the command line."""
@@ -23,8 +25,7 @@ def parse_args(argv: list[str] | None = None) -> argparse.Namespace:
         help='files such as ours=encoder.safetensors; configs, for their '
         'init_cfg or random weights; timm/NAME or a model name of mmpretrain, '
         'for published weights. NAME= may be left out')
-    parser.add_argument('--device', default='cpu',
-                        help="e.g. 'cuda'; defaults to 'cpu'")
+    add_device(parser)
     return parser.parse_args(argv)
 
 
@@ -49,12 +50,6 @@ def name_encoders(arguments: list[str]) -> dict[str, str]:
 
 def main(argv: list[str] | None = None) -> None:
     args = parse_args(argv)
-    from qbheat_mm.cli import report_user_errors
-    report_user_errors(lambda: run(args))
-
-
-def run(args: argparse.Namespace) -> None:
-    """Compare, and say where the page is."""
     from qbheat_mm.apis import compare
     comparison = compare(args.folder, name_encoders(args.encoders), args.out,
                          args.device)
@@ -62,4 +57,4 @@ def run(args: argparse.Namespace) -> None:
 
 
 if __name__ == '__main__':
-    main()
+    report_user_errors(main)

@@ -7,21 +7,22 @@ FOLDER/CLASS/image.jpg.
 """
 import argparse
 import json
+from typing import TYPE_CHECKING
 
 import torch
 from mmengine.utils import ProgressBar
 
-from qbheat_mm.apis import Encoder, build_encoder, load_encoder
-from qbheat_mm.cli import count, read_config, report_user_errors
-from qbheat_mm.cli.command_line import add_cfg_options, positive, target
-from qbheat_mm.cli.embeddings import (
+from qbheat_arguments import (
+    add_cfg_options,
     add_embedding_arguments,
-    embedding_options,
+    count,
+    positive,
+    report_user_errors,
+    target,
 )
-from qbheat_mm.errors import UserError
-from qbheat_mm.evaluation.knn import TEMPERATURE, K
-from qbheat_mm.evaluation.labeled import LabeledFolder, knn_of_folders
-from qbheat_mm.utils.atomic_write import atomic_write
+
+if TYPE_CHECKING:
+    from qbheat_mm.apis import Encoder
 
 
 def parse_args() -> argparse.Namespace:
@@ -34,10 +35,10 @@ def parse_args() -> argparse.Namespace:
         'val', nargs='?', help='folder of classes to classify; defaults to '
         'TRAIN, each image by all the others')
     parser.add_argument(
-        '--k', type=count, default=K, help=f'neighbors; defaults to {K}')
+        '--k', type=count, default=20, help='neighbors; defaults to 20')
     parser.add_argument(
-        '--temperature', type=positive, default=TEMPERATURE,
-        help=f'softmax temperature of the votes; defaults to {TEMPERATURE}')
+        '--temperature', type=positive, default=0.07,
+        help='softmax temperature of the votes; defaults to 0.07')
     parser.add_argument(
         '--seed', type=int, default=0,
         help='seed of the random weights of a config; defaults to 0')
@@ -49,8 +50,11 @@ def parse_args() -> argparse.Namespace:
     return parser.parse_args()
 
 
-def find_encoder(args: argparse.Namespace) -> Encoder:
+def find_encoder(args: argparse.Namespace) -> 'Encoder':
     """Load the encoder of a checkpoint, or build that of a config."""
+    from qbheat_mm.apis import build_encoder, load_encoder
+    from qbheat_mm.cli import read_config
+    from qbheat_mm.errors import UserError
     if not args.encoder.endswith('.py'):
         if args.cfg_options:
             raise UserError('--cfg-options change a config, but '
@@ -66,6 +70,9 @@ def find_encoder(args: argparse.Namespace) -> Encoder:
 
 def main() -> None:
     args = parse_args()
+    from qbheat_mm.cli.embeddings import embedding_options
+    from qbheat_mm.evaluation.labeled import LabeledFolder, knn_of_folders
+    from qbheat_mm.utils.atomic_write import atomic_write
     train = LabeledFolder(args.train)
     val = LabeledFolder(args.val, train.classes) if args.val else None
     encoder = find_encoder(args)

@@ -8,8 +8,7 @@ import argparse
 import os.path as osp
 from pathlib import Path
 
-from qbheat_mm.annotations import DETECTORS, prepare_boxes
-from qbheat_mm.cli.command_line import folder, report_user_errors, share
+from qbheat_arguments import folder, report_user_errors, share
 
 
 def parse_args() -> argparse.Namespace:
@@ -20,7 +19,8 @@ def parse_args() -> argparse.Namespace:
     parser.add_argument(
         '--out', required=True, type=folder, help='folder to write to')
     parser.add_argument(
-        '--detector', choices=DETECTORS, default='retinanet',
+        '--detector', choices=('retinanet', 'mask-rcnn', 'mf-dec'),
+        default='retinanet',
         help="defaults to 'retinanet'; 'mask-rcnn' needs polygons or masks, "
         "'mf-dec' many images")
     parser.add_argument(
@@ -52,7 +52,9 @@ def parse_args() -> argparse.Namespace:
 
 
 def main() -> None:
-    report = prepare_boxes(**vars(parse_args()))
+    args = parse_args()
+    from qbheat_mm.annotations import prepare_boxes
+    report = prepare_boxes(**vars(args))
     train = osp.relpath(Path(__file__).with_name('train.py'))
     print(f'{report}\n\nwrote {report.config}; next:\npython {train} '
           f'{report.config} --cfg-options encoder=ENCODER')

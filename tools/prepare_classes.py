@@ -11,8 +11,7 @@ import argparse
 import os.path as osp
 from pathlib import Path
 
-from qbheat_mm.annotations import prepare_classes
-from qbheat_mm.cli.command_line import folder, report_user_errors, share
+from qbheat_arguments import folder, report_user_errors, share
 
 
 def parse_args() -> argparse.Namespace:
@@ -36,7 +35,9 @@ def parse_args() -> argparse.Namespace:
 
 
 def main() -> None:
-    report = prepare_classes(**vars(parse_args()))
+    args = parse_args()
+    from qbheat_mm.annotations import prepare_classes
+    report = prepare_classes(**vars(args))
     train = osp.relpath(Path(__file__).with_name('train.py'))
     print(f'{report}\n\nwrote {report.config}; next:\npython {train} '
           f'{report.config} --cfg-options encoder=ENCODER')

@@ -6,16 +6,13 @@ import mmengine
 from mmengine.dist import is_main_process
 from mmengine.registry import METRICS, RUNNERS
 
-from qbheat_mm import cli
-from qbheat_mm.cli.command_line import target
-from qbheat_mm.errors import UserError
-from qbheat_mm.trained.settings import toolbox
+from qbheat_arguments import add_common_arguments, report_user_errors, target
 
 
 def parse_args() -> argparse.Namespace:
     """Parse the command line."""
     parser = argparse.ArgumentParser(description=__doc__)
-    cli.add_common_arguments(parser)
+    add_common_arguments(parser)
     parser.add_argument('checkpoint', help='checkpoint file or URL')
     parser.add_argument(
         '--out', type=target, metavar='FILE.pkl', help='save predictions')
@@ -41,6 +38,9 @@ def parse_args() -> argparse.Namespace:
 def main() -> None:
     """Test."""
     args = parse_args()
+    from qbheat_mm import cli
+    from qbheat_mm.errors import UserError
+    from qbheat_mm.trained.settings import toolbox
     cfg = cli.read_config(args.config, args.cfg_options)
     cli.apply_common_arguments(cfg, args)
     cli.require_file(args.checkpoint, 'checkpoint')
@@ -69,4 +69,4 @@ def main() -> None:
 
 
 if __name__ == '__main__':
-    cli.report_user_errors(main)
+    report_user_errors(main)

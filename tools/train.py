@@ -6,17 +6,13 @@ from mmengine.config import Config
 from mmengine.device import get_device
 from mmengine.registry import RUNNERS
 
-from qbheat_mm import cli
-from qbheat_mm.engine.auto_scale_runner import use_float32
-from qbheat_mm.engine.run_state import latest
-from qbheat_mm.errors import UserError
-from qbheat_mm.trained.settings import type_name
+from qbheat_arguments import add_common_arguments, report_user_errors
 
 
 def parse_args() -> argparse.Namespace:
     """Parse the command line."""
     parser = argparse.ArgumentParser(description=__doc__)
-    cli.add_common_arguments(parser)
+    add_common_arguments(parser)
     parser.add_argument(
         '--resume', nargs='?', const='auto', metavar='CHECKPOINT',
         help='resume from CHECKPOINT or the latest one in the work folder')
@@ -37,6 +33,9 @@ def parse_args() -> argparse.Namespace:
 
 def apply_arguments(cfg: Config, args: argparse.Namespace) -> None:
     """Apply the arguments to the config."""
+    from qbheat_mm import cli
+    from qbheat_mm.engine.run_state import latest
+    from qbheat_mm.errors import UserError
     cli.apply_common_arguments(cfg, args)
     if args.no_validate:
         cfg.val_cfg = cfg.val_dataloader = cfg.val_evaluator = None
@@ -61,6 +60,9 @@ def apply_arguments(cfg: Config, args: argparse.Namespace) -> None:
 
 def set_precision(cfg: Config, amp: bool | None) -> None:
     """Switch mixed precision on or off; None keeps the setting."""
+    from qbheat_mm.engine.auto_scale_runner import use_float32
+    from qbheat_mm.errors import UserError
+    from qbheat_mm.trained.settings import type_name
     wrapper = cfg.optim_wrapper
     if amp:
         if get_device() == 'cpu':
@@ -74,6 +76,7 @@ def set_precision(cfg: Config, amp: bool | None) -> None:
 def main() -> None:
     """Train."""
     args = parse_args()
+    from qbheat_mm import cli
     cfg = cli.read_config(args.config, args.cfg_options)
     apply_arguments(cfg, args)
     cli.init_processes(cfg)
@@ -82,4 +85,4 @@ def main() -> None:
 
 
 if __name__ == '__main__':
-    cli.report_user_errors(main)
+    report_user_errors(main)

@@ -10,8 +10,9 @@ from pathlib import Path
 import numpy as np
 from mmengine.config import Config
 
+from qbheat_arguments import add_cfg_options, report_user_errors
 from qbheat_mm.apis import load_encoder
-from qbheat_mm.cli import add_cfg_options, read_config, report_user_errors
+from qbheat_mm.cli import read_config
 from qbheat_mm.evaluation.features import (
     BASELINES,
     describe_images,

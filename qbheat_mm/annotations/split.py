@@ -7,8 +7,6 @@ from collections.abc import Sequence
 
 import cv2
 import numpy as np
-from scipy.sparse import coo_array
-from scipy.sparse.csgraph import connected_components
 
 from ..datasets.images import ImageFile
 from ..errors import UserError
@@ -55,6 +53,8 @@ def find_scenes(files: Sequence[str], hashes: np.ndarray | None,
 
 def _join(scenes: np.ndarray, hashes: np.ndarray) -> np.ndarray:
     """Join the scenes, (N,), of images with close hashes, (N, 256)."""
+    from scipy.sparse import coo_array
+    from scipy.sparse.csgraph import connected_components
     signs = np.float32(hashes) * 2 - 1
     step = max(_PAIRS // len(signs), 1)
     for start in range(0, len(signs), step):

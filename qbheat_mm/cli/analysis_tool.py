@@ -1,6 +1,6 @@
 # Copyright (c) QB-Heat MM authors. All rights reserved.
-"""Arguments, images and models of the analysis tools."""
-from argparse import ArgumentParser, Namespace
+"""Images and models of the analysis tools."""
+from argparse import Namespace
 from pathlib import Path
 
 import numpy as np
@@ -16,50 +16,7 @@ from ..trained.encoder import Encoder
 from ..trained.model import build_pretraining, load_pretraining
 from ..trained.normalization import Normalization, Normalize
 from ..trained.settings import training_size
-from .command_line import add_cfg_options, add_device, count, folder, whole
 from .settings import read_config
-
-
-def analysis_parser(description: str,
-                    images: bool = True,
-                    compare: bool = False) -> ArgumentParser:
-    """Create the argument parser of an analysis tool.
-
-    Args:
-        description (str): Description of the tool.
-        images (bool): Whether the tool takes one checkpoint and images, or
-            else several checkpoints. Defaults to True.
-        compare (bool): Whether the tool compares encoders. Defaults to False.
-    """
-    parser = ArgumentParser(description=description)
-    parser.add_argument('config', help='config file')
-    parser.add_argument('checkpoint', nargs=None if images else '+',
-                        help='checkpoint file or URL')
-    if images:
-        parser.add_argument(
-            'images', nargs='+', help='image files or folders of images')
-        parser.add_argument(
-            '--max-images', type=count, metavar='N',
-            help='take N images, spread evenly over all given ones')
-        parser.add_argument(
-            '--size', type=whole, nargs='+', metavar='PIXELS',
-            help='side, or height and width, to scale and crop images to, '
-            'rounded to what the model accepts; defaults to the training '
-            'size; 0 keeps the size of each image')
-    parser.add_argument(
-        '--out', required=True, type=folder, help='folder for results')
-    if compare:
-        parser.add_argument(
-            '--also', nargs=2, action='append', default=[],
-            metavar=('CONFIG', 'CHECKPOINT'),
-            help='another encoder to compare with; repeatable')
-        parser.add_argument(
-            '--names', nargs='+', default=[], metavar='NAME',
-            help='names of the encoders in the figure; defaults to those of '
-            'their configs')
-    add_device(parser)
-    add_cfg_options(parser)
-    return parser
 
 
 def read_images(args: Namespace, cfg: Config,
@@ -98,7 +55,7 @@ def load_run(args: Namespace, linear: bool = False
     """Load the pre-training model and the images given as arguments.
 
     Args:
-        args (Namespace): Arguments of :func:`analysis_parser`.
+        args (Namespace): Arguments of ``analysis_parser``.
         linear (bool): Whether to require matrices A and B. Defaults to False.
 
     Returns:
@@ -118,7 +75,7 @@ def load_encoders(args: Namespace
     """Load the encoders to compare and the images.
 
     Args:
-        args (Namespace): Arguments of :func:`analysis_parser` with
+        args (Namespace): Arguments of ``analysis_parser`` with
             ``compare=True``.
 
     Returns:

@@ -1,7 +1,6 @@
 # Copyright (c) QB-Heat MM authors. All rights reserved.
 """Load the heads given on the command line."""
 import re
-from argparse import ArgumentParser
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -17,15 +16,6 @@ _FORMS = 'NAME=CONFIG:CHECKPOINT or NAME=WORK_FOLDER'
 _HEAD = re.compile(r'([\w-]+)=(.+)')
 # Paths and URLs contain colons too, so a config ends at its extension.
 _FILES = re.compile(r'(.+?\.(?:py|json|ya?ml)):(.+)')
-
-
-def add_heads(parser: ArgumentParser, **kwargs) -> None:
-    """Add the repeatable ``--head``."""
-    parser.add_argument(
-        '--head', action='append', dest='heads', metavar='NAME=RUN',
-        help=f'{_FORMS}: a classifier or detector on the frozen encoder that '
-        'all heads share, under any name; a work folder stands for its config '
-        'and last checkpoint; repeatable', **kwargs)
 
 
 def heads_of(given: Sequence[str], device: str = 'cpu') -> 'Heads':

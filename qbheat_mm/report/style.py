@@ -1,9 +1,14 @@
 # Copyright (c) QB-Heat MM authors. All rights reserved.
-"""One style for all figures, readable on light and dark pages."""
-from functools import partial
+"""One style for all figures, readable on light and dark pages.
 
-import matplotlib
-from matplotlib.figure import Figure
+Matplotlib is imported when a figure is drawn: not all reports have any.
+"""
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 #: The color-blind safe palette of Okabe and Ito.
 COLORS = ('#0072B2', '#D55E00', '#009E73', '#E69F00', '#CC79A7', '#56B4E9')
@@ -30,12 +35,19 @@ _SETTINGS = {
                        f"*cycler('color', {COLORS})",
     'text.parse_math': False,  # file and class names may contain "$"
 }
-#: Applies the style; needed both for drawing and for saving.
-in_style = partial(matplotlib.rc_context, _SETTINGS)
 
 
-def new_figure(width: float, height: float) -> Figure:
+@contextmanager
+def in_style() -> Iterator[None]:
+    """Apply the style; needed both for drawing and for saving."""
+    import matplotlib
+    with matplotlib.rc_context(_SETTINGS):
+        yield
+
+
+def new_figure(width: float, height: float) -> 'Figure':
     """Create a figure of this size in inches, without pyplot."""
+    from matplotlib.figure import Figure
     return Figure(figsize=(width, height), layout='constrained')
 
 

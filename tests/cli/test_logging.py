@@ -7,8 +7,8 @@ from argparse import ArgumentParser
 import pytest
 from mmengine.registry import VISUALIZERS, DefaultScope
 
+from qbheat_arguments import add_cfg_options
 from qbheat_mm.cli import read_config
-from qbheat_mm.cli.command_line import add_cfg_options
 
 from ..conftest import ROOT
 

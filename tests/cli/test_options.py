@@ -7,8 +7,8 @@ from argparse import ArgumentParser
 import pytest
 import torch
 
-from qbheat_mm.cli import count, device, folder, read_config, require_file
-from qbheat_mm.cli.command_line import add_cfg_options, positive
+from qbheat_arguments import add_cfg_options, count, device, folder, positive
+from qbheat_mm.cli import read_config, require_file
 from qbheat_mm.errors import UserError
 
 from ..conftest import ROOT

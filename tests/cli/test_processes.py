@@ -11,7 +11,7 @@ from mmengine.config import Config
 from mmengine.registry import MODEL_WRAPPERS
 from torch.utils.data import DataLoader
 
-from qbheat_mm.cli import report_user_errors
+from qbheat_arguments import report_user_errors
 from qbheat_mm.cli.distributed import init_processes
 from qbheat_mm.errors import UserError
 

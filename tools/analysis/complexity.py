@@ -17,8 +17,7 @@ from typing import NamedTuple
 from mmengine.config import Config
 from model_size import build_without_memory, count
 
-from qbheat_mm.cli import report_user_errors
-from qbheat_mm.report import markdown_table
+from qbheat_arguments import report_user_errors
 
 CONFIGS = Path(__file__).resolve().parents[2] / 'configs'
 #: As published: encoders and detectors in the captions and columns of the
@@ -78,6 +77,7 @@ def compare(ours: float, printed: str) -> list[str]:
 
 def published_tables() -> list[str]:
     """Format a table for each part."""
+    from qbheat_mm.report import markdown_table
     parts = defaultdict(list)
     for row in published():
         parts[row['part']].append(cells(row, *measure_published(row)))

@@ -5,18 +5,16 @@ Shows z(x, y) = exp(Ax) exp(By) z(0, 0) next to the encoder's real features,
 and the error by distance over all starts and images.
 """
 import argparse
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import torch
 
-from qbheat_mm.analysis import heat_flow
-from qbheat_mm.analysis.matrices import SCALES, learned_matrices
-from qbheat_mm.cli import count, report_user_errors
-from qbheat_mm.cli.analysis_tool import analysis_parser, load_run, to_batch
-from qbheat_mm.datasets import spread
-from qbheat_mm.errors import UserError
-from qbheat_mm.report import Report, Table
+from qbheat_arguments import analysis_parser, count, report_user_errors
+
+if TYPE_CHECKING:
+    from qbheat_mm.analysis.heat_flow import Flow
+    from qbheat_mm.report import Table
 
 CAPTION = (
     'From the features at the framed position alone, the learned A and B '
@@ -28,17 +26,18 @@ CAPTION = (
     'pre-training failed, nor from smooth colors that features obey the heat '
     'equation. Errors are means over all starts and images, relative to the '
     'spread of the features; 1 is as bad as predicting their mean.')
+#: How to read A from a learned matrix.
+READINGS = ('exact', 'euler')
 
 
 def parse_args(argv: list[str] | None) -> argparse.Namespace:
     parser = analysis_parser(__doc__)
     parser.add_argument(
-        '--scale', choices=tuple(SCALES),
+        '--scale', choices=('quarter', 'half'),
         help='step whose A and B to use; defaults to the quarter step if the '
         'model has one')
     parser.add_argument(
-        '--readings', nargs='+', choices=tuple(heat_flow.READINGS),
-        default=[*heat_flow.READINGS],
+        '--readings', nargs='+', choices=READINGS, default=[*READINGS],
         help='how to read A from the learned matrix; defaults to both')
     parser.add_argument(
         '--start', type=int, nargs=2, default=(0, 0),
@@ -53,8 +52,9 @@ def parse_args(argv: list[str] | None) -> argparse.Namespace:
     return parser.parse_args(argv)
 
 
-def error_table(errors: dict, trained: dict) -> Table:
+def error_table(errors: dict, trained: dict) -> 'Table':
     """Errors next to the start and at the trained distances."""
+    from qbheat_mm.report import Table
     table = Table('Error / spread of the features', [
         'direction', 'distance (positions)',
         *(f'flow ({reading})' for reading in errors), 'constant (A = B = 0)'])
@@ -71,8 +71,8 @@ def error_table(errors: dict, trained: dict) -> Table:
 
 class Flows(NamedTuple):
     """The flows along both axes by one reading of A and B."""
-    right: heat_flow.Flow
-    down: heat_flow.Flow
+    right: 'Flow'
+    down: 'Flow'
 
 
 def solve(real: torch.Tensor, flows: dict[str, Flows],
@@ -84,15 +84,25 @@ def solve(real: torch.Tensor, flows: dict[str, Flows],
         dict[str, torch.Tensor]: Fields (H, W, D): ``'features'``, the real
         ones, and ``'flow_exact'`` ... by reading.
     """
+    from qbheat_mm.analysis.heat_flow import roll_out
     (height, width), (column, row) = real.shape[:2], start
     steps_x = (np.arange(width) - column) / step[0]
     steps_y = (np.arange(height) - row) / step[1]
     fields = {'features': real}
     for reading, flow in flows.items():
-        fields[f'flow_{reading}'] = heat_flow.roll_out(
+        fields[f'flow_{reading}'] = roll_out(
             real[row, column], flow.right, flow.down, steps_x.tolist(),
             steps_y.tolist())
     return fields
+
+
+def require_start(start: tuple[int, int], height: int, width: int) -> None:
+    """Raise UserError if a feature map lacks a position."""
+    from qbheat_mm.errors import UserError
+    column, row = start
+    if not (0 <= column < width and 0 <= row < height):
+        raise UserError(f'--start {column} {row}: the feature map has '
+                        f'{width} columns and {height} rows')
 
 
 def title(field: str) -> str:
@@ -104,16 +114,18 @@ def title(field: str) -> str:
 
 def main(argv: list[str] | None = None) -> None:
     args = parse_args(argv)
+    from qbheat_mm.analysis import heat_flow
+    from qbheat_mm.analysis.matrices import SCALES, learned_matrices
+    from qbheat_mm.cli.analysis_tool import load_run, to_batch
+    from qbheat_mm.datasets import spread
+    from qbheat_mm.report import Report
     model, normalize, _, images = load_run(args, linear=True)
     matrices = learned_matrices(model.predictor)
     scale = args.scale or next(iter(matrices))
     fields = heat_flow.projected_features(
         model, normalize(to_batch(images)), args.by_quarter).cpu()
     height, width = fields.shape[1:3]
-    column, row = args.start
-    if not (0 <= column < width and 0 <= row < height):
-        raise UserError(f'--start {column} {row}: the feature map has '
-                        f'{width} columns and {height} rows')
+    require_start(args.start, height, width)
     step = width * SCALES[scale], height * SCALES[scale]
     flows, errors = {}, {}
     for reading in args.readings:

@@ -6,11 +6,7 @@ is taken from the masked pixels; see docs/analysis.md.
 """
 import argparse
 
-from qbheat_mm.analysis import reconstruction
-from qbheat_mm.cli import report_user_errors
-from qbheat_mm.cli.analysis_tool import analysis_parser, load_run, to_batch
-from qbheat_mm.datasets import short_names
-from qbheat_mm.report import Report, Table
+from qbheat_arguments import analysis_parser, report_user_errors
 
 CAPTION = (
     'Each image is reconstructed from the one quarter shown next to it; the '
@@ -30,12 +26,13 @@ CAPTIONS = dict(
     'of each patch FROM THE MASKED PIXELS (--use-true-patch-statistics): it '
     'shows more than the network predicted.')
 ROWS = 5  # of one picture
+QUARTERS = ('top_left', 'top_right', 'bottom_left', 'bottom_right', 'center')
 
 
 def parse_args(argv: list[str] | None) -> argparse.Namespace:
     parser = analysis_parser(__doc__)
     parser.add_argument(
-        '--positions', nargs='+', choices=reconstruction.QUARTERS,
+        '--positions', nargs='+', choices=QUARTERS,
         help='positions of the visible quarter; defaults to those trained on')
     parser.add_argument(
         '--use-visible-patch-statistics', dest='statistics',
@@ -52,6 +49,10 @@ def parse_args(argv: list[str] | None) -> argparse.Namespace:
 
 def main(argv: list[str] | None = None) -> None:
     args = parse_args(argv)
+    from qbheat_mm.analysis import reconstruction
+    from qbheat_mm.cli.analysis_tool import load_run, to_batch
+    from qbheat_mm.datasets import short_names
+    from qbheat_mm.report import Report, Table
     model, normalize, files, images = load_run(args)
     positions = args.positions or reconstruction.trained_positions(model)
     columns = args.statistics if model.head.norm_pix else ['pixels']

@@ -13,11 +13,7 @@ import reconstruct
 import spectrum
 import story
 
-from qbheat_mm.analysis.matrices import learned_matrices
-from qbheat_mm.cli import count, read_config, report_user_errors
-from qbheat_mm.cli.analysis_tool import analysis_parser
-from qbheat_mm.models.layers import MobileFormerBlock
-from qbheat_mm.trained.model import build_pretraining
+from qbheat_arguments import analysis_parser, count, report_user_errors
 
 
 def parse_args() -> argparse.Namespace:
@@ -39,6 +35,10 @@ def parse_args() -> argparse.Namespace:
 
 def main() -> None:
     args = parse_args()
+    from qbheat_mm.analysis.matrices import learned_matrices
+    from qbheat_mm.cli import read_config
+    from qbheat_mm.models.layers import MobileFormerBlock
+    from qbheat_mm.trained.model import build_pretraining
     common = ['--out', args.out, '--device', args.device]
     if args.cfg_options:
         common += ['--cfg-options', *(

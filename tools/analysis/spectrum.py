@@ -5,15 +5,12 @@ Given several checkpoints of a run, also prints the energy ratio of each, as in
 the paper's table. Describes and draws the matrices of the last one, next to
 random ones.
 """
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-from qbheat_mm.analysis import spectrum
-from qbheat_mm.analysis.matrices import learned_matrices
-from qbheat_mm.cli import read_config, report_user_errors
-from qbheat_mm.cli.analysis_tool import analysis_parser
-from qbheat_mm.datasets import short_names
-from qbheat_mm.report import Report, Table
-from qbheat_mm.trained.model import build_pretraining, load_pretraining
+from qbheat_arguments import analysis_parser, report_user_errors
+
+if TYPE_CHECKING:
+    from qbheat_mm.report import Table
 
 CAPTION = (
     'Left: sorted magnitudes of the eigenvalues of the learned matrices, '
@@ -34,34 +31,39 @@ class Described(NamedTuple):
 
 def scales_of(numbers: dict) -> list[str]:
     """Return the scales that numbers describe."""
-    return [scale for scale in numbers if scale in spectrum.STEPS]
+    from qbheat_mm.analysis.spectrum import STEPS
+    return [scale for scale in numbers if scale in STEPS]
 
 
-def ratio_table(checkpoints: list[Described]) -> Table:
+def ratio_table(checkpoints: list[Described]) -> 'Table':
     """List energy ratios of all checkpoints."""
+    from qbheat_mm.analysis.spectrum import STEPS
+    from qbheat_mm.report import Table
     table = Table('Spectrum energy ratio E(A) / E(B)', ['checkpoint', 'epoch'])
     scales = scales_of(checkpoints[-1].numbers)
-    table.columns += [spectrum.STEPS[scale] for scale in scales]
+    table.columns += [STEPS[scale] for scale in scales]
     for name, meta, numbers in checkpoints:
         table.rows.append([name, meta.get('epoch', '-'), *(
             numbers[scale]['energy_ratio'] for scale in scales)])
     return table
 
 
-def matrix_table(learned: dict, random: dict) -> Table:
+def matrix_table(learned: dict, random: dict) -> 'Table':
     """Describe learned matrices next to random ones."""
+    from qbheat_mm.analysis.spectrum import MATRICES, STEPS
+    from qbheat_mm.report import Table
     table = Table('Matrices of the last checkpoint, and random ones', [
         'matrix', 'rank', 'complex eigenvalues (share)', 'energy Σ|λ|',
         'spectral radius', 'spectral norm', '|AB − BA| / |AB|',
         'overlap of spectra across scales'])
     for scale in scales_of(learned):
-        for name in spectrum.MATRICES:
+        for name in MATRICES:
             for label, numbers in ((name, learned),
                                    (f'random like {name}', random)):
                 matrix = numbers[scale][name]
                 across = numbers.get('across_scales', {}).get(name, {})
                 table.rows.append([
-                    f'{label}, {spectrum.STEPS[scale]}',
+                    f'{label}, {STEPS[scale]}',
                     f'{matrix["rank"]} of {matrix["dims"]}',
                     matrix['complex_share'], matrix['energy'],
                     matrix['spectral_radius'], matrix['spectral_norm'],
@@ -69,24 +71,27 @@ def matrix_table(learned: dict, random: dict) -> Table:
     return table
 
 
-def gap_table(learned: dict) -> Table:
+def gap_table(learned: dict) -> 'Table':
     """List how far explicit matrices are from derived ones."""
+    from qbheat_mm.analysis.spectrum import STEPS
+    from qbheat_mm.report import Table
     table = Table('Distance of explicit matrices from what A and B derive, '
                   '|found − derived| / |derived|',
                   ['scale', 'direction', 'distance'])
     for scale in scales_of(learned):
         for name, gap in learned[scale]['gap_to_derived'].items():
             table.rows.append(
-                [spectrum.STEPS[scale], name.replace('_', ' '), gap])
+                [STEPS[scale], name.replace('_', ' '), gap])
     for name, numbers in learned.get('across_scales', {}).items():
         table.rows.append([
-            spectrum.STEPS['half'], f'{name} from two steps of W/4',
+            STEPS['half'], f'{name} from two steps of W/4',
             numbers['gap_of_two_quarters']])
     return table
 
 
 def draw_ratios(checkpoints: list[Described]) -> dict:
     """Draw energy ratios over epochs, or iterations if epochs coincide."""
+    from qbheat_mm.analysis.spectrum import draw_energy_ratios
     for unit in ('epoch', 'iter'):
         by_time = {checkpoint.meta.get(unit): checkpoint.numbers
                    for checkpoint in checkpoints}
@@ -95,13 +100,19 @@ def draw_ratios(checkpoints: list[Described]) -> dict:
             for scale in scales_of(checkpoints[0].numbers):
                 ratios[scale] = [by_time[time][scale]['energy_ratio']
                                  for time in times]
-            return dict(energy_ratio=spectrum.draw_energy_ratios(
+            return dict(energy_ratio=draw_energy_ratios(
                 times, ratios, unit))
     return {}
 
 
 def main(argv: list[str] | None = None) -> None:
     args = analysis_parser(__doc__, images=False).parse_args(argv)
+    from qbheat_mm.analysis import spectrum
+    from qbheat_mm.analysis.matrices import learned_matrices
+    from qbheat_mm.cli import read_config
+    from qbheat_mm.datasets import short_names
+    from qbheat_mm.report import Report
+    from qbheat_mm.trained.model import build_pretraining, load_pretraining
     cfg = read_config(args.config, args.cfg_options)
     model = build_pretraining(cfg, args.config, linear=True)
     checkpoints, summary = [], []

@@ -10,12 +10,7 @@ import os.path as osp
 import time
 from pathlib import Path
 
-from qbheat_mm.analysis.run_log import report_run
-from qbheat_mm.cli import count, report_user_errors
-from qbheat_mm.cli.command_line import target
-from qbheat_mm.errors import UserError
-from qbheat_mm.report import find_reports, tell
-from qbheat_mm.utils.atomic_write import atomic_write
+from qbheat_arguments import count, report_user_errors, target
 
 INTRODUCTION = 'Every picture and number was made by the command below it.'
 
@@ -42,6 +37,10 @@ def write_page(args: argparse.Namespace) -> None:
     Raises:
         UserError: If there is nothing to show.
     """
+    from qbheat_mm.analysis.run_log import report_run
+    from qbheat_mm.errors import UserError
+    from qbheat_mm.report import find_reports, tell
+    from qbheat_mm.utils.atomic_write import atomic_write
     reports = report_run(args.folder) + find_reports(args.folder)
     if not reports:
         raise UserError(f"'{args.folder}' holds no report of an analysis and "

@@ -1,5 +1,9 @@
 # Copyright (c) QB-Heat MM authors. All rights reserved.
-"""Shared arguments and error reporting."""
+"""Arguments of the tools, and how they report errors.
+
+Not part of the package, whose import registers everything and takes seconds:
+``--help`` and a mistyped option are answered at once.
+"""
 import ast
 import contextlib
 import io
@@ -16,8 +20,6 @@ from functools import partial
 from pathlib import Path
 
 from mmengine.config import DictAction
-
-from ..errors import UserError
 
 
 class KeyValueAction(DictAction):
@@ -144,33 +146,112 @@ def add_common_arguments(parser: ArgumentParser) -> None:
         help='set by some launchers')
 
 
+def add_heads(parser: ArgumentParser, **kwargs) -> None:
+    """Add the repeatable ``--head``."""
+    parser.add_argument(
+        '--head', action='append', dest='heads', metavar='NAME=RUN',
+        help='NAME=CONFIG:CHECKPOINT or NAME=WORK_FOLDER: a classifier or '
+        'detector on the frozen encoder that all heads share, under any name; '
+        'a work folder stands for its config and last checkpoint; repeatable',
+        **kwargs)
+
+
+def add_embedding_arguments(parser: ArgumentParser) -> None:
+    """Add the arguments of ``apis.embed_batches``, and ``--config``."""
+    parser.add_argument(
+        '--config', help='config file or name, for a checkpoint that contains '
+        'only weights')
+    parser.add_argument(
+        '--pool', choices=('avg', 'token', 'avg+token', 'max'), default='avg',
+        help='mean of the features, first token, both, or maximum of the '
+        'features; defaults to avg')
+    parser.add_argument(
+        '--size', type=whole, nargs='+', metavar='PIXELS',
+        help='side, or height and width, to scale and crop images to; '
+        'defaults to the training size, or 224; 0 keeps the size of each '
+        'image, rounded to multiples of 32')
+    parser.add_argument(
+        '--batch-size', type=count, default=64,
+        help='images per batch; defaults to 64')
+    parser.add_argument(
+        '--workers', type=whole, default=0,
+        help='processes that decode images; defaults to 0')
+    add_device(parser)
+
+
+def analysis_parser(description: str,
+                    images: bool = True,
+                    compare: bool = False) -> ArgumentParser:
+    """Create the argument parser of an analysis tool.
+
+    Args:
+        description (str): Description of the tool.
+        images (bool): Whether the tool takes one checkpoint and images, or
+            else several checkpoints. Defaults to True.
+        compare (bool): Whether the tool compares encoders. Defaults to False.
+    """
+    parser = ArgumentParser(description=description)
+    parser.add_argument('config', help='config file')
+    parser.add_argument('checkpoint', nargs=None if images else '+',
+                        help='checkpoint file or URL')
+    if images:
+        parser.add_argument(
+            'images', nargs='+', help='image files or folders of images')
+        parser.add_argument(
+            '--max-images', type=count, metavar='N',
+            help='take N images, spread evenly over all given ones')
+        parser.add_argument(
+            '--size', type=whole, nargs='+', metavar='PIXELS',
+            help='side, or height and width, to scale and crop images to, '
+            'rounded to what the model accepts; defaults to the training '
+            'size; 0 keeps the size of each image')
+    parser.add_argument(
+        '--out', required=True, type=folder, help='folder for results')
+    if compare:
+        parser.add_argument(
+            '--also', nargs=2, action='append', default=[],
+            metavar=('CONFIG', 'CHECKPOINT'),
+            help='another encoder to compare with; repeatable')
+        parser.add_argument(
+            '--names', nargs='+', default=[], metavar='NAME',
+            help='names of the encoders in the figure; defaults to those of '
+            'their configs')
+    add_device(parser)
+    add_cfg_options(parser)
+    return parser
+
+
 def report_user_errors(main: Callable[[], None]) -> None:
-    """Run a tool; print a :class:`UserError` as one line.
+    """Run a tool; print a ``UserError`` as one line.
 
     Other exceptions keep their traceback and get the command as last line,
     since messages of other packages rarely name the setting. What cannot be
     printed, as file names that are not UTF-8, is escaped.
 
     Raises:
-        SystemExit: With status 1, after a :class:`UserError`.
+        SystemExit: With status 1, after a ``UserError``.
     """
     if isinstance(sys.stdout, io.TextIOWrapper):  # not in notebooks
         sys.stdout.reconfigure(errors='backslashreplace')
     try:
         main()
-    except UserError as error:
-        line = f'error: {_last_line(error)}'
-        # torchrun prints the message from this file last.
-        file = os.environ.get('TORCHELASTIC_ERROR_FILE')
-        if file:
-            Path(file).write_text(json.dumps(
-                dict(message=line, timestamp=int(time.time()))))
-        sys.exit(1 if file else line)
     except Exception as error:
+        from qbheat_mm.errors import UserError
+        if isinstance(error, UserError):
+            _exit(f'error: {_last_line(error)}')
         if hasattr(error, 'add_note'):  # Python 3.11
             error.add_note(f'while running {shlex.join(sys.argv)}: '
                            f'{type(error).__name__}: {_last_line(error)}')
         raise
+
+
+def _exit(line: str) -> None:
+    """Exit with a message, which torchrun prints last, from its file."""
+    file = os.environ.get('TORCHELASTIC_ERROR_FILE')
+    if file:
+        Path(file).write_text(json.dumps(
+            dict(message=line, timestamp=int(time.time()))))
+    sys.exit(1 if file else line)
 
 
 def _last_line(error: Exception) -> str:

@@ -1,0 +1,28 @@
+"""Tools answer --help, and mistyped options, before they load torch models."""
+import subprocess
+import sys
+
+from .conftest import ROOT
+
+SCRIPT = """
+import runpy, sys
+for tool in sys.argv[1:]:
+    sys.argv = [tool, '--help']
+    sys.path.insert(0, tool.rpartition('/')[0])
+    try:
+        runpy.run_path(tool, run_name='__main__')
+    except SystemExit as end:
+        assert end.code == 0, tool
+    loaded = {'mmpretrain', 'qbheat_mm', 'torchvision'} & {*sys.modules}
+    assert not loaded, f'{tool} imports {loaded}'
+    print('answered')
+"""
+
+
+def test_help_loads_no_toolbox():
+    tools = [file for file in (ROOT / 'tools').rglob('*.py')
+             if 'parse_args' in file.read_text(encoding='utf-8')]
+    printed = subprocess.run(
+        [sys.executable, '-c', SCRIPT, *map(str, tools)], check=True,
+        capture_output=True, text=True).stdout
+    assert printed.splitlines().count('answered') == len(tools) > 20
