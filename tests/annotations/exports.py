@@ -1,6 +1,10 @@
 # Copyright (c) QB-Heat MM authors. All rights reserved.
-"""Exports in tests/data/exports, each with its tool's habits, get images."""
+"""Writers of exports, and readers of what became of them.
+
+Exports in tests/data/exports, each with its tool's habits, get images.
+"""
 import json
+import os
 import shutil
 from dataclasses import dataclass
 from pathlib import Path
@@ -8,10 +12,14 @@ from pathlib import Path
 import numpy as np
 from PIL import Image
 
+from qbheat_mm.apis import prepare_boxes
+
 DATA = Path(__file__).parents[1] / 'data/exports'
 SIZE = WIDTH, HEIGHT = 64, 48
 CLASSES = ('cat', 'dog')
 STEMS = [f'photo{letter}' for letter in 'abcdef']
+#: Names of images with numbered boxes.
+NAMES = [f'{letter}.jpg' for letter in 'abcdef']
 #: Boxes (x, y, width, height) of the cat and the dog.
 BOXES = [(4, 6, 20, 16), (30, 20, 24, 20)]
 
@@ -110,42 +118,78 @@ def write_json(path: Path, content) -> None:
     path.write_text(json.dumps(content))
 
 
+def voc_object(label: str, x, y, w, h, extra='') -> str:
+    """An object of Pascal VOC with a box."""
+    return (f'<object><name>{label}</name>{extra}<bndbox><xmin>{x}</xmin>'
+            f'<ymin>{y}</ymin><xmax>{x + w}</xmax><ymax>{y + h}</ymax>'
+            '</bndbox></object>')
+
+
 def write_voc(path: Path, filename: str, number: int, objects='',
-              folder='') -> None:
+              size=SIZE) -> None:
     """Write an XML file with the numbered box, or other objects."""
-    x, y, w, h = number_box(number)
-    objects = objects or (
-        f'<object><name>cat</name><bndbox><xmin>{x}</xmin><ymin>{y}</ymin>'
-        f'<xmax>{x + w}</xmax><ymax>{y + h}</ymax></bndbox></object>')
+    objects = objects or voc_object('cat', *number_box(number))
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(
-        f'<annotation><folder>{folder}</folder><filename>{filename}'
-        f'</filename><size><width>{WIDTH}</width><height>{HEIGHT}</height>'
-        f'</size>{objects}</annotation>')
+        f'<annotation><filename>{filename}</filename><size>'
+        f'<width>{size[0]}</width><height>{size[1]}</height></size>'
+        f'{objects}</annotation>')
+
+
+def yolo_line(index: int, x, y, w, h, more='') -> str:
+    """A line of YOLO with a box, and maybe more numbers."""
+    return (f'{index} {(x + w / 2) / WIDTH} {(y + h / 2) / HEIGHT} '
+            f'{w / WIDTH} {h / HEIGHT}{more}\n')
 
 
 def write_yolo(root: Path, texts, classes='classes.txt') -> None:
     """Write label files, by name, each with its numbered box."""
     for name, number in texts.items():
-        x, y, w, h = number_box(number)
         path = root / name
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(f'0 {(x + w / 2) / WIDTH} {(y + h / 2) / HEIGHT} '
-                        f'{w / WIDTH} {h / HEIGHT}\n')
+        path.write_text(yolo_line(0, *number_box(number)))
     if classes:
         (root / classes).write_text('cat\n')
 
 
 def write_labelme(path: Path, image: str, shapes) -> None:
+    """Write labelme's file with shapes, of cats unless they have a label."""
     write_json(path, dict(
-        shapes=[dict(label='cat', **shape) for shape in shapes],
-        imagePath=image, imageWidth=WIDTH, imageHeight=HEIGHT))
+        version='5.4.1', flags={}, imagePath=image, imageData=None,
+        shapes=[dict(label='cat') | shape for shape in shapes],
+        imageWidth=WIDTH, imageHeight=HEIGHT))
+
+
+def write_each(form: str, root: Path, names=NAMES) -> None:
+    """Write a file beside each image, with its numbered box."""
+    texts = {}
+    for number, name in enumerate(names):
+        stem, image = root / os.path.splitext(name)[0], os.path.basename(name)
+        if form == 'voc':
+            write_voc(Path(f'{stem}.xml'), image, number)
+        elif form == 'labelme':
+            write_labelme(Path(f'{stem}.json'), image, [rectangle(number)])
+        else:
+            texts[f'{stem}.txt'] = number
+    if texts:
+        write_yolo(root, texts)
 
 
 def rectangle(number: int) -> dict:
     """A shape of labelme with the numbered box."""
     x, y, w, h = number_box(number)
     return dict(points=[[x, y], [x + w, y + h]], shape_type='rectangle')
+
+
+def prepare(root: Path, **options) -> tuple:
+    """Prepare ``root/pets``; return the report and the boxes of images."""
+    report = prepare_boxes(str(root / 'pets'), str(root / 'out'), **options)
+    return report, read_boxes(root / 'out')
+
+
+def words(report) -> str:
+    """A report as text, without its layout."""
+    return ' '.join(str(report).split())
 
 
 def read_boxes(out: Path) -> dict:

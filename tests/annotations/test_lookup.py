@@ -8,11 +8,13 @@ from qbheat_mm.apis import prepare_boxes, prepare_classes
 from qbheat_mm.errors import UserError
 
 from .exports import (
+    NAMES,
     coco,
     number_box,
-    read_boxes,
+    prepare,
     read_splits,
     rectangle,
+    write_each,
     write_image,
     write_json,
     write_labelme,
@@ -20,13 +22,6 @@ from .exports import (
     write_voc,
     write_yolo,
 )
-
-NAMES = [f'{letter}.jpg' for letter in 'abcdef']
-
-
-def prepare(root, **options):
-    report = prepare_boxes(str(root / 'pets'), str(root / 'out'), **options)
-    return report, read_boxes(root / 'out')
 
 
 def count(report, kind):
@@ -58,8 +53,7 @@ def test_voc_images_have_one_folder(backup, tmp_path):
     root = tmp_path / 'pets'
     write_numbered(root / 'JPEGImages', NAMES[1:])
     write_numbered(root / backup, NAMES)
-    for i, name in enumerate(NAMES):
-        write_voc(root / f'Annotations/{name[0]}.xml', name, i)
+    write_each('voc', root / 'Annotations')
     report, boxes = prepare(tmp_path)
     assert len(boxes) == 5 and 'images left out' in str(report)
     assert not any(name.startswith(backup) for name in boxes)
@@ -166,8 +160,7 @@ def test_renamed_images_are_those_of_their_annotation_files(tmp_path):
 
 def test_a_neighbor_folder_may_begin_with_the_same_name(tmp_path):
     write_numbered(tmp_path / 'pets_images/train', NAMES)
-    write_yolo(tmp_path / 'pets', {
-        f'labels/train/{name[0]}.txt': i for i, name in enumerate(NAMES)})
+    write_each('yolo', tmp_path / 'pets/labels/train')
     _, boxes = prepare(tmp_path, images=str(tmp_path / 'pets_images'))
     assert boxes == numbered([f'train/{name}' for name in NAMES])
 

@@ -6,14 +6,15 @@ from qbheat_mm.apis import prepare_boxes, prepare_classes
 from qbheat_mm.errors import UserError
 
 from .exports import (
+    NAMES,
     coco,
     number_box,
     read_boxes,
     read_splits,
-    rectangle,
+    words,
+    write_each,
     write_image,
     write_json,
-    write_labelme,
     write_numbered,
     write_yolo,
 )
@@ -24,8 +25,7 @@ MISLEADING = ['train/test_1.png', 'train/val_2.png', 'train/3.png',
 
 def test_names_of_images_do_not_decide(tmp_path):
     write_numbered(tmp_path / 'pets', MISLEADING)
-    write_yolo(tmp_path / 'pets', {f'{name[:-4]}.txt': i
-                                   for i, name in enumerate(MISLEADING)})
+    write_each('yolo', tmp_path / 'pets', MISLEADING)
     prepare_boxes(str(tmp_path / 'pets'), str(tmp_path / 'out'))
     assert read_splits(tmp_path / 'out') == {
         name: 'train' if name.startswith('train') else 'val'
@@ -33,10 +33,8 @@ def test_names_of_images_do_not_decide(tmp_path):
 
 
 def test_json_files_named_like_splits_do_not_decide(tmp_path):
-    for i, name in enumerate(MISLEADING):
-        write_image(tmp_path / 'pets' / name, i)
-        write_labelme(tmp_path / f'pets/{name[:-4]}.json',
-                      name.rpartition('/')[2], [rectangle(i)])
+    write_numbered(tmp_path / 'pets', MISLEADING)
+    write_each('labelme', tmp_path / 'pets', MISLEADING)
     prepare_boxes(str(tmp_path / 'pets'), str(tmp_path / 'out'))
     assert list(read_splits(tmp_path / 'out').values()).count('val') == 2
 
@@ -51,7 +49,7 @@ def test_folders_of_images_decide_if_one_file_lists_all(tmp_path):
 @pytest.mark.parametrize('form', ['coco', 'yolo', 'voc'])
 def test_an_image_of_two_splits_is_trained_on(form, tmp_path):
     root = tmp_path / 'pets'
-    names = [f'images/{letter}.jpg' for letter in 'abcdef']
+    names = [f'images/{name}' for name in NAMES]
     write_numbered(root, names)
     splits = dict(train=names[:4], val=names[3:])
     if form == 'coco':
@@ -72,8 +70,7 @@ def test_an_image_of_two_splits_is_trained_on(form, tmp_path):
         for split, listed in splits.items():
             (root / f'{split}.txt').write_text('\n'.join(listed))
     else:
-        for i, name in enumerate(names):
-            write_voc_of(root, name, i)
+        write_each('voc', root / 'Annotations')
         (root / 'ImageSets/Main').mkdir(parents=True)
         for split, listed in splits.items():
             (root / f'ImageSets/Main/{split}.txt').write_text('\n'.join(
@@ -82,13 +79,7 @@ def test_an_image_of_two_splits_is_trained_on(form, tmp_path):
     found = read_splits(tmp_path / 'out')
     assert [found[name] for name in names] == 4 * ['train'] + 2 * ['val']
     assert read_boxes(tmp_path / 'out')[names[3]] == [('cat', *number_box(3))]
-    assert '1 put right images in two splits' in ' '.join(
-        str(report).split())
-
-
-def write_voc_of(root, name, number):
-    from .exports import write_voc
-    write_voc(root / f'Annotations/{name[7]}.xml', name[7:], number)
+    assert '1 put right images in two splits' in words(report)
 
 
 @pytest.mark.parametrize('parts', [('valid', 'test'), ('val', 'testing')])
