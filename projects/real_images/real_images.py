@@ -344,7 +344,7 @@ first row, and names the images.""", limits="""\
         FIRST, {
             'QB-Heat over random weights': ('qbheat', 'random-torch'),
             'published over QB-Heat': ('published', 'qbheat'),
-            'teacher over pixels': ('distilled', 'pixels'),
+            'teacher over pixels': ('distilled', 'qbheat'),
             'published over taught': ('published', 'distilled')},
         [*FIRST, Column('RetinaNet-pcb', 'AP', 'pcb-'),
          Column('RetinaNet-blood', 'AP', 'blood-')]))

@@ -300,7 +300,7 @@ def differences_table(rows: Rows, headline: Headline) -> str:
 
 def overview(studies: Sequence[Reported]) -> str:
     """A table of answers by images; drawn ones have no row of their own."""
-    found, images = {}, {}
+    found, images, titles = {}, {}, set()
     for study, rows, _ in studies:
         for question in study.questions:
             title, of = re.fullmatch(
@@ -309,19 +309,23 @@ def overview(studies: Sequence[Reported]) -> str:
             for pair in question.pairs:
                 comparison = compare_pair(rows, pair, question.metric)
                 name = of or pair.images or 'drawn'
-                if not comparison or name == 'drawn' and title not in found:
+                if not comparison or name == 'drawn' and title not in titles:
                     continue
                 images[name] = None
-                line = pair_titles(study, pair._replace(images=''))
-                cells = found.setdefault(title, {}).setdefault(line, {})
-                cells[name] = short_answer(comparison, study.primary)
-    lines = [['question', 'comparison', *images]]
-    for title, comparisons in found.items():
-        start = f'{title}?'
-        for (first, second), cells in comparisons.items():
-            lines.append([start, f'{first} against {second}',
-                          *(cells.get(name, '') for name in images)])
+                first, second = pair_titles(study, pair._replace(images=''))
+                asked = found.setdefault(f'**{title}?** {first} against', {})
+                asked.setdefault(second, {})[name] = short_answer(
+                    comparison, study.primary)
+                titles.add(title)
+    lines = [['', *images]]
+    for asked, comparisons in found.items():
+        start = f'{asked} '
+        if len(comparisons) > 1:
             start = ''
+            lines.append([asked, *([''] * len(images))])
+        for second, cells in comparisons.items():
+            lines.append([start + second, *(
+                cells.get(name, '') for name in images)])
     return markdown_table(lines)
 
 

@@ -365,6 +365,6 @@ def test_answers_stand_in_one_table(study):
     asked = Study([*study.arms.values()], [], asked, primary=3)
     table = report.overview([report.Reported(asked, rows, Path())])
     assert table.splitlines()[2:] == [
-        '| Better?  | base against random | yes   | yes   |']
+        '| **Better?** base against random | yes   | yes   |']
     asked.primary = 4
     assert '+3.0' in report.overview([report.Reported(asked, rows, Path())])
