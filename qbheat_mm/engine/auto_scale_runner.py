@@ -46,10 +46,8 @@ class AutoScaleRunner(Runner):
     one. ``runner_type='Runner'`` selects mmengine's own runner.
     """
 
-    def __init__(self, *args, **kwargs) -> None:
-        # Of a process, as set and as trained with.
-        self._given_batch_size = self._batch_size = 1
-        super().__init__(*args, **kwargs)
+    #: The batch size of a process as it was set, if it was lowered.
+    _given_batch_size = 0
 
     @classmethod
     def from_cfg(cls, cfg: Config) -> 'AutoScaleRunner':
@@ -154,9 +152,10 @@ class AutoScaleRunner(Runner):
 
     def _report_batch_size(self, batches: SeededBatchSampler,
                            dataset: Dataset) -> None:
-        given, fitted = batches.given_batch_size, batches.batch_size
-        self._given_batch_size, self._batch_size = given, fitted
-        if fitted < given:
+        fitted = batches.batch_size
+        if fitted < batches.given_batch_size:
+            self._given_batch_size = batches.given_batch_size
+            self._train_dataloader['batch_size'] = fitted  # for scale_lr
             self.logger.warning(
                 f'{len(dataset)} training images for '
                 f'{self.world_size} process(es): '
@@ -181,20 +180,14 @@ class AutoScaleRunner(Runner):
         size always lowers the rate.
         """
         scaling = dict(auto_scale_lr or {})
-        given, fitted = self._given_batch_size, self._batch_size
-        # mmengine assumes the given batch size.
         if scaling.get('enable'):
             optimizer = self.cfg.get('optim_wrapper') or {}
-            accumulated = optimizer.get('accumulative_counts', 1)
-            scaling['base_batch_size'] *= given / (fitted * accumulated)
-        elif fitted < given:
+            scaling['base_batch_size'] /= optimizer.get(
+                'accumulative_counts', 1)
+        elif self._given_batch_size:
             scaling = dict(enable=True, base_batch_size=(
-                given * self.world_size * given / fitted))
-        before = _learning_rate(optim_wrapper)
+                self._given_batch_size * self.world_size))
         super().scale_lr(optim_wrapper, scaling)
-        after = _learning_rate(optim_wrapper)
-        if after != before:
-            self.logger.info(f'learning rate: {before:g} -> {after:g}')
 
     def build_param_scheduler(self, scheduler) -> list:
         """Build schedulers that are no longer than the run."""
@@ -242,15 +235,6 @@ def share_caches(dataset: Dataset) -> None:
     for transform in getattr(pipeline, 'transforms', ()):
         if getattr(transform, 'cache', None) is not None:
             transform.cache = transform.cache.shared()
-
-
-def _learning_rate(optim_wrapper: OptimWrapper) -> float:
-    """The largest rate of all parameters."""
-    largest = 0.
-    for name, rates in optim_wrapper.get_lr().items():
-        if not name.endswith('base_lr'):
-            largest = max(largest, *rates)
-    return largest
 
 
 def use_float32(wrapper: dict) -> None:

@@ -24,8 +24,7 @@ STEPS, SECONDS = 20, 60
 #: Messages that repeat, for each parameter or epoch, or that only developers
 #: can act on.
 _FILE_ONLY = ('paramwise_options', 'Exp name: ', '"FileClient"',
-              '"HardDiskBackend"', 'Distributed training is not used',
-              'LR is set based on')
+              '"HardDiskBackend"', 'Distributed training is not used')
 
 
 def shorten_console(logger: MMLogger) -> None:
