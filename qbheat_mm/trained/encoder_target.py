@@ -1,6 +1,5 @@
 # Copyright (c) QB-Heat MM authors. All rights reserved.
 """Predict the features of a published encoder."""
-from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
@@ -53,15 +52,7 @@ class Crops(NamedTuple):
         return cells
 
 
-class Source(ABC):
-    """Where the maps of a batch come from."""
-
-    @abstractmethod
-    def crops(self, images: Tensor, data_samples: Sequence) -> Crops:
-        """Return the maps of normalized images (B, 3, H, W)."""
-
-
-class MapsOfCrops(Source):
+class MapsOfCrops:
     """Run the teacher on each crop.
 
     Args:
@@ -75,7 +66,7 @@ class MapsOfCrops(Source):
         self.normalize = Normalize(normalization)
 
     def crops(self, images: Tensor, data_samples: Sequence) -> Crops:
-        """See :class:`Source`."""
+        """Return the maps of normalized images (B, 3, H, W)."""
         self.normalize.to(images.device)
         pixels = self.normalize.inverse(images.float()).clamp(0, 255)
         whole = images.new_tensor([0., 0., 1., 1.], dtype=torch.float32)
@@ -85,7 +76,7 @@ class MapsOfCrops(Source):
                      flips)
 
 
-class CropsOfMaps(Source):
+class CropsOfMaps:
     """Crop the maps of whole images, computed once.
 
     Args:
@@ -96,7 +87,7 @@ class CropsOfMaps(Source):
         self.file = file
 
     def crops(self, images: Tensor, data_samples: Sequence) -> Crops:
-        """See :class:`Source`.
+        """See :class:`MapsOfCrops`.
 
         Raises:
             UserError: If the pipeline doesn't tell the crops.
@@ -154,7 +145,7 @@ class EncoderTarget(TargetGenerator):
         self.size = size
         self.online = online
         self.folder = folder
-        self.source: Source | None = None
+        self.source: MapsOfCrops | CropsOfMaps | None = None
 
     def load_teacher(self, device: torch.device | str = 'cpu') -> Teacher:
         """Load the teacher."""

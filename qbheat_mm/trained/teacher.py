@@ -5,6 +5,7 @@ import os
 import shutil
 import time
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 
 import numpy as np
 import torch
@@ -139,9 +140,7 @@ class MapFile:
     def _fingerprint(self) -> str:
         """Hash the weights, the shapes and the names of the images."""
         found = hashlib.sha1()
-        with open(self.teacher.path, 'rb') as file:
-            while block := file.read(1 << 20):
-                found.update(block)
+        found.update(Path(self.teacher.path).read_bytes())
         found.update(f'{self.teacher.size}{self.teacher.shapes}'.encode())
         for row in range(len(self.dataset)):
             path = self.dataset.get_data_info(row)['img_path']
