@@ -62,6 +62,8 @@ class Heads(BaseModel):
     def forward(self, inputs: Tensor, data_samples: Sequence | None = None,
                 mode: str = 'predict') -> dict[str, list]:
         """See :meth:`predict`, for ``test_step``."""
+        if mode != 'predict':
+            raise UserError(f'mode={mode!r}: heads are trained separately')
         return self.predict(inputs, data_samples)
 
     @torch.no_grad()

@@ -101,6 +101,11 @@ def load_pretraining(model: QBHeat, checkpoint: str) -> Mapping:
         UserError: If the checkpoint is damaged, of another model or of the
             encoder alone.
     """
+    if checkpoint.endswith('.safetensors'):
+        raise UserError(
+            f"'{checkpoint}' holds an encoder alone, and this needs A, B and "
+            'the decoder as well: give the checkpoint of pre-training, such '
+            'as epoch_N.pth')
     trained = Checkpoint.read(checkpoint)
     trained.load_model(model)
     return trained.meta
