@@ -10,6 +10,7 @@ import numpy as np
 from PIL import Image
 from scipy.spatial.distance import cdist
 
+from qbheat_arguments import analysis_parser, report_user_errors
 from qbheat_mm.analysis.reconstruction import (
     hide,
     reconstruct,
@@ -18,8 +19,7 @@ from qbheat_mm.analysis.reconstruction import (
     trained_positions,
 )
 from qbheat_mm.apis import embed, load_encoder
-from qbheat_mm.cli import report_user_errors
-from qbheat_mm.cli.analysis_tool import analysis_parser, load_run, to_batch
+from qbheat_mm.cli.analysis_tool import load_run, to_batch
 from qbheat_mm.datasets import load_images
 
 NEIGHBORS = 4

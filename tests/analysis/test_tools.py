@@ -15,6 +15,7 @@ from qbheat_mm.analysis.heat_flow import projected_features
 from qbheat_mm.datasets import load_images
 from qbheat_mm.errors import UserError
 
+from ..conftest import run_tool
 from .conftest import MODEL
 
 
@@ -38,6 +39,22 @@ def test_reconstruct(call, run, image_folder, tmp_path):
     arrays = np.load(tmp_path / 'reconstruction.npz')
     assert arrays['pred_1_center'].shape == (3, 32, 32)
     assert arrays['mask_1_center'].mean() == 0.75
+
+
+def test_a_strip_shows_what_a_network_makes_of_images(run, image_folder,
+                                                      tmp_path):
+    known = tmp_path / 'known'
+    known.mkdir()
+    for name in ('a_rgb.png', 'b_grey.png', 'c_rgba.png', 'd_cmyk.JPG'):
+        (known / name).symlink_to(image_folder / name)
+    run_tool('../projects/real_images/strip.py', *run, image_folder,
+             '--max-images', 2, '--known', known, '--out', tmp_path)
+    strip = np.array(Image.open(tmp_path / 'strip.jpg')).astype(int)
+    assert strip.shape == (2 * 32 + 4, 7 * 32 + 6 * 4, 3)
+    first = [strip[:32, 36 * i:36 * i + 32] for i in range(7)]
+    assert np.abs(first[0] - first[3]).mean() < 5  # nearest to itself
+    gray = np.abs(first[1] - 128).max(-1) < 10
+    assert 0.7 < gray.mean() < 0.8
 
 
 def test_true_statistics_are_labeled_and_equal_names_told_apart(

@@ -34,6 +34,10 @@ def test_every_page_is_listed():
             fnmatch(page, pattern) for pattern in patterns), page
 
 
+def test_the_readme_stays_short():
+    assert len((ROOT / 'README.md').read_text('utf-8').split()) <= 1250
+
+
 @pytest.mark.parametrize('page', pages())
 def test_relative_links_lead_to_files(page):
     """As on a git host; the site checks the anchors as well."""
