@@ -51,7 +51,8 @@ def speed_table(ratios: Sequence[Ratio]) -> str:
     for row, speeds in ratios:
         cells = []
         for name in (*MACHINES, 'limit'):
-            numbers = [f'{speed:.2f}' for speed in speeds.get(name, ())]
+            numbers = [f'{round(speed, 2):g}'
+                       for speed in speeds.get(name, ())]
             cells.append(' to '.join(dict.fromkeys(numbers)))
         command = f'`{row["command"]}`' if row['command'] else ''
         what = ', '.join(filter(None, (row['what'], row['note'])))

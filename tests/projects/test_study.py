@@ -347,7 +347,7 @@ def test_times_are_shown_as_speed(tmp_path):
     ratios = speed.read_speed(tmp_path / 'speed.csv')
     assert ratios[0].speeds == {'Intel': (2., 2.5), 'limit': (4., 4.)}
     assert speed.speed_table(ratios).splitlines()[-1] == (
-        '| a step, one thread | theirs | 2.00 to 2.50 |     | 4.00  '
+        '| a step, one thread | theirs | 2 to 2.5 |     | 4     '
         '| `python x.py` |')
 
 
