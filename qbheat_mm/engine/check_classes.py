@@ -83,6 +83,10 @@ class CheckClassesHook(Hook):
             self._check(runner, 'val', runner.val_dataloader,
                         runner.val_evaluator.metrics, 'training set')
 
+    def before_val(self, runner: Runner) -> None:
+        """Check the heads of a run that only validates."""
+        _check_heads(runner, runner.val_dataloader)
+
     def before_test(self, runner: Runner) -> None:
         """Check test set, heads, checkpoint and evaluator."""
         self._check(runner, 'test', runner.test_dataloader,
