@@ -36,7 +36,7 @@ def make_network(model: Encoder | Heads | TrainedModel,
         network = EncoderNetwork(model)
     elif isinstance(model, Heads):
         network = HeadsNetwork(model, {
-            name: make_network(head)
+            name: _network_of_head(name, head)
             for name, head in model.trained.items()}, embedding)
         model = model.encoder
     elif isinstance(model.model, ImageClassifier):
@@ -54,3 +54,10 @@ def make_network(model: Encoder | Heads | TrainedModel,
                 '--with-preprocessing')
         network.normalize = Normalize(model.normalization)
     return network
+
+
+def _network_of_head(name: str, head: TrainedModel) -> Network:
+    try:
+        return make_network(head)
+    except UserError as error:
+        raise UserError(f"head '{name}': {error}") from error
