@@ -14,9 +14,9 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
-SOURCES = ('qbheat_mm', 'configs', 'tools', 'projects', 'requirements',
-           'setup.py', 'pyproject.toml', 'MANIFEST.in', 'model-index.yml',
-           'LICENSE')
+SOURCES = ('qbheat_mm', 'qbheat_arguments.py', 'configs', 'tools', 'projects',
+           'requirements', 'setup.py', 'pyproject.toml', 'MANIFEST.in',
+           'model-index.yml', 'LICENSE')
 BUILD = ('import sys, setuptools.build_meta as backend; '
          'print(getattr(backend, sys.argv[1])(sys.argv[2]))')
 # Tools that only work in a clone.
@@ -83,7 +83,7 @@ def test_a_wheel_has_configs_and_tools_and_nothing_else(tree):
     names = zipfile.ZipFile(wheel).namelist()
     assert 'qbheat_mm/report/templates/story.html' in names
     assert {name.split('/')[0].split('-')[0] for name in names} == {
-        'qbheat_mm'}  # neither projects nor tests
+        'qbheat_arguments.py', 'qbheat_mm'}  # neither projects nor tests
 
 
 def test_a_wheel_can_be_built_from_the_sdist(tree):
