@@ -2,7 +2,8 @@
 """Report a study: evidence.md, a figure per question, numbers of other pages.
 
 Any page may name a number of the project's own rows, which this fills in:
-``<!--=ARM/STAGE/METRIC-->46.8<!--/-->``, or a difference, ``ARM:OTHER``.
+``<!--=ARM/STAGE/METRIC-->46.8<!--/-->``, a difference, ``ARM:OTHER``, or its
+verdict, ``METRIC?``.
 """
 import math
 import os
@@ -337,11 +338,17 @@ def short_answer(comparison: Comparison, primary: int) -> str:
 
 
 def number(rows: Rows, arms: str, stage: str, metric: str) -> str:
-    """A mean, or a difference with its interval; '-' without rows."""
+    """A mean, a difference with its interval, or its verdict ('METRIC?').
+
+    Without rows, it is '-'.
+    """
     arm, _, other = arms.partition(':')
-    measured = values(rows, arm, stage, metric)
+    name = metric.removesuffix('?')
+    measured = values(rows, arm, stage, name)
     if other:
-        comparison = compare(measured, values(rows, other, stage, metric))
+        comparison = compare(measured, values(rows, other, stage, name))
+        if comparison and metric != name:
+            return comparison.verdict or '-'
         return with_interval(comparison) if comparison else '-'
     return f'{mean(measured.values()):.1f}' if measured else '-'
 

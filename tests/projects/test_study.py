@@ -273,6 +273,8 @@ def test_pages_name_numbers_of_the_rows():
         'has <!--=ours/lin/top-1, 30 labels-->5.0<!--/-->, <!--=ours:theirs'
         '/lin/top-1, 30 labels-->+2.3 [-1.5, +6.1]<!--/--> more, '
         '<!--=x/lin/top-1-->-<!--/-->')
+    assert report.number(rows, 'ours:theirs', 'lin', 'top-1, 30 labels?') == (
+        'undecided')
 
 
 def test_own_images_train_random_weights_without_layer_decay(
