@@ -86,6 +86,11 @@ def short(name: str) -> str:
     return re.sub(r'-\d+e(?=_)', '', Path(name).stem)
 
 
+def is_large(name: str) -> bool:
+    """Whether the encoder of a config is a large Mobile-Former."""
+    return 'mf-1.0g' in name or 'mf-3.7g' in name
+
+
 @functools.cache
 def names() -> list[str]:
     """All shipped configs."""

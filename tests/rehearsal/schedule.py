@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from . import stages
-from .recipes import Recipe
+from .recipes import Recipe, is_large
 
 # Forks from a process that has imported everything.
 PROCESSES = multiprocessing.get_context('forkserver')
@@ -76,7 +76,11 @@ class Stage:
 
 
 def plan(chosen: Iterable[Recipe], samples: int) -> list[list[Stage]]:
-    """Return the stages of recipes, in steps that build on each other."""
+    """Return the stages of recipes, in steps that build on each other.
+
+    In each, large encoders come first, so that none is left for one worker.
+    """
+    chosen = sorted(chosen, key=lambda recipe: not is_large(recipe.name))
     builds, kinds, tools = [], {}, {}
     trainings = {'': {}, 'encoder': {}, 'load_from': {}}
     for recipe in chosen:

@@ -13,7 +13,7 @@ from . import recipes, stages
 
 #: A config of each run.
 RUNS = {recipes.short(name): name for name in recipes.names()}
-SMALL = [run for run in RUNS if 'mf-1.0g' not in run and 'mf-3.7g' not in run]
+SMALL = [run for run in RUNS if not recipes.is_large(run)]
 TENTH = int(get_git_hash(digits=8, fallback='') or '0', 16) % 10
 
 
