@@ -1,9 +1,12 @@
 # Copyright (c) QB-Heat MM authors. All rights reserved.
 """Compare frozen encoders on labeled images, and say which to use."""
+import sys
+import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import numpy as np
+from mmengine.utils import ProgressBar
 from mmpretrain.registry import DATASETS
 
 from ..annotations import prepare_classes
@@ -68,12 +71,18 @@ def compare(folder: str | Path, encoders: Mapping[str, str | Path | Encoder],
     loaders = make_loader(folder, 'train'), make_loader(folder, 'val')
     require_equal_classes(loaders[0]['dataset'], loaders[1]['dataset'])
     files = list_files(loaders[0]), list_files(loaders[1])
-    comparison, figures = Comparison(len(files[1])), {}
+    number = len(files[0]) + len(files[1])
+    comparison, figures, start = Comparison(len(files[1])), {}, time.time()
     contenders = list_contenders(encoders, loaders[0], device)
-    for number, contender in enumerate(contenders, 1):
-        print(f'{contender.name} ({number} of {len(contenders)})', flush=True)
-        known, labels = describe_images(contender.features, loaders[0])
-        new, new_labels = describe_images(contender.features, loaders[1])
+    for done, contender in enumerate(contenders):
+        print(f'{contender.name} ({done + 1} of {len(contenders)}'
+              f'{_time_left(start, done, len(contenders))})', flush=True)
+        bar = ProgressBar(number, file=sys.stdout)
+        known, labels = describe_images(
+            contender.features, loaders[0], bar.update)
+        new, new_labels = describe_images(
+            contender.features, loaders[1], bar.update)
+        print()
         judge = ridge_or_svm
         if contender.has_maps:
             comparison.probes[contender.name] = probe(
@@ -89,6 +98,14 @@ def compare(folder: str | Path, encoders: Mapping[str, str | Path | Encoder],
         'labels': draw_curves(comparison.accuracies), **figures})
     comparison.write_csv(out / 'accuracies.csv')
     return comparison
+
+
+def _time_left(start: float, done: int, all_contenders: int) -> str:
+    """Say how long the rest takes, if it takes as long as what is done."""
+    if not done:
+        return ''
+    seconds = (time.time() - start) / done * (all_contenders - done)
+    return f', about {seconds / 60:.0f} minutes left'
 
 
 def make_loader(folder: str | Path, split: str) -> dict:

@@ -1,6 +1,7 @@
 # Copyright (c) QB-Heat MM authors. All rights reserved.
 """Features of labeled images, from a frozen encoder or without learning."""
 from collections.abc import Callable, Mapping
+from typing import Any
 
 import numpy as np
 import torch
@@ -103,13 +104,15 @@ def require_equal_classes(train: dict, test: dict) -> None:
 
 
 @torch.no_grad()
-def describe_images(features: Features, loader: dict
+def describe_images(features: Features, loader: dict,
+                    watch: Callable[[int], Any] = lambda number: None
                     ) -> tuple[dict[str, np.ndarray], np.ndarray]:
     """Compute the features of labeled images.
 
     Args:
         features (Callable): See ``Features``.
         loader (dict): Settings of a data loader.
+        watch (Callable): Callback for the number of images in each batch.
 
     Returns:
         tuple: Features by name, one per image, and labels (N, ).
@@ -122,6 +125,7 @@ def describe_images(features: Features, loader: dict
         batches.append(features(images.float()))
         for sample in batch['data_samples']:
             labels.append(int(sample.gt_label))
+        watch(len(images))
     parts = {}
     for name in batches[0]:
         parts[name] = torch.cat([batch[name] for batch in batches]).numpy()

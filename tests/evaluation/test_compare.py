@@ -104,7 +104,8 @@ def test_a_page_and_a_table_compare_encoders(images, quick, monkeypatch,
     for name in ('thumbnails', 'HOG', 'random weights', 'ours'):
         assert f'nearest, {name}' in page
     assert 'With 16 labels, use thumbnails (100.0 % right).' in page
-    assert 'ours (4 of 4)' in capsys.readouterr().out
+    printed = capsys.readouterr().out
+    assert 'ours (4 of 4, about ' in printed and '20/20' in printed
     with open(out / 'accuracies.csv', newline='') as file:
         rows = list(csv.DictReader(file))
     # Three choices of four labels, and all, by four; tran-1 by two.
