@@ -92,8 +92,9 @@ def compare(folder: str | Path, encoders: Mapping[str, str | Path | Encoder],
         comparison.accuracies[contender.name] = measure(
             judge, known, labels, new, new_labels)
         vectors = next(iter(known))
-        figures[f'nearest, {contender.name}'] = draw_neighbors(
-            known[vectors], new[vectors], *files)
+        title = f'nearest, {contender.name}'
+        figures[title] = draw_neighbors(
+            title, known[vectors], new[vectors], *files)
     write_page(out, comparison, {
         'labels': draw_curves(comparison.accuracies), **figures})
     comparison.write_csv(out / 'accuracies.csv')

@@ -32,21 +32,26 @@ def draw_curves(accuracies: Mapping[str, Mapping[int, list[float]]]
         means = [mean(scores) for scores in by_count.values()]
         axis.plot(list(by_count), means, marker='o', label=name)
     axis.set(xscale='log', xlabel='labels', ylabel='top-1, %')
+    axis.set_ylim(top=100)
+    axis.minorticks_off()
+    axis.set_xticks(list(by_count), [str(count) for count in by_count])
     axis.legend()
     return figure
 
 
 @in_style()
-def draw_neighbors(known: np.ndarray, new: np.ndarray, files: Sequence[str],
-                   new_files: Sequence[str]) -> Figure:
+def draw_neighbors(title: str, known: np.ndarray, new: np.ndarray,
+                   files: Sequence[str], new_files: Sequence[str]) -> Figure:
     """Draw some images, and the training images nearest to them by cosine.
 
     Args:
+        title (str): What found them.
         known (np.ndarray): Features of the training images, (N, D).
         new (np.ndarray): Features of the others, (M, D).
         files, new_files (Sequence[str]): Their files.
     """
     figure = new_figure(1.2 * (NEIGHBORS + 1), 1.2 * SHOWN)
+    figure.suptitle(title)
     axes = figure.subplots(SHOWN, NEIGHBORS + 1, squeeze=False)
     known, new = normalize(known), normalize(new)
     for row, line in zip(spread(range(len(new)), SHOWN), axes):

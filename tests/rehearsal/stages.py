@@ -11,6 +11,9 @@ import shutil
 import subprocess
 import sys
 import zlib
+from collections.abc import Sequence
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
 from pathlib import Path
 
 import mmdet.utils
@@ -19,7 +22,6 @@ import mmpretrain.utils
 import numpy as np
 import torch
 from mmengine.registry import DATASETS, MODELS, DefaultScope
-from mmengine.utils import ManagerMixin
 
 from qbheat_mm import cli
 from qbheat_mm.engine.random_state import mix, seed_generators
@@ -54,15 +56,19 @@ class Failure(Exception):
 
 
 def run_tool(name: str, *args) -> None:
-    """Do what ``python tools/NAME ARGS`` does, in this process."""
-    _forget()
-    file = ROOT / 'tools' / name
-    before = sys.argv
-    sys.argv = [str(file), *map(str, args)]
-    try:
-        runpy.run_path(str(file), run_name='__main__')
-    finally:
-        sys.argv = before
+    """Do what ``python tools/NAME ARGS`` does, in a process of its own.
+
+    Like a command, it ends without waiting for the workers of its loaders:
+    5 seconds for each, where the process goes on.
+    """
+    with ProcessPoolExecutor(1, mp_context=get_context('fork')) as pool:
+        pool.submit(_run_script, str(ROOT / 'tools' / name), args).result()
+
+
+def _run_script(file: str, args: Sequence) -> None:
+    torch.set_num_threads(1)  # several would hang after a fork
+    sys.argv = [file, *map(str, args)]
+    runpy.run_path(file, run_name='__main__')
 
 
 def build(recipe: Recipe, samples: int) -> None:
@@ -114,13 +120,6 @@ def train(recipe: Recipe) -> None:
     shutil.rmtree(resumed)
     # Only runs that begin with an encoder are continued by another.
     _drop_weights(run, keep=LAST if recipe.start == 'encoder' else '')
-
-
-def _forget(kind: type = ManagerMixin) -> None:
-    """Drop mmengine's loggers and visualizers, as in a new process."""
-    kind._instance_dict.clear()
-    for each in kind.__subclasses__():
-        _forget(each)
 
 
 def _test(recipe: Recipe, run: Path) -> None:
