@@ -1,5 +1,7 @@
 # Copyright (c) QB-Heat MM authors. All rights reserved.
-"""Pre-train, load and use encoders, in one call each::
+"""Pre-train, load and use encoders, in one call each.
+
+Example::
 
     from qbheat_mm.apis import embed, load_encoder, pretrain
 
