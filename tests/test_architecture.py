@@ -86,7 +86,7 @@ BUDGETS = {
     'qbheat_mm/datasets': (890, 5, 'crops, 16 bits, folders, COCO files'),
     'qbheat_mm/trained': (1185, 4, 'trained and published models, teachers'),
     'qbheat_mm/engine': (880, 4, 'small data, resuming, parameter groups'),
-    'qbheat_mm/evaluation': (520, 4, 'embeddings, judges, encoders compared'),
+    'qbheat_mm/evaluation': (540, 4, 'embeddings, judges, encoders compared'),
     'qbheat_mm/analysis': (690, 4, 'figures of the paper'),
     'qbheat_mm/report': (160, 4, 'numbers and figures that one page shows'),
     'qbheat_mm/export': (545, 4, 'ONNX and torch.export, compared with torch'),
