@@ -1,7 +1,7 @@
 # Copyright (c) QB-Heat MM authors. All rights reserved.
 """encoder=FILE of thirteen networks in each kind of config.
 
-About an hour on two cores, so pytest collects this file only if it is named:
+Half an hour on two cores, so pytest collects this file only if it is named:
 
     python -m pytest tests/configs/encoder_matrix.py
 
