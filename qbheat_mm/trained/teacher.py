@@ -20,8 +20,8 @@ from ..datasets.whole_images import WholeImages
 from ..errors import UserError
 from .encoder import load_encoder
 
-#: Images that a teacher encodes at once: on a CPU, more take longer, since
-#: their memory is returned after each.
+#: Batch size of a teacher. Larger ones are slower on a CPU, whose allocator
+#: returns their memory after every layer.
 BATCH = 8
 #: Seconds between two reports.
 INTERVAL = 30
