@@ -51,6 +51,8 @@ def open_encoder(source: str | Path | Encoder) -> Encoder:
         return build_encoder(source, f"config '{source}'")
     if os.path.exists(source) or '://' in source:
         return load_encoder(source)
+    if Path(source).suffix in ('.pth', '.ckpt', '.safetensors', '.bin'):
+        raise UserError(f"encoder '{source}' does not exist")
     return published_encoder(source)
 
 

@@ -145,6 +145,8 @@ def test_encoders_come_from_files_configs_and_models(tmp_path):
     random = contenders.open_encoder(config)
     assert type(random.backbone).__name__ == 'ResNet' and not random.checkpoint
     assert contenders.open_encoder(random) is random
+    with pytest.raises(UserError, match="gone.pth' does not exist"):
+        contenders.open_encoder('gone.pth')
     with pytest.raises(UserError, match="'gone' is neither timm/NAME nor"):
         contenders.open_encoder('gone')
 
