@@ -66,7 +66,7 @@ def prepare_boxes(folder: str, out: str, *, detector: str = 'retinanet',
     names = choose_classes(export, classes, drop_classes, account)
     number = len(export.images)
     listed = find_images(export, lookup)
-    splits = sorted({image.split or 'train' for image in listed})
+    splits = {image.split or 'train' for image in listed}
     listed = open_images(listed, account)
     place_boxes(listed, export, boxes_on, account)
     clean_boxes(listed, account)

@@ -65,7 +65,7 @@ def prepare_classes(source: str, out: str, *, images: str | None = None,
     if len(classes) < 2:
         raise UserError(f"'{source}' holds no labeled images of two classes")
     _check_names(classes, source, account)
-    splits = sorted({image.split or 'train' for image in listed})
+    splits = {image.split or 'train' for image in listed}
     parts = assign_splits(listed, classes, val, seed, account)
     headline = title(export.format, number, classes, splits)
     with TemporaryDirectory() as draft:

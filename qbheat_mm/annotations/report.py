@@ -1,14 +1,14 @@
 # Copyright (c) QB-Heat MM authors. All rights reserved.
 """The report of an import: all images and boxes, and what became of them."""
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from ..report import Table
 from .account import Account
-from .records import ListedImage
+from .records import SPLITS, ListedImage
 
 
 @dataclass
@@ -31,12 +31,13 @@ class Preparation:
 
 
 def title(format: str, number: int, classes: Sequence[str],
-          splits: Sequence[str]) -> str:
+          splits: Collection[str]) -> str:
     """Describe an export in one line."""
     words = 'class' if len(classes) == 1 else 'classes'
     split = 'no split'
     if len(splits) > 1:
-        split = f'split into {", ".join(splits)}'
+        given = [name for name in SPLITS if name in splits]
+        split = f'already split into {", ".join(given)}'
     return f'{format}: {number} images, {len(classes)} {words}, {split}'
 
 
