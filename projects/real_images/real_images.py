@@ -29,6 +29,8 @@ STEPS = dict(qbheat=720, copy=720, masking=330, barlow=165, mocov2=220)
 #: The same for other targets than pixels, measured in turn with `qbheat`.
 TARGET_STEPS = dict(hog=650, teacher=665, both=660, copied=710,
                     masked=330, distilled=305)
+#: Smallest shares of the image in trials of plain distillation.
+CROPS = (0.5, 0.8)
 #: Size of images with boxes, and steps of 16 of them.
 DETECTORS = dict(steel=((200, 200), 700), pcb=((512, 512), 380),
                  blood=((512, 384), 300))
@@ -72,9 +74,10 @@ def targets(data: str) -> list[Arm]:
     """Arms that predict something else than pixels."""
     folder = 'model.target_generator.folder=work_dirs/teacher'
 
-    def taught(name: str, title: str, method: str, *options: str) -> Arm:
+    def taught(name: str, title: str, method: str, *options: str,
+               trial: str = '') -> Arm:
         return pretrained(
-            data, name, title, 'qbheat', TARGET_STEPS[name],
+            data, f'{name}{trial}', title, 'qbheat', TARGET_STEPS[name],
             f'teacher={PUBLISHED}', f'teacher_method={method}', folder,
             *options)
 
@@ -87,6 +90,9 @@ def targets(data: str) -> list[Arm]:
                'model.predictor.prediction=copy'),
         taught('masked', 'teacher, random masking', 'RandomMasking'),
         taught('distilled', 'plain distillation', 'Distillation'),
+        *(taught('distilled', f'plain distillation, crop {least}',
+                 'Distillation', f'{CROP}.crop_ratio_range=({least},1.0)',
+                 trial=f'-{least}') for least in CROPS),
     ]
 
 
@@ -297,8 +303,8 @@ QUESTIONS = [
         'pre-training (one seed)', dict(steel=against('qbheat', 'random')),
         'RetinaNet-trained-{}', 'AP', (0, )),
     *tabulate('target-default', 'Which target is the default', [],
-              TARGETS, ['tran-1', 'lin', 'ridge'],
-        stage='classes_tuning-{}'),
+              (*TARGETS, *(f'distilled-{least}' for least in CROPS)),
+              ['tran-1', 'lin', 'ridge'], stage='classes_tuning-{}'),
     *tabulate('targets', 'What should it predict', against(
         'distilled', *UNTAUGHT, *TAUGHT, 'published'), [
             *TARGETS, 'published'], JUDGES),

@@ -199,8 +199,8 @@ class EncoderTarget(TargetGenerator):
         return (cells - self.mean) / self.std
 
 
-def channel_statistics(teacher: Teacher,
-                batches: Iterable[Tensor]) -> tuple[Tensor, Tensor]:
+def channel_statistics(teacher: Teacher, batches: Iterable[Tensor]
+                       ) -> tuple[Tensor, Tensor]:
     """Mean and standard deviation of each channel, (C, ) each."""
     total = squares = torch.zeros(teacher.channels, dtype=torch.float64)
     images = 0
