@@ -15,6 +15,7 @@ from mmengine.runner import LogProcessor, Runner
 from torch import nn
 
 from ..utils.modules import unwrap
+from .frozen_features import FrozenFeaturesHook
 
 #: Fewer images than this give poor features.
 FEW_IMAGES = 1000
@@ -67,6 +68,11 @@ class RunAdviceHook(Hook):
     def before_train(self, runner: Runner) -> None:
         """Warn before the time is spent."""
         self._began, self._estimated = None, False
+        # Steps are faster once the features of all images are cached.
+        cached = any(isinstance(hook, FrozenFeaturesHook)
+                     for hook in runner.hooks)
+        self._first = runner.iter + (
+            len(runner.train_dataloader) if cached else 0)
         images = len(runner.train_dataloader.dataset)
         if images < FEW_IMAGES and _is_pretraining(unwrap(runner.model)):
             runner.logger.warning(
@@ -77,6 +83,8 @@ class RunAdviceHook(Hook):
     def after_train_iter(self, runner: Runner, batch_idx: int,
                          data_batch=None, outputs=None) -> None:
         """Estimate the duration once."""
+        if runner.iter < self._first:
+            return
         now = time.monotonic()
         if self._began is None:  # the first step also waits for workers
             self._began = now, runner.iter

@@ -34,10 +34,14 @@ def short(loaders, settings):
             **settings}
 
 
-LINEAR = short(('train', 'val'), {
-    'train_dataloader.dataset.pipeline.0.scale': 64,
+VALIDATED = {
     'val_dataloader.dataset.pipeline.1.scale': 64,
-    'val_dataloader.dataset.pipeline.2.crop_size': 64})
+    'val_dataloader.dataset.pipeline.2.crop_size': 64}
+LINEAR = short(('train', 'val'), {
+    'train_dataloader.dataset.pipeline.0.scale': 64, **VALIDATED})
+TRAN = short(('train', 'val'), {
+    'train_dataloader.dataset.pipeline.1.scale': 64,
+    'train_dataloader.dataset.pipeline.2.crop_size': 64, **VALIDATED})
 SMALL = {
     f'qbheat/{ENCODER}.py': short(['train'], {
         'train_dataloader.dataset.pipeline.0.scale': 64,
@@ -45,8 +49,8 @@ SMALL = {
         'model.neck': dict(depth=1, embed_dims=16, num_heads=2),
         'model.predictor': dict(embed_dims=16, in_channels=24)}),
     'qbheat/benchmarks/mf-285m_1xb256-linear-coslr-90e_own-folders.py': LINEAR,
-    'qbheat/benchmarks/mf-285m_1xb256-tran1-coslr-200e_own-folders.py': {
-        **LINEAR, 'model.backbone.arch': ARCH,
+    'qbheat/benchmarks/mf-285m_1xb16-tran1-coslr-30e_own-folders.py': {
+        **TRAN, 'model.backbone.arch': ARCH,
         'model.neck': dict(in_channels=24, token_dims=8)},
     'qbheat/coco/retinanet_mf-285m_own-data.py': short(
         ('train', 'val', 'test'), {

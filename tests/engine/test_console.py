@@ -48,8 +48,8 @@ def test_a_progress_line_has_the_rate_of_all_processes(tmp_path):
 def advice(tmp_path, caplog):
     """Train with the hook; return its lines."""
 
-    def advice(preprocessor=None, **settings):
-        runner = build(tmp_path, hooks=[dict(type='RunAdviceHook')],
+    def advice(preprocessor=None, hooks=(), **settings):
+        runner = build(tmp_path, hooks=[dict(type='RunAdviceHook'), *hooks],
                        **settings)
         if preprocessor:  # which would not take the data
             runner.model.data_preprocessor = preprocessor
@@ -81,3 +81,13 @@ def test_the_expected_duration(advice, monkeypatch):
     # 100 seconds for each of the four steps after three of eight
     assert advice(epochs=9, resume=True) == (
         'this run will take about 0:06:40 on this machine, plus evaluations')
+
+
+def test_the_duration_with_cached_features(advice, monkeypatch):
+    """The first of nine epochs, of two steps each, fills the cache."""
+    clock = SimpleNamespace(monotonic=itertools.count(0, 100).__next__)
+    monkeypatch.setattr(console, 'time', clock)
+    monkeypatch.setattr(console, 'STEPS', 1)
+    cached = advice(epochs=9, hooks=[dict(type='FrozenFeaturesHook')])
+    assert 'about 0:23:20' in cached  # 14 steps are left
+    assert 'about 0:26:40' in advice(epochs=9)  # 16

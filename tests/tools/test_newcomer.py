@@ -24,9 +24,10 @@ ADDED = {
     'train_dataloader.dataset.data_root=my_images': [
         *ANYWHERE, 'train_dataloader.dataset.pipeline.0.scale=64'],
     '--work-dir runs/classes \\\n    --cfg-options': [
-        *VALIDATED, 'train_dataloader.dataset.pipeline.0.scale=64',
-        'val_dataloader.dataset.pipeline.1.scale=64',
-        'val_dataloader.dataset.pipeline.2.crop_size=64'],
+        *VALIDATED, *(
+            f'{part}_dataloader.dataset.pipeline.{option}=64'
+            for part in ('train', 'val')
+            for option in ('1.scale', '2.crop_size'))],
     '--work-dir runs/boxes \\\n    --cfg-options': [
         *VALIDATED, 'train_dataloader.dataset.pipeline.2.scale=(64,64)',
         'val_dataloader.dataset.pipeline.1.scale=(64,64)']}

@@ -1,0 +1,29 @@
+# `tran-1` probing on your own data, one folder per class, within minutes on a
+# CPU: of whole images, whose features are computed once. With a GPU and tens
+# of thousands of images, random crops and 200 epochs are better: use the
+# config that this one inherits from.
+_base_ = './mf-285m_1xb256-tran1-coslr-200e_own-folders.py'
+
+train_dataloader = dict(
+    batch_size=16,
+    dataset=dict(pipeline=_base_.val_dataloader.dataset.pipeline))
+
+optim_wrapper = dict(optimizer=dict(lr=5e-4))
+param_scheduler = [
+    dict(
+        type='LinearLR',
+        start_factor=1e-3,
+        by_epoch=True,
+        begin=0,
+        end=1,
+        convert_to_iter_based=True),
+    dict(
+        type='CosineAnnealingLR',
+        by_epoch=True,
+        begin=1,
+        convert_to_iter_based=True)
+]
+train_cfg = dict(max_epochs=30, val_interval=5)
+auto_scale_lr = dict(base_batch_size=16)
+
+custom_hooks = [dict(type='FrozenFeaturesHook')]
