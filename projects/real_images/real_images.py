@@ -30,7 +30,7 @@ STEPS = dict(qbheat=720, copy=720, masking=330, barlow=165, mocov2=220)
 TARGET_STEPS = dict(hog=650, teacher=665, both=660, copied=710,
                     masked=330, distilled=305)
 #: Smallest shares of the image in trials of plain distillation.
-CROPS = (0.5, 0.8)
+CROPS = (0.5, )
 #: Size of images with boxes, and steps of 16 of them.
 DETECTORS = dict(steel=((200, 200), 700), pcb=((512, 512), 380),
                  blood=((512, 384), 300))
@@ -90,6 +90,9 @@ def targets(data: str) -> list[Arm]:
                'model.predictor.prediction=copy'),
         taught('masked', 'teacher, random masking', 'RandomMasking'),
         taught('distilled', 'plain distillation', 'Distillation'),
+        Arm(f'{data}-distilled-recipe', 'plain distillation, 40 epochs',
+            RECIPE, (f'{TRAIN}.dataset.data_root=data/{data}/train',
+                     f'teacher={PUBLISHED}', folder)),
         *(taught('distilled', f'plain distillation, crop {least}',
                  'Distillation', f'{CROP}.crop_ratio_range=({least},1.0)',
                  trial=f'-{least}') for least in CROPS),
@@ -308,6 +311,10 @@ QUESTIONS = [
     *tabulate('targets', 'What should it predict', against(
         'distilled', *UNTAUGHT, *TAUGHT, 'published'), [
             *TARGETS, 'published'], JUDGES),
+    *tabulate('taught-recipe', 'Does the recipe with a teacher help (one '
+              'seed)', against('distilled-recipe', 'recipe', 'published'),
+              ['hog', 'recipe', 'distilled-recipe', 'published'], JUDGES,
+              (0, )),
     ask('taught-heat-equation', 'Is it the heat equation, with a teacher',
         dict.fromkeys(CLASSES, against('teacher', 'copied', 'masked'))),
     ask('both-targets', 'Are teacher and pixels together near the best',

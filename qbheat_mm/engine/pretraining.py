@@ -23,7 +23,7 @@ CONFIG = 'qbheat_mf-285m_1xb64-amp-coslr-80e_own-images'
 def pretrain(images: str | Sequence[str],
              out: str,
              arch: str | Mapping = 'mf-285m',
-             epochs: int = 80,
+             epochs: int | None = None,
              batch_size: int = 64,
              size: int = 128,
              workers: int = 8,
@@ -40,7 +40,8 @@ def pretrain(images: str | Sequence[str],
         out (str): Work folder.
         arch (str | Mapping): See :class:`MobileFormer`. Defaults to
             'mf-285m'.
-        epochs (int): Number of epochs. Defaults to 80.
+        epochs (int, optional): Number of epochs. Defaults to 80, or 40 with
+            a teacher.
         batch_size (int): Images per step; the learning rate stays as in the
             config. Defaults to 64.
         size (int): Side of the crops in pixels, a multiple of four patches
@@ -72,9 +73,10 @@ def pretrain(images: str | Sequence[str],
         raise UserError(f"out='{out}' contains another run ({before}): set "
                         'resume=True, or give another folder')
     cfg = Config.fromfile(find_config(CONFIG))
+    if epochs is not None:
+        cfg.train_cfg.max_epochs = cfg.distillation_epochs = epochs
     cfg.merge_from_dict({
         **_encoder_settings(arch, size), **_data_settings(images, out),
-        'train_cfg.max_epochs': epochs,
         'train_dataloader.batch_size': batch_size,
         'train_dataloader.num_workers': workers,
         'train_dataloader.dataset.pipeline.0.scale': size,
