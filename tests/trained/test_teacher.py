@@ -271,6 +271,17 @@ def test_a_resumed_run_with_a_teacher_is_exact(method, teacher, images,
     load_encoder(str(tmp_path / 'whole' / 'encoder.safetensors'))
 
 
+@pytest.mark.parametrize('epochs, method, expected', [
+    (80, 'Distillation', 40), (3, 'Distillation', 3), (80, 'QBHeat', 80)])
+def test_only_distillation_has_fewer_epochs(epochs, method, expected,
+                                            teacher, images):
+    cfg = read_config(RECIPE, {
+        **tiny_settings(images), 'teacher': teacher,
+        'teacher_method': method, 'train_cfg.max_epochs': epochs,
+        'distillation_epochs': 40})
+    assert cfg.train_cfg.max_epochs == expected
+
+
 def test_teacher_and_pixels_are_predicted_together(teacher, images, tmp_path):
     cfg = read_config(RECIPE, {
         **tiny_settings(images), 'teacher': teacher,
