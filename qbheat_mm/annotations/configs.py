@@ -11,6 +11,8 @@ _PACKAGE = Path(__file__).parents[1]
 _CONFIGS = '/.mim/configs' if (_PACKAGE / '.mim').is_dir() else '/../configs'
 # mmengine puts the config's folder here, before it compiles the file.
 _FOLDER = 'r"""{{ fileDirname }}/"""'
+#: Below, 24 epochs of batches of 16 are fewer than 1,500 steps.
+FEW_IMAGES = 1000
 #: Config and model settings of the detectors.
 DETECTORS = {
     'retinanet': ('retinanet_mf-285m', 'bbox_head=heads'),
@@ -24,7 +26,8 @@ data = dict(
     data_root=data_root,
     data_prefix=dict(img={images}),
     metainfo=dict(classes=classes))
-train_dataloader = dict(dataset=data)
+train_dataloader = dict(batch_size={batch}, dataset=data)
+auto_scale_lr = dict(enable=True)  # rates are for batches of 16
 val_dataloader = dict(dataset=data)
 test_dataloader = dict(
     dataset=dict(data, ann_file='annotations/{test}.json'))
@@ -68,7 +71,7 @@ def require_new(out: str, names: Sequence[str]) -> None:
 
 
 def write_boxes_config(file: Path, detector: str, classes: Sequence[str],
-                       images: str, test: str) -> None:
+                       images: str, number: int, test: str) -> None:
     """Write a detector's config.
 
     Args:
@@ -76,12 +79,15 @@ def write_boxes_config(file: Path, detector: str, classes: Sequence[str],
         detector (str): Of :data:`DETECTORS`.
         classes (Sequence[str]): The classes, in their order.
         images (str): Folder of the images.
+        number (int): Of training images. Few have smaller batches, which
+            leave time for more steps.
         test (str): The split to test on.
     """
     base, heads = DETECTORS[detector]
     names = ', '.join(quote(name) for name in classes)
     body = _BOXES.format(folder=_FOLDER, classes=f'({names}, )', test=test,
-                         images=quote(images), heads=heads)
+                         images=quote(images), heads=heads,
+                         batch=4 if number < FEW_IMAGES else 16)
     _write(file, f'coco/{base}_own-data.py', body)
 
 

@@ -85,6 +85,7 @@ def prepare_boxes(folder: str, out: str, *, detector: str = 'retinanet',
         write_boxes_config(
             Path(draft, 'boxes.py'), detector, names,
             images='images/' if copy else osp.join(root, ''),
+            number=len(parts['train']),
             test='test' if 'test' in parts else 'val')
         if copy:
             _copy_images(listed, root, osp.join(out, 'images'))
