@@ -352,12 +352,12 @@ first row, and names the images.""", limits="""\
 - Fine-tuning has 400 steps, 200 with 30 labels, and no rival pre-training.""",
     title='Real images', primary=len(SEEDS),
     headline=Headline(
-        ('random-torch', 'barlow', 'masking', 'qbheat', 'recipe', 'distilled',
-         'published'),
+        ('random-torch', 'barlow', 'masking', 'qbheat', 'recipe',
+         'distilled-recipe', 'published'),
         FIRST, {
             'QB-Heat over random weights': ('qbheat', 'random-torch'),
             'published over QB-Heat': ('published', 'qbheat'),
-            'teacher over pixels': ('distilled', 'qbheat'),
-            'published over taught': ('published', 'distilled')},
+            'teacher over pixels': ('distilled-recipe', 'recipe'),
+            'published over taught': ('published', 'distilled-recipe')},
         [*FIRST, Column('RetinaNet-pcb', 'AP', 'pcb-'),
          Column('RetinaNet-blood', 'AP', 'blood-')]))
