@@ -159,7 +159,8 @@ class AutoScaleRunner(Runner):
             self.logger.warning(
                 f'{len(dataset)} training images for '
                 f'{self.world_size} process(es): '
-                f'train_dataloader.batch_size={fitted}')
+                f'train_dataloader.batch_size: {batches.given_batch_size} -> '
+                f'{fitted}')
 
     def build_optim_wrapper(self, optim_wrapper) -> OptimWrapper:
         """Build the optimizer, in float32 if there is no GPU."""

@@ -19,8 +19,11 @@ from .frozen_features import FrozenFeaturesHook
 
 #: Fewer images than this give poor features.
 FEW_IMAGES = 1000
+#: Fewer steps than this rarely give a detector any boxes.
+FEW_STEPS = 500
 #: The duration is estimated after so many steps or seconds.
 STEPS, SECONDS = 20, 60
+HOUR = timedelta(hours=1)
 
 #: Messages that repeat, for each parameter or epoch, or that only developers
 #: can act on.
@@ -62,7 +65,7 @@ class ThroughputLogProcessor(LogProcessor):
 
 @HOOKS.register_module()
 class RunAdviceHook(Hook):
-    """Warn of few images; estimate the duration."""
+    """Warn of few images or steps; estimate the duration."""
 
     @master_only
     def before_train(self, runner: Runner) -> None:
@@ -74,10 +77,23 @@ class RunAdviceHook(Hook):
         self._first = runner.iter + (
             len(runner.train_dataloader) if cached else 0)
         images = len(runner.train_dataloader.dataset)
-        if images < FEW_IMAGES and _is_pretraining(unwrap(runner.model)):
+        inputs = _preprocessors(unwrap(runner.model))
+        if images < FEW_IMAGES and 'SelfSupDataPreprocessor' in inputs:
             runner.logger.warning(
                 f'{images} images are few for pre-training: expect useful '
-                f'features from about {FEW_IMAGES} images')
+                f'features from about {FEW_IMAGES} images, or use published '
+                'weights')
+        if runner.max_iters < FEW_STEPS and 'DetDataPreprocessor' in inputs:
+            runner.logger.warning(
+                f'{runner.max_iters} steps are few for a detector: expect '
+                f'boxes after about {FEW_STEPS}')
+
+    @master_only
+    def before_train_iter(self, runner: Runner, batch_idx: int,
+                          data_batch=None) -> None:
+        """Note when the first step starts that is timed."""
+        if runner.iter == self._first:
+            self._started = time.monotonic()
 
     @master_only
     def after_train_iter(self, runner: Runner, batch_idx: int,
@@ -89,6 +105,8 @@ class RunAdviceHook(Hook):
         if self._began is None:  # the first step also waits for workers
             self._began = now, runner.iter
         seconds, steps = now - self._began[0], runner.iter - self._began[1]
+        if not steps and now - self._started > SECONDS:
+            seconds, steps = now - self._started, 1
         if self._estimated or not steps or (
                 steps < STEPS and seconds < SECONDS):
             return
@@ -96,11 +114,14 @@ class RunAdviceHook(Hook):
         left = timedelta(seconds=round(
             (runner.max_iters - runner.iter - 1) * seconds / steps))
         evaluations = ', plus evaluations' if runner.val_loop else ''
+        advice = ''
+        if left > HOUR and not next(runner.model.parameters()).is_cuda:
+            advice = (': smaller images take less (docs/own_data.md, "Small '
+                      'machines and short runs")')
         runner.logger.info(f'this run will take about {left} on this '
-                           f'machine{evaluations}')
+                           f'machine{evaluations}{advice}')
 
 
-def _is_pretraining(model: nn.Module) -> bool:
-    """By name, since importing mmpretrain's class imports mmdet."""
-    return 'SelfSupDataPreprocessor' in [
-        kind.__name__ for kind in type(model.data_preprocessor).__mro__]
+def _preprocessors(model: nn.Module) -> list[str]:
+    """Names of classes, since importing mmpretrain's imports mmdet."""
+    return [kind.__name__ for kind in type(model.data_preprocessor).__mro__]

@@ -3,6 +3,7 @@
 import sys
 import time
 from collections.abc import Callable, Mapping
+from importlib.util import find_spec
 from pathlib import Path
 
 import numpy as np
@@ -10,6 +11,7 @@ from mmengine.utils import ProgressBar
 from mmpretrain.registry import DATASETS
 
 from ..annotations import prepare_classes
+from ..errors import UserError
 from ..trained.encoder import Encoder
 from .comparison import Comparison
 from .comparison_page import draw_curves, draw_neighbors, write_page
@@ -56,7 +58,7 @@ def compare(folder: str | Path, encoders: Mapping[str, str | Path | Encoder],
 
     Raises:
         UserError: If a name is taken, or classes of ``train`` and ``val``
-            differ.
+            differ, or scikit-image is not installed.
 
     Examples:
         >>> found = compare('data/classes', dict(
@@ -65,6 +67,9 @@ def compare(folder: str | Path, encoders: Mapping[str, str | Path | Encoder],
         >>> print(found.advice)
     """
     out = Path(out)
+    if find_spec('skimage') is None:
+        raise UserError('HOG takes part, which needs scikit-image: '
+                        'pip install scikit-image')
     if not Path(folder, 'train').is_dir():
         folder = Path(prepare_classes(
             str(folder), str(out / 'classes')).config).parent

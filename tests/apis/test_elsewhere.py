@@ -24,8 +24,8 @@ PAGE = [block.text for page in ('README.md', 'docs/elsewhere.md')
         if block.language == 'python' and not block.needs]
 # Replacements that make it faster.
 SHORTER = {
-    "pretrain('my_images', 'runs/mine')":
-    "pretrain('my_images', 'runs/mine', epochs=1, size=64, workers=0, "
+    "pretrain('my_images', 'runs/first')":
+    "pretrain('my_images', 'runs/first', epochs=1, size=64, workers=0, "
     "arch=dict(stem=8, tokens=(3, 16), conv=20, stages=[[('lite'"
     ", 8, 8)], [('mf-down', 16, 12)]]), options={'model.neck.depth': 1})"}
 

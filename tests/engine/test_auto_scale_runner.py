@@ -101,7 +101,7 @@ def test_few_images_for_few_epochs_without_a_gpu(config, capsys, images,
     log = log_of(runner)
     for line in ('training in float32',
                  f'{images} training images for 1 process(es): '
-                 f'train_dataloader.batch_size={images}',
+                 f'train_dataloader.batch_size: 64 -> {images}',
                  f'Scaling the original LR by {images / 64}',
                  f'schedule shortened to the {max_epochs} steps'):
         assert log.count(line) == 1, line

@@ -68,7 +68,7 @@ def advice(tmp_path, caplog):
 def test_few_images_for_pre_training(advice):
     assert advice(SelfSupDataPreprocessor()) == (
         '4 images are few for pre-training: expect useful features from '
-        'about 1000 images')
+        'about 1000 images, or use published weights')
     assert 'few' not in advice()
 
 
@@ -89,5 +89,19 @@ def test_the_duration_with_cached_features(advice, monkeypatch):
     monkeypatch.setattr(console, 'time', clock)
     monkeypatch.setattr(console, 'STEPS', 1)
     cached = advice(epochs=9, hooks=[dict(type='FrozenFeaturesHook')])
-    assert 'about 0:23:20' in cached  # 14 steps are left
-    assert 'about 0:26:40' in advice(epochs=9)  # 16
+    assert 'about 0:25:00' in cached  # 15 steps are left
+    assert 'about 0:28:20' in advice(epochs=9)  # 17
+
+
+def test_few_steps_for_a_detector(advice):
+    pytest.importorskip('mmcv.ops')
+    from mmdet.models import DetDataPreprocessor
+    assert '18 steps are few for a detector' in advice(
+        DetDataPreprocessor(), epochs=9)
+    assert 'steps are few' not in advice(epochs=9)
+
+
+def test_hours_without_a_gpu(advice, monkeypatch):
+    clock = SimpleNamespace(monotonic=itertools.count(0, 1000).__next__)
+    monkeypatch.setattr(console, 'time', clock)
+    assert 'smaller images take less' in advice(epochs=9)

@@ -54,8 +54,8 @@ def test_from_images_to_a_detector(home, monkeypatch, capfd, forget):
         text: f'{text} {" ".join(added)}' for text, added in ADDED.items()})
     page.run(SHELL)
     printed = ''.join(capfd.readouterr())
-    for line in ('training in float32', 'train_dataloader.batch_size=20',
-                 'train_dataloader.batch_size=4', 'Evaluating bbox'):
+    for line in ('training in float32', 'batch_size: 64 -> 20',
+                 'batch_size: 16 -> 4', 'Evaluating bbox'):
         assert line in printed
     assert re.search(r'accuracy/top1: \d', printed)
     encoder = load(home / 'runs/mine/epoch_2.pth')
