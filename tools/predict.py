@@ -105,6 +105,9 @@ def main() -> None:
     with atomic_write(target) as part, open(part, 'w', encoding='utf-8') as f:
         json.dump(dict(images=rows, problems=problems), f)
     print(f'\n{len(rows)} images in {target}')
+    for name in heads.trained:
+        if rows and not any(row['found'][name] for row in rows):
+            print(f'{name}: nothing scores {args.score} or more (--score)')
     if problems:
         print('\n'.join(problems[:-1]))
         raise UserError(problems[-1])
