@@ -10,6 +10,7 @@ the first detector or else of the first head.
 import argparse
 import json
 import os.path as osp
+from collections.abc import Iterable
 
 from mmengine.dataset import pseudo_collate
 from mmengine.utils import track_iter_progress
@@ -67,6 +68,13 @@ def name_pictures(files: list[str], out: str) -> dict[str, str]:
     return pictures
 
 
+def report_empty(rows: list[dict], heads: Iterable[str], score: float) -> None:
+    """Name the heads that found nothing in any image."""
+    for name in heads:
+        if rows and not any(row['found'][name] for row in rows):
+            print(f'{name}: nothing scores {score} or more (--score)')
+
+
 def main() -> None:
     args = parse_args()
     from qbheat_mm.cli.head_option import heads_of
@@ -105,9 +113,7 @@ def main() -> None:
     with atomic_write(target) as part, open(part, 'w', encoding='utf-8') as f:
         json.dump(dict(images=rows, problems=problems), f)
     print(f'\n{len(rows)} images in {target}')
-    for name in heads.trained:
-        if rows and not any(row['found'][name] for row in rows):
-            print(f'{name}: nothing scores {args.score} or more (--score)')
+    report_empty(rows, heads.trained, args.score)
     if problems:
         print('\n'.join(problems[:-1]))
         raise UserError(problems[-1])
