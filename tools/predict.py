@@ -68,8 +68,10 @@ def name_pictures(files: list[str], out: str) -> dict[str, str]:
     return pictures
 
 
-def report_empty(rows: list[dict], heads: Iterable[str], score: float) -> None:
-    """Name the heads that found nothing in any image."""
+def report(rows: list[dict], target: str, heads: Iterable[str],
+           score: float) -> None:
+    """Say where predictions are, and which heads found nothing."""
+    print(f'\n{len(rows)} images in {target}')
     for name in heads:
         if rows and not any(row['found'][name] for row in rows):
             print(f'{name}: nothing scores {score} or more (--score)')
@@ -112,8 +114,7 @@ def main() -> None:
     target = osp.join(args.out, 'predictions.json')
     with atomic_write(target) as part, open(part, 'w', encoding='utf-8') as f:
         json.dump(dict(images=rows, problems=problems), f)
-    print(f'\n{len(rows)} images in {target}')
-    report_empty(rows, heads.trained, args.score)
+    report(rows, target, heads.trained, args.score)
     if problems:
         print('\n'.join(problems[:-1]))
         raise UserError(problems[-1])

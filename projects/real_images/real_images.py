@@ -324,6 +324,10 @@ QUESTIONS = [
         dict.fromkeys(BOXES, against(
             'distilled', 'qbheat', 'teacher', 'published')),
         'RetinaNet-{}', 'AP'),
+    ask('taught-recipe-boxes', 'Does the recipe with a teacher help a frozen '
+        'detector (one seed)', dict(steel=against(
+            'distilled-recipe', 'qbheat', 'published')),
+        'RetinaNet-{}', 'AP', (0, )),
     ask('taught-fine-tuning-30', 'Does fine-tuning with 30 labels benefit '
         'from a teacher', dict.fromkeys(CLASSES, against(
             'distilled', 'qbheat', 'published')),
