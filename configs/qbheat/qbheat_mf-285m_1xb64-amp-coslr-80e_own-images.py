@@ -10,7 +10,7 @@ _base_ = './qbheat_mf-285m_1xb256-amp-coslr-400e_own-images.py'
 # `teacher_method=QBHeat` predicts its features of the unseen quarters instead.
 teacher = None
 teacher_method = 'Distillation'
-# At most: its steps see whole images, and take more than twice as long.
+# Upper limit: steps on whole images take more than twice as long.
 distillation_epochs = 40
 
 model = dict(

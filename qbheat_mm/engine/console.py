@@ -91,8 +91,8 @@ class RunAdviceHook(Hook):
     @master_only
     def before_train_iter(self, runner: Runner, batch_idx: int,
                           data_batch=None) -> None:
-        """Note when the first step starts that is timed."""
-        if runner.iter == self._first:
+        """Note when the first step that is timed starts."""
+        if self._began is None:
             self._started = time.monotonic()
 
     @master_only

@@ -166,3 +166,10 @@ def test_random_weights_get_the_statistics_of_the_images(images, forget):
     describe_images(maps_by(encoder), loader)
     torch.testing.assert_close(
         norm.running_mean, inputs[0].mean((0, 2, 3)), rtol=1e-3, atol=1e-5)
+
+
+def test_a_missing_package_is_named_before_time_is_spent(tmp_path,
+                                                         monkeypatch):
+    monkeypatch.setattr(compare, 'find_spec', lambda name: None)
+    with pytest.raises(UserError, match='pip install scikit-image'):
+        compare.compare(tmp_path, {}, tmp_path / 'out')

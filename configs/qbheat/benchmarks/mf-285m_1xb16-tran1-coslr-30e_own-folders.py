@@ -1,7 +1,6 @@
-# `tran-1` probing on your own data, one folder per class, within minutes on a
-# CPU: of whole images, whose features are computed once. With a GPU and tens
-# of thousands of images, random crops and 200 epochs are better: use the
-# config that this one inherits from.
+# `tran-1` probing on your own data, one folder per class, in minutes on a CPU:
+# the encoder sees whole images, so their features are computed once. The base
+# has random crops and 200 epochs.
 _base_ = './mf-285m_1xb256-tran1-coslr-200e_own-folders.py'
 
 train_dataloader = dict(
