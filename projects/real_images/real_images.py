@@ -29,6 +29,10 @@ STEPS = dict(qbheat=720, copy=720, masking=330, barlow=165, mocov2=220)
 #: The same for other targets than pixels, measured in turn with `qbheat`.
 TARGET_STEPS = dict(hog=650, teacher=665, both=660, copied=710,
                     masked=330, distilled=305)
+#: The same for ResNet-18.
+RESNET_STEPS = dict(pixels=600, distilled=185)
+#: Where the teacher's maps are kept for all arms.
+MAPS = 'model.target_generator.folder=work_dirs/teacher'
 #: Size of images with boxes, and steps of 16 of them.
 DETECTORS = dict(steel=((200, 200), 700), pcb=((512, 512), 380),
                  blood=((512, 384), 300))
@@ -70,13 +74,11 @@ def random(data: str) -> list[Arm]:
 
 def targets(data: str) -> list[Arm]:
     """Arms that predict something else than pixels."""
-    folder = 'model.target_generator.folder=work_dirs/teacher'
-
     def taught(name: str, title: str, method: str, *options: str,
                trial: str = '') -> Arm:
         return pretrained(
             data, f'{name}{trial}', title, 'qbheat', TARGET_STEPS[name],
-            f'teacher={PUBLISHED}', f'teacher_method={method}', folder,
+            f'teacher={PUBLISHED}', f'teacher_method={method}', MAPS,
             *options)
 
     return [
@@ -90,10 +92,33 @@ def targets(data: str) -> list[Arm]:
         taught('distilled', 'plain distillation', 'Distillation'),
         Arm(f'{data}-distilled-recipe', 'plain distillation, 40 epochs',
             RECIPE, (f'{TRAIN}.dataset.data_root=data/{data}/train',
-                     f'teacher={PUBLISHED}', folder)),
+                     f'teacher={PUBLISHED}', MAPS)),
         taught('distilled', 'plain distillation, crop 0.5', 'Distillation',
                f'{CROP}.crop_ratio_range=(0.5,1.0)', trial='-0.5'),
     ]
+
+
+def resnets(data: str) -> list[Arm]:
+    """ResNet-18 from random weights, with pixels or a teacher."""
+    return [
+        pretrained(data, 'resnet', 'ResNet-18, pixels', 'resnet18',
+                   RESNET_STEPS['pixels']),
+        pretrained(data, 'resnet-distilled', 'ResNet-18, plain distillation',
+                   'resnet18', RESNET_STEPS['distilled'],
+                   f'teacher={PUBLISHED}', MAPS)]
+
+
+def few_images(data: str) -> list[Arm]:
+    """The recipe on few images: pixels, and distillation of two lengths."""
+    folder = f'{TRAIN}.dataset.data_root=data/{data}/train'
+    taught = (folder, f'teacher={PUBLISHED}', MAPS)
+    return [
+        Arm(f'{data}-few', 'pixels, 80 epochs', config('few_images'),
+            (folder, )),
+        Arm(f'{data}-few-distilled', 'plain distillation, 40 epochs',
+            config('few_images'), taught),
+        Arm(f'{data}-few-distilled-80', 'plain distillation, 80 epochs',
+            config('few_images'), (*taught, 'distillation_epochs=80'))]
 
 
 def arms(data: str) -> list[Arm]:
@@ -123,6 +148,8 @@ def arms(data: str) -> list[Arm]:
                    'barlowtwins', STEPS['barlow'] // 2, f'{RATE}=6e-5',
                    start=published),
         *targets(data),
+        *resnets(data),
+        *few_images(data),
     ]
 
 
@@ -329,6 +356,15 @@ QUESTIONS = [
         'from a teacher', dict.fromkeys(CLASSES, against(
             'distilled', 'qbheat', 'published')),
         'fine-tuned-{}-30', 'top-1'),
+    ask('taught-resnet', 'Does a teacher help ResNet-18 (one seed)',
+        dict.fromkeys(CLASSES, against('resnet-distilled', 'resnet')),
+        seeds=(0, )),
+    Question(
+        'few-images', 'Does a teacher help with 480 images of steel (one '
+        'seed)?', 'tran-1', pairs('steel', against(
+            'few-distilled-80', 'few-distilled', 'few'), 'classes-{}'), (0, ),
+        ('few', 'few-distilled', 'few-distilled-80'),
+        [Column('classes-steel', metric, 'steel-') for metric in JUDGES]),
 ]
 
 ARMS = []
