@@ -98,7 +98,7 @@ BUDGETS = {
     'qbheat_arguments.py': (120, 4, 'arguments, without the package'),
     'benchmarks': (755, 5, 'speed next to well-known networks and tools'),
     'tools': (1320, 5, 'own data prepared, published weights'),
-    'projects': (2280, 5, 'the demo, two studies, numbers of the pages'),
+    'projects': (2290, 5, 'the demo, two studies, numbers of the pages'),
 }
 COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
 

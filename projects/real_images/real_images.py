@@ -29,8 +29,6 @@ STEPS = dict(qbheat=720, copy=720, masking=330, barlow=165, mocov2=220)
 #: The same for other targets than pixels, measured in turn with `qbheat`.
 TARGET_STEPS = dict(hog=650, teacher=665, both=660, copied=710,
                     masked=330, distilled=305)
-#: The same for ResNet-18.
-RESNET_STEPS = dict(pixels=600, distilled=185)
 #: Where the teacher's maps are kept for all arms.
 MAPS = 'model.target_generator.folder=work_dirs/teacher'
 #: Size of images with boxes, and steps of 16 of them.
@@ -98,27 +96,20 @@ def targets(data: str) -> list[Arm]:
     ]
 
 
-def resnets(data: str) -> list[Arm]:
-    """ResNet-18 from random weights, with pixels or a teacher."""
-    return [
-        pretrained(data, 'resnet', 'ResNet-18, pixels', 'resnet18',
-                   RESNET_STEPS['pixels']),
-        pretrained(data, 'resnet-distilled', 'ResNet-18, plain distillation',
-                   'resnet18', RESNET_STEPS['distilled'],
-                   f'teacher={PUBLISHED}', MAPS)]
-
-
-def few_images(data: str) -> list[Arm]:
-    """The recipe on few images: pixels, and distillation of two lengths."""
+def own_networks_and_few_images(data: str) -> list[Arm]:
+    """ResNet-18 from random weights, and the recipe on few images."""
+    teacher = (f'teacher={PUBLISHED}', MAPS)
     folder = f'{TRAIN}.dataset.data_root=data/{data}/train'
-    taught = (folder, f'teacher={PUBLISHED}', MAPS)
+    few = config('few_images')
     return [
-        Arm(f'{data}-few', 'pixels, 80 epochs', config('few_images'),
-            (folder, )),
-        Arm(f'{data}-few-distilled', 'plain distillation, 40 epochs',
-            config('few_images'), taught),
-        Arm(f'{data}-few-distilled-80', 'plain distillation, 80 epochs',
-            config('few_images'), (*taught, 'distillation_epochs=80'))]
+        pretrained(data, 'resnet', 'ResNet-18, pixels', 'resnet18', 600),
+        pretrained(data, 'resnet-distilled', 'ResNet-18, plain distillation',
+                   'resnet18', 185, *teacher),
+        Arm(f'{data}-few', 'pixels, 80 epochs', few, (folder, )),
+        Arm(f'{data}-few-distilled', 'plain distillation, 40 epochs', few,
+            (folder, *teacher)),
+        Arm(f'{data}-few-distilled-80', 'plain distillation, 80 epochs', few,
+            (folder, *teacher, 'distillation_epochs=80'))]
 
 
 def arms(data: str) -> list[Arm]:
@@ -148,8 +139,7 @@ def arms(data: str) -> list[Arm]:
                    'barlowtwins', STEPS['barlow'] // 2, f'{RATE}=6e-5',
                    start=published),
         *targets(data),
-        *resnets(data),
-        *few_images(data),
+        *own_networks_and_few_images(data),
     ]
 
 
