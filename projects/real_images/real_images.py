@@ -107,9 +107,9 @@ def own_networks_and_few_images(data: str) -> list[Arm]:
                    'resnet18', 185, *teacher),
         Arm(f'{data}-few', 'pixels, 80 epochs', few, (folder, )),
         Arm(f'{data}-few-distilled', 'plain distillation, 40 epochs', few,
-            (folder, *teacher)),
+            (folder, *teacher, 'distillation.steps=0')),
         Arm(f'{data}-few-distilled-80', 'plain distillation, 80 epochs', few,
-            (folder, *teacher, 'distillation_epochs=80'))]
+            (folder, *teacher, 'distillation.epochs=80'))]
 
 
 def arms(data: str) -> list[Arm]:

@@ -19,7 +19,7 @@ OTHER_SECTIONS = {
     'activation_checkpointing', 'compile', 'efficient_conv_bn_eval',
     'find_unused_parameters', 'model_wrapper_cfg', 'runner_type', 'sync_bn',
     'work_dir', 'count_classes', 'encoder', 'teacher', 'teacher_method',
-    'distillation_epochs', 'tta_model', 'tta_pipeline'}
+    'distillation', 'tta_model', 'tta_pipeline'}
 #: Dicts in which mmengine and mmdet ignore unknown names.
 SILENT = dict(
     env_cfg={'cudnn_benchmark', 'mp_cfg', 'dist_cfg', 'resource_limit'},

@@ -4,6 +4,7 @@ from ..trained.encoder import PretrainedEncoder
 from .auto_scale_runner import AutoScaleRunner
 from .check_classes import CheckClassesHook
 from .console import RunAdviceHook, ThroughputLogProcessor
+from .distillation_loop import DistillationLoop
 from .frozen_features import FrozenFeaturesHook
 from .parameter_groups import GroupedOptimWrapperConstructor
 from .random_state import RandomStateHook, RepeatedSampler
@@ -18,7 +19,8 @@ from .teacher_hook import TeacherHook
 
 __all__ = [
     'AutoScaleRunner', 'BroadcastBuffersHook', 'CheckClassesHook',
-    'FrozenFeaturesHook', 'GroupedOptimWrapperConstructor',
+    'DistillationLoop', 'FrozenFeaturesHook',
+    'GroupedOptimWrapperConstructor',
     'PretrainedEncoder', 'RandomStateHook', 'RepeatedSampler', 'ResumeHook',
     'RunAdviceHook', 'SafeCheckpointHook', 'StopOnNonFiniteLossHook',
     'StrictLoadHook', 'TeacherHook', 'ThroughputLogProcessor'

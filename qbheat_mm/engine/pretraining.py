@@ -40,8 +40,8 @@ def pretrain(images: str | Sequence[str],
         out (str): Work folder.
         arch (str | Mapping): See :class:`MobileFormer`. Defaults to
             'mf-285m'.
-        epochs (int, optional): Number of epochs. Defaults to 80, or 40 with
-            a teacher.
+        epochs (int, optional): Number of epochs. Defaults to 80. With a
+            teacher, fewer of many images.
         batch_size (int): Images per step; the learning rate stays as in the
             config. Defaults to 64.
         size (int): Side of the crops in pixels, a multiple of four patches
@@ -74,7 +74,7 @@ def pretrain(images: str | Sequence[str],
                         'resume=True, or give another folder')
     cfg = Config.fromfile(find_config(CONFIG))
     if epochs is not None:
-        cfg.train_cfg.max_epochs = cfg.distillation_epochs = epochs
+        cfg.train_cfg.max_epochs = cfg.distillation.epochs = epochs
     cfg.merge_from_dict({
         **_encoder_settings(arch, size), **_data_settings(images, out),
         'train_dataloader.batch_size': batch_size,

@@ -17,8 +17,8 @@ def use_teacher(cfg: Config) -> None:
 
     ``cfg.teacher_method`` names the model, by default that of the config.
     ``cfg.model.target_generator`` may have further settings of
-    :class:`EncoderTarget`. ``cfg.distillation_epochs`` limits the epochs of
-    distillation.
+    :class:`EncoderTarget`. ``cfg.distillation`` has the epochs and steps of
+    ``DistillationLoop``.
 
     Args:
         cfg (Config): Changed in place, if ``cfg.teacher`` is set.
@@ -48,7 +48,8 @@ def use_teacher(cfg: Config) -> None:
                             'QBHeat or RandomMasking: Distillation masks '
                             'nothing')
         cfg.model = _distillation(cfg.model, teacher.channels)
-        _limit_epochs(cfg)
+        if 'distillation' in cfg and 'max_epochs' in cfg.train_cfg:
+            cfg.train_cfg.update(type='DistillationLoop', **cfg.distillation)
     else:
         cfg.model.type = kind
         pixels = 3 * cfg.model.head.patch_size**2
@@ -58,15 +59,6 @@ def use_teacher(cfg: Config) -> None:
     print_log(f"teacher='{path}': {kind} predicts {teacher.channels} channels "
               f'of {teacher.encoder.name} at {teacher.size[0]}x'
               f'{teacher.size[1]} pixels')
-
-
-def _limit_epochs(cfg: Config) -> None:
-    most = cfg.get('distillation_epochs')
-    given = cfg.train_cfg.get('max_epochs')
-    if most and given and given > most:
-        cfg.train_cfg.max_epochs = most
-        print_log(f'train_cfg.max_epochs: {given} -> {most} '
-                  '(distillation_epochs)')
 
 
 def _distillation(model: ConfigDict, channels: int) -> ConfigDict:

@@ -271,15 +271,18 @@ def test_a_resumed_run_with_a_teacher_is_exact(method, teacher, images,
     load_encoder(str(tmp_path / 'whole' / 'encoder.safetensors'))
 
 
-@pytest.mark.parametrize('epochs, method, expected', [
-    (80, 'Distillation', 40), (3, 'Distillation', 3), (80, 'QBHeat', 80)])
-def test_only_distillation_has_fewer_epochs(epochs, method, expected,
-                                            teacher, images):
+@pytest.mark.parametrize('method, most, steps, expected', [
+    ('Distillation', 80, 79, 40), ('Distillation', 80, 101, 51),
+    ('Distillation', 80, 1000, 80), ('Distillation', 3, 1000, 3),
+    ('QBHeat', 80, 0, 80)])
+def test_distillation_takes_fewer_epochs_unless_images_are_few(
+        method, most, steps, expected, teacher, images, tmp_path):
     cfg = read_config(RECIPE, {
-        **tiny_settings(images), 'teacher': teacher,
-        'teacher_method': method, 'train_cfg.max_epochs': epochs,
-        'distillation_epochs': 40})
-    assert cfg.train_cfg.max_epochs == expected
+        **tiny_settings(images), 'teacher': teacher, 'teacher_method': method,
+        'train_cfg.max_epochs': most, 'distillation.steps': steps,
+        'work_dir': str(tmp_path)})
+    loop = RUNNERS.build(cfg).build_train_loop(cfg.train_cfg)
+    assert (loop.max_epochs, loop.max_iters) == (expected, 2 * expected)
 
 
 def test_teacher_and_pixels_are_predicted_together(teacher, images, tmp_path):
