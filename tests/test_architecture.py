@@ -85,7 +85,7 @@ BUDGETS = {
     'qbheat_mm/detection': (405, 4, 'MF-Dec, and COCO data that is checked'),
     'qbheat_mm/datasets': (890, 5, 'crops, 16 bits, folders, COCO files'),
     'qbheat_mm/trained': (1175, 4, 'trained and published models, teachers'),
-    'qbheat_mm/engine': (890, 4, 'small data, resuming, parameter groups'),
+    'qbheat_mm/engine': (900, 4, 'small data, length, resuming, advice'),
     'qbheat_mm/evaluation': (540, 4, 'embeddings, judges, encoders compared'),
     'qbheat_mm/analysis': (690, 4, 'figures of the paper'),
     'qbheat_mm/report': (160, 4, 'numbers and figures that one page shows'),

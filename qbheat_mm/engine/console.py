@@ -15,11 +15,13 @@ from mmengine.runner import LogProcessor, Runner
 from torch import nn
 
 from ..utils.modules import unwrap
+from .distillation_loop import DistillationLoop
 from .frozen_features import FrozenFeaturesHook
 
-#: Fewer images than this give poor features.
+#: Fewer images than this give poor features, without a teacher.
 FEW_IMAGES = 1000
-#: Fewer steps than this rarely give a detector any boxes.
+#: Fewer steps than this rarely give a detector any boxes, or good features
+#: with a teacher.
 FEW_STEPS = 500
 #: The duration is estimated after so many steps or seconds.
 STEPS, SECONDS = 20, 60
@@ -78,7 +80,13 @@ class RunAdviceHook(Hook):
             len(runner.train_dataloader) if cached else 0)
         images = len(runner.train_dataloader.dataset)
         inputs = _preprocessors(unwrap(runner.model))
-        if images < FEW_IMAGES and 'SelfSupDataPreprocessor' in inputs:
+        if isinstance(runner.train_loop, DistillationLoop):
+            if runner.max_iters < FEW_STEPS:
+                runner.logger.warning(
+                    f'{runner.max_iters} steps are few for distillation: '
+                    f'expect useful features after about {FEW_STEPS} (raise '
+                    'train_cfg.max_epochs and distillation.epochs)')
+        elif images < FEW_IMAGES and 'SelfSupDataPreprocessor' in inputs:
             runner.logger.warning(
                 f'{images} images are few for pre-training: expect useful '
                 f'features from about {FEW_IMAGES} images, or use published '

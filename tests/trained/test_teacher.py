@@ -16,6 +16,7 @@ from PIL import Image
 
 from qbheat_mm.apis import load_encoder, pretrain, published_encoder
 from qbheat_mm.cli import read_config
+from qbheat_mm.engine import console
 from qbheat_mm.errors import UserError
 from qbheat_mm.export import export_encoder
 from qbheat_mm.models.backbones import TimmEncoder
@@ -299,12 +300,19 @@ def test_teacher_and_pixels_are_predicted_together(teacher, images, tmp_path):
     assert model.neck.pixels.out_features == 3 + 768
 
 
-def test_pretrain_takes_a_teacher(teacher, images, tmp_path):
+@pytest.mark.parametrize('enough', [2, 3])
+def test_pretrain_takes_a_teacher(enough, teacher, images, tmp_path, capsys,
+                                  monkeypatch):
+    """A warning of few steps replaces that of few images."""
+    monkeypatch.setattr(console, 'FEW_STEPS', enough)
     checkpoint = pretrain(
         images, str(tmp_path / 'run'), arch=TINY, epochs=1, batch_size=2,
         workers=0, teacher=teacher)
     assert Checkpoint.read(checkpoint).config['model']['type'] == (
         'Distillation')
+    printed = capsys.readouterr().out
+    assert ('2 steps are few for distillation' in printed) == (enough == 3)
+    assert 'images are few' not in printed
 
 
 def encode_in_one_of_two_processes(rank, teacher, images, folder):
