@@ -93,6 +93,9 @@ def targets(data: str) -> list[Arm]:
                      f'teacher={PUBLISHED}', MAPS)),
         taught('distilled', 'plain distillation, crop 0.5', 'Distillation',
                f'{CROP}.crop_ratio_range=(0.5,1.0)', trial='-0.5'),
+        taught('distilled', 'plain distillation, teacher at 448 pixels',
+               'Distillation', 'model.target_generator.size=448',
+               trial='-448'),
     ]
 
 
@@ -355,6 +358,8 @@ QUESTIONS = [
             'few-distilled-80', 'few-distilled', 'few'), 'classes-{}'), (0, ),
         ('few', 'few-distilled', 'few-distilled-80'),
         [Column('classes-steel', metric, 'steel-') for metric in JUDGES]),
+    ask('finer-maps', 'Do finer maps of the teacher help (one seed)',
+        dict(steel=against('distilled-448', 'distilled')), seeds=(0, )),
 ]
 
 ARMS = []
