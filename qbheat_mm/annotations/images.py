@@ -173,7 +173,7 @@ def _tell_pixels(rotated: Sequence[ListedImage], export: Export) -> str:
     raise UserError(
         f'{len(rotated)} images are rotated by EXIF (e.g. '
         f"'{example.file}'), and {export.format} does not tell on which "
-        "pixels the boxes in '" f"{example.source}' are: choose --boxes-on "
+        f"pixels the boxes in '{example.source}' are: choose --boxes-on "
         'upright (as viewers show the image) or --boxes-on stored (before '
         'the rotation)')
 
