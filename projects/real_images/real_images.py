@@ -323,7 +323,7 @@ QUESTIONS = [
         'pre-training (one seed)', dict(steel=against('qbheat', 'random')),
         'RetinaNet-trained-{}', 'AP', (0, )),
     *tabulate('target-default', 'Which target is the default', [],
-              (*TARGETS, 'distilled-0.5'),
+              (*TARGETS, 'distilled-0.5', 'distilled-448'),
               ['tran-1', 'lin', 'ridge'], stage='classes_tuning-{}'),
     *tabulate('targets', 'What should it predict', against(
         'distilled', *UNTAUGHT, *TAUGHT, 'published'), [
@@ -359,7 +359,11 @@ QUESTIONS = [
         ('few', 'few-distilled', 'few-distilled-80'),
         [Column('classes-steel', metric, 'steel-') for metric in JUDGES]),
     ask('finer-maps', 'Do finer maps of the teacher help (one seed)',
-        dict(steel=against('distilled-448', 'distilled')), seeds=(0, )),
+        dict.fromkeys(CLASSES, against('distilled-448', 'distilled')),
+        seeds=(0, )),
+    ask('finer-maps-boxes', 'Do finer maps of the teacher help a frozen '
+        'detector (one seed)', dict(steel=against(
+            'distilled-448', 'distilled')), 'RetinaNet-{}', 'AP', (0, )),
 ]
 
 ARMS = []
