@@ -4,7 +4,6 @@ from ..trained.encoder import PretrainedEncoder
 from .auto_scale_runner import AutoScaleRunner
 from .check_classes import CheckClassesHook
 from .console import RunAdviceHook, ThroughputLogProcessor
-from .distillation_loop import DistillationLoop
 from .frozen_features import FrozenFeaturesHook
 from .parameter_groups import GroupedOptimWrapperConstructor
 from .random_state import RandomStateHook, RepeatedSampler
@@ -15,7 +14,7 @@ from .safe_checkpoint import (
     StopOnNonFiniteLossHook,
 )
 from .strict_load import StrictLoadHook
-from .teacher_hook import TeacherHook
+from .teacher import DistillationLoop, TeacherHook
 
 __all__ = [
     'AutoScaleRunner', 'BroadcastBuffersHook', 'CheckClassesHook',

@@ -15,8 +15,8 @@ from mmengine.runner import LogProcessor, Runner
 from torch import nn
 
 from ..utils.modules import unwrap
-from .distillation_loop import DistillationLoop
 from .frozen_features import FrozenFeaturesHook
+from .teacher import DistillationLoop
 
 #: Fewer images than this give poor features, without a teacher.
 FEW_IMAGES = 1000

@@ -1,9 +1,33 @@
 # Copyright (c) QB-Heat MM authors. All rights reserved.
-"""How long distillation takes."""
+"""Training with a teacher: its maps, and how long it takes."""
 import math
 
-from mmengine.registry import LOOPS
-from mmengine.runner import EpochBasedTrainLoop
+from mmengine.hooks import Hook
+from mmengine.registry import HOOKS, LOOPS
+from mmengine.runner import EpochBasedTrainLoop, Runner
+
+from ..trained.encoder_target import EncoderTarget
+from ..trained.normalization import Normalization
+from ..utils.modules import unwrap
+
+
+@HOOKS.register_module()
+class TeacherHook(Hook):
+    """Prepare an ``EncoderTarget`` before training; others need nothing."""
+
+    def before_train(self, runner: Runner) -> None:
+        """Encode the training images, unless an earlier run did.
+
+        Raises:
+            UserError: See :meth:`EncoderTarget.prepare`.
+        """
+        model = unwrap(runner.model)
+        generator = getattr(model, 'target_generator', None)
+        if isinstance(generator, EncoderTarget):
+            loader = runner.train_dataloader
+            generator.prepare(
+                loader.dataset, runner.work_dir, Normalization.of(model),
+                next(model.parameters()).device, loader.num_workers)
 
 
 @LOOPS.register_module()
