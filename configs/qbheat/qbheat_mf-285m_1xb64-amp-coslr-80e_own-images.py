@@ -10,8 +10,9 @@ _base_ = './qbheat_mf-285m_1xb256-amp-coslr-400e_own-images.py'
 # `teacher_method=QBHeat` predicts its features of the unseen quarters instead.
 teacher = None
 teacher_method = 'Distillation'
-# It stops after 40 epochs, since its steps, on whole images, take more than
-# twice as long; if images are few, at step 800 or `train_cfg.max_epochs`.
+# Distillation stops after 40 epochs, since its steps, on whole images, take
+# more than twice as long. With few images, it goes on until step 800, or
+# `train_cfg.max_epochs`.
 distillation = dict(epochs=40, steps=800)
 
 model = dict(

@@ -40,8 +40,8 @@ def pretrain(images: str | Sequence[str],
         out (str): Work folder.
         arch (str | Mapping): See :class:`MobileFormer`. Defaults to
             'mf-285m'.
-        epochs (int, optional): Number of epochs. Defaults to 80. With a
-            teacher, fewer of many images.
+        epochs (int, optional): Number of epochs. Defaults to 80 or,
+            with a teacher, to 40; then few images still get up to 80.
         batch_size (int): Images per step; the learning rate stays as in the
             config. Defaults to 64.
         size (int): Side of the crops in pixels, a multiple of four patches

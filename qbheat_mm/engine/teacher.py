@@ -32,12 +32,12 @@ class TeacherHook(Hook):
 
 @LOOPS.register_module()
 class DistillationLoop(EpochBasedTrainLoop):
-    """Train for some epochs, or more if they are less than some steps.
+    """Train for a number of epochs, or longer if images are few.
 
     Args:
         *args: See ``EpochBasedTrainLoop``; ``max_epochs`` is the upper limit.
-        epochs (int): Number of epochs.
-        steps (int): Number of steps that few images take more epochs for.
+        epochs (int): Number of epochs, unless they have too few steps.
+        steps (int): Smallest number of steps.
         **kwargs: See ``EpochBasedTrainLoop``.
     """
 
