@@ -108,6 +108,17 @@ def families():
     return found
 
 
+def shared_leaves(names):
+    """The leaves that are equal in all configs."""
+    shared = dict(resolved(names[0]))
+    for name in names[1:]:
+        other = resolved(name)
+        for path, value in [*shared.items()]:
+            if path not in other or other[path] != value:
+                del shared[path]
+    return shared
+
+
 def read():
     """Map each config to its reviewed values."""
     leaves = {}
@@ -123,11 +134,11 @@ def write():
     for file in FOLDER.rglob('*.yml'):
         file.unlink()
     for file, names in families().items():
-        first, *others = map(resolved, names)
-        shared = {path: value for path, value in first.items() if all(
-            path in other and other[path] == value for other in others)}
-        each = {name: {path: value for path, value in resolved(name).items()
-                       if path not in shared} for name in names}
+        shared = shared_leaves(names)
+        each = {}
+        for name in names:
+            each[name] = {path: value for path, value in resolved(name).items()
+                          if path not in shared}
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(yaml.safe_dump(
             dict(all=shared, each=each), default_flow_style=None, width=79))

@@ -35,7 +35,10 @@ def load(name):
 
 def find(*parts):
     """Return the names that contain all parts."""
-    return [name for name in NAMES if all(part in name for part in parts)]
+    names = NAMES
+    for part in parts:
+        names = [name for name in names if part in name]
+    return names
 
 
 def write_image(path, height=80, width=96):

@@ -30,10 +30,13 @@ def build(root, classes=CLASSES, **kwargs):
 
 
 def boxes_of(dataset):
-    return sorted(
-        (info['img_id'], box['bbox_label'], *box['bbox'], box['ignore_flag'])
-        for info in map(dataset.get_data_info, range(len(dataset)))
-        for box in info['instances'])
+    boxes = []
+    for i in range(len(dataset)):
+        info = dataset.get_data_info(i)
+        for box in info['instances']:
+            boxes.append((info['img_id'], box['bbox_label'], *box['bbox'],
+                          box['ignore_flag']))
+    return sorted(boxes)
 
 
 def scores(dataset, metric, only=None):

@@ -34,9 +34,9 @@ def test_every_parameter_gets_a_gradient(build_head, depths, boxes):
     """Even without objects: DistributedDataParallel needs all gradients."""
     model = build_head(depths=depths)
     losses = run_loss(model, boxes)
+    inner = [f'd{i}.' for i in range(sum(depths) - 1)]
     assert set(losses) == {
-        f'{block}{part}'
-        for block in ('', *(f'd{i}.' for i in range(sum(depths) - 1)))
+        f'{block}{part}' for block in ('', *inner)
         for part in ('loss_cls', 'loss_bbox', 'loss_iou')}
     sum(losses.values()).backward()
     for name, param in model.named_parameters():

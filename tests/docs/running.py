@@ -3,6 +3,7 @@
 
 All blocks share one import of torch and the toolboxes.
 """
+import glob
 import os
 import re
 import runpy
@@ -71,10 +72,11 @@ class Page:
                     f'{words[3]}.py')
                 words[:4] = ['python', str(tool)]
             assert words[0] == 'python', f'cannot run {line}'
-            self._run_program([  # * as in a shell
-                name for word in words[1:] for name in (
-                    sorted(map(str, Path().glob(word))) if '*' in word
-                    else [word])])
+            expanded = []
+            for word in words[1:]:
+                found = sorted(glob.glob(word)) if '*' in word else [word]
+                expanded += found
+            self._run_program(expanded)
 
     def _run_program(self, words: list[str]) -> None:
         """Do what ``python WORDS`` does, and forget the tool's modules."""

@@ -46,10 +46,13 @@ def optimizer_of(model, constructor, **paramwise):
 def settings_of(model, wrapper):
     """The settings of each trained parameter."""
     names = {id(p): name for name, p in model.named_parameters()}
-    return {names[id(p)]: {key: value for key, value in group.items()
-                           if key not in ('params', 'param_name')}
-            for group in wrapper.optimizer.param_groups
-            for p in group['params']}
+    found = {}
+    for group in wrapper.optimizer.param_groups:
+        settings = {key: value for key, value in group.items()
+                    if key not in ('params', 'param_name')}
+        for param in group['params']:
+            found[names[id(param)]] = settings
+    return found
 
 
 @pytest.mark.parametrize('usual, paramwise, groups', [

@@ -1,4 +1,6 @@
 """The encoder: sizes, outputs, freezing."""
+import itertools
+
 import pytest
 import torch
 from mmcv.cnn.bricks import DropPath
@@ -119,9 +121,9 @@ def test_norm_eval_keeps_statistics():
 
 def test_stochastic_depth_grows_linearly_and_acts():
     model = MobileFormer(TINY, drop_path_rate=0.8)
-    rates = [b.drop_path.drop_prob if i == 0 else
-             b.mobile.drop_path.drop_prob
-             for i, b in enumerate(b for s in model.stages for b in s)]
+    first, *others = itertools.chain(*model.stages)
+    rates = [first.drop_path.drop_prob, *(
+        block.mobile.drop_path.drop_prob for block in others)]
     assert rates == pytest.approx([0, 0.2, 0.4, 0.6, 0.8])
     for block in model.modules():
         if isinstance(block, MobileFormerBlock):  # all of its branches

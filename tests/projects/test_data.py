@@ -142,8 +142,11 @@ def test_files_and_annotations_are_the_scenes(drawn, split, number):
                if a['image_id'] == record['id']]
         assert [names[a['category_id']] for a in own] == [
             CLASSES[label] for label in scene.labels]
-        assert [(x, y, x + w, y + h) for x, y, w, h in (
-            a['bbox'] for a in own)] == scene.boxes
+        corners = []
+        for annotation in own:
+            x, y, w, h = annotation['bbox']
+            corners.append((x, y, x + w, y + h))
+        assert corners == scene.boxes
 
 
 @pytest.mark.parametrize('kind, classes', [('materials', 8), ('digits', 10)])

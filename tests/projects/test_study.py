@@ -289,9 +289,10 @@ def test_own_images_train_random_weights_without_layer_decay(
     for name in ('supervised', 'fine-tuned'):
         arm = study.arms[name]
         cfg = Config.fromfile(ROOT / 'configs' / arm.config)
-        cfg.merge_from_dict({key: None if value == 'None' else float(value)
-                             for key, value in (option.split('=')
-                                                for option in arm.options)})
+        for option in arm.options:
+            key, value = option.split('=')
+            cfg.merge_from_dict(
+                {key: None if value == 'None' else float(value)})
         init_default_scope('mmpretrain')
         model = MODELS.build(cfg.model)
         wrapper = build_optim_wrapper(model, cfg.optim_wrapper)

@@ -61,12 +61,12 @@ def write_voc(truth: Truth, root: Path, random, shape=bndbox) -> None:
         write(lists / f'{split}.txt', '\n'.join(
             photo.stem for photo in photos) + '\n')
         label = truth.labels[0]
-        signs = [1 if any(target.label == label for target in photo.targets)
-                 else -1 for photo in photos]
+        lines = []
+        for photo in photos:
+            labels = [target.label for target in photo.targets]
+            lines.append(f'{photo.stem} {1 if label in labels else -1:2d}')
         if '/' not in label:
-            write(lists / f'{label}_{split}.txt', '\n'.join(
-                f'{photo.stem} {sign:2d}'
-                for photo, sign in zip(photos, signs)))
+            write(lists / f'{label}_{split}.txt', '\n'.join(lines))
     if {'train', 'val'} <= {*truth.splits}:
         both = truth.of_split('train') + truth.of_split('val')
         write(lists / 'trainval.txt', '\n'.join(

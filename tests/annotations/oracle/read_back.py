@@ -87,12 +87,14 @@ def by_image(triples: list[Triple], splits: bool) -> dict:
 def assert_equal_boxes(expected: tuple, found: tuple, splits: bool,
                        tolerance: float = 0.02) -> None:
     """Compare triples and images, and their splits if they are given."""
-    images = [content[1] for content in (expected, found)]
-    if not splits:
-        images = [{('', image) for _, image in pairs} for pairs in images]
-    assert images[0] == images[1]
-    expected = by_image(expected[0], splits)
-    found = by_image(found[0], splits)
+    expected, expected_images = expected
+    found, found_images = found
+    if splits:
+        assert found_images == expected_images
+    else:
+        assert {image for _, image in found_images} == {
+            image for _, image in expected_images}
+    expected, found = by_image(expected, splits), by_image(found, splits)
     assert found.keys() == expected.keys()
     for key, boxes in expected.items():
         rest = np.array(found[key], float)
