@@ -59,3 +59,70 @@ def test_one_class_is_refused(export):
     with pytest.raises(UserError, match='two classes'):
         prepare_classes(str(export.root), str(export.out))
     assert not export.out.exists()
+
+
+@pytest.mark.parametrize('image, mask', [
+    ('{}/{}.jpg', '{}/{}.png'), ('{}/{} (1).png', '{}/{} (1)_mask.png'),
+    ('{}/images/{}.png', '{}/masks/{}.png'), ('{}/{}.jpg', '{}/gt/{}_GT.png'),
+    ('train/{}/{}.png', 'train/{}/{}_segmentation.png')])
+def test_masks_are_no_images(image, mask, export):
+    """As in published sets of defects, ultrasound and radiographs."""
+    for number in range(6):
+        for label in ('cat', 'dog'):
+            export.unlisted(image.format(label, number))
+        export.unlisted(mask.format('dog', number))
+    with pytest.raises(UserError, match="share a name.*'dog'"):
+        prepare_classes(str(export.root), str(export.out))
+    assert not export.out.exists()
+
+
+@pytest.mark.parametrize('paths', [
+    ('day1/{0}.jpg', 'day2/{0}.jpg'), ('label {0}.jpg', 'seg_{0}.jpg'),
+    ('images/{0}.jpg', ), ('{0}.jpg', 'x{0}_mask.jpg')])
+def test_names_that_are_alike_are_no_masks(paths, export):
+    for label in ('cat', 'dog'):
+        for number in range(4):
+            for path in paths:
+                export.unlisted(f'{label}/{path.format(number)}')
+    prepare_classes(str(export.root), str(export.out))
+    assert len(read_classes(export.out)) == 8 * len(paths)
+
+
+@pytest.mark.parametrize('other', [
+    'test/0.jpg', 'ground_truth/cat/0_mask.png', 'seg_pred/seg_pred/0.jpg'])
+def test_folders_beside_splits_are_no_classes(other, export):
+    """Such as images without labels, that competitions test on."""
+    for label in ('cat', 'dog'):
+        for number in range(4):
+            export.unlisted(f'train/{label}/{number}.jpg')
+    export.unlisted(other)
+    folder = other.partition('/')[0]
+    with pytest.raises(UserError, match=f"{folder}' is no split.*'train'"):
+        prepare_classes(str(export.root), str(export.out))
+
+
+def test_splits_may_be_in_folders_of_their_names(export):
+    """As in archives of Kaggle."""
+    expected = set()
+    for split in ('train', 'test'):
+        for label in ('cat', 'dog'):
+            for number in range(6):
+                print_ = export.unlisted(
+                    f'seg_{split}/seg_{split}/{label}/{number}.jpg')
+                if split == 'test':
+                    expected.add(('test', print_, label))
+    prepare_classes(str(export.root), str(export.out))
+    assert expected == {
+        (triple.split, triple.image, triple.label)
+        for triple in read_classes(export.out) if triple.split == 'test'}
+
+
+def test_a_class_may_have_the_name_of_a_split(export):
+    """Trains, as vehicles."""
+    for split in ('train', 'val'):
+        for label in ('train', 'bus'):
+            for number in range(4):
+                export.unlisted(f'{split}/{label}/{number}.jpg')
+    prepare_classes(str(export.root), str(export.out))
+    assert {triple.label for triple in read_classes(export.out)} == {
+        'train', 'bus'}
