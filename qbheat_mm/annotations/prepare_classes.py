@@ -63,7 +63,11 @@ def prepare_classes(source: str, out: str, *, images: str | None = None,
     listed = open_images(find_images(export, lookup), account)
     classes = sorted({image.label for image in listed})
     if len(classes) < 2:
-        raise UserError(f"'{source}' holds no labeled images of two classes")
+        found = repr(classes[0]) if classes else 'no class'
+        raise UserError(
+            f"'{source}' has images of {found} only, and a classifier needs "
+            'two classes: give the folder that holds their folders, or a list '
+            'of images and classes')
     _check_names(classes, source, account)
     splits = {image.split or 'train' for image in listed}
     parts = assign_splits(listed, classes, val, seed, account)
