@@ -22,14 +22,16 @@ def read_class_folders(files: ExportFiles) -> Export:
     """Read CLASS/... or SPLIT/CLASS/...; a split has folders below it.
 
     Raises:
-        UserError: If some outer folders are splits and others not, or if
-            images may be masks of others.
+        UserError: If images may be masks of others.
     """
     parents = {}
     for path in files.images:
         parents[path] = osp.relpath(path, files.image_root).split('/')[:-1]
     inner = _inner_folders(parents.values())
-    splits = _find_splits(inner, files.image_root)
+    splits = {}
+    for folder, folders in inner.items():
+        if folders != {''}:
+            splits[folder] = split_named(folder)
     images, classes = [], defaultdict(list)
     for path, folders in parents.items():
         split = splits.get(folders[0], '') if folders else ''
@@ -45,7 +47,7 @@ def read_class_folders(files: ExportFiles) -> Export:
             files.account.leave_out(image, 'outside of class folders')
     for (_, label), paths in classes.items():
         _reject_masks(label, paths)
-    for folder in ('', *splits):
+    for folder in ('', *(name for name, split in splits.items() if split)):
         _count_hidden(osp.join(files.image_root, folder), files)
     return Export('Class folders', images)
 
@@ -57,22 +59,6 @@ def _inner_folders(parents: Iterable[Sequence[str]]) -> dict[str, set[str]]:
         if folders:
             inner[folders[0]].add(folders[1] if len(folders) > 1 else '')
     return inner
-
-
-def _find_splits(inner: dict[str, set[str]], root: str) -> dict[str, str]:
-    """Map folders to their splits: all outer folders are splits, or none."""
-    splits = {}
-    for folder, folders in inner.items():
-        split = split_named(folder)
-        if split and folders != {''}:
-            splits[folder] = split
-    for folder in inner:
-        if splits and folder not in splits:
-            raise UserError(
-                f"'{osp.join(root, folder)}' is no split with folders of "
-                f'classes, but {next(iter(splits))!r} beside it is: move the '
-                'first elsewhere, or rename the second if it is a class')
-    return splits
 
 
 def _reject_masks(label: str, paths: Sequence[tuple[list[str], str]]) -> None:

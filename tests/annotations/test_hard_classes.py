@@ -96,8 +96,7 @@ def test_folders_beside_splits_are_no_classes(other, export):
         for number in range(4):
             export.unlisted(f'train/{label}/{number}.jpg')
     export.unlisted(other)
-    folder = other.partition('/')[0]
-    with pytest.raises(UserError, match=f"{folder}' is no split.*'train'"):
+    with pytest.raises(UserError, match=f"{other}' is in no split"):
         prepare_classes(str(export.root), str(export.out))
 
 
