@@ -30,8 +30,9 @@ def read_class_folders(files: ExportFiles) -> Export:
     inner = _inner_folders(parents.values())
     splits = {}
     for folder, folders in inner.items():
-        if folders != {''}:
-            splits[folder] = split_named(folder)
+        split = split_named(folder)
+        if split and folders != {''}:
+            splits[folder] = split
     images, classes = [], defaultdict(list)
     for path, folders in parents.items():
         split = splits.get(folders[0], '') if folders else ''
@@ -47,7 +48,7 @@ def read_class_folders(files: ExportFiles) -> Export:
             files.account.leave_out(image, 'outside of class folders')
     for (_, label), paths in classes.items():
         _reject_masks(label, paths)
-    for folder in ('', *(name for name, split in splits.items() if split)):
+    for folder in ('', *splits):
         _count_hidden(osp.join(files.image_root, folder), files)
     return Export('Class folders', images)
 

@@ -62,12 +62,14 @@ def prepare_classes(source: str, out: str, *, images: str | None = None,
     number = len(export.images)
     listed = open_images(find_images(export, lookup), account)
     classes = sorted({image.label for image in listed})
-    if len(classes) < 2:
-        found = repr(classes[0]) if classes else 'no class'
+    trained = {image.label for image in listed
+               if image.split in ('', 'train')}
+    if len(classes) < 2 or len(trained) == 1:
+        found = repr(trained.pop()) if trained else 'no class'
         raise UserError(
-            f"'{source}' has images of {found} only, and a classifier needs "
-            'two classes: give the folder that holds their folders, or a list '
-            'of images and classes')
+            f"'{source}' has training images of {found} only, and a "
+            'classifier needs two classes: give the folder that contains the '
+            'class folders, or a list of images and classes')
     _check_names(classes, source, account)
     splits = {image.split or 'train' for image in listed}
     parts = assign_splits(listed, classes, val, seed, account)

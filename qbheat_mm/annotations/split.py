@@ -140,8 +140,8 @@ def assign_splits(images: Sequence[ListedImage], classes: Sequence[str],
     loose = [image for image in images if not image.split]
     if loose and splits & {'train', 'val'}:
         raise UserError(f"'{loose[0].file}' is in no split, but other images "
-                        'are: move it elsewhere, or give all images train, '
-                        'val or test, or none')
+                        'are: move it elsewhere, or assign all images to '
+                        'train, val or test, or none')
     if not splits & {'', 'train'}:
         raise UserError(f'there are only images for {sorted(splits)}: give '
                         'the training images as well')

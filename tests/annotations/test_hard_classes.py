@@ -61,6 +61,15 @@ def test_one_class_is_refused(export):
     assert not export.out.exists()
 
 
+def test_one_class_to_train_on_is_refused(export):
+    """As in published sets for the detection of anomalies."""
+    for path in ('train/good', 'test/good', 'test/crack', 'test/hole'):
+        for number in range(6):
+            export.unlisted(f'{path}/{number}.jpg')
+    with pytest.raises(UserError, match="training images of 'good' only"):
+        prepare_classes(str(export.root), str(export.out))
+
+
 @pytest.mark.parametrize('image, mask', [
     ('{}/{}.jpg', '{}/{}.png'), ('{}/{} (1).png', '{}/{} (1)_mask.png'),
     ('{}/images/{}.png', '{}/masks/{}.png'), ('{}/{}.jpg', '{}/gt/{}_GT.png'),
