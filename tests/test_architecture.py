@@ -78,27 +78,12 @@ def test_modules_import_only_from_lower_layers(name):
                                file.name == '__init__.py'))
 
 
-#: What a room may have: statements, with 3 % of slack, comprehensions per 100
-#: of them, and what they are worth.
-BUDGETS = {
-    'qbheat_mm/models': (985, 4, 'the paper, its rivals and targets, any CNN'),
-    'qbheat_mm/detection': (405, 4, 'MF-Dec, and COCO data that is checked'),
-    'qbheat_mm/datasets': (890, 5, 'crops, 16 bits, folders, COCO files'),
-    'qbheat_mm/trained': (1175, 4, 'trained and published models, teachers'),
-    'qbheat_mm/engine': (900, 4, 'small data, length, resuming, advice'),
-    'qbheat_mm/evaluation': (540, 4, 'embeddings, judges, encoders compared'),
-    'qbheat_mm/analysis': (690, 4, 'figures of the paper'),
-    'qbheat_mm/report': (160, 4, 'numbers and figures that one page shows'),
-    'qbheat_mm/export': (545, 4, 'ONNX and torch.export, compared with torch'),
-    'qbheat_mm/annotations': (1655, 4, 'every box on its image, ten tools'),
-    'qbheat_mm/apis': (12, 4, 'names for users, imported on use'),
-    'qbheat_mm/cli': (368, 4, 'settings checked before time is spent'),
-    'qbheat_mm/utils': (100, 4, 'functions of several rooms'),
-    'qbheat_mm': (8590, 4, 'all of it, with the environment check'),
-    'qbheat_arguments.py': (120, 4, 'arguments, without the package'),
-    'benchmarks': (755, 5, 'speed next to well-known networks and tools'),
-    'tools': (1320, 5, 'own data prepared, published weights'),
-    'projects': (2290, 5, 'the demo, two studies, numbers of the pages'),
+#: Comprehensions that a room may have per 100 statements.
+DENSITY = {
+    'qbheat_mm': 3.6,
+    'benchmarks': 4.5,
+    'tools': 4.5,
+    'projects': 4.9,
 }
 COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
 
@@ -119,28 +104,25 @@ def nodes(room):
                 yield file.relative_to(ROOT), node
 
 
-@pytest.mark.parametrize('room', BUDGETS)
-def test_each_room_keeps_to_its_budget(room):
-    """Raise a budget only together with what the new statements are worth."""
+@pytest.mark.parametrize('room', DENSITY)
+def test_loops_are_more_common_than_comprehensions(room):
     statements = comprehensions = 0
     for _, node in nodes(room):
         statements += isinstance(node, ast.stmt) and not (
             isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
             and isinstance(node.value.value, str))  # docstrings
         comprehensions += is_comprehension(node)
-    limit, density, _ = BUDGETS[room]
-    assert statements <= limit, (
-        f'{room} has {statements} statements: remove a mechanism, or raise '
-        'its budget')
-    assert 100 * comprehensions <= density * statements, (
+    assert 100 * comprehensions <= DENSITY[room] * statements, (
         f'{room} has {comprehensions} comprehensions in {statements} '
         'statements: write loops')
 
 
-ROOMS = ('qbheat_mm', 'benchmarks', 'tools', 'projects')
+@pytest.mark.parametrize('name', MODULES)
+def test_no_module_is_longer_than_400_lines(name):
+    assert len(MODULES[name].read_text('utf-8').splitlines()) <= 400
 
 
-@pytest.mark.parametrize('room', [*ROOMS, 'tests'])
+@pytest.mark.parametrize('room', [*DENSITY, 'tests'])
 def test_no_comprehension_is_nested(room):
     for file, node in nodes(room):
         if is_comprehension(node):
@@ -149,7 +131,7 @@ def test_no_comprehension_is_nested(room):
             assert not nested, f'{file}, line {node.lineno}: write a loop'
 
 
-@pytest.mark.parametrize('room', ROOMS)
+@pytest.mark.parametrize('room', DENSITY)
 def test_no_function_is_longer_than_40_lines(room):
     for file, node in nodes(room):
         if isinstance(node, ast.FunctionDef):

@@ -9,69 +9,24 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain, compress
-from typing import Annotated, Any, NamedTuple, NoReturn
+from typing import NamedTuple, NoReturn
 
 import msgspec
 import numpy as np
 
 from ..errors import ImageError, UserError
+from .coco_file import (
+    Annotation,
+    CocoFile,
+    CocoMaskFile,
+    ImageRecord,
+    MaskAnnotation,
+    Record,
+)
 from .images import ImageFile
 
 #: Number of image files to compare with the annotations when a run starts.
 SAMPLE = 100
-_Length = Annotated[int, msgspec.Meta(ge=1)]
-_NotEmpty = msgspec.Meta(min_length=1)
-
-
-class _Record(msgspec.Struct, kw_only=True, gc=False):
-    """A record with the dict methods that mmdet calls, but far smaller."""
-
-    def __getitem__(self, key: str) -> Any:
-        return getattr(self, key)
-
-    def get(self, key: str, default: Any = None) -> Any:
-        return getattr(self, key, default)
-
-
-class ImageRecord(_Record):
-    """An image; its size is that of the file, in pixels."""
-    id: int | str
-    file_name: Annotated[str, _NotEmpty]
-    width: _Length
-    height: _Length
-
-
-class Category(_Record):
-    """A class of boxes."""
-    id: int
-    name: str
-
-
-class Annotation(_Record):
-    """A box: x, y of its top left corner, width and height in pixels."""
-    image_id: int | str
-    category_id: int
-    bbox: Annotated[list[float], msgspec.Meta(min_length=4, max_length=4)]
-    area: float | None = None
-    iscrowd: int | bool = 0
-    ignore: int | bool = 0
-    id: Any = None
-
-
-class MaskAnnotation(Annotation):
-    """A box with polygons, or with a run-length encoded mask."""
-    segmentation: list[list[float]] | dict[str, Any] | None = None
-
-
-class CocoFile(msgspec.Struct, kw_only=True):
-    """The content of an annotation file."""
-    images: Annotated[list[ImageRecord], _NotEmpty]
-    categories: Annotated[list[Category], _NotEmpty]
-    annotations: list[Annotation]
-
-
-class _CocoMaskFile(CocoFile, kw_only=True):
-    annotations: list[MaskAnnotation]
 
 
 @dataclass
@@ -146,12 +101,12 @@ def _decode(path: str, report: CocoReport, masks: bool) -> CocoFile:
         content = file.read().removeprefix(b'\xef\xbb\xbf')
     try:
         return msgspec.json.decode(
-            content, type=_CocoMaskFile if masks else CocoFile)
+            content, type=CocoMaskFile if masks else CocoFile)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         report.fail(f'is not in COCO format: {error}')
 
 
-def _column(records: Iterable[_Record], key: str) -> list:
+def _column(records: Iterable[Record], key: str) -> list:
     """Return one field of all records."""
     return [getattr(record, key) for record in records]
 

@@ -18,7 +18,8 @@ from mmengine.logging import MMLogger
 from msgspec import Struct
 from msgspec.structs import asdict
 
-from ..datasets.coco_check import CocoFile, check_images, load_coco
+from ..datasets.coco_check import check_images, load_coco
+from ..datasets.coco_file import CocoFile
 from ..datasets.images import is_local
 from ..errors import UserError
 
