@@ -23,6 +23,8 @@ extensions = [
     'sphinx.ext.autodoc',
     'sphinx.ext.napoleon',
     'sphinx.ext.viewcode',
+    'sphinx_copybutton',
+    'sphinx_design',
     'mathml',
     'repository_links',
 ]
@@ -30,7 +32,7 @@ exclude_patterns = ['_build', '_extensions']
 
 # Markdown as the git host reads it: headings are named after their text.
 myst_heading_anchors = 4
-myst_enable_extensions = ['html_image']
+myst_enable_extensions = ['colon_fence', 'html_image']
 
 # The reference: what a package's ``__all__`` names, as its docstrings say.
 autodoc_default_options = {'members': True, 'show-inheritance': True}
