@@ -65,7 +65,7 @@ def warn_of_empty(split: Split) -> Split:
 def read_split(settings: dict, cfg: Config, deep: bool) -> Split:
     """Build a data set, which checks it, and count its content."""
     from qbheat_mm.errors import UserError
-    from qbheat_mm.trained.settings import type_name
+    from qbheat_mm.utils.settings import type_name
     init_default_scope(cfg.get('default_scope', 'mmpretrain'))
     MMLogger.get_instance('check_data').setLevel('WARNING')
     if type_name(settings) == 'CocoDataset':

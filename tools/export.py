@@ -111,7 +111,7 @@ def load(args: argparse.Namespace) -> nn.Module:
     from qbheat_mm.cli.head_option import heads_of
     from qbheat_mm.errors import UserError
     from qbheat_mm.export import load_model
-    from qbheat_mm.trained.settings import toolbox, type_name
+    from qbheat_mm.utils.settings import toolbox, type_name
     if args.heads:
         return heads_of(args.heads)
     cfg = read_config(args.config, args.cfg_options)

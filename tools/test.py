@@ -40,7 +40,7 @@ def main() -> None:
     args = parse_args()
     from qbheat_mm import cli
     from qbheat_mm.errors import UserError
-    from qbheat_mm.trained.settings import toolbox
+    from qbheat_mm.utils.settings import toolbox
     cfg = cli.read_config(args.config, args.cfg_options)
     cli.apply_common_arguments(cfg, args)
     cli.require_file(args.checkpoint, 'checkpoint')

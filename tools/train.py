@@ -62,7 +62,7 @@ def set_precision(cfg: Config, amp: bool | None) -> None:
     """Switch mixed precision on or off; None keeps the setting."""
     from qbheat_mm.engine.auto_scale_runner import use_float32
     from qbheat_mm.errors import UserError
-    from qbheat_mm.trained.settings import type_name
+    from qbheat_mm.utils.settings import type_name
     wrapper = cfg.optim_wrapper
     if amp:
         if get_device() == 'cpu':

@@ -15,7 +15,7 @@ from ..models.selfsup import QBHeat
 from ..trained.encoder import Encoder
 from ..trained.model import build_pretraining, load_pretraining
 from ..trained.normalization import Normalization, Normalize
-from ..trained.settings import training_size
+from ..utils.settings import training_size
 from .settings import read_config
 
 

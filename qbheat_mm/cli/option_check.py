@@ -12,7 +12,7 @@ from mmengine.config import Config
 from mmengine.registry import Registry
 
 from ..errors import UserError
-from ..trained.settings import toolbox
+from ..utils.settings import toolbox
 
 #: Settings besides the arguments of the runner.
 OTHER_SECTIONS = {

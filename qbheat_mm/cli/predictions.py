@@ -10,7 +10,7 @@ from mmengine.structures import BaseDataElement
 from mmengine.visualization import Visualizer
 
 from ..errors import UserError, printable
-from ..trained.settings import dataset_settings, toolbox, type_name
+from ..utils.settings import dataset_settings, toolbox, type_name
 
 if TYPE_CHECKING:
     from ..apis import Heads

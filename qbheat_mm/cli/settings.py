@@ -9,7 +9,7 @@ from pathlib import Path
 from mmengine.config import Config
 
 from ..errors import UserError
-from ..trained.settings import loader_settings, open_file, toolbox
+from ..utils.settings import loader_settings, open_file, toolbox
 from .option_check import check_names, check_values
 
 

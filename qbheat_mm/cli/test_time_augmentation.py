@@ -5,7 +5,7 @@ import copy
 from mmengine.config import Config, ConfigDict
 
 from ..errors import UserError
-from ..trained.settings import dataset_settings, toolbox
+from ..utils.settings import dataset_settings, toolbox
 
 
 def draw_predictions(cfg: Config, folder: str | None, show: bool,

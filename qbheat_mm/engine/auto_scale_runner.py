@@ -18,8 +18,8 @@ from torch.utils.data import DataLoader, Dataset
 
 from ..errors import UserError
 from ..trained.checkpoint import Checkpoint
-from ..trained.settings import loader_settings, type_name
 from ..utils.modules import unwrap
+from ..utils.settings import loader_settings, type_name
 from .batch_size import batch_fitter
 from .check_classes import count_classes
 from .console import shorten_console

@@ -11,8 +11,8 @@ from torch.utils.data import DataLoader
 
 from ..errors import UserError
 from ..trained.checkpoint import Checkpoint
-from ..trained.settings import set_classes
 from ..utils.modules import unwrap
+from ..utils.settings import set_classes
 from .run_state import RunState
 
 #: Parts of models that predict the classes of the data set.

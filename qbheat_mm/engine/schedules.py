@@ -3,7 +3,7 @@
 import copy
 from collections.abc import Mapping, Sequence
 
-from ..trained.settings import type_name
+from ..utils.settings import type_name
 
 #: Settings in epochs, or in steps with ``by_epoch=False``.
 _PLACES = ('begin', 'end', 'T_max')

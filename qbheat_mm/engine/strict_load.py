@@ -11,8 +11,8 @@ from ..errors import UserError
 from ..trained.checkpoint import Checkpoint
 from ..trained.encoder import PretrainedEncoder
 from ..trained.normalization import Normalization
-from ..trained.settings import type_name
 from ..utils.modules import unwrap
+from ..utils.settings import type_name
 from .run_state import RunState
 
 _HINT = ('. Allow missing or other tensors with --cfg-options '

@@ -16,8 +16,8 @@ from ..errors import UserError
 from ..trained.checkpoint import Checkpoint
 from ..trained.encoder import Encoder
 from ..trained.normalization import Normalization
-from ..trained.settings import backbone_settings, training_size
 from ..utils.modules import unwrap
+from ..utils.settings import backbone_settings, training_size
 
 
 @HOOKS.register_module()

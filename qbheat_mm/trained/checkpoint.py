@@ -9,10 +9,10 @@ from typing import Any
 from torch import Tensor, nn
 
 from ..errors import UserError
+from ..utils.settings import backbone_name
 from .fit import few, mismatch
-from .normalization import Normalization
+from .normalization import Normalization, input_normalization
 from .safe_load import safe_load
-from .settings import backbone_name, input_normalization
 from .stored_config import parse_config
 
 

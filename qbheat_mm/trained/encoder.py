@@ -11,10 +11,10 @@ from torch import Tensor, nn
 
 from ..errors import UserError
 from ..utils.model_index import find_config
+from ..utils.settings import open_file, training_size, type_name
 from .checkpoint import Checkpoint
 from .encoder_config import EncoderConfig
 from .normalization import Normalization, Normalize
-from .settings import open_file, training_size, type_name
 
 POOLS = ('avg', 'token', 'avg+token', 'max')
 

@@ -9,15 +9,15 @@ from torch import nn
 
 from ..errors import UserError
 from ..models.backbones import MobileFormer
-from .settings import (
+from ..utils.settings import (
     backbone_name,
     backbone_settings,
     find_settings,
-    input_normalization,
     training_size,
     type_name,
     unfrozen,
 )
+from .normalization import input_normalization
 
 # A registry imports unknown names: only classes of the toolboxes are built
 # from the config stored in a checkpoint.

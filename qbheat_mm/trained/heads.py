@@ -16,10 +16,10 @@ from torch import Tensor, nn
 
 from ..errors import UserError
 from ..models.backbones import FrozenBackbone
+from ..utils.settings import backbone_settings, type_name, unfrozen
 from .encoder import Encoder, open_config
 from .fit import few
 from .model import TrainedModel, load_model
-from .settings import backbone_settings, type_name, unfrozen
 
 
 class Heads(BaseModel):

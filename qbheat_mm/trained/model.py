@@ -11,9 +11,9 @@ from torch import nn
 from ..errors import UserError
 from ..models.selfsup import QBHeat
 from ..models.selfsup.qbheat_predictor import LinearExtrapolation
+from ..utils.settings import set_classes, toolbox, type_name
 from .checkpoint import Checkpoint
 from .normalization import Normalization
-from .settings import set_classes, toolbox, type_name
 
 
 @dataclass(frozen=True)

@@ -2,10 +2,13 @@
 """Convert RGB images to network inputs and back."""
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor, nn
+
+from ..utils.settings import find_settings
 
 
 @dataclass(frozen=True)
@@ -70,6 +73,12 @@ class Normalization:
         if not self.mean:
             return f'{order}, not normalized'
         return f'{order}, mean {_join(self.mean)}, std {_join(self.std)}'
+
+
+def input_normalization(settings: Any) -> Normalization | None:
+    """Return the input normalization of a config; None unless valid."""
+    given = next(find_settings(settings, 'data_preprocessor'), None)
+    return None if given is None else Normalization.from_settings(given)
 
 
 def _join(values: Sequence[float]) -> str:

@@ -8,10 +8,10 @@ from mmpretrain.apis.model import ModelHub
 
 from ..errors import UserError
 from ..models.backbones import TimmEncoder
+from ..utils.settings import type_name
 from .checkpoint import Checkpoint
 from .encoder import Encoder, load_encoder, open_config
 from .normalization import Normalization
-from .settings import type_name
 
 #: Backbones that pool, unless told otherwise.
 POOLING = ('ConvNeXt', 'EdgeNeXt', 'HorNet', 'TinyViT')

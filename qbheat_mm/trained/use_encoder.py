@@ -13,10 +13,10 @@ from torch import nn
 from ..errors import UserError
 from ..models.backbones import MobileFormer
 from ..models.selfsup import Distillation
+from ..utils.settings import toolbox, type_name
 from .checkpoint import Checkpoint
 from .encoder_config import EncoderConfig
 from .normalization import Normalization
-from .settings import toolbox, type_name
 
 
 @dataclass(frozen=True)

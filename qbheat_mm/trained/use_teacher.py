@@ -5,8 +5,8 @@ from mmengine.logging import print_log
 
 from ..errors import UserError
 from ..models.selfsup import Distillation
+from ..utils.settings import type_name
 from .encoder_target import EncoderTarget
-from .settings import type_name
 
 #: What ``teacher_method`` may be.
 METHODS = ('Distillation', 'QBHeat', 'RandomMasking')

@@ -14,7 +14,7 @@ from qbheat_mm.errors import UserError
 from qbheat_mm.trained.checkpoint import Checkpoint
 from qbheat_mm.trained.fit import mismatch
 from qbheat_mm.trained.safe_load import safe_load
-from qbheat_mm.trained.settings import backbone_name
+from qbheat_mm.utils.settings import backbone_name
 
 
 def save(path, content):

@@ -9,7 +9,6 @@ from mmengine.config.utils import MODULE2PACKAGE
 from mmengine.registry import MODELS
 
 from ..errors import UserError
-from .normalization import Normalization
 
 
 def open_file(path: str) -> Config:
@@ -101,12 +100,6 @@ def unfrozen(backbone: Mapping) -> Mapping:
     """Settings of the network in a ``FrozenBackbone``."""
     network = backbone.get('network')
     return network if isinstance(network, Mapping) else backbone
-
-
-def input_normalization(settings: Any) -> Normalization | None:
-    """Return the input normalization of a config; None unless valid."""
-    given = next(find_settings(settings, 'data_preprocessor'), None)
-    return None if given is None else Normalization.from_settings(given)
 
 
 def backbone_settings(cfg: Mapping) -> dict:

@@ -6,7 +6,7 @@ from mmengine.registry import TRANSFORMS, init_default_scope
 from mmpretrain.datasets import MultiView
 from mmpretrain.models import ImageClassifier
 
-from qbheat_mm.trained.settings import training_size, type_name
+from qbheat_mm.utils.settings import training_size, type_name
 
 PIPELINES = dict(
     crop_of_mmcv=[dict(type='Resize', scale=(96, 128)),
