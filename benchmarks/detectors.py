@@ -27,7 +27,7 @@ from torch import Tensor, nn
 
 import qbheat_mm.detection  # noqa: F401
 from qbheat_arguments import count, report_user_errors
-from qbheat_mm.cli import read_config
+from qbheat_mm.config.reading import read_config
 from qbheat_mm.export.network import folded
 from qbheat_mm.utils.complexity import count_madds, count_parameters
 

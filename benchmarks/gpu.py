@@ -26,7 +26,7 @@ from torch import nn
 
 import qbheat_mm.models  # noqa: F401
 from qbheat_arguments import count, report_user_errors
-from qbheat_mm.cli import read_config
+from qbheat_mm.config.reading import read_config
 
 CONFIG = 'qbheat_mf-{}_8xb128-amp-coslr-100e_in1k.py'
 

@@ -22,7 +22,7 @@ from torch import Tensor, nn
 
 import qbheat_mm.models  # noqa: F401
 from qbheat_arguments import count, report_user_errors
-from qbheat_mm.cli import read_config
+from qbheat_mm.config.reading import read_config
 from qbheat_mm.utils.complexity import flop_counter
 
 # (M, K, N) of the matrix products of transformer blocks of width 512.

@@ -69,7 +69,7 @@ def _register() -> None:
     for name in ('datasets.image_folder', 'datasets.transforms', 'engine',
                  'models', 'trained', 'analysis.hook', 'export.hook'):
         importlib.import_module(f'.{name}', __name__)
-    from .utils.model_index import register_models
+    from .config.model_index import register_models
     register_models()
 
 

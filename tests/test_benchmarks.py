@@ -14,7 +14,7 @@ from mmpretrain.registry import MODELS
 from torch import nn
 
 from benchmarks.counters import kept_bytes, operator_counter
-from qbheat_mm.cli import read_config
+from qbheat_mm.config.reading import read_config
 
 from .conftest import ROOT, import_tool, run_tool
 

@@ -141,7 +141,7 @@ def main() -> None:
         help='decode all images, not only some of them')
     add_cfg_options(parser)
     args = parser.parse_args()
-    from qbheat_mm.cli import read_config
+    from qbheat_mm.config.reading import read_config
     from qbheat_mm.errors import UserError
     cfg = read_config(args.config, args.cfg_options)
     found = {}

@@ -107,8 +107,8 @@ def load(args: argparse.Namespace) -> nn.Module:
         UserError: If the options don't apply to it.
     """
     from qbheat_mm.apis import load_encoder
-    from qbheat_mm.cli import read_config
     from qbheat_mm.cli.head_option import heads_of
+    from qbheat_mm.config.reading import read_config
     from qbheat_mm.errors import UserError
     from qbheat_mm.export import load_model
     from qbheat_mm.utils.settings import toolbox, type_name

@@ -53,7 +53,7 @@ def parse_args() -> argparse.Namespace:
 def find_encoder(args: argparse.Namespace) -> 'Encoder':
     """Load the encoder of a checkpoint, or build that of a config."""
     from qbheat_mm.apis import build_encoder, load_encoder
-    from qbheat_mm.cli import read_config
+    from qbheat_mm.config.reading import read_config
     from qbheat_mm.errors import UserError
     if not args.encoder.endswith('.py'):
         if args.cfg_options:

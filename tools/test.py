@@ -39,9 +39,10 @@ def main() -> None:
     """Test."""
     args = parse_args()
     from qbheat_mm import cli
+    from qbheat_mm.config.reading import read_config
     from qbheat_mm.errors import UserError
     from qbheat_mm.utils.settings import toolbox
-    cfg = cli.read_config(args.config, args.cfg_options)
+    cfg = read_config(args.config, args.cfg_options)
     cli.apply_common_arguments(cfg, args)
     cli.require_file(args.checkpoint, 'checkpoint')
     cfg.load_from = args.checkpoint

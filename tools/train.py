@@ -77,7 +77,8 @@ def main() -> None:
     """Train."""
     args = parse_args()
     from qbheat_mm import cli
-    cfg = cli.read_config(args.config, args.cfg_options)
+    from qbheat_mm.config.reading import read_config
+    cfg = read_config(args.config, args.cfg_options)
     apply_arguments(cfg, args)
     cli.init_processes(cfg)
     cfg.setdefault('runner_type', 'AutoScaleRunner')

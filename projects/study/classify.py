@@ -12,7 +12,7 @@ from mmengine.config import Config
 
 from qbheat_arguments import add_cfg_options, report_user_errors
 from qbheat_mm.apis import load_encoder
-from qbheat_mm.cli import read_config
+from qbheat_mm.config.reading import read_config
 from qbheat_mm.evaluation.features import (
     BASELINES,
     describe_images,

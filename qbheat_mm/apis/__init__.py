@@ -17,15 +17,16 @@ from typing import Any
 
 # Imported on use: exports need scipy, heads mmdet, pages matplotlib.
 _MODULES = {
+    'apis.loading': ('build_encoder', 'load_encoder', 'load_heads'),
     'annotations': ('prepare_boxes', 'prepare_classes'),
+    'config.model_index': ('find_config', ),
     'engine.pretraining': ('pretrain', ),
     'evaluation.compare': ('compare', ),
     'evaluation.embedding': ('Embeddings', 'embed', 'embed_batches',
                              'list_images'),
-    'trained': ('Encoder', 'build_encoder', 'load_encoder'),
-    'trained.heads': ('Heads', 'load_heads'),
-    'trained.published_encoder': ('published_encoder', ),
-    'utils.model_index': ('find_config', )}
+    'trained': ('Encoder', ),
+    'trained.heads': ('Heads', ),
+    'trained.published_encoder': ('published_encoder', )}
 __all__ = sorted(chain.from_iterable(_MODULES.values()))
 
 

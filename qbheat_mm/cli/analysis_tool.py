@@ -8,6 +8,7 @@ import torch
 from mmengine.config import Config
 
 from ..apis import load_encoder
+from ..config.reading import read_config
 from ..datasets import find_images, load_images, spread
 from ..errors import UserError, printable
 from ..evaluation.embedding import height_and_width
@@ -16,7 +17,6 @@ from ..trained.encoder import Encoder
 from ..trained.model import build_pretraining, load_pretraining
 from ..trained.normalization import Normalization, Normalize
 from ..utils.settings import training_size
-from .settings import read_config
 
 
 def read_images(args: Namespace, cfg: Config,

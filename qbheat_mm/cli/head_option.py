@@ -5,9 +5,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ..config.reading import read_config
 from ..engine.run_state import latest
 from ..errors import UserError
-from .settings import read_config, require_file
+from .settings import require_file
 
 if TYPE_CHECKING:
     from ..apis import Heads

@@ -21,7 +21,6 @@ from ..trained.checkpoint import Checkpoint
 from ..utils.modules import unwrap
 from ..utils.settings import loader_settings, type_name
 from .batch_size import batch_fitter
-from .check_classes import count_classes
 from .console import shorten_console
 from .random_state import SeededBatchSampler
 from .resume import newest_readable
@@ -53,15 +52,9 @@ class AutoScaleRunner(Runner):
     def from_cfg(cls, cfg: Config) -> 'AutoScaleRunner':
         """Build the runner of a config with its encoder, teacher, classes."""
         cfg = copy.deepcopy(cfg)
-        if cfg.get('encoder'):
-            # Importing it for nothing would cost each import of the package.
-            from ..trained.use_encoder import use_encoder
-            use_encoder(cfg)
-        if cfg.get('teacher'):
-            from ..trained.use_teacher import use_teacher
-            use_teacher(cfg)
-        if cfg.get('count_classes'):
-            count_classes(cfg)
+        # Imports of the package need not load it.
+        from ..config.complete import complete
+        complete(cfg, count=True)
         return super().from_cfg(cfg)
 
     def build_logger(self, *args, **kwargs) -> MMLogger:

@@ -1,58 +1,20 @@
 # Copyright (c) QB-Heat MM authors. All rights reserved.
-"""Count classes; check that all parts of a run agree on them."""
+"""Check that all parts of a run agree on their classes."""
 from collections.abc import Iterable, Sequence
 
-from mmengine.config import Config
 from mmengine.evaluator import BaseMetric
 from mmengine.hooks import Hook
-from mmengine.registry import DATASETS, HOOKS, DefaultScope
+from mmengine.registry import HOOKS
 from mmengine.runner import Runner
 from torch.utils.data import DataLoader
 
 from ..errors import UserError
 from ..trained.checkpoint import Checkpoint
 from ..utils.modules import unwrap
-from ..utils.settings import set_classes
 from .run_state import RunState
 
 #: Parts of models that predict the classes of the data set.
 _HEADS = {'head', 'bbox_head', 'mask_head'}
-
-
-def count_classes(cfg: Config) -> int:
-    """Set a classifier's number of classes to that of its data.
-
-    Args:
-        cfg (Config): Changed in place.
-
-    Returns:
-        int: Classes of the first data set that exists.
-
-    Raises:
-        UserError: If there are fewer than two, or an annotation file gives
-            no names.
-    """
-    missing = None
-    for name in ('train_dataloader', 'val_dataloader', 'test_dataloader'):
-        settings = (cfg.get(name) or {}).get('dataset')
-        if not settings:
-            continue
-        try:
-            with DefaultScope.overwrite_default_scope('mmpretrain'):
-                dataset = DATASETS.build(settings)
-        # Tests may run where the training set is not available.
-        except (FileNotFoundError, UserError) as error:
-            missing = missing or error
-            continue
-        number = len(dataset.metainfo.get('classes') or ())
-        if number < 2:
-            raise UserError(
-                f'{name}.dataset ({settings.get("data_root", "")}) has '
-                f'{number} classes, and at least 2 are needed: a folder for '
-                'each class, or metainfo.classes for an annotation file')
-        set_classes(cfg, number)
-        return number
-    raise UserError(f'cannot count classes: no data set found ({missing})')
 
 
 @HOOKS.register_module()

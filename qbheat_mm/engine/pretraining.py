@@ -8,12 +8,12 @@ from typing import Any
 from mmengine.config import Config
 from mmengine.registry import RUNNERS
 
+from ..config.encoder import Outputs
+from ..config.model_index import find_config
 from ..datasets import find_images
 from ..errors import UserError
 from ..models.backbones import MobileFormer
-from ..trained.use_encoder import Outputs
 from ..utils.atomic_write import atomic_write
-from ..utils.model_index import find_config
 from .run_state import latest
 
 #: The config for your own images.

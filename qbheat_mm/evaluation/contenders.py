@@ -8,11 +8,13 @@ from typing import NamedTuple
 import torch
 from torch import nn
 
+from ..config.model_index import find_config
+from ..config.reading import open_config
 from ..errors import UserError
-from ..trained.encoder import Encoder, build_encoder, load_encoder
+from ..trained.encoder import Encoder
 from ..trained.encoder_config import EncoderConfig
+from ..trained.loading import build_encoder, load_encoder
 from ..trained.published_encoder import published_encoder
-from ..utils.model_index import find_config
 from .features import Features, describe_images, hog, maps_by, thumbnails
 
 #: Takes part without being asked.
@@ -48,7 +50,7 @@ def open_encoder(source: str | Path | Encoder) -> Encoder:
         return source
     source = os.fspath(source)
     if source.endswith('.py') or find_config(source):
-        return build_encoder(source, f"config '{source}'")
+        return build_encoder(open_config(source), f"config '{source}'")
     if os.path.exists(source) or '://' in source:
         return load_encoder(source)
     if Path(source).suffix in ('.pth', '.ckpt', '.safetensors', '.bin'):

@@ -4,7 +4,8 @@
 ``heads`` is imported on use, since mmpretrain's models import mmdet.
 """
 from .checkpoint import Checkpoint
-from .encoder import Encoder, PretrainedEncoder, build_encoder, load_encoder
+from .encoder import Encoder, PretrainedEncoder
+from .loading import build_encoder, load_encoder
 from .normalization import Normalization, Normalize
 
 __all__ = [

@@ -135,14 +135,18 @@ class Checkpoint:
                 found[name] = value
         return found
 
-    def load_encoder(self, backbone: nn.Module) -> None:
+    def load_encoder(self, backbone: nn.Module,
+                     normalization: Normalization | None = None) -> None:
         """Load all tensors of an encoder, or raise and leave it unchanged.
 
         Args:
             backbone (nn.Module): Any backbone of mmpretrain or mmdet.
+            normalization (Normalization, optional): Normalization of its
+                input, to be checked.
 
         Raises:
-            UserError: If tensors are missing, don't fit or aren't part of it.
+            UserError: If tensors are missing, don't fit or aren't part of
+                it, or if training normalized images differently.
         """
         needed = backbone.state_dict()
         found = self.encoder_weights(needed)
@@ -154,6 +158,7 @@ class Checkpoint:
                 f"checkpoint '{self.path}' holds no tensor of {name}, but "
                 f'{few(self.weights) or "none at all"}')
         self.require_fit(needed, found, name)
+        self.require_normalization(normalization)
         backbone.load_state_dict(found, strict=False)
 
     def load_model(self, model: nn.Module) -> None:

@@ -1,19 +1,14 @@
 # Copyright (c) QB-Heat MM authors. All rights reserved.
 """Encoders with their weights, input normalization and pooling."""
-import os
 from collections.abc import Mapping, Sequence
 
 import torch
-from mmengine.config import Config
 from mmengine.logging import print_log
 from mmengine.registry import WEIGHT_INITIALIZERS
 from torch import Tensor, nn
 
 from ..errors import UserError
-from ..utils.model_index import find_config
-from ..utils.settings import open_file, training_size, type_name
 from .checkpoint import Checkpoint
-from .encoder_config import EncoderConfig
 from .normalization import Normalization, Normalize
 
 POOLS = ('avg', 'token', 'avg+token', 'max')
@@ -152,94 +147,3 @@ class PretrainedEncoder:
         for child in module.modules():
             child.is_init = True
         module.init_cfg = dict(type='Pretrained', checkpoint=self.checkpoint)
-
-
-def load_encoder(checkpoint: str,
-                 config: str | Config | None = None,
-                 out_indices: Sequence[int] | None = None,
-                 device: str = 'cpu') -> Encoder:
-    """Build an encoder from its checkpoint and load all of its weights.
-
-    The config stored in the checkpoint is parsed, never executed.
-
-    Args:
-        checkpoint (str): File or URL of pre-training, probing, fine-tuning
-            or detection, or an exported ``encoder.safetensors``.
-        config (str | Config, optional): Config file, or the name of one of
-            ours, for files of weights alone. Config files are executed.
-            Defaults to None.
-        out_indices (Sequence[int], optional): Outputs of the backbone.
-            Defaults to the last features and the tokens of a
-            ``MobileFormer``, and to the stored setting of others.
-        device (str): Defaults to 'cpu'.
-
-    Returns:
-        Encoder: In evaluation mode.
-
-    Raises:
-        FileNotFoundError: If there is no such file.
-        UserError: If the checkpoint does not describe its encoder or does
-            not fit.
-
-    Examples:
-        >>> encoder = load_encoder('encoder.safetensors')
-        >>> image = torch.zeros(1, 3, 224, 224, dtype=torch.uint8)
-        >>> features, tokens = encoder(encoder.normalize(image))
-    """
-    trained = Checkpoint.read(checkpoint)
-    if config is None:
-        described = EncoderConfig(trained.config,
-                                  f"checkpoint '{trained.path}'")
-        described.require_toolbox_classes()
-        size = described.size
-    else:
-        config = open_config(config)
-        described = EncoderConfig(config.to_dict(),
-                                  f"config '{config.filename}'")
-        # The stored config includes --cfg-options.
-        size = training_size(trained.config) or described.size
-    backbone = described.build(out_indices)
-    trained.load_encoder(backbone)
-    trained.require_normalization(described.normalization)
-    return Encoder(backbone, described.normalization, described.name, size,
-                   described.settings, trained.path).to(torch.device(device))
-
-
-def build_encoder(config: str | Config,
-                  source: str = 'the config',
-                  out_indices: Sequence[int] | None = None) -> Encoder:
-    """Build the encoder of a config with the weights of its ``init_cfg``.
-
-    Args:
-        config (str | Config): Config file, name of ours, or config.
-        source (str): Its name in messages.
-        out_indices (Sequence[int], optional): See :func:`load_encoder`.
-
-    Returns:
-        Encoder: In evaluation mode, with random weights if ``init_cfg`` is
-        None.
-
-    Raises:
-        UserError: If the config has no encoder, or its weights do not fit.
-    """
-    described = EncoderConfig(open_config(config).to_dict(), source)
-    init_cfg = described.given.get('init_cfg')
-    backbone = described.build(out_indices, init_cfg=init_cfg)
-    backbone.init_weights()
-    checkpoint = ''
-    if isinstance(init_cfg, dict) and (
-            type_name(init_cfg) == PretrainedEncoder.__name__):
-        checkpoint = init_cfg['checkpoint']
-        if not init_cfg.get('allow_other_normalization'):
-            Checkpoint.read_once(checkpoint).require_normalization(
-                described.normalization)
-    return Encoder(backbone, described.normalization, described.name,
-                   described.size, described.settings, checkpoint)
-
-
-def open_config(config: str | os.PathLike | Config) -> Config:
-    """Read a config file, or one of ours by its name."""
-    if isinstance(config, Config):
-        return config
-    config = os.fspath(config)
-    return open_file(find_config(config) or config)

@@ -17,6 +17,7 @@ from ..utils.settings import (
     type_name,
     unfrozen,
 )
+from .checkpoint import Checkpoint
 from .normalization import input_normalization
 
 # A registry imports unknown names: only classes of the toolboxes are built
@@ -62,13 +63,21 @@ class EncoderConfig:
             model=dict(backbone=unfrozen(given))))
         self.kind = type_name(self.settings)
 
-    def require_toolbox_classes(self) -> None:
-        """Raise UserError unless all types are classes of the toolboxes."""
-        for kind in _types(self.given):
+    @classmethod
+    def stored_in(cls, checkpoint: Checkpoint) -> 'EncoderConfig':
+        """Describe the encoder of a checkpoint by the config stored in it.
+
+        Raises:
+            UserError: If it lacks the encoder or its normalization, or names
+                types that are no classes of the toolboxes.
+        """
+        described = cls(checkpoint.config, f"checkpoint '{checkpoint.path}'")
+        for kind in _types(described.given):
             if not (isinstance(kind, str) and _CLASS.fullmatch(kind)):
                 raise UserError(
-                    f"{self.source} names type={kind!r}, which is not a "
+                    f"{described.source} names type={kind!r}, which is not a "
                     "toolbox's class: pass its config, as config=FILE")
+        return described
 
     def build(self, out_indices: Sequence[int] | None = None,
               **options: Any) -> nn.Module:

@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from ..errors import UserError
 from ..models.backbones import FrozenBackbone
 from ..utils.settings import backbone_settings, type_name, unfrozen
-from .encoder import Encoder, open_config
+from .encoder import Encoder
 from .fit import few
 from .model import TrainedModel, load_model
 
@@ -99,29 +99,11 @@ class Heads(BaseModel):
         return chosen
 
 
-def load_heads(heads: Mapping[str, tuple[str | Config, str]],
+def load_heads(heads: Mapping[str, tuple[Config, str]],
                device: str = 'cpu') -> Heads:
     """Load models that were trained on the same frozen encoder.
 
-    Args:
-        heads (Mapping[str, tuple[str | Config, str]]): Config and checkpoint
-            of each run by a name: classifiers of mmpretrain and detectors of
-            mmdet.
-        device (str): Defaults to 'cpu'.
-
-    Returns:
-        Heads: Runs the encoder once for all of them.
-
-    Raises:
-        FileNotFoundError: If a checkpoint is missing.
-        UserError: If a checkpoint does not fit its config, or the encoders
-            or their input differ.
-
-    Examples:
-        >>> heads = load_heads({'classes': ('lin.py', 'lin.pth'),
-        ...                     'boxes': ('retinanet.py', 'retinanet.pth')})
-        >>> found = heads.predict(torch.zeros(1, 3, 320, 320))
-        >>> found['classes'][0].pred_label, found['boxes'][0].pred_instances
+    See :func:`qbheat_mm.apis.load_heads`, which also reads the configs.
     """
     if not heads:
         raise UserError('no heads: give one or more, as '
@@ -150,9 +132,8 @@ def load_heads(heads: Mapping[str, tuple[str | Config, str]],
 class _Run:
     """A trained model, taken apart into encoder and head."""
 
-    def __init__(self, name: str, config: str | Config,
-                 checkpoint: str) -> None:
-        cfg = copy.deepcopy(open_config(config))
+    def __init__(self, name: str, cfg: Config, checkpoint: str) -> None:
+        cfg = copy.deepcopy(cfg)
         if 'module' in cfg.model:  # test-time augmentation
             cfg.model = cfg.model['module']
         self.name, self.cfg = name, cfg

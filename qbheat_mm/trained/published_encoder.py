@@ -10,7 +10,8 @@ from ..errors import UserError
 from ..models.backbones import TimmEncoder
 from ..utils.settings import type_name
 from .checkpoint import Checkpoint
-from .encoder import Encoder, load_encoder, open_config
+from .encoder import Encoder
+from .loading import load_encoder
 from .normalization import Normalization
 
 #: Backbones that pool, unless told otherwise.
@@ -47,7 +48,7 @@ def published_encoder(name: str,
 
 def _from_mmpretrain(name: str, weights: str | os.PathLike | None) -> Encoder:
     if os.path.isfile(name):
-        config = open_config(name)
+        config = Config.fromfile(name)
     else:
         config, published = _model_of_mmpretrain(name)
         weights = weights or published

@@ -18,7 +18,7 @@ from torch.utils.data import DataLoader
 
 from ..datasets.whole_images import WholeImages
 from ..errors import UserError
-from .encoder import load_encoder
+from .loading import load_encoder
 
 #: Batch size of a teacher. Larger ones are slower on a CPU, whose allocator
 #: returns their memory after every layer.

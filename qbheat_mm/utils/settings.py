@@ -1,25 +1,11 @@
 # Copyright (c) QB-Heat MM authors. All rights reserved.
 """Read settings from mmengine configs."""
-import os.path as osp
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from mmengine.config import Config
 from mmengine.config.utils import MODULE2PACKAGE
 from mmengine.registry import MODELS
-
-from ..errors import UserError
-
-
-def open_file(path: str) -> Config:
-    """Read a config file.
-
-    Raises:
-        UserError: If the path is a folder or a pipe.
-    """
-    if osp.exists(path) and not osp.isfile(path):
-        raise UserError(f"config '{path}' is not a file")
-    return Config.fromfile(path)
 
 
 def type_name(settings: Mapping) -> str:

@@ -8,7 +8,7 @@ import pytest
 from mmengine.registry import VISUALIZERS, DefaultScope
 
 from qbheat_arguments import add_cfg_options
-from qbheat_mm.cli import read_config
+from qbheat_mm.config.reading import read_config
 
 from ..conftest import ROOT
 

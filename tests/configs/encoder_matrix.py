@@ -22,11 +22,11 @@ from torch.nn.modules.batchnorm import _BatchNorm
 
 from qbheat_mm.apis import load_encoder, published_encoder
 from qbheat_mm.cli import init_processes
+from qbheat_mm.config.encoder import use_encoder
 from qbheat_mm.errors import UserError
 from qbheat_mm.export import export_encoder, export_network
 from qbheat_mm.trained import Normalization
 from qbheat_mm.trained.model import TrainedModel
-from qbheat_mm.trained.use_encoder import use_encoder
 
 from .test_one_step import small, take_steps
 

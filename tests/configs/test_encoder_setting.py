@@ -14,12 +14,12 @@ from mmpretrain.models import ResNet
 from mmpretrain.registry import MODELS
 
 from qbheat_mm.apis import load_encoder, published_encoder
+from qbheat_mm.config.encoder import use_encoder
 from qbheat_mm.errors import UserError
 from qbheat_mm.export import export_encoder, export_network
 from qbheat_mm.models.backbones import TimmEncoder
 from qbheat_mm.models.selfsup.qbheat import reject_pixel_attention
 from qbheat_mm.trained import Checkpoint, Encoder, Normalization
-from qbheat_mm.trained.use_encoder import use_encoder
 
 from ..conftest import ROOT, run_tool
 from .encoder_matrix import config_of, train_on_two_processes

@@ -6,7 +6,7 @@ import re
 import pytest
 from mmengine.config import Config, DictAction
 
-from qbheat_mm.cli.option_check import check_values
+from qbheat_mm.config.options import check_values
 
 from .reading import ROOT, pages, read_blocks
 from .test_tutorials import TUTORIALS

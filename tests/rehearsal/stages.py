@@ -23,7 +23,7 @@ import numpy as np
 import torch
 from mmengine.registry import DATASETS, MODELS, DefaultScope
 
-from qbheat_mm import cli
+from qbheat_mm.config.reading import read_config
 from qbheat_mm.engine.random_state import mix, seed_generators
 from qbheat_mm.trained.safe_load import safe_load
 
@@ -79,7 +79,7 @@ def build(recipe: Recipe, samples: int) -> None:
     Raises:
         Failure: If any sample fails.
     """
-    cfg = cli.read_config(recipe.config)
+    cfg = read_config(recipe.config)
     with DefaultScope.overwrite_default_scope(cfg.default_scope):
         if not cfg.get('count_classes'):  # the runner sets the number
             MODELS.build(cfg.model)

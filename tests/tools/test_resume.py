@@ -11,7 +11,7 @@ import torch
 from mmengine.hooks import Hook
 from mmengine.registry import HOOKS
 
-from qbheat_mm.cli import read_config
+from qbheat_mm.config.reading import read_config
 from qbheat_mm.trained.safe_load import safe_load
 
 from ..conftest import ROOT, run_tool

@@ -15,7 +15,7 @@ from mmpretrain.registry import DATASETS
 from PIL import Image
 
 from qbheat_mm.apis import load_encoder, pretrain, published_encoder
-from qbheat_mm.cli import read_config
+from qbheat_mm.config.reading import read_config
 from qbheat_mm.engine import console
 from qbheat_mm.errors import UserError
 from qbheat_mm.export import export_encoder

@@ -36,7 +36,7 @@ def parse_args() -> argparse.Namespace:
 def main() -> None:
     args = parse_args()
     from qbheat_mm.analysis.matrices import learned_matrices
-    from qbheat_mm.cli import read_config
+    from qbheat_mm.config.reading import read_config
     from qbheat_mm.models.layers import MobileFormerBlock
     from qbheat_mm.trained.model import build_pretraining
     common = ['--out', args.out, '--device', args.device]

@@ -109,7 +109,7 @@ def main(argv: list[str] | None = None) -> None:
     args = analysis_parser(__doc__, images=False).parse_args(argv)
     from qbheat_mm.analysis import spectrum
     from qbheat_mm.analysis.matrices import learned_matrices
-    from qbheat_mm.cli import read_config
+    from qbheat_mm.config.reading import read_config
     from qbheat_mm.datasets import short_names
     from qbheat_mm.report import Report
     from qbheat_mm.trained.model import build_pretraining, load_pretraining

@@ -13,10 +13,10 @@ from torch import nn
 from ..errors import UserError
 from ..models.backbones import MobileFormer
 from ..models.selfsup import Distillation
+from ..trained.checkpoint import Checkpoint
+from ..trained.encoder_config import EncoderConfig
+from ..trained.normalization import Normalization
 from ..utils.settings import toolbox, type_name
-from .checkpoint import Checkpoint
-from .encoder_config import EncoderConfig
-from .normalization import Normalization
 
 
 @dataclass(frozen=True)
@@ -78,9 +78,7 @@ def use_encoder(cfg: Config) -> None:
     if path is None:
         return
     cfg.pop('encoder')
-    described = EncoderConfig(Checkpoint.read_once(path).config,
-                              f"checkpoint '{path}'")
-    described.require_toolbox_classes()
+    described = EncoderConfig.stored_in(Checkpoint.read_once(path))
     with DefaultScope.overwrite_default_scope(toolbox(cfg) or 'mmpretrain'):
         old = MODELS.build({**cfg.model.backbone, 'init_cfg': None})
     new = described.build()
