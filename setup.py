@@ -103,7 +103,6 @@ if __name__ == '__main__':
         # Makes editable installs use a .pth file. An import hook would come
         # after the clone itself if Python runs in the clone's parent folder.
         package_dir={'': '.'},
-        py_modules=['qbheat_arguments'],
         packages=find_packages(include=(PACKAGE, f'{PACKAGE}.*')),
         package_data={f'{PACKAGE}.report': ['templates/*.html']},
         python_requires='>=3.10',

@@ -15,7 +15,7 @@ import torch
 from mmengine.utils.dl_utils import collect_env
 from torch import Tensor, nn
 
-from qbheat_arguments import count
+from qbheat_mm.cli.arguments import count
 
 CONFIGS = Path(__file__).resolve().parents[1] / 'configs/qbheat'
 PRETRAINING = CONFIGS / 'qbheat_mf-285m_8xb128-amp-coslr-100e_in1k.py'

@@ -26,7 +26,8 @@ from mmengine.hub import get_config
 from torch import Tensor, nn
 
 import qbheat_mm.detection  # noqa: F401
-from qbheat_arguments import count, report_user_errors
+from qbheat_mm.cli.arguments import count
+from qbheat_mm.cli.reporting import report_user_errors
 from qbheat_mm.config.reading import read_config
 from qbheat_mm.export.network import folded
 from qbheat_mm.utils.complexity import count_madds, count_parameters

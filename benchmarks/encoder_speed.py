@@ -18,7 +18,8 @@ from torch import Tensor, nn
 from torchvision.models import mobilenet_v3_large
 
 import qbheat_mm  # noqa: F401
-from qbheat_arguments import count, report_user_errors
+from qbheat_mm.cli.arguments import count
+from qbheat_mm.cli.reporting import report_user_errors
 from qbheat_mm.export.network import folded
 
 

@@ -25,7 +25,8 @@ from pretraining import mae, step_bytes
 from torch import nn
 
 import qbheat_mm.models  # noqa: F401
-from qbheat_arguments import count, report_user_errors
+from qbheat_mm.cli.arguments import count
+from qbheat_mm.cli.reporting import report_user_errors
 from qbheat_mm.config.reading import read_config
 
 CONFIG = 'qbheat_mf-{}_8xb128-amp-coslr-100e_in1k.py'

@@ -20,8 +20,9 @@ from mmengine.registry import MODELS, DefaultScope
 from torch.profiler import profile
 
 import qbheat_mm.detection  # noqa: F401
-from qbheat_arguments import count, report_user_errors
 from qbheat_mm.apis import load_heads
+from qbheat_mm.cli.arguments import count
+from qbheat_mm.cli.reporting import report_user_errors
 from qbheat_mm.export import export_network
 from qbheat_mm.export.make_network import make_network
 from qbheat_mm.export.network import folded

@@ -32,7 +32,8 @@ from PIL import Image
 from torch import nn
 
 from projects.drawn_world import TextureBank, detection_scene
-from qbheat_arguments import add_cfg_options, count, report_user_errors
+from qbheat_mm.cli.arguments import add_cfg_options, count
+from qbheat_mm.cli.reporting import report_user_errors
 from qbheat_mm.config.reading import read_config
 from qbheat_mm.datasets import find_images
 

@@ -21,7 +21,8 @@ from mmpretrain.registry import MODELS
 from torch import Tensor, nn
 
 import qbheat_mm.models  # noqa: F401
-from qbheat_arguments import count, report_user_errors
+from qbheat_mm.cli.arguments import count
+from qbheat_mm.cli.reporting import report_user_errors
 from qbheat_mm.config.reading import read_config
 from qbheat_mm.utils.complexity import flop_counter
 

@@ -144,3 +144,20 @@ def test_the_package_imports_neither_tools_nor_projects():
     for name, file in MODULES.items():
         assert not re.search(r'^\s*(from|import) (tools|projects)\b',
                              file.read_text(encoding='utf-8'), re.M), name
+
+
+@pytest.mark.parametrize('file', sorted(
+    (ROOT / 'tools').rglob('*.py'), key=str), ids=lambda file: file.stem)
+def test_tools_import_the_package_at_the_top(file):
+    """Or a comment says why not."""
+    source = file.read_text(encoding='utf-8')
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.ImportFrom):
+            imported = node.module
+        elif isinstance(node, ast.Import):
+            imported = node.names[0].name
+        else:
+            continue
+        above = source.splitlines()[node.lineno - 2].strip()
+        assert (imported.split('.')[0] != PACKAGE or not node.col_offset
+                or above.startswith('#')), f'{file}, line {node.lineno}'

@@ -13,7 +13,12 @@ from mmengine.logging import MMLogger
 from mmengine.registry import DATASETS, init_default_scope
 from mmengine.utils import track_iter_progress
 
-from qbheat_arguments import add_cfg_options, report_user_errors
+from qbheat_mm.cli.arguments import add_cfg_options
+from qbheat_mm.cli.reporting import report_user_errors
+from qbheat_mm.config.reading import read_config
+from qbheat_mm.datasets import LoadNamedImageFromFile
+from qbheat_mm.errors import UserError
+from qbheat_mm.utils.settings import type_name
 
 
 @dataclass
@@ -39,7 +44,6 @@ def unwrap(setting: str, dataset: dict) -> Iterator[tuple[str, dict]]:
 def check_split(title: str, settings: dict, cfg: Config,
                 deep: bool) -> Split:
     """Check a data set and print its content."""
-    from qbheat_mm.errors import UserError
     try:
         split = read_split(settings, cfg, deep)
     except UserError as error:
@@ -64,8 +68,6 @@ def warn_of_empty(split: Split) -> Split:
 
 def read_split(settings: dict, cfg: Config, deep: bool) -> Split:
     """Build a data set, which checks it, and count its content."""
-    from qbheat_mm.errors import UserError
-    from qbheat_mm.utils.settings import type_name
     init_default_scope(cfg.get('default_scope', 'mmpretrain'))
     MMLogger.get_instance('check_data').setLevel('WARNING')
     if type_name(settings) == 'CocoDataset':
@@ -101,8 +103,6 @@ def count_labels(dataset, infos: list[dict]) -> Split:
 
 def decode_all(dataset, infos: list[dict], split: Split) -> None:
     """Decode every image as in training; add the errors and warnings."""
-    from qbheat_mm.datasets import LoadNamedImageFromFile
-    from qbheat_mm.errors import UserError
     loaders = [getattr(step, 'load', step)
                for step in dataset.pipeline.transforms]
     load = next((step for step in loaders
@@ -141,8 +141,6 @@ def main() -> None:
         help='decode all images, not only some of them')
     add_cfg_options(parser)
     args = parser.parse_args()
-    from qbheat_mm.config.reading import read_config
-    from qbheat_mm.errors import UserError
     cfg = read_config(args.config, args.cfg_options)
     found = {}
     for part in ('train', 'val', 'test'):

@@ -8,7 +8,10 @@ OUT/index.html and OUT/accuracies.csv.
 import argparse
 from pathlib import Path
 
-from qbheat_arguments import add_device, report_user_errors
+from qbheat_mm.apis import compare
+from qbheat_mm.cli.arguments import add_device
+from qbheat_mm.cli.reporting import report_user_errors
+from qbheat_mm.errors import UserError
 
 
 def parse_args(argv: list[str] | None = None) -> argparse.Namespace:
@@ -35,7 +38,6 @@ def name_encoders(arguments: list[str]) -> dict[str, str]:
     Raises:
         UserError: If two encoders have the same name.
     """
-    from qbheat_mm.errors import UserError
     named = {}
     for argument in arguments:
         name, _, encoder = argument.partition('=')
@@ -50,7 +52,6 @@ def name_encoders(arguments: list[str]) -> dict[str, str]:
 
 def main(argv: list[str] | None = None) -> None:
     args = parse_args(argv)
-    from qbheat_mm.apis import compare
     comparison = compare(args.folder, name_encoders(args.encoders), args.out,
                          args.device)
     print(f'\n{comparison.advice}\n{args.out / "index.html"}')

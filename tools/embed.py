@@ -10,11 +10,11 @@ from collections.abc import Iterator
 import numpy as np
 from mmengine.utils import ProgressBar
 
-from qbheat_arguments import (
-    add_embedding_arguments,
-    report_user_errors,
-    target,
-)
+from qbheat_mm.apis import embed_batches, list_images, load_encoder
+from qbheat_mm.cli.arguments import add_embedding_arguments, target
+from qbheat_mm.cli.embeddings import embedding_options, write_embeddings
+from qbheat_mm.cli.reporting import report_user_errors
+from qbheat_mm.errors import UserError
 
 
 def parse_args() -> argparse.Namespace:
@@ -33,9 +33,6 @@ def parse_args() -> argparse.Namespace:
 
 def main() -> None:
     args = parse_args()
-    from qbheat_mm.apis import embed_batches, list_images, load_encoder
-    from qbheat_mm.cli.embeddings import embedding_options, write_embeddings
-    from qbheat_mm.errors import UserError
     if not args.out.endswith('.npz'):
         raise UserError(f"--out '{args.out}' must end in .npz")
     images = list_images(args.images)

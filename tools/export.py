@@ -17,13 +17,14 @@ import argparse
 
 from torch import nn
 
-from qbheat_arguments import (
-    add_cfg_options,
-    add_heads,
-    count,
-    report_user_errors,
-    target,
-)
+from qbheat_mm.apis import load_encoder
+from qbheat_mm.cli.arguments import add_cfg_options, add_heads, count, target
+from qbheat_mm.cli.head_option import heads_of
+from qbheat_mm.cli.reporting import report_user_errors
+from qbheat_mm.config.reading import read_config
+from qbheat_mm.errors import UserError
+from qbheat_mm.export import export_encoder, export_network, load_model
+from qbheat_mm.utils.settings import toolbox, type_name
 
 NETWORKS = ('pt2', 'onnx')
 FORMATS = ('safetensors', *NETWORKS)
@@ -68,7 +69,6 @@ def parse_args() -> argparse.Namespace:
 
 def check_arguments(args: argparse.Namespace) -> None:
     """Raise UserError for options that exclude each other."""
-    from qbheat_mm.errors import UserError
     if args.heads:
         refuse('does not go with --head, which names config and checkpoint of '
                'each head', {'CONFIG': args.config,
@@ -94,7 +94,6 @@ def check_arguments(args: argparse.Namespace) -> None:
 
 def refuse(reason: str, options: dict) -> None:
     """Raise UserError if one of the options is given."""
-    from qbheat_mm.errors import UserError
     for name, value in options.items():
         if value:
             raise UserError(f'{name} {reason}')
@@ -106,12 +105,6 @@ def load(args: argparse.Namespace) -> nn.Module:
     Raises:
         UserError: If the options don't apply to it.
     """
-    from qbheat_mm.apis import load_encoder
-    from qbheat_mm.cli.head_option import heads_of
-    from qbheat_mm.config.reading import read_config
-    from qbheat_mm.errors import UserError
-    from qbheat_mm.export import load_model
-    from qbheat_mm.utils.settings import toolbox, type_name
     if args.heads:
         return heads_of(args.heads)
     cfg = read_config(args.config, args.cfg_options)
@@ -129,7 +122,6 @@ def load(args: argparse.Namespace) -> nn.Module:
 def main() -> None:
     args = parse_args()
     check_arguments(args)
-    from qbheat_mm.export import export_encoder, export_network
     model = load(args)
     if args.format == 'safetensors':
         export_encoder(model, args.out)

@@ -7,22 +7,24 @@ FOLDER/CLASS/image.jpg.
 """
 import argparse
 import json
-from typing import TYPE_CHECKING
 
 import torch
 from mmengine.utils import ProgressBar
 
-from qbheat_arguments import (
+from qbheat_mm.apis import Encoder, build_encoder, load_encoder
+from qbheat_mm.cli.arguments import (
     add_cfg_options,
     add_embedding_arguments,
     count,
     positive,
-    report_user_errors,
     target,
 )
-
-if TYPE_CHECKING:
-    from qbheat_mm.apis import Encoder
+from qbheat_mm.cli.embeddings import embedding_options
+from qbheat_mm.cli.reporting import report_user_errors
+from qbheat_mm.config.reading import read_config
+from qbheat_mm.errors import UserError
+from qbheat_mm.evaluation.labeled import LabeledFolder, knn_of_folders
+from qbheat_mm.utils.atomic_write import atomic_write
 
 
 def parse_args() -> argparse.Namespace:
@@ -50,11 +52,8 @@ def parse_args() -> argparse.Namespace:
     return parser.parse_args()
 
 
-def find_encoder(args: argparse.Namespace) -> 'Encoder':
+def find_encoder(args: argparse.Namespace) -> Encoder:
     """Load the encoder of a checkpoint, or build that of a config."""
-    from qbheat_mm.apis import build_encoder, load_encoder
-    from qbheat_mm.config.reading import read_config
-    from qbheat_mm.errors import UserError
     if not args.encoder.endswith('.py'):
         if args.cfg_options:
             raise UserError('--cfg-options change a config, but '
@@ -70,9 +69,6 @@ def find_encoder(args: argparse.Namespace) -> 'Encoder':
 
 def main() -> None:
     args = parse_args()
-    from qbheat_mm.cli.embeddings import embedding_options
-    from qbheat_mm.evaluation.labeled import LabeledFolder, knn_of_folders
-    from qbheat_mm.utils.atomic_write import atomic_write
     train = LabeledFolder(args.train)
     val = LabeledFolder(args.val, train.classes) if args.val else None
     encoder = find_encoder(args)

@@ -16,13 +16,13 @@ from mmengine.dataset import pseudo_collate
 from mmengine.utils import track_iter_progress
 from PIL import Image
 
-from qbheat_arguments import (
-    add_device,
-    add_heads,
-    count,
-    folder,
-    report_user_errors,
-)
+from qbheat_mm.cli.arguments import add_device, add_heads, count, folder
+from qbheat_mm.cli.head_option import heads_of
+from qbheat_mm.cli.predictions import draw, image_pipeline, prediction_to_json
+from qbheat_mm.cli.reporting import report_user_errors
+from qbheat_mm.datasets import ImageError, find_images, read_image, short_names
+from qbheat_mm.errors import UserError
+from qbheat_mm.utils.atomic_write import atomic_write
 
 #: Formats of written pictures; others become PNG.
 EXTENSIONS = ('.jpg', '.jpeg', '.png')
@@ -54,8 +54,6 @@ def name_pictures(files: list[str], out: str) -> dict[str, str]:
     Raises:
         UserError: If an image would be overwritten.
     """
-    from qbheat_mm.datasets import short_names
-    from qbheat_mm.errors import UserError
     names = short_names([osp.abspath(file) for file in files])
     sources, pictures = set(map(osp.realpath, files)), {}
     for file, name in zip(files, names):
@@ -79,15 +77,6 @@ def report(rows: list[dict], target: str, heads: Iterable[str],
 
 def main() -> None:
     args = parse_args()
-    from qbheat_mm.cli.head_option import heads_of
-    from qbheat_mm.cli.predictions import (
-        draw,
-        image_pipeline,
-        prediction_to_json,
-    )
-    from qbheat_mm.datasets import ImageError, find_images, read_image
-    from qbheat_mm.errors import UserError
-    from qbheat_mm.utils.atomic_write import atomic_write
     files = list(dict.fromkeys(find_images(args.images)))
     pictures = name_pictures(files, args.out)
     heads = heads_of(args.heads, args.device)

@@ -11,7 +11,9 @@ import argparse
 import os.path as osp
 from pathlib import Path
 
-from qbheat_arguments import folder, report_user_errors, share
+from qbheat_mm.annotations import prepare_classes
+from qbheat_mm.cli.arguments import folder, share
+from qbheat_mm.cli.reporting import report_user_errors
 
 
 def parse_args() -> argparse.Namespace:
@@ -36,7 +38,6 @@ def parse_args() -> argparse.Namespace:
 
 def main() -> None:
     args = parse_args()
-    from qbheat_mm.annotations import prepare_classes
     report = prepare_classes(**vars(args))
     train = osp.relpath(Path(__file__).with_name('train.py'))
     print(f'{report}\n\nwrote {report.config}; next:\npython {train} '

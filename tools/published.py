@@ -5,7 +5,10 @@ The file holds its weights, settings and input normalization.
 """
 import argparse
 
-from qbheat_arguments import report_user_errors, target
+from qbheat_mm.apis import published_encoder
+from qbheat_mm.cli.arguments import target
+from qbheat_mm.cli.reporting import report_user_errors
+from qbheat_mm.export import export_encoder
 
 
 def main() -> None:
@@ -19,8 +22,6 @@ def main() -> None:
     parser.add_argument('--out', type=target, default='encoder.safetensors',
                         help='defaults to encoder.safetensors')
     args = parser.parse_args()
-    from qbheat_mm.apis import published_encoder
-    from qbheat_mm.export import export_encoder
     encoder = published_encoder(args.name, args.weights)
     export_encoder(encoder, args.out)
     print(f'{encoder.name} written to {args.out} ({encoder.normalization})')

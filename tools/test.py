@@ -6,7 +6,12 @@ import mmengine
 from mmengine.dist import is_main_process
 from mmengine.registry import METRICS, RUNNERS
 
-from qbheat_arguments import add_common_arguments, report_user_errors, target
+from qbheat_mm import cli
+from qbheat_mm.cli.arguments import add_common_arguments, target
+from qbheat_mm.cli.reporting import report_user_errors
+from qbheat_mm.config.reading import read_config
+from qbheat_mm.errors import UserError
+from qbheat_mm.utils.settings import toolbox
 
 
 def parse_args() -> argparse.Namespace:
@@ -38,10 +43,6 @@ def parse_args() -> argparse.Namespace:
 def main() -> None:
     """Test."""
     args = parse_args()
-    from qbheat_mm import cli
-    from qbheat_mm.config.reading import read_config
-    from qbheat_mm.errors import UserError
-    from qbheat_mm.utils.settings import toolbox
     cfg = read_config(args.config, args.cfg_options)
     cli.apply_common_arguments(cfg, args)
     cli.require_file(args.checkpoint, 'checkpoint')

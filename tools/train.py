@@ -6,7 +6,14 @@ from mmengine.config import Config
 from mmengine.device import get_device
 from mmengine.registry import RUNNERS
 
-from qbheat_arguments import add_common_arguments, report_user_errors
+from qbheat_mm import cli
+from qbheat_mm.cli.arguments import add_common_arguments
+from qbheat_mm.cli.reporting import report_user_errors
+from qbheat_mm.config.reading import read_config
+from qbheat_mm.engine.auto_scale_runner import use_float32
+from qbheat_mm.engine.run_state import latest
+from qbheat_mm.errors import UserError
+from qbheat_mm.utils.settings import type_name
 
 
 def parse_args() -> argparse.Namespace:
@@ -33,9 +40,6 @@ def parse_args() -> argparse.Namespace:
 
 def apply_arguments(cfg: Config, args: argparse.Namespace) -> None:
     """Apply the arguments to the config."""
-    from qbheat_mm import cli
-    from qbheat_mm.engine.run_state import latest
-    from qbheat_mm.errors import UserError
     cli.apply_common_arguments(cfg, args)
     if args.no_validate:
         cfg.val_cfg = cfg.val_dataloader = cfg.val_evaluator = None
@@ -60,9 +64,6 @@ def apply_arguments(cfg: Config, args: argparse.Namespace) -> None:
 
 def set_precision(cfg: Config, amp: bool | None) -> None:
     """Switch mixed precision on or off; None keeps the setting."""
-    from qbheat_mm.engine.auto_scale_runner import use_float32
-    from qbheat_mm.errors import UserError
-    from qbheat_mm.utils.settings import type_name
     wrapper = cfg.optim_wrapper
     if amp:
         if get_device() == 'cpu':
@@ -76,8 +77,6 @@ def set_precision(cfg: Config, amp: bool | None) -> None:
 def main() -> None:
     """Train."""
     args = parse_args()
-    from qbheat_mm import cli
-    from qbheat_mm.config.reading import read_config
     cfg = read_config(args.config, args.cfg_options)
     apply_arguments(cfg, args)
     cli.init_processes(cfg)

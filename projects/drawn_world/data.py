@@ -260,5 +260,5 @@ def main() -> None:
 
 
 if __name__ == '__main__':
-    from qbheat_arguments import report_user_errors
+    from qbheat_mm.cli.reporting import report_user_errors
     report_user_errors(main)

@@ -15,8 +15,9 @@ from PIL import Image
 from projects.drawn_world.data import ensure_demo_data
 from projects.study.jobs import Job, run_jobs
 from projects.study.results import read_metric
-from qbheat_arguments import count, report_user_errors
 from qbheat_mm.analysis.run_log import draw_panels, read_curves
+from qbheat_mm.cli.arguments import count
+from qbheat_mm.cli.reporting import report_user_errors
 from qbheat_mm.report import Report, Table
 from qbheat_mm.report.style import picture_rows
 

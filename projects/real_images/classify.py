@@ -11,8 +11,8 @@ import torch
 from sklearn.model_selection import train_test_split
 
 from projects.study.classify import image_loaders, parse_args, write_metrics
-from qbheat_arguments import report_user_errors
 from qbheat_mm.apis import load_encoder
+from qbheat_mm.cli.reporting import report_user_errors
 from qbheat_mm.config.reading import read_config
 from qbheat_mm.evaluation.features import (
     BASELINES,

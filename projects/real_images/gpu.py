@@ -29,7 +29,8 @@ from projects.real_images.real_images import (
 from projects.study import ENCODER, Arm, Column, Question, Study
 from projects.study.results import Row, Run, add_row, read_rows
 from projects.study.run import WEIGHTS, command, measured, provenance
-from qbheat_arguments import count, report_user_errors
+from qbheat_mm.cli.arguments import count
+from qbheat_mm.cli.reporting import report_user_errors
 
 JUDGES = [f'{judge}{few}' for judge in ('tran-1', 'lin', 'ridge')
           for few in ('', ', 120 labels', ', 30 labels')]

@@ -17,7 +17,7 @@ from xml.etree import ElementTree
 
 from PIL import Image
 
-from qbheat_arguments import report_user_errors
+from qbheat_mm.cli.reporting import report_user_errors
 from qbheat_mm.errors import UserError
 
 SHRINK = (Path(__file__).resolve().parents[2]

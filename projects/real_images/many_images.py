@@ -33,8 +33,9 @@ from torchvision.ops import roi_align
 from projects.study import Arm, Column, Pair, Question, Study
 from projects.study.results import Row, add_row
 from projects.study.run import provenance
-from qbheat_arguments import count, report_user_errors
 from qbheat_mm.apis import load_encoder
+from qbheat_mm.cli.arguments import count
+from qbheat_mm.cli.reporting import report_user_errors
 from qbheat_mm.config.reading import read_config
 from qbheat_mm.engine.auto_scale_runner import use_float32
 from qbheat_mm.evaluation.features import maps_by

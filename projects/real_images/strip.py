@@ -10,7 +10,6 @@ import numpy as np
 from PIL import Image
 from scipy.spatial.distance import cdist
 
-from qbheat_arguments import analysis_parser, report_user_errors
 from qbheat_mm.analysis.reconstruction import (
     hide,
     reconstruct,
@@ -20,6 +19,8 @@ from qbheat_mm.analysis.reconstruction import (
 )
 from qbheat_mm.apis import embed, load_encoder
 from qbheat_mm.cli.analysis_tool import load_run, to_batch
+from qbheat_mm.cli.arguments import analysis_parser
+from qbheat_mm.cli.reporting import report_user_errors
 from qbheat_mm.datasets import load_images
 
 NEIGHBORS = 4

@@ -10,8 +10,9 @@ from pathlib import Path
 import numpy as np
 from mmengine.config import Config
 
-from qbheat_arguments import add_cfg_options, report_user_errors
 from qbheat_mm.apis import load_encoder
+from qbheat_mm.cli.arguments import add_cfg_options
+from qbheat_mm.cli.reporting import report_user_errors
 from qbheat_mm.config.reading import read_config
 from qbheat_mm.evaluation.features import (
     BASELINES,

@@ -40,7 +40,7 @@ from projects.study.run import (
     study_parser,
 )
 from projects.study.speed import Ratio, draw_speed, read_speed, speed_table
-from qbheat_arguments import report_user_errors
+from qbheat_mm.cli.reporting import report_user_errors
 from qbheat_mm.errors import UserError
 from qbheat_mm.report import markdown_table
 from qbheat_mm.report.style import BLUE, GREY, in_style, new_figure

@@ -31,7 +31,8 @@ from projects.study.results import (
     read_metric,
     read_rows,
 )
-from qbheat_arguments import count, report_user_errors
+from qbheat_mm.cli.arguments import count
+from qbheat_mm.cli.reporting import report_user_errors
 from qbheat_mm.errors import UserError
 
 ROOT = Path(__file__).resolve().parents[2]

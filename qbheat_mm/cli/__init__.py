@@ -1,7 +1,7 @@
 # Copyright (c) QB-Heat MM authors. All rights reserved.
 """What the command-line tools share."""
+from .arguments import apply_common_arguments, require_file
 from .distributed import init_processes
-from .settings import apply_common_arguments, require_file
 from .test_time_augmentation import augment_at_test_time, draw_predictions
 
 __all__ = [

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from ..config.reading import read_config
 from ..engine.run_state import latest
 from ..errors import UserError
-from .settings import require_file
+from .arguments import require_file
 
 if TYPE_CHECKING:
     from ..apis import Heads

@@ -7,7 +7,7 @@ from argparse import ArgumentParser
 import pytest
 from mmengine.registry import VISUALIZERS, DefaultScope
 
-from qbheat_arguments import add_cfg_options
+from qbheat_mm.cli.arguments import add_cfg_options
 from qbheat_mm.config.reading import read_config
 
 from ..conftest import ROOT

@@ -7,8 +7,14 @@ from argparse import ArgumentParser
 import pytest
 import torch
 
-from qbheat_arguments import add_cfg_options, count, device, folder, positive
 from qbheat_mm.cli import require_file
+from qbheat_mm.cli.arguments import (
+    add_cfg_options,
+    count,
+    device,
+    folder,
+    positive,
+)
 from qbheat_mm.config.reading import read_config
 from qbheat_mm.errors import UserError
 

@@ -11,8 +11,8 @@ from mmengine.config import Config
 from mmengine.registry import MODEL_WRAPPERS
 from torch.utils.data import DataLoader
 
-from qbheat_arguments import report_user_errors
 from qbheat_mm.cli.distributed import init_processes
+from qbheat_mm.cli.reporting import report_user_errors
 from qbheat_mm.errors import UserError
 
 

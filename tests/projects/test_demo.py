@@ -6,7 +6,7 @@ from argparse import ArgumentParser, Namespace
 from pathlib import Path
 
 from projects.drawn_world import demo
-from qbheat_arguments import add_cfg_options
+from qbheat_mm.cli.arguments import add_cfg_options
 
 from ..conftest import ROOT
 

@@ -8,7 +8,12 @@ from collections import defaultdict
 
 import numpy as np
 
-from qbheat_arguments import analysis_parser, count, report_user_errors
+from qbheat_mm.analysis import attention
+from qbheat_mm.analysis.embedding_quality import mean_similarity
+from qbheat_mm.cli.analysis_tool import load_encoders, to_batch
+from qbheat_mm.cli.arguments import analysis_parser, count
+from qbheat_mm.cli.reporting import report_user_errors
+from qbheat_mm.report import Report, Table
 
 CAPTION = (
     'Mobile → Former: where a token looks (sums to 1 over the pixels; each '
@@ -45,10 +50,6 @@ def to_rows(blocks: dict[int, np.ndarray], args: argparse.Namespace) -> dict:
 
 def main(argv: list[str] | None = None) -> None:
     args = parse_args(argv)
-    from qbheat_mm.analysis import attention
-    from qbheat_mm.analysis.embedding_quality import mean_similarity
-    from qbheat_mm.cli.analysis_tool import load_encoders, to_batch
-    from qbheat_mm.report import Report, Table
     encoders, files, images = load_encoders(args)
     figures, arrays, similarities = {}, {}, defaultdict(list)
     for number, image in enumerate(images, start=1):

@@ -17,7 +17,8 @@ from typing import NamedTuple
 from mmengine.config import Config
 from model_size import build_without_memory, count
 
-from qbheat_arguments import report_user_errors
+from qbheat_mm.cli.reporting import report_user_errors
+from qbheat_mm.report import markdown_table
 
 CONFIGS = Path(__file__).resolve().parents[2] / 'configs'
 #: As published: encoders and detectors in the captions and columns of the
@@ -77,7 +78,6 @@ def compare(ours: float, printed: str) -> list[str]:
 
 def published_tables() -> list[str]:
     """Format a table for each part."""
-    from qbheat_mm.report import markdown_table
     parts = defaultdict(list)
     for row in published():
         parts[row['part']].append(cells(row, *measure_published(row)))
@@ -163,6 +163,7 @@ def main(argv: list[str] | None = None) -> None:
                         help='print docs/configs.md instead')
     args = parser.parse_args(argv)
     if args.configs or importlib.util.find_spec('mmdet'):
+        # Registers the detectors; needs mmdet, which not every user has.
         import qbheat_mm.detection  # noqa: F401
     if not args.configs:
         print(page('model_sizes.md', published_tables()), end='')

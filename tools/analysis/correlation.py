@@ -4,15 +4,21 @@
 For the encoder of any config with model.backbone; --also adds further
 encoders to the figure.
 """
-from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
 
-from qbheat_arguments import analysis_parser, report_user_errors
-
-if TYPE_CHECKING:
-    from qbheat_mm.trained import Encoder
+from qbheat_mm.analysis.correlation import (
+    chance_correlation,
+    draw_histograms,
+    spatial_correlation,
+)
+from qbheat_mm.cli.analysis_tool import load_encoders, to_batch
+from qbheat_mm.cli.arguments import analysis_parser
+from qbheat_mm.cli.reporting import report_user_errors
+from qbheat_mm.errors import UserError
+from qbheat_mm.report import Report, Table
+from qbheat_mm.trained import Encoder
 
 CAPTION = (
     'For each image, the mean absolute correlation over channels of two '
@@ -23,11 +29,8 @@ CAPTION = (
 
 
 @torch.no_grad()
-def correlate(encoder: 'Encoder', images: list) -> tuple[np.ndarray, int]:
+def correlate(encoder: Encoder, images: list) -> tuple[np.ndarray, int]:
     """Return the correlation of each image, (N, ), and the channels."""
-    from qbheat_mm.analysis.correlation import spatial_correlation
-    from qbheat_mm.cli.analysis_tool import to_batch
-    from qbheat_mm.errors import UserError
     values = []
     for image in images:
         maps = [feat for feat in encoder(encoder.normalize(to_batch([image])))
@@ -43,12 +46,6 @@ def correlate(encoder: 'Encoder', images: list) -> tuple[np.ndarray, int]:
 
 def main(argv: list[str] | None = None) -> None:
     args = analysis_parser(__doc__, compare=True).parse_args(argv)
-    from qbheat_mm.analysis.correlation import (
-        chance_correlation,
-        draw_histograms,
-    )
-    from qbheat_mm.cli.analysis_tool import load_encoders
-    from qbheat_mm.report import Report, Table
     encoders, files, images = load_encoders(args)
     correlations, chance, numbers = {}, {}, {}
     for name, encoder in encoders.items():

@@ -5,16 +5,20 @@ Shows z(x, y) = exp(Ax) exp(By) z(0, 0) next to the encoder's real features,
 and the error by distance over all starts and images.
 """
 import argparse
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import torch
 
-from qbheat_arguments import analysis_parser, count, report_user_errors
-
-if TYPE_CHECKING:
-    from qbheat_mm.analysis.heat_flow import Flow
-    from qbheat_mm.report import Table
+from qbheat_mm.analysis import heat_flow
+from qbheat_mm.analysis.heat_flow import Flow, roll_out
+from qbheat_mm.analysis.matrices import SCALES, learned_matrices
+from qbheat_mm.cli.analysis_tool import load_run, to_batch
+from qbheat_mm.cli.arguments import analysis_parser, count
+from qbheat_mm.cli.reporting import report_user_errors
+from qbheat_mm.datasets import spread
+from qbheat_mm.errors import UserError
+from qbheat_mm.report import Report, Table
 
 CAPTION = (
     'From the features at the framed position alone, the learned A and B '
@@ -52,9 +56,8 @@ def parse_args(argv: list[str] | None) -> argparse.Namespace:
     return parser.parse_args(argv)
 
 
-def error_table(errors: dict, trained: dict) -> 'Table':
+def error_table(errors: dict, trained: dict) -> Table:
     """Errors next to the start and at the trained distances."""
-    from qbheat_mm.report import Table
     table = Table('Error / spread of the features', [
         'direction', 'distance (positions)',
         *(f'flow ({reading})' for reading in errors), 'constant (A = B = 0)'])
@@ -71,8 +74,8 @@ def error_table(errors: dict, trained: dict) -> 'Table':
 
 class Flows(NamedTuple):
     """The flows along both axes by one reading of A and B."""
-    right: 'Flow'
-    down: 'Flow'
+    right: Flow
+    down: Flow
 
 
 def solve(real: torch.Tensor, flows: dict[str, Flows],
@@ -84,7 +87,6 @@ def solve(real: torch.Tensor, flows: dict[str, Flows],
         dict[str, torch.Tensor]: Fields (H, W, D): ``'features'``, the real
         ones, and ``'flow_exact'`` ... by reading.
     """
-    from qbheat_mm.analysis.heat_flow import roll_out
     (height, width), (column, row) = real.shape[:2], start
     steps_x = (np.arange(width) - column) / step[0]
     steps_y = (np.arange(height) - row) / step[1]
@@ -98,7 +100,6 @@ def solve(real: torch.Tensor, flows: dict[str, Flows],
 
 def require_start(start: tuple[int, int], height: int, width: int) -> None:
     """Raise UserError if a feature map lacks a position."""
-    from qbheat_mm.errors import UserError
     column, row = start
     if not (0 <= column < width and 0 <= row < height):
         raise UserError(f'--start {column} {row}: the feature map has '
@@ -114,11 +115,6 @@ def title(field: str) -> str:
 
 def main(argv: list[str] | None = None) -> None:
     args = parse_args(argv)
-    from qbheat_mm.analysis import heat_flow
-    from qbheat_mm.analysis.matrices import SCALES, learned_matrices
-    from qbheat_mm.cli.analysis_tool import load_run, to_batch
-    from qbheat_mm.datasets import spread
-    from qbheat_mm.report import Report
     model, normalize, _, images = load_run(args, linear=True)
     matrices = learned_matrices(model.predictor)
     scale = args.scale or next(iter(matrices))

@@ -5,6 +5,9 @@ from mmengine.config import Config
 from mmengine.registry import MODELS, DefaultScope
 from torch import nn
 
+from qbheat_mm.errors import UserError
+from qbheat_mm.utils.complexity import count_madds, count_parameters
+
 
 def build_without_memory(cfg: Config) -> nn.Module:
     """Build the model of a config on the meta device.
@@ -12,7 +15,6 @@ def build_without_memory(cfg: Config) -> nn.Module:
     Networks that read tensors while they are built (mmpretrain's ConvNeXt)
     are built in memory.
     """
-    from qbheat_mm.errors import UserError
     model = cfg.model.copy()
     if cfg.default_scope == 'mmpretrain':
         model.pop('train_cfg', None)  # batch augmentation
@@ -38,7 +40,6 @@ def count(part: str, model: nn.Module,
         tuple[int, int | None]: Parameters and multiply-adds, None if these
         depend on the content of tensors.
     """
-    from qbheat_mm.utils.complexity import count_madds, count_parameters
     image = torch.empty(1, 3, *size, device='meta')
     if part != 'Detection heads':
         counted = model.backbone if part == 'Encoders' else model

@@ -6,7 +6,12 @@ is taken from the masked pixels; see docs/analysis.md.
 """
 import argparse
 
-from qbheat_arguments import analysis_parser, report_user_errors
+from qbheat_mm.analysis import reconstruction
+from qbheat_mm.cli.analysis_tool import load_run, to_batch
+from qbheat_mm.cli.arguments import analysis_parser
+from qbheat_mm.cli.reporting import report_user_errors
+from qbheat_mm.datasets import short_names
+from qbheat_mm.report import Report, Table
 
 CAPTION = (
     'Each image is reconstructed from the one quarter shown next to it; the '
@@ -49,10 +54,6 @@ def parse_args(argv: list[str] | None) -> argparse.Namespace:
 
 def main(argv: list[str] | None = None) -> None:
     args = parse_args(argv)
-    from qbheat_mm.analysis import reconstruction
-    from qbheat_mm.cli.analysis_tool import load_run, to_batch
-    from qbheat_mm.datasets import short_names
-    from qbheat_mm.report import Report, Table
     model, normalize, files, images = load_run(args)
     positions = args.positions or reconstruction.trained_positions(model)
     columns = args.statistics if model.head.norm_pix else ['pixels']

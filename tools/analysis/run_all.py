@@ -13,7 +13,12 @@ import reconstruct
 import spectrum
 import story
 
-from qbheat_arguments import analysis_parser, count, report_user_errors
+from qbheat_mm.analysis.matrices import learned_matrices
+from qbheat_mm.cli.arguments import analysis_parser, count
+from qbheat_mm.cli.reporting import report_user_errors
+from qbheat_mm.config.reading import read_config
+from qbheat_mm.models.layers import MobileFormerBlock
+from qbheat_mm.trained.model import build_pretraining
 
 
 def parse_args() -> argparse.Namespace:
@@ -35,10 +40,6 @@ def parse_args() -> argparse.Namespace:
 
 def main() -> None:
     args = parse_args()
-    from qbheat_mm.analysis.matrices import learned_matrices
-    from qbheat_mm.config.reading import read_config
-    from qbheat_mm.models.layers import MobileFormerBlock
-    from qbheat_mm.trained.model import build_pretraining
     common = ['--out', args.out, '--device', args.device]
     if args.cfg_options:
         common += ['--cfg-options', *(

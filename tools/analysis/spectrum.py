@@ -5,12 +5,17 @@ Given several checkpoints of a run, also prints the energy ratio of each, as in
 the paper's table. Describes and draws the matrices of the last one, next to
 random ones.
 """
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
-from qbheat_arguments import analysis_parser, report_user_errors
-
-if TYPE_CHECKING:
-    from qbheat_mm.report import Table
+from qbheat_mm.analysis import spectrum
+from qbheat_mm.analysis.matrices import learned_matrices
+from qbheat_mm.analysis.spectrum import MATRICES, STEPS, draw_energy_ratios
+from qbheat_mm.cli.arguments import analysis_parser
+from qbheat_mm.cli.reporting import report_user_errors
+from qbheat_mm.config.reading import read_config
+from qbheat_mm.datasets import short_names
+from qbheat_mm.report import Report, Table
+from qbheat_mm.trained.model import build_pretraining, load_pretraining
 
 CAPTION = (
     'Left: sorted magnitudes of the eigenvalues of the learned matrices, '
@@ -31,14 +36,11 @@ class Described(NamedTuple):
 
 def scales_of(numbers: dict) -> list[str]:
     """Return the scales that numbers describe."""
-    from qbheat_mm.analysis.spectrum import STEPS
     return [scale for scale in numbers if scale in STEPS]
 
 
-def ratio_table(checkpoints: list[Described]) -> 'Table':
+def ratio_table(checkpoints: list[Described]) -> Table:
     """List energy ratios of all checkpoints."""
-    from qbheat_mm.analysis.spectrum import STEPS
-    from qbheat_mm.report import Table
     table = Table('Spectrum energy ratio E(A) / E(B)', ['checkpoint', 'epoch'])
     scales = scales_of(checkpoints[-1].numbers)
     table.columns += [STEPS[scale] for scale in scales]
@@ -48,10 +50,8 @@ def ratio_table(checkpoints: list[Described]) -> 'Table':
     return table
 
 
-def matrix_table(learned: dict, random: dict) -> 'Table':
+def matrix_table(learned: dict, random: dict) -> Table:
     """Describe learned matrices next to random ones."""
-    from qbheat_mm.analysis.spectrum import MATRICES, STEPS
-    from qbheat_mm.report import Table
     table = Table('Matrices of the last checkpoint, and random ones', [
         'matrix', 'rank', 'complex eigenvalues (share)', 'energy Σ|λ|',
         'spectral radius', 'spectral norm', '|AB − BA| / |AB|',
@@ -71,10 +71,8 @@ def matrix_table(learned: dict, random: dict) -> 'Table':
     return table
 
 
-def gap_table(learned: dict) -> 'Table':
+def gap_table(learned: dict) -> Table:
     """List how far explicit matrices are from derived ones."""
-    from qbheat_mm.analysis.spectrum import STEPS
-    from qbheat_mm.report import Table
     table = Table('Distance of explicit matrices from what A and B derive, '
                   '|found − derived| / |derived|',
                   ['scale', 'direction', 'distance'])
@@ -91,7 +89,6 @@ def gap_table(learned: dict) -> 'Table':
 
 def draw_ratios(checkpoints: list[Described]) -> dict:
     """Draw energy ratios over epochs, or iterations if epochs coincide."""
-    from qbheat_mm.analysis.spectrum import draw_energy_ratios
     for unit in ('epoch', 'iter'):
         by_time = {checkpoint.meta.get(unit): checkpoint.numbers
                    for checkpoint in checkpoints}
@@ -107,12 +104,6 @@ def draw_ratios(checkpoints: list[Described]) -> dict:
 
 def main(argv: list[str] | None = None) -> None:
     args = analysis_parser(__doc__, images=False).parse_args(argv)
-    from qbheat_mm.analysis import spectrum
-    from qbheat_mm.analysis.matrices import learned_matrices
-    from qbheat_mm.config.reading import read_config
-    from qbheat_mm.datasets import short_names
-    from qbheat_mm.report import Report
-    from qbheat_mm.trained.model import build_pretraining, load_pretraining
     cfg = read_config(args.config, args.cfg_options)
     model = build_pretraining(cfg, args.config, linear=True)
     checkpoints, summary = [], []

@@ -10,7 +10,12 @@ import os.path as osp
 import time
 from pathlib import Path
 
-from qbheat_arguments import count, report_user_errors, target
+from qbheat_mm.analysis.run_log import report_run
+from qbheat_mm.cli.arguments import count, target
+from qbheat_mm.cli.reporting import report_user_errors
+from qbheat_mm.errors import UserError
+from qbheat_mm.report import find_reports, tell
+from qbheat_mm.utils.atomic_write import atomic_write
 
 INTRODUCTION = 'Every picture and number was made by the command below it.'
 
@@ -37,10 +42,6 @@ def write_page(args: argparse.Namespace) -> None:
     Raises:
         UserError: If there is nothing to show.
     """
-    from qbheat_mm.analysis.run_log import report_run
-    from qbheat_mm.errors import UserError
-    from qbheat_mm.report import find_reports, tell
-    from qbheat_mm.utils.atomic_write import atomic_write
     reports = report_run(args.folder) + find_reports(args.folder)
     if not reports:
         raise UserError(f"'{args.folder}' holds no report of an analysis and "

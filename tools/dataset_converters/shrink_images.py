@@ -18,7 +18,11 @@ from joblib import cpu_count
 from mmengine.utils import track_iter_progress
 from PIL import Image
 
-from qbheat_arguments import count, report_user_errors
+from qbheat_mm.cli.arguments import count
+from qbheat_mm.cli.reporting import report_user_errors
+from qbheat_mm.datasets import ImageError, find_images, read_image
+from qbheat_mm.errors import UserError
+from qbheat_mm.utils.atomic_write import atomic_write
 
 
 def parse_args() -> argparse.Namespace:
@@ -41,8 +45,6 @@ def parse_args() -> argparse.Namespace:
 
 def plan(source: str, target: str) -> list[tuple[str, str]]:
     """Pair each image of a folder with the file to write."""
-    from qbheat_mm.datasets import find_images
-    from qbheat_mm.errors import UserError
     if not osp.isdir(source):
         raise UserError(f"'{source}' is not a folder")
     paths = [osp.realpath(source), osp.realpath(target)]
@@ -60,8 +62,6 @@ def plan(source: str, target: str) -> list[tuple[str, str]]:
 
 def shrink(paths: tuple[str, str], short_side: int, quality: int) -> str:
     """Shrink one image; return what was done, or the error."""
-    from qbheat_mm.datasets import ImageError, read_image
-    from qbheat_mm.utils.atomic_write import atomic_write
     source, target = paths
     if osp.exists(target):
         return 'already there'
@@ -87,7 +87,6 @@ def shrink(paths: tuple[str, str], short_side: int, quality: int) -> str:
 def main() -> None:
     """Shrink."""
     args = parse_args()
-    from qbheat_mm.errors import UserError
     pairs = plan(args.source, args.target)
     one = partial(shrink, short_side=args.short_side, quality=args.quality)
     outcomes = Counter()

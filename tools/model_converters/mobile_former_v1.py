@@ -11,9 +11,15 @@ from pathlib import Path
 import torch
 from mmengine.config import Config
 from mmengine.registry import init_default_scope
+from mmpretrain.registry import MODELS
 from torch import Tensor, nn
 
-from qbheat_arguments import report_user_errors, target
+from qbheat_mm.cli.arguments import target
+from qbheat_mm.cli.reporting import report_user_errors
+from qbheat_mm.errors import UserError
+from qbheat_mm.trained.checkpoint import Checkpoint
+from qbheat_mm.trained.fit import mismatch
+from qbheat_mm.utils.atomic_write import atomic_write
 
 CONFIGS = Path(__file__).resolve().parents[2] / 'configs/mobile_former'
 VARIANTS = ('26m', '52m', '96m', '151m', '214m', '294m', '508m')
@@ -118,10 +124,6 @@ def find_variant(path: str, tensors: dict[str, Tensor]
     Raises:
         UserError: If there is none, with the difference from the nearest.
     """
-    from mmpretrain.registry import MODELS
-
-    from qbheat_mm.errors import UserError
-    from qbheat_mm.trained.fit import mismatch
     problems = []
     for name in VARIANTS:
         cfg = Config.fromfile(CONFIGS / f'mf-{name}_8xb128-coslr-450e_in1k.py')
@@ -156,9 +158,6 @@ def main() -> None:
     parser.add_argument('dst', metavar='DST', type=target,
                         help='checkpoint to write, as FOLDER/mf-26m.pth')
     args = parser.parse_args()
-    from qbheat_mm.errors import UserError
-    from qbheat_mm.trained.checkpoint import Checkpoint
-    from qbheat_mm.utils.atomic_write import atomic_write
     if Path(args.dst).resolve() == Path(args.src).resolve():
         raise UserError(f"'{args.dst}' is both SRC and DST")
     init_default_scope('mmpretrain')

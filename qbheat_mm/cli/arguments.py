@@ -1,25 +1,23 @@
 # Copyright (c) QB-Heat MM authors. All rights reserved.
-"""Arguments of the tools, and how they report errors.
-
-Not part of the package, whose import registers everything and takes seconds:
-``--help`` and a mistyped option are answered at once.
-"""
+"""Arguments that several tools share."""
 import ast
 import contextlib
-import io
-import json
 import math
 import os
 import os.path as osp
-import shlex
-import sys
-import time
-from argparse import ArgumentError, ArgumentParser, ArgumentTypeError
-from collections.abc import Callable
+from argparse import (
+    ArgumentError,
+    ArgumentParser,
+    ArgumentTypeError,
+    Namespace,
+)
 from functools import partial
 from pathlib import Path
 
-from mmengine.config import DictAction
+import torch
+from mmengine.config import Config, DictAction
+
+from ..errors import UserError
 
 
 class KeyValueAction(DictAction):
@@ -82,7 +80,6 @@ def share(text: str) -> float:
 
 def device(text: str) -> str:
     """Check that a torch device is available."""
-    import torch
     try:
         torch.empty(0, device=text).tolist()  # fails on the meta device
     except Exception as error:  # the type depends on the backend
@@ -144,6 +141,20 @@ def add_common_arguments(parser: ArgumentParser) -> None:
     parser.add_argument(
         '--local_rank', '--local-rank', type=int, default=0,
         help='set by some launchers')
+
+
+def apply_common_arguments(cfg: Config, args: Namespace) -> None:
+    """Apply ``--launcher`` and ``--work-dir``."""
+    cfg.launcher = args.launcher
+    cfg.work_dir = args.work_dir or cfg.get('work_dir') or osp.join(
+        'work_dirs', Path(args.config).stem)
+
+
+def require_file(path: str, option: str) -> None:
+    """Raise UserError, naming the option, unless a path is a file or URL."""
+    if '://' not in path and not osp.isfile(path):
+        raise UserError(f"checkpoint '{path}' ({option}) is not a file "
+                        f"(looked in '{os.getcwd()}')")
 
 
 def add_heads(parser: ArgumentParser, **kwargs) -> None:
@@ -219,42 +230,3 @@ def analysis_parser(description: str,
     add_device(parser)
     add_cfg_options(parser)
     return parser
-
-
-def report_user_errors(main: Callable[[], None]) -> None:
-    """Run a tool; print a ``UserError`` as one line.
-
-    Other exceptions keep their traceback and get the command as last line,
-    since messages of other packages rarely name the setting. What cannot be
-    printed, as file names that are not UTF-8, is escaped.
-
-    Raises:
-        SystemExit: With status 1, after a ``UserError``.
-    """
-    if isinstance(sys.stdout, io.TextIOWrapper):  # not in notebooks
-        sys.stdout.reconfigure(errors='backslashreplace')
-    try:
-        main()
-    except Exception as error:
-        from qbheat_mm.errors import UserError
-        if isinstance(error, UserError):
-            _exit(f'error: {_last_line(error)}')
-        if hasattr(error, 'add_note'):  # Python 3.11
-            error.add_note(f'while running {shlex.join(sys.argv)}: '
-                           f'{type(error).__name__}: {_last_line(error)}')
-        raise
-
-
-def _exit(line: str) -> None:
-    """Exit with a message, which torchrun prints last, from its file."""
-    file = os.environ.get('TORCHELASTIC_ERROR_FILE')
-    if file:
-        Path(file).write_text(json.dumps(
-            dict(message=line, timestamp=int(time.time()))))
-    sys.exit(1 if file else line)
-
-
-def _last_line(error: Exception) -> str:
-    """Last line of a message; data loader workers send tracebacks."""
-    last = (str(error).strip().splitlines() or [''])[-1]
-    return last.removeprefix('qbheat_mm.errors.UserError: ')
