@@ -1,7 +1,8 @@
 # Copyright (c) QB-Heat MM authors. All rights reserved.
 """Put the encoder of a file into the config of any model."""
 import math
-from collections.abc import Mapping, Sequence
+import os
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -17,6 +18,11 @@ from ..trained.checkpoint import Checkpoint
 from ..trained.encoder_config import EncoderConfig
 from ..trained.normalization import Normalization
 from ..utils.settings import toolbox, type_name
+
+#: Settings by which parts of a model name the width of their input.
+WIDTHS = {'in_channels', 'input_features', 'token_dims'}
+#: Parts whose output has the width of their input.
+WIDTH_KEEPING = {'ClsBatchNormNeck'}
 
 
 @dataclass(frozen=True)
@@ -60,6 +66,27 @@ class Outputs:
                        self.token_dims if number in indices else 0)
 
 
+@dataclass(frozen=True)
+class _Plan:
+    """What changes in a config that gets the encoder of a file.
+
+    Attributes:
+        encoder (EncoderConfig): The encoder of the file.
+        backbone (ConfigDict): Settings of the new backbone.
+        frozen (bool): Whether it is frozen.
+        has_layer_depths (bool): Whether it supports layer-wise decay of the
+            learning rate.
+        given (Outputs): Outputs of the config's own backbone.
+        outputs (Outputs): Outputs of the new one.
+    """
+    encoder: EncoderConfig
+    backbone: ConfigDict
+    frozen: bool
+    has_layer_depths: bool
+    given: Outputs
+    outputs: Outputs
+
+
 def use_encoder(cfg: Config) -> None:
     """Replace the encoder of a config by that of the file ``cfg.encoder``.
 
@@ -68,54 +95,63 @@ def use_encoder(cfg: Config) -> None:
     config is. A detector gets maps of the same strides and any coarser ones.
 
     Args:
-        cfg (Config): Changed in place, if ``cfg.encoder`` is set.
+        cfg (Config): Changed in place, unless an error is raised.
 
     Raises:
         UserError: If the file does not describe its encoder, or the model
             cannot use it.
     """
-    path = cfg.get('encoder')
-    if path is None:
-        return
+    path = os.fspath(cfg.encoder)
+    plan = _plan(cfg, path)
     cfg.pop('encoder')
-    described = EncoderConfig.stored_in(Checkpoint.read_once(path))
+    cfg.model.backbone = plan.backbone
+    _set_normalization(cfg, plan.encoder.normalization)
+    _set_widths(cfg.model, plan.given, plan.outputs)
+    if not plan.has_layer_depths:
+        cfg.get('optim_wrapper', {}).get('paramwise_cfg', {}).pop(
+            'layer_decay_rate', None)
+    print_log(f"encoder='{path}': {plan.encoder.name}, "
+              f'{"frozen" if plan.frozen else "trained"}, '
+              f'{plan.outputs.channels} channels at strides '
+              f'{plan.outputs.strides}')
+
+
+def _plan(cfg: Config, path: str) -> _Plan:
+    """Decide what to change, and change nothing."""
+    encoder = EncoderConfig.stored_in(Checkpoint.read_once(path))
+    own = cfg.model.backbone
     with DefaultScope.overwrite_default_scope(toolbox(cfg) or 'mmpretrain'):
-        old = MODELS.build({**cfg.model.backbone, 'init_cfg': None})
-    new = described.build()
-    before = Outputs.of(old)
-    if _has_same_arch(cfg.model.backbone, described):
-        settings, after = dict(cfg.model.backbone), before
+        own_network = MODELS.build({**own, 'init_cfg': None})
+    network = encoder.build()
+    given = Outputs.of(own_network)
+    if _has_same_arch(own, encoder):
+        settings, outputs = dict(own), given
     else:
-        settings, after = _choose_outputs(described, new, before)
-    _require_outputs(cfg.model, before, after, f"'{path}' ({described.name})")
-    frozen = not any(weight.requires_grad for weight in old.parameters())
-    if isinstance(old, MobileFormer) and isinstance(new, MobileFormer):
-        settings = {**cfg.model.backbone, **settings}
+        settings, outputs = _choose_outputs(encoder, network, given)
+    _require_outputs(cfg.model, given, outputs, f"'{path}' ({encoder.name})")
+    if isinstance(own_network, MobileFormer) and isinstance(
+            network, MobileFormer):
+        settings = {**own, **settings}
+    frozen = not any(weight.requires_grad
+                     for weight in own_network.parameters())
     if not frozen:
-        _require_trainable(cfg.model.backbone, new)
-    elif isinstance(new, MobileFormer):
-        settings['frozen_stages'] = new.num_stages + 1
+        _require_trainable(own, network)
+    elif isinstance(network, MobileFormer):
+        settings['frozen_stages'] = network.num_stages + 1
     else:
         settings = dict(type='FrozenBackbone', network=settings)
     settings['init_cfg'] = dict(type='PretrainedEncoder', checkpoint=path)
-    cfg.model.backbone = ConfigDict(settings)
-    _set_normalization(cfg, described.normalization)
-    _set_widths(cfg.model, before, after)
-    if not _has_layer_depths(new):
-        cfg.get('optim_wrapper', {}).get('paramwise_cfg', {}).pop(
-            'layer_decay_rate', None)
-    print_log(f"encoder='{path}': {described.name}, "
-              f'{"frozen" if frozen else "trained"}, {after.channels} '
-              f'channels at strides {after.strides}')
+    return _Plan(encoder, ConfigDict(settings), frozen,
+                 _has_layer_depths(network), given, outputs)
 
 
-def _has_same_arch(given: Mapping, described: EncoderConfig) -> bool:
+def _has_same_arch(own: Mapping, encoder: EncoderConfig) -> bool:
     """Whether a config is written for a file's Mobile-Former.
 
     Its outputs fit, then: MF-Dec reads inner maps of V1.
     """
-    return (type_name(given) == described.kind == MobileFormer.__name__
-            and given.get('arch') == described.settings.get('arch'))
+    return (type_name(own) == encoder.kind == MobileFormer.__name__
+            and own.get('arch') == encoder.settings.get('arch'))
 
 
 def _has_layer_depths(network: nn.Module) -> bool:
@@ -129,23 +165,23 @@ def _has_layer_depths(network: nn.Module) -> bool:
     return True
 
 
-def _choose_outputs(described: EncoderConfig, network: nn.Module,
-                    before: Outputs) -> tuple[dict, Outputs]:
-    """Replace outputs by the deepest maps of their strides, and tokens."""
+def _choose_outputs(encoder: EncoderConfig, network: nn.Module,
+                    given: Outputs) -> tuple[dict, Outputs]:
+    """Choose the deepest maps of the given strides or coarser, and tokens."""
     number = _num_outputs(network)
     if number is None:
-        return dict(described.settings), Outputs.of(network)
-    outputs = Outputs.of(described.build(range(number)))
+        return dict(encoder.settings), Outputs.of(network)
+    outputs = Outputs.of(encoder.build(range(number)))
     indices = [len(outputs.strides) - 1]
-    if len(before.strides) > 1:
+    if len(given.strides) > 1:
         deepest = {}
         for i, stride in enumerate(outputs.strides):
-            if stride >= min(before.strides):
+            if stride >= min(given.strides):
                 deepest[stride] = i
         indices = sorted(deepest.values())
-    if before.token_dims and outputs.token_dims:
+    if given.token_dims and outputs.token_dims:
         indices.append(len(outputs.strides))
-    return (dict(described.settings, out_indices=tuple(indices)),
+    return (dict(encoder.settings, out_indices=tuple(indices)),
             outputs.select(indices))
 
 
@@ -160,29 +196,29 @@ def _num_outputs(network: nn.Module) -> int | None:
     return max(indices) + 1
 
 
-def _require_outputs(model: ConfigDict, before: Outputs, after: Outputs,
+def _require_outputs(model: ConfigDict, given: Outputs, outputs: Outputs,
                      source: str) -> None:
     """Raise UserError unless a model can use the new outputs."""
     name = type_name(model)
-    missing = len(before.strides) > 1 and {*before.strides} - {*after.strides}
+    missing = len(given.strides) > 1 and {*given.strides} - {*outputs.strides}
     if missing or (name == 'MobileFormerDETR'
-                   and before.strides != after.strides):
-        raise UserError(f'{name} needs maps of strides {before.strides}, and '
-                        f'{source} has {after.strides}')
+                   and given.strides != outputs.strides):
+        raise UserError(f'{name} needs maps of strides {given.strides}, and '
+                        f'{source} has {outputs.strides}')
     neck = model.get('neck')
-    if not after.token_dims and isinstance(neck, Mapping) and (
+    if not outputs.token_dims and isinstance(neck, Mapping) and (
             type_name(neck) == 'MobileFormerV1Neck'):
         raise UserError(f'MobileFormerV1Neck needs tokens, and {source} has '
                         'none: use a config with another neck, such as '
                         'GlobalAveragePooling')
 
 
-def _require_trainable(given: Mapping, network: nn.Module) -> None:
+def _require_trainable(own: Mapping, network: nn.Module) -> None:
     """Raise UserError if only some stages of another network are frozen."""
-    if given.get('frozen_stages', -1) >= 0 and not isinstance(
+    if own.get('frozen_stages', -1) >= 0 and not isinstance(
             network, MobileFormer):
         raise UserError(
-            f'model.backbone.frozen_stages={given.frozen_stages}: '
+            f'model.backbone.frozen_stages={own.frozen_stages}: '
             f'{type(network).__name__} is frozen as a whole, or trained '
             'with -1')
 
@@ -195,24 +231,38 @@ def _set_normalization(cfg: Config, normalization: Normalization) -> None:
         'std': list(normalization.std) or None, order: normalization.rgb})
 
 
-def _set_widths(model: ConfigDict, before: Outputs, after: Outputs) -> None:
+def _set_widths(model: ConfigDict, given: Outputs, outputs: Outputs) -> None:
     """Adapt the parts of a model that read the features."""
     if 'predictor' in model:  # pre-training
-        model.predictor.in_channels = after.channels[-1]
-        model.neck.patch_size = model.head.patch_size = after.strides[-1]
+        model.predictor.in_channels = outputs.channels[-1]
+        model.neck.patch_size = model.head.patch_size = outputs.strides[-1]
         return
     if type_name(model) == Distillation.__name__:
-        model.in_channels = after.channels[-1]
+        model.in_channels = outputs.channels[-1]
     elif 'in_channels' in model:  # MF-Dec
-        model.in_channels = after.channels
+        model.in_channels = outputs.channels
+    for part in _feature_readers(model):
+        if 'token_dims' in part:
+            part.update(in_channels=outputs.channels[-1],
+                        token_dims=outputs.token_dims or None)
+        elif isinstance(part.get('in_channels'), list | tuple):
+            part.in_channels = outputs.channels
+        else:
+            for name in WIDTHS & {*part}:
+                if part[name] == given.width:
+                    part[name] = outputs.width
+
+
+def _feature_readers(model: ConfigDict) -> Iterator[ConfigDict]:
+    """Yield the parts of neck and head that read the encoder's features.
+
+    Pooling, which has no widths, and batch norm pass features on. Whatever
+    follows another part reads its output.
+    """
     necks = model.get('neck') or []
     necks = necks if isinstance(necks, list | tuple) else [necks]
     for part in (*necks, model.get('head') or {}):
-        if 'token_dims' in part:
-            part.update(in_channels=after.channels[-1],
-                        token_dims=after.token_dims or None)
-        elif isinstance(part.get('in_channels'), list | tuple):
-            part.in_channels = after.channels
-        for name in ('in_channels', 'input_features'):
-            if part.get(name) == before.width:
-                part[name] = after.width
+        yield part
+        passes_on = type_name(part) in WIDTH_KEEPING or WIDTHS.isdisjoint(part)
+        if not passes_on:
+            return

@@ -1,5 +1,6 @@
 # Copyright (c) QB-Heat MM authors. All rights reserved.
 """encoder=FILE puts a published encoder into the shipped configs."""
+import copy
 import json
 import shutil
 import sys
@@ -14,7 +15,7 @@ from mmpretrain.models import ResNet
 from mmpretrain.registry import MODELS
 
 from qbheat_mm.apis import load_encoder, published_encoder
-from qbheat_mm.config.encoder import use_encoder
+from qbheat_mm.config.encoder import Outputs, use_encoder
 from qbheat_mm.errors import UserError
 from qbheat_mm.export import export_encoder, export_network
 from qbheat_mm.models.backbones import TimmEncoder
@@ -206,6 +207,49 @@ def test_a_config_keeps_the_outputs_chosen_for_its_encoder(name, tmp_path):
     assert [*cfg.model.in_channels] == [*given.model.in_channels]
 
 
+POOLING, NORM, LAYER = (
+    dict(type='PoolWithToken'),
+    dict(type='ClsBatchNormNeck', input_features=912),
+    dict(type='LinearNeck', in_channels=912, out_channels=912))
+
+
+@pytest.mark.parametrize('neck, changed', [
+    ([POOLING], [True]), ([POOLING, NORM], [True, True]),
+    ([POOLING, LAYER], [True, False]),
+    ([POOLING, NORM, LAYER, NORM], [True, True, False, False]),
+    ([LAYER, LAYER], [True, False, False])])
+def test_only_readers_of_the_features_get_their_width(neck, changed, files):
+    """Not the parts after them, which have it by chance."""
+    cfg = load(LINEAR)
+    cfg.model.neck = copy.deepcopy(neck)
+    cfg.encoder = files['timm']
+    use_encoder(cfg)
+    widths = []
+    for part in (*cfg.model.neck, cfg.model.head):
+        for name in ('in_channels', 'input_features'):
+            if name in part:
+                widths.append(part[name])
+    last, = load_encoder(files['timm'])(torch.zeros(1, 3, 64, 64))
+    width = last.shape[1]
+    assert widths == [width if change else 912 for change in changed]
+
+
+def test_a_probe_of_tokens_gets_the_width_of_the_map(files, tmp_path):
+    """Not that of map and token, though the old encoder's is the same."""
+    cfg = load(CONFIGS[1])
+    own = Outputs.of(MODELS.build({**cfg.model.backbone, 'init_cfg': None}))
+    arch = dict(stem=8, tokens=(3, 16), conv=own.width, stages=[
+        [('lite', 8, 8)], [('lite-down', 8, 8)], [('mf-down', 16, 12)],
+        [('mf-down', 24, 12)]])
+    cfg.encoder = export_encoder(
+        Encoder(MODELS.build(dict(type='MobileFormer', arch=arch)),
+                Normalization(), settings=dict(
+                    type='MobileFormer', arch=arch)),
+        tmp_path / 'a.safetensors')
+    use_encoder(cfg)
+    assert cfg.model.neck.in_channels == own.width
+
+
 @pytest.mark.parametrize('package', ['timm', 'mmpretrain'])
 @pytest.mark.parametrize('name', [LINEAR, RETINANET])
 def test_a_file_is_read_once(name, package, files, data, tmp_path,
@@ -243,8 +287,10 @@ def count_calls(function, calls):
 def refusal(name, **options):
     cfg = load(name)
     cfg.merge_from_dict(options)
+    given = cfg.to_dict()
     with pytest.raises(UserError) as error:
         use_encoder(cfg)
+    assert cfg.to_dict() == given  # all of the encoder, or nothing
     return str(error.value)
 
 
