@@ -67,7 +67,8 @@ def _register() -> None:
     _require_toolboxes()
     _allow_recent_transformers()
     for name in ('datasets.image_folder', 'datasets.transforms', 'engine',
-                 'models', 'trained', 'analysis.hook', 'export.hook'):
+                 'models', 'teacher', 'trained', 'analysis.hook',
+                 'export.hook'):
         importlib.import_module(f'.{name}', __name__)
     from .config.model_index import register_models
     register_models()

@@ -41,12 +41,15 @@ from qbheat_mm.engine.auto_scale_runner import use_float32
 from qbheat_mm.evaluation.features import maps_by
 from qbheat_mm.evaluation.probes import learn
 from qbheat_mm.models import MobileFormer
-from qbheat_mm.trained import Encoder, Normalization, Normalize
-from qbheat_mm.trained.encoder_target import (
+from qbheat_mm.teacher.map_file import MapFile
+from qbheat_mm.teacher.targets import (
     CropsOfMaps,
-    channel_statistics,
+    EncoderTarget,
+    Standardization,
+    Targets,
 )
-from qbheat_mm.trained.teacher import Teacher
+from qbheat_mm.teacher.teacher import Teacher
+from qbheat_mm.trained import Encoder, Normalization, Normalize
 
 DEVICE = torch.device('cuda' if torch.cuda.is_available() else 'cpu')
 CONFIGS = Path(__file__).with_name('configs')
@@ -174,7 +177,7 @@ class Maps:
     """A teacher's maps of all images, on the device; see ``MapFile``."""
 
     def __init__(self, teacher: Teacher, images: Tensor) -> None:
-        self.teacher = teacher
+        self.shapes = teacher.shapes
         parts = []
         for batch in images.split(BATCH):
             maps = [level.flatten(1) for level in teacher(batch)]
@@ -184,6 +187,8 @@ class Maps:
     def __getitem__(self, rows: Sequence[int]) -> Tensor:
         """Return the maps of some images, flattened."""
         return self.maps[rows]
+
+    split = MapFile.split
 
 
 def losses_of(arm: str, model: nn.Module, normalize: Normalize, data: Data,
@@ -229,12 +234,12 @@ def pretrain(arm: str, args: argparse.Namespace,
     normalization = Normalization.of(model)
     normalize = Normalize(normalization).to(DEVICE)
     generator = getattr(model, 'target_generator', None)
-    if hasattr(generator, 'load_teacher'):
-        maps = Maps(generator.load_teacher(DEVICE), data.images)
-        generator.source = CropsOfMaps(maps)
+    if isinstance(generator, EncoderTarget):
+        generator.teacher.encoder.to(DEVICE)
+        maps = Maps(generator.teacher, data.images)
         some = maps.maps[::max(len(maps.maps) // 5000, 1)].cpu().split(256)
-        mean, std = channel_statistics(maps.teacher, some)
-        generator.mean, generator.std = mean.to(DEVICE), std.to(DEVICE)
+        statistics = Standardization.of(maps.split(flat) for flat in some)
+        generator.targets = Targets(CropsOfMaps(maps), statistics.to(DEVICE))
     optimizer = build_optim_wrapper(model, cfg.optim_wrapper)
     rates = [group['lr'] for group in optimizer.param_groups]
     step = partial(losses_of, arm, model, normalize, data)

@@ -1,11 +1,9 @@
 # Copyright (c) QB-Heat MM authors. All rights reserved.
 """Put the encoder of a file into the config of any model."""
-import math
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-import torch
 from mmengine.config import Config, ConfigDict
 from mmengine.logging import print_log
 from mmengine.registry import MODELS, DefaultScope
@@ -13,6 +11,7 @@ from torch import nn
 
 from ..errors import UserError
 from ..models.backbones import MobileFormer
+from ..models.outputs import Outputs
 from ..models.selfsup import Distillation
 from ..trained.checkpoint import Checkpoint
 from ..trained.encoder_config import EncoderConfig
@@ -23,47 +22,6 @@ from ..utils.settings import toolbox, type_name
 WIDTHS = {'in_channels', 'input_features', 'token_dims'}
 #: Parts whose output has the width of their input.
 WIDTH_KEEPING = {'ClsBatchNormNeck'}
-
-
-@dataclass(frozen=True)
-class Outputs:
-    """What a backbone returns for an image.
-
-    Attributes:
-        strides, channels (list[int]): Stride and channels of each map.
-        token_dims (int): Width of its tokens; 0 without.
-    """
-    strides: list[int]
-    channels: list[int]
-    token_dims: int = 0
-
-    @classmethod
-    def of(cls, backbone: nn.Module) -> 'Outputs':
-        """Encode an image."""
-        backbone.eval()  # returns None for a ResNet
-        with torch.no_grad():
-            outs = backbone(torch.zeros(1, 3, 256, 256))
-        strides, channels, token_dims = [], [], 0
-        for out in outs if isinstance(outs, tuple | list) else [outs]:
-            if out.ndim == 4:
-                strides.append(2**round(math.log2(256 / out.shape[3])))
-                channels.append(out.shape[1])
-            elif out.ndim == 3:
-                token_dims = out.shape[2]
-        return cls(strides, channels, token_dims)
-
-    @property
-    def width(self) -> int:
-        """Width of the pooled last map and the first token."""
-        return self.channels[-1] + self.token_dims
-
-    def select(self, indices: Sequence[int]) -> 'Outputs':
-        """Choose maps; tokens follow the last one."""
-        number = len(self.strides)
-        maps = [i for i in indices if i < number]
-        return Outputs([self.strides[i] for i in maps],
-                       [self.channels[i] for i in maps],
-                       self.token_dims if number in indices else 0)
 
 
 @dataclass(frozen=True)

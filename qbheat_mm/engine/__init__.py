@@ -14,13 +14,11 @@ from .safe_checkpoint import (
     StopOnNonFiniteLossHook,
 )
 from .strict_load import StrictLoadHook
-from .teacher import DistillationLoop, TeacherHook
 
 __all__ = [
     'AutoScaleRunner', 'BroadcastBuffersHook', 'CheckClassesHook',
-    'DistillationLoop', 'FrozenFeaturesHook',
-    'GroupedOptimWrapperConstructor',
+    'FrozenFeaturesHook', 'GroupedOptimWrapperConstructor',
     'PretrainedEncoder', 'RandomStateHook', 'RepeatedSampler', 'ResumeHook',
     'RunAdviceHook', 'SafeCheckpointHook', 'StopOnNonFiniteLossHook',
-    'StrictLoadHook', 'TeacherHook', 'ThroughputLogProcessor'
+    'StrictLoadHook', 'ThroughputLogProcessor'
 ]

@@ -14,9 +14,9 @@ from mmengine.registry import HOOKS, LOG_PROCESSORS
 from mmengine.runner import LogProcessor, Runner
 from torch import nn
 
+from ..teacher import DistillationLoop
 from ..utils.modules import unwrap
 from .frozen_features import FrozenFeaturesHook
-from .teacher import DistillationLoop
 
 #: Fewer images than this give poor features, without a teacher.
 FEW_IMAGES = 1000

@@ -8,11 +8,11 @@ from typing import Any
 from mmengine.config import Config
 from mmengine.registry import RUNNERS
 
-from ..config.encoder import Outputs
 from ..config.model_index import find_config
 from ..datasets import find_images
 from ..errors import UserError
 from ..models.backbones import MobileFormer
+from ..models.outputs import Outputs
 from ..utils.atomic_write import atomic_write
 from .run_state import latest
 

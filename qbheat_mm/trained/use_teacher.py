@@ -1,15 +1,19 @@
 # Copyright (c) QB-Heat MM authors. All rights reserved.
 """Let the model of a pre-training config learn from a teacher."""
+import os
+
 from mmengine.config import Config, ConfigDict
 from mmengine.logging import print_log
 
-from ..errors import UserError
-from ..models.selfsup import Distillation
+from ..errors import MissingFileError, UserError
 from ..utils.settings import type_name
-from .encoder_target import EncoderTarget
 
-#: What ``teacher_method`` may be.
-METHODS = ('Distillation', 'QBHeat', 'RandomMasking')
+#: Models that predict the features of whole images, or of masked patches.
+DISTILLATION = 'Distillation'
+MASKED = ('QBHeat', 'RandomMasking')
+METHODS = (DISTILLATION, *MASKED)
+#: Settings of a model that :class:`Distillation` has as well.
+_KEPT = ('backbone', 'data_preprocessor', 'init_cfg', 'in_channels')
 
 
 def use_teacher(cfg: Config) -> None:
@@ -24,49 +28,58 @@ def use_teacher(cfg: Config) -> None:
         cfg (Config): Changed in place, if ``cfg.teacher`` is set.
 
     Raises:
-        UserError: If the config's model doesn't predict features, or the
-            file is no encoder.
+        UserError: If the file doesn't exist, or the config's model doesn't
+            predict features.
     """
     path = cfg.get('teacher')
     if path is None:
         return
+    _require_file(path)
     cfg.pop('teacher')
-    kind = cfg.pop('teacher_method', None) or type_name(cfg.model)
-    if kind not in METHODS:
-        raise UserError(f"teacher='{path}': teacher_method or model.type is "
-                        f'{kind!r}, not one of {", ".join(METHODS)}')
-    given = cfg.model.get('target_generator') or {}
-    if type_name(given) not in ('', EncoderTarget.__name__):
-        given = {}
-    target = ConfigDict({**given, 'type': 'EncoderTarget', 'encoder': path})
-    options = {name: value for name, value in target.items()
-               if name != 'type'}
-    teacher = EncoderTarget(**options).load_teacher()
-    if kind == Distillation.__name__:
-        if cfg.model.get('with_pixels'):
-            raise UserError('model.with_pixels=True needs teacher_method='
-                            'QBHeat or RandomMasking: Distillation masks '
-                            'nothing')
-        cfg.model = _distillation(cfg.model, teacher.channels)
+    method = cfg.pop('teacher_method', None) or type_name(cfg.model)
+    _require_method(cfg.model, method, path)
+    target = _target_generator(cfg.model, path)
+    if method == DISTILLATION:
+        kept = {name: value for name, value in cfg.model.items()
+                if name in _KEPT}
+        cfg.model = ConfigDict(kept, type=DISTILLATION)
         if 'distillation' in cfg and 'max_epochs' in cfg.train_cfg:
             cfg.train_cfg.update(type='DistillationLoop', **cfg.distillation)
     else:
-        cfg.model.type = kind
-        pixels = 3 * cfg.model.head.patch_size**2
-        cfg.model.neck.out_channels = teacher.channels + (
-            pixels if cfg.model.get('with_pixels') else 0)
+        cfg.model.type = method
+        cfg.model.neck.pop('out_channels', None)
     cfg.model.target_generator = target
-    print_log(f"teacher='{path}': {kind} predicts {teacher.channels} channels "
-              f'of {teacher.encoder.name} at {teacher.size[0]}x'
-              f'{teacher.size[1]} pixels')
+    print_log(f"teacher='{path}': {method} predicts its features")
 
 
-def _distillation(model: ConfigDict, channels: int) -> ConfigDict:
-    """Keep the encoder of a model, and its input."""
-    kept = {name: value for name, value in model.items()
-            if name in ('backbone', 'data_preprocessor', 'init_cfg',
-                        'in_channels')}
-    if 'predictor' in model:
-        kept['in_channels'] = model.predictor.in_channels
-    return ConfigDict(kept, type=Distillation.__name__,
-                      out_channels=channels)
+def _require_file(path: str) -> None:
+    if not isinstance(path, str) or not path.strip():
+        raise UserError(f'teacher={path!r} is not a file: give one, or '
+                        'teacher=None to predict pixels')
+    if '://' not in path and not os.path.isfile(os.path.expanduser(path)):
+        raise MissingFileError(f"teacher='{path}' does not exist (looked in "
+                               f"'{os.getcwd()}')")
+
+
+def _require_method(model: ConfigDict, method: str, path: str) -> None:
+    """Raise UserError unless a method can train the encoder of a model."""
+    given = type_name(model)
+    if method not in METHODS:
+        raise UserError(f"teacher='{path}': teacher_method or model.type is "
+                        f'{method!r}, not one of {", ".join(METHODS)}')
+    possible = METHODS if method == DISTILLATION else MASKED
+    if given not in possible:
+        raise UserError(
+            f"teacher='{path}': {method} needs a config with model.type="
+            f'{" or ".join(possible)}, and this one has {given!r}')
+    if method == DISTILLATION and model.get('with_pixels'):
+        raise UserError('model.with_pixels=True needs teacher_method=QBHeat '
+                        'or RandomMasking: Distillation masks nothing')
+
+
+def _target_generator(model: ConfigDict, path: str) -> ConfigDict:
+    """Return the settings of a teacher, with those that a config gives."""
+    given = model.get('target_generator') or {}
+    if type_name(given) not in ('', 'EncoderTarget'):  # such as HOG
+        given = {}
+    return ConfigDict({**given, 'type': 'EncoderTarget', 'encoder': path})

@@ -3,7 +3,7 @@
 import torch
 
 from projects.real_images.many_images import SIZE, View
-from qbheat_mm.trained.encoder_target import Crops
+from qbheat_mm.teacher.targets import Crops
 
 
 def test_crops_lie_where_the_teacher_is_told():

@@ -5,6 +5,7 @@ from mmengine.registry import MODELS
 from torch import Tensor, nn
 
 from ...errors import UserError
+from ..outputs import Outputs
 from .self_supervisor import SelfSupervisor
 
 
@@ -19,18 +20,31 @@ class Distillation(SelfSupervisor):
     Args:
         backbone (dict): Config of the encoder.
         target_generator (dict): Config of :class:`EncoderTarget`.
-        in_channels (int): Channels of the encoder's last map.
-        out_channels (int): Channels of the targets.
+        in_channels (int, optional): Channels of the encoder's last map.
+            Defaults to what it returns.
+        out_channels (int, optional): Channels of the targets. Defaults to
+            those of the target generator.
         **kwargs: See :class:`SelfSupervisor`.
+
+    Raises:
+        UserError: If the channels of the targets are unknown.
     """
 
     def __init__(self,
                  backbone: dict,
                  target_generator: dict,
-                 in_channels: int,
-                 out_channels: int,
+                 in_channels: int | None = None,
+                 out_channels: int | None = None,
                  **kwargs) -> None:
         super().__init__(backbone, target_generator, **kwargs)
+        if in_channels is None:
+            in_channels = Outputs.of(self.backbone).channels[-1]
+            self.backbone.train()
+        if out_channels is None:
+            out_channels = self.target_generator.channels
+        if out_channels is None:
+            raise UserError('model.target_generator does not tell its '
+                            'channels: set model.out_channels')
         self.proj = nn.Linear(in_channels, out_channels)
 
     def loss(self,

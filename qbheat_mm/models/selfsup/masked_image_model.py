@@ -23,9 +23,9 @@ class MaskedImageModel(SelfSupervisor):
         predictor (dict): Config of :class:`QBHeatPredictor`.
         neck (dict): Config of the decoder, :class:`QBHeatDecoder`.
         head (dict): Config of :class:`QBHeatPretrainHead`.
-        target_generator (dict, optional): See :class:`SelfSupervisor`. The
-            decoder's ``out_channels`` are those of its targets, which are
-            compared by the smooth L1 loss.
+        target_generator (dict, optional): See :class:`SelfSupervisor`.
+            Targets are compared by the smooth L1 loss; the decoder's
+            ``out_channels`` default to theirs.
         with_pixels (bool): Predict pixels as well, after the channels of
             ``target_generator``. Defaults to False.
         **kwargs: See :class:`SelfSupervisor`.
@@ -44,10 +44,19 @@ class MaskedImageModel(SelfSupervisor):
                  **kwargs) -> None:
         super().__init__(backbone, target_generator, **kwargs)
         self.predictor = MMPRETRAIN_MODELS.build(predictor)
-        self.neck = MMPRETRAIN_MODELS.build(neck)
         self.head = MMPRETRAIN_MODELS.build(head)
         self.with_pixels = with_pixels or self.target_generator is None
+        self.neck = MMPRETRAIN_MODELS.build(self._with_channels(neck))
         self._check_parts()
+
+    def _with_channels(self, neck: dict) -> dict:
+        """Set the decoder's channels to those of the targets."""
+        if self.target_generator is None or neck.get('out_channels'):
+            return neck
+        channels = self.target_generator.channels
+        if channels is None:
+            return neck
+        return dict(neck, out_channels=channels + self._pixel_channels())
 
     def _check_parts(self) -> None:
         """Raise unless predictor, neck and head agree."""

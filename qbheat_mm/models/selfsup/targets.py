@@ -16,6 +16,11 @@ from ..layers.autocast import outside_autocast
 class TargetGenerator(BaseModule, metaclass=ABCMeta):
     """A ``target_generator`` that may depend on the crop of each image."""
 
+    @property
+    def channels(self) -> int | None:
+        """Channels of the targets; None if the model's settings give them."""
+        return None
+
     @abstractmethod
     def forward(self, images: Tensor, data_samples: Sequence,
                 grid: tuple[int, int]) -> Tensor:

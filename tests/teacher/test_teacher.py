@@ -1,7 +1,7 @@
 # Copyright (c) QB-Heat MM authors. All rights reserved.
 """Targets are the teacher's features of what the student sees."""
 import os
-from types import SimpleNamespace
+import shutil
 
 import numpy as np
 import pytest
@@ -20,12 +20,18 @@ from qbheat_mm.engine import console
 from qbheat_mm.errors import UserError
 from qbheat_mm.export import export_encoder
 from qbheat_mm.models.backbones import TimmEncoder
-from qbheat_mm.trained import Checkpoint, Encoder, Normalization
-from qbheat_mm.trained.encoder_target import (
+from qbheat_mm.teacher.targets import (
     EncoderTarget,
-    channel_statistics,
+    Standardization,
 )
-from qbheat_mm.trained.teacher import Teacher
+from qbheat_mm.teacher.teacher import Teacher
+from qbheat_mm.trained import (
+    Checkpoint,
+    Encoder,
+    Normalization,
+    checkpoint,
+)
+from qbheat_mm.trained.safe_load import safe_load
 
 from ..conftest import ROOT
 from ..models.test_mobile_former import TINY
@@ -112,7 +118,8 @@ def test_targets_lie_where_the_student_sees_them(online, teacher, images,
         crop = sample['inputs'][None].flip(1).float()
         directions.add(sample['data_samples'].get('flip_direction'))
         cells = target(crop, [sample['data_samples']], (4, 4))
-        colors = cells * target.std + target.mean
+        statistics = target.targets.standardize
+        colors = cells * statistics.std + statistics.mean
         seen = F.avg_pool2d(crop, 32).flatten(2).transpose(1, 2)
         # Two bytes of a map, and borders of its cells.
         torch.testing.assert_close(colors, seen, atol=6, rtol=0)
@@ -123,19 +130,17 @@ def test_channels_are_standardized_over_the_images(teacher, images, tmp_path):
     dataset = dataset_of(images, *FLIPS)
     target = EncoderTarget(teacher)
     target.prepare(dataset, str(tmp_path), IDENTITY)
-    flat = target.source.file[list(range(4))]
-    maps = target.source.file.teacher.split(flat.float())[0]
+    file, statistics = target.targets.source.file, target.targets.standardize
+    maps = file.split(file[list(range(4))].float())[0]
     pixels = maps.transpose(0, 1).flatten(1)
-    torch.testing.assert_close(target.mean, pixels.mean(1))
-    torch.testing.assert_close(target.std, pixels.std(1, correction=0))
+    torch.testing.assert_close(statistics.mean, pixels.mean(1))
+    torch.testing.assert_close(statistics.std, pixels.std(1, correction=0))
 
 
 def test_channels_that_hardly_change_stay_small():
     maps = torch.randn(64, 3, 4, 4) * torch.tensor([1., 2., 1e-4]).view(
         -1, 1, 1)
-    teacher = SimpleNamespace(
-        channels=3, split=lambda flat: [flat.unflatten(1, (3, 4, 4))])
-    _, std = channel_statistics(teacher, [maps.flatten(1)])
+    std = Standardization.of([[maps]]).std
     assert float(std[2]) == pytest.approx(
         float(0.1 * (std[0] + std[1]) / 3), rel=1e-3)
 
@@ -159,7 +164,8 @@ def test_a_second_run_reads_the_maps_of_the_first(teacher, images, tmp_path):
     before = os.stat(file).st_mtime_ns
     targets[1].prepare(dataset, 'unused', IDENTITY)
     assert os.stat(file).st_mtime_ns == before
-    assert torch.equal(targets[0].mean, targets[1].mean)
+    means = [target.targets.standardize.mean for target in targets]
+    assert torch.equal(*means)
     # Other maps have another file.
     EncoderTarget(teacher, size=64, folder=str(tmp_path)).prepare(
         dataset, 'unused', IDENTITY)
@@ -209,10 +215,44 @@ def test_a_published_transformer_is_a_teacher(tmp_path):
     assert teacher.size == (160, 160)
 
 
+def test_a_teacher_is_read_once_and_its_students_stand_alone(
+        teacher, images, tmp_path, monkeypatch):
+    reads = []
+
+    def count(path, map_location='cpu'):
+        reads.append(str(path))
+        return safe_load(path, map_location)
+
+    monkeypatch.setattr(checkpoint, 'safe_load', count)
+    alone = shutil.copy(teacher, tmp_path / 'alone.safetensors')
+    written = pretrain(images, str(tmp_path / 'run'), arch=TINY, epochs=1,
+                       batch_size=2, workers=0, teacher=alone)
+    assert reads.count(str(alone)) == 1
+    os.remove(alone)
+    load_encoder(written)
+
+
+@pytest.mark.parametrize('method', ['Distillation', 'QBHeat'])
+def test_models_of_given_channels_are_built_without_the_teacher(
+        method, teacher, images, tmp_path):
+    model = read_config(RECIPE, {
+        **tiny_settings(images), 'teacher': teacher,
+        'teacher_method': method}).model
+    model.target_generator.encoder = 'gone.safetensors'
+    with pytest.raises(FileNotFoundError, match=r'gone\.safetensors'):
+        MODELS.build(model)
+    if method == 'Distillation':
+        model.update(in_channels=24, out_channels=3)
+    else:
+        model.neck.out_channels = 3
+    MODELS.build(model)
+
+
 def test_a_bad_teacher_is_one_line(images, tmp_path):
     def refused(path):
         with pytest.raises((UserError, FileNotFoundError)) as caught:
-            read_config(RECIPE, dict(tiny_settings(images), teacher=path))
+            MODELS.build(read_config(RECIPE, dict(
+                tiny_settings(images), teacher=path)).model)
         message = str(caught.value)
         assert '\n' not in message
         assert path in message
@@ -321,7 +361,7 @@ def encode_in_one_of_two_processes(rank, teacher, images, folder):
         'gloo', f'file://{folder}/meeting', rank=rank, world_size=2)
     target = EncoderTarget(teacher)
     target.prepare(dataset_of(images, *FLIPS), f'{folder}/maps', IDENTITY)
-    np.save(f'{folder}/{rank}.npy', target.source.file.maps)
+    np.save(f'{folder}/{rank}.npy', target.targets.source.file.maps)
     torch.distributed.destroy_process_group()
 
 
@@ -332,9 +372,10 @@ def test_processes_share_the_work_and_the_file(teacher, images, tmp_path):
     target = EncoderTarget(teacher)
     target.prepare(dataset_of(images, *FLIPS), str(tmp_path / 'alone'),
                    IDENTITY)
+    alone = target.targets.source.file.maps
     for rank in (0, 1):
-        maps = np.load(tmp_path / f'{rank}.npy')
-        np.testing.assert_allclose(maps, target.source.file.maps, atol=0.2)
+        np.testing.assert_allclose(np.load(tmp_path / f'{rank}.npy'), alone,
+                                   atol=0.2)
     assert len(list((tmp_path / 'maps').iterdir())) == 1
 
 

@@ -1,11 +1,13 @@
 # Copyright (c) QB-Heat MM authors. All rights reserved.
 """Predict the features of a published encoder."""
 from collections.abc import Iterable, Sequence
+from functools import cached_property
 from typing import NamedTuple
 
 import torch
 from mmengine.dataset import BaseDataset
 from mmengine.registry import MODELS
+from mmpretrain.structures import DataSample
 from torch import Tensor
 from torchvision.ops import roi_align
 
@@ -13,8 +15,9 @@ from ..datasets.selection import spread
 from ..errors import UserError
 from ..models.layers.autocast import outside_autocast
 from ..models.selfsup import TargetGenerator
-from .normalization import Normalization, Normalize
-from .teacher import MapFile, Teacher
+from ..trained.normalization import Normalization, Normalize
+from .map_file import MapFile
+from .teacher import Teacher
 
 #: Images whose maps give the mean and deviation of each channel.
 STATISTICS = 5000
@@ -65,7 +68,8 @@ class MapsOfCrops:
         self.teacher = teacher
         self.normalize = Normalize(normalization)
 
-    def crops(self, images: Tensor, data_samples: Sequence) -> Crops:
+    def crops(self, images: Tensor,
+              data_samples: Sequence[DataSample]) -> Crops:
         """Return the maps of normalized images (B, 3, H, W)."""
         self.normalize.to(images.device)
         pixels = self.normalize.inverse(images.float()).clamp(0, 255)
@@ -86,29 +90,96 @@ class CropsOfMaps:
     def __init__(self, file: MapFile) -> None:
         self.file = file
 
-    def crops(self, images: Tensor, data_samples: Sequence) -> Crops:
+    def crops(self, images: Tensor,
+              data_samples: Sequence[DataSample]) -> Crops:
         """See :class:`MapsOfCrops`.
 
         Raises:
-            UserError: If the pipeline doesn't tell the crops.
+            UserError: If the pipeline doesn't record the crops.
         """
         rows, boxes, flips = [], [], []
         for sample in data_samples:
-            if sample.get('crop_box') is None:
-                raise UserError(
-                    'the pipeline records no crop_box, which a teacher needs: '
-                    'use LoadRandomResizedCrop, RandomFlip after it and '
-                    "PackInputs, with _scope_='qbheat_mm', or "
-                    'model.target_generator.online=True')
-            direction = sample.get('flip_direction') or ''
+            box, flip = seen_part(sample)
             rows.append(sample.sample_idx)
-            boxes.append(sample.crop_box)
-            flips.append((direction in ('horizontal', 'diagonal'),
-                          direction in ('vertical', 'diagonal')))
+            boxes.append(box)
+            flips.append(flip)
         flat = self.file[rows].to(images.device, non_blocking=True).float()
-        return Crops(self.file.teacher.split(flat),
+        return Crops(self.file.split(flat),
                      torch.tensor(boxes, device=images.device),
                      torch.tensor(flips, device=images.device))
+
+
+def seen_part(sample: DataSample) -> tuple[Sequence[float],
+                                           tuple[bool, bool]]:
+    """Return the box of an image that a sample shows, and how it is flipped.
+
+    Returns:
+        tuple: Corners x1, y1, x2, y2 as shares of the image; whether it is
+        flipped horizontally and vertically.
+
+    Raises:
+        UserError: If the pipeline doesn't record the crop.
+    """
+    box = sample.get('crop_box')
+    if box is None:
+        raise UserError(
+            'the pipeline records no crop_box, which a teacher needs: use '
+            'LoadRandomResizedCrop, RandomFlip after it and PackInputs, with '
+            "_scope_='qbheat_mm', or model.target_generator.online=True")
+    direction = sample.get('flip_direction') or ''
+    return box, (direction in ('horizontal', 'diagonal'),
+                 direction in ('vertical', 'diagonal'))
+
+
+class Standardization(NamedTuple):
+    """Subtract the mean and divide by the deviation of each channel.
+
+    Attributes:
+        mean, std: (C, ), over training images.
+    """
+    mean: Tensor
+    std: Tensor
+
+    @classmethod
+    def of(cls, batches: Iterable[list[Tensor]]) -> 'Standardization':
+        """Compute the statistics of batches of maps (B, C, h, w)."""
+        total = squares = torch.zeros(())
+        images = 0
+        for maps in batches:
+            flat = [each.flatten(2).double() for each in maps]
+            total = total + torch.cat([each.mean(2).sum(0) for each in flat])
+            squares = squares + torch.cat(
+                [each.square().mean(2).sum(0) for each in flat])
+            images += len(maps[0])
+        mean = total / images
+        std = (squares / images - mean**2).clamp(min=0).sqrt()
+        # Channels that hardly ever change don't drown the others.
+        return cls(mean.float(), std.clamp(min=MIN_STD * std.mean()).float())
+
+    def to(self, device: torch.device | str) -> 'Standardization':
+        """Move to a device."""
+        return Standardization(self.mean.to(device), self.std.to(device))
+
+    def __call__(self, features: Tensor) -> Tensor:
+        """Standardize features (B, L, C)."""
+        return (features - self.mean) / self.std
+
+
+class Targets(NamedTuple):
+    """The standardized features of a teacher.
+
+    Attributes:
+        source: Where the teacher's maps come from.
+        standardize: Statistics of their channels.
+    """
+    source: MapsOfCrops | CropsOfMaps
+    standardize: Standardization
+
+    def __call__(self, images: Tensor, data_samples: Sequence[DataSample],
+                 grid: tuple[int, int]) -> Tensor:
+        """See :class:`TargetGenerator`."""
+        cells = self.source.crops(images, data_samples).sample(grid)
+        return self.standardize(cells.flatten(2).transpose(1, 2))
 
 
 @MODELS.register_module()
@@ -131,6 +202,9 @@ class EncoderTarget(TargetGenerator):
             to False.
         folder (str, optional): Folder of the maps. Defaults to the work
             folder. Runs with the same folder share them.
+
+    Attributes:
+        targets (Targets, optional): None before :meth:`prepare`.
     """
 
     def __init__(self,
@@ -145,11 +219,21 @@ class EncoderTarget(TargetGenerator):
         self.size = size
         self.online = online
         self.folder = folder
-        self.source: MapsOfCrops | CropsOfMaps | None = None
+        self.targets: Targets | None = None
 
-    def load_teacher(self, device: torch.device | str = 'cpu') -> Teacher:
-        """Load the teacher."""
-        return Teacher(self.encoder, self.out_indices, self.size, device)
+    @cached_property
+    def teacher(self) -> Teacher:
+        """The teacher, loaded on first use.
+
+        Models of given channels, such as those of trained checkpoints, are
+        built without its file.
+        """
+        return Teacher(self.encoder, self.out_indices, self.size)
+
+    @property
+    def channels(self) -> int:
+        """Channels of the teacher's maps."""
+        return self.teacher.channels
 
     def prepare(self, dataset: BaseDataset, folder: str,
                 normalization: Normalization,
@@ -167,50 +251,31 @@ class EncoderTarget(TargetGenerator):
         Raises:
             UserError: See :class:`Teacher` and :class:`MapFile`.
         """
-        teacher = self.load_teacher(device)
+        self.teacher.encoder.to(device)
         rows = spread(range(len(dataset)), STATISTICS)
         if self.online:
-            self.source = MapsOfCrops(teacher, normalization)
-            batches = (values for _, values in teacher.encode_images(
+            source = MapsOfCrops(self.teacher, normalization)
+            batches = (maps for _, maps in self.teacher.encode_images(
                 dataset, rows, workers))
         else:
-            file = MapFile(teacher, dataset, self.folder or folder, workers)
-            self.source = CropsOfMaps(file)
-            teacher.encoder.cpu()  # only its shapes are needed
-            batches = (file[rows[i:i + 256]]
+            file = MapFile(self.teacher, dataset, self.folder or folder,
+                           workers)
+            source = CropsOfMaps(file)
+            del self.teacher  # frees its memory
+            batches = (file.split(file[rows[i:i + 256]])
                        for i in range(0, len(rows), 256))
-        mean, std = channel_statistics(teacher, batches)
-        self.mean, self.std = mean.to(device), std.to(device)
+        self.targets = Targets(source, Standardization.of(batches).to(device))
 
     @torch.no_grad()
-    def forward(self, images: Tensor, data_samples: Sequence,
+    def forward(self, images: Tensor, data_samples: Sequence[DataSample],
                 grid: tuple[int, int]) -> Tensor:
         """See :class:`TargetGenerator`.
 
         Raises:
             UserError: If :meth:`prepare` was not called.
         """
-        if self.source is None:
+        if self.targets is None:
             raise UserError('EncoderTarget has encoded no image: add '
                             "dict(type='TeacherHook') to custom_hooks")
         with outside_autocast(images):
-            cells = self.source.crops(images, data_samples).sample(grid)
-        cells = cells.flatten(2).transpose(1, 2)
-        return (cells - self.mean) / self.std
-
-
-def channel_statistics(teacher: Teacher, batches: Iterable[Tensor]
-                       ) -> tuple[Tensor, Tensor]:
-    """Mean and standard deviation of each channel, (C, ) each."""
-    total = squares = torch.zeros(teacher.channels, dtype=torch.float64)
-    images = 0
-    for flat in batches:
-        maps = [each.flatten(2).double() for each in teacher.split(flat)]
-        total = total + torch.cat([each.mean(2).sum(0) for each in maps])
-        squares = squares + torch.cat(
-            [each.square().mean(2).sum(0) for each in maps])
-        images += len(flat)
-    mean = total / images
-    std = (squares / images - mean**2).clamp(min=0).sqrt()
-    # Channels that hardly ever change don't drown the others.
-    return mean.float(), std.clamp(min=MIN_STD * std.mean()).float()
+            return self.targets(images, data_samples, grid)

@@ -9,9 +9,9 @@ from torch import Tensor
 from torch.nn import functional as F
 from torch.utils.data import Dataset
 
+from ..datasets.images import ImageError
+from ..datasets.transforms import LoadNamedImageFromFile
 from ..errors import UserError
-from .images import ImageError
-from .transforms import LoadNamedImageFromFile
 
 
 class WholeImages(Dataset):

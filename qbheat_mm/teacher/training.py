@@ -6,9 +6,9 @@ from mmengine.hooks import Hook
 from mmengine.registry import HOOKS, LOOPS
 from mmengine.runner import EpochBasedTrainLoop, Runner
 
-from ..trained.encoder_target import EncoderTarget
 from ..trained.normalization import Normalization
 from ..utils.modules import unwrap
+from .targets import EncoderTarget
 
 
 @HOOKS.register_module()

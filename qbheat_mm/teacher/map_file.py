@@ -1,11 +1,10 @@
 # Copyright (c) QB-Heat MM authors. All rights reserved.
-"""Frozen encoders whose features are targets."""
+"""The maps of a teacher in a file, which processes and runs share."""
 import hashlib
 import os
 import shutil
 import time
-from collections.abc import Iterator, Sequence
-from pathlib import Path
+from collections.abc import Sequence
 
 import numpy as np
 import torch
@@ -13,97 +12,12 @@ from mmengine.dataset import BaseDataset
 from mmengine.dist import barrier, broadcast_object_list, get_dist_info
 from mmengine.logging import print_log
 from torch import Tensor
-from torch.nn import functional as F
-from torch.utils.data import DataLoader
 
-from ..datasets.whole_images import WholeImages
 from ..errors import UserError
-from .loading import load_encoder
+from .teacher import Teacher
 
-#: Batch size of a teacher. Larger ones are slower on a CPU, whose allocator
-#: returns their memory after every layer.
-BATCH = 8
 #: Seconds between two reports.
 INTERVAL = 30
-
-
-class Teacher:
-    """A frozen encoder with its own input normalization and size.
-
-    No part of the model that learns from it, which therefore neither saves
-    nor trains it.
-
-    Args:
-        path (str): File of the encoder, see :func:`load_encoder`.
-        out_indices (Sequence[int], optional): Its maps. Defaults to the last
-            one.
-        size (int | tuple[int, int], optional): Side, or height and width, of
-            its input. Defaults to that of its training, or 224.
-        device (torch.device | str): Defaults to 'cpu'.
-
-    Attributes:
-        size (tuple[int, int]): Height and width of its input.
-        shapes (list[torch.Size]): Shapes (C, h, w) of the maps of an image.
-
-    Raises:
-        FileNotFoundError: If there is no such file.
-        UserError: If it doesn't describe an encoder, or that returns no map.
-    """
-
-    def __init__(self, path: str,
-                 out_indices: Sequence[int] | None = None,
-                 size: int | tuple[int, int] | None = None,
-                 device: torch.device | str = 'cpu') -> None:
-        self.path = path
-        self.encoder = load_encoder(path, out_indices=out_indices)
-        given = size or self.encoder.size or 224
-        self.size = (given, given) if isinstance(given, int) else tuple(given)
-        if hasattr(self.encoder.backbone, 'set_input_size'):
-            self.encoder.backbone.set_input_size(self.size)
-        self.encoder.to(device).requires_grad_(False)
-        maps = self(torch.zeros(1, 3, *self.size))
-        self.shapes = [each.shape[1:] for each in maps]
-        if not maps:
-            raise UserError(f"'{path}' ({self.encoder.name}) returns no map "
-                            '(B, C, H, W), and cannot be a teacher')
-
-    @property
-    def channels(self) -> int:
-        """Channels of all maps."""
-        return sum(shape[0] for shape in self.shapes)
-
-    @torch.no_grad()
-    def __call__(self, images: Tensor) -> list[Tensor]:
-        """RGB images (B, 3, H, W), 0-255, to maps (B, C, h, w), float32."""
-        images = images.to(self.encoder.normalize.mean)
-        if images.shape[2:] != self.size:
-            images = F.interpolate(images, self.size, mode='bicubic',
-                                   antialias=True).clamp(0, 255)
-        outs = self.encoder(self.encoder.normalize(images))
-        return [out.float() for out in outs if out.ndim == 4]
-
-    def encode_images(self, dataset: BaseDataset, rows: Sequence[int],
-                      workers: int = 0
-                      ) -> Iterator[tuple[Sequence[int], Tensor]]:
-        """Encode whole images of a data set.
-
-        Yields:
-            tuple[Sequence[int], Tensor]: Rows, and the maps of each,
-            flattened one after the other, (B, D), on the CPU.
-        """
-        images = WholeImages(dataset, rows, self.size)
-        loader = DataLoader(images, BATCH, num_workers=workers)
-        start = 0
-        for batch in loader:
-            maps = [each.flatten(1) for each in self(batch)]
-            yield rows[start:start + len(batch)], torch.cat(maps, 1).cpu()
-            start += len(batch)
-
-    def split(self, flat: Tensor) -> list[Tensor]:
-        """Invert the flattening: (B, D) to maps (B, C, h, w)."""
-        sizes = [shape.numel() for shape in self.shapes]
-        return [part.unflatten(1, shape) for part, shape
-                in zip(flat.split(sizes, 1), self.shapes)]
 
 
 class MapFile:
@@ -126,22 +40,29 @@ class MapFile:
     def __init__(self, teacher: Teacher, dataset: BaseDataset, folder: str,
                  workers: int = 0) -> None:
         self.teacher, self.dataset = teacher, dataset
+        self.shapes = teacher.shapes
         self.shape = len(dataset), sum(
-            shape.numel() for shape in teacher.shapes)
+            shape.numel() for shape in self.shapes)
         path = os.path.join(folder, f'teacher-{self._fingerprint()}.npy')
         if not self._exists(path):
             self._write(path, workers)
         self.maps = np.load(path, mmap_mode='r')
+        del self.teacher
 
     def __getitem__(self, rows: Sequence[int]) -> Tensor:
         """Return the maps of some images, flattened, (B, D), float16."""
         return torch.from_numpy(self.maps[rows])
 
+    def split(self, flat: Tensor) -> list[Tensor]:
+        """Invert the flattening: (B, D) to maps (B, C, h, w)."""
+        sizes = [shape.numel() for shape in self.shapes]
+        return [part.unflatten(1, shape) for part, shape
+                in zip(flat.split(sizes, 1), self.shapes)]
+
     def _fingerprint(self) -> str:
         """Hash the weights, the shapes and the names of the images."""
         found = hashlib.sha1()
-        found.update(Path(self.teacher.path).read_bytes())
-        found.update(f'{self.teacher.size}{self.teacher.shapes}'.encode())
+        found.update(self.teacher.fingerprint.encode())
         for row in range(len(self.dataset)):
             path = self.dataset.get_data_info(row)['img_path']
             found.update(f'{path}\n'.encode())
@@ -196,9 +117,9 @@ class MapFile:
               rows: Sequence[int]) -> None:
         start = reported = time.monotonic()
         done = 0
-        for some, values in self.teacher.encode_images(
+        for some, found in self.teacher.encode_images(
                 self.dataset, rows, workers):
-            values = values.half()
+            values = torch.cat([each.flatten(1) for each in found], 1).half()
             if not values.isfinite().all():
                 raise UserError(f"teacher '{self.teacher.path}': its features "
                                 'exceed half precision: set '

@@ -1,0 +1,49 @@
+# Copyright (c) QB-Heat MM authors. All rights reserved.
+"""The strides and channels of what a backbone returns."""
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import nn
+
+
+@dataclass(frozen=True)
+class Outputs:
+    """What a backbone returns for an image.
+
+    Attributes:
+        strides, channels (list[int]): Stride and channels of each map.
+        token_dims (int): Width of its tokens; 0 without.
+    """
+    strides: list[int]
+    channels: list[int]
+    token_dims: int = 0
+
+    @classmethod
+    def of(cls, backbone: nn.Module) -> 'Outputs':
+        """Encode an image."""
+        backbone.eval()  # returns None for a ResNet
+        with torch.no_grad():
+            outs = backbone(torch.zeros(1, 3, 256, 256))
+        strides, channels, token_dims = [], [], 0
+        for out in outs if isinstance(outs, tuple | list) else [outs]:
+            if out.ndim == 4:
+                strides.append(2**round(math.log2(256 / out.shape[3])))
+                channels.append(out.shape[1])
+            elif out.ndim == 3:
+                token_dims = out.shape[2]
+        return cls(strides, channels, token_dims)
+
+    @property
+    def width(self) -> int:
+        """Width of the pooled last map and the first token."""
+        return self.channels[-1] + self.token_dims
+
+    def select(self, indices: Sequence[int]) -> 'Outputs':
+        """Choose maps; tokens follow the last one."""
+        number = len(self.strides)
+        maps = [i for i in indices if i < number]
+        return Outputs([self.strides[i] for i in maps],
+                       [self.channels[i] for i in maps],
+                       self.token_dims if number in indices else 0)
