@@ -41,7 +41,7 @@ from qbheat_mm.engine.auto_scale_runner import use_float32
 from qbheat_mm.evaluation.features import maps_by
 from qbheat_mm.evaluation.probes import learn
 from qbheat_mm.models import MobileFormer
-from qbheat_mm.teacher.map_file import MapFile
+from qbheat_mm.teacher.map_folder import MapFolder
 from qbheat_mm.teacher.targets import (
     CropsOfMaps,
     EncoderTarget,
@@ -174,7 +174,7 @@ def jitter(pixels: Tensor) -> Tensor:
 
 
 class Maps:
-    """A teacher's maps of all images, on the device; see ``MapFile``."""
+    """A teacher's maps of all images, on the device; see ``MapFolder``."""
 
     def __init__(self, teacher: Teacher, images: Tensor) -> None:
         self.shapes = teacher.shapes
@@ -188,7 +188,7 @@ class Maps:
         """Return the maps of some images, flattened."""
         return self.maps[rows]
 
-    split = MapFile.split
+    split = MapFolder.split
 
 
 def losses_of(arm: str, model: nn.Module, normalize: Normalize, data: Data,

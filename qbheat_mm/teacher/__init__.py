@@ -4,11 +4,11 @@
 A hook lets the teacher encode the training images once, before the first step;
 a step compares features with the maps of the crop that the student sees.
 """
-from .map_file import MapFile
+from .map_folder import MapFolder
 from .targets import EncoderTarget
 from .teacher import Teacher
 from .training import DistillationLoop, TeacherHook
 
 __all__ = [
-    'DistillationLoop', 'EncoderTarget', 'MapFile', 'Teacher', 'TeacherHook'
+    'DistillationLoop', 'EncoderTarget', 'MapFolder', 'Teacher', 'TeacherHook'
 ]

@@ -16,7 +16,7 @@ from ..errors import UserError
 from ..models.layers.autocast import outside_autocast
 from ..models.selfsup import TargetGenerator
 from ..trained.normalization import Normalization, Normalize
-from .map_file import MapFile
+from .map_folder import MapFolder
 from .teacher import Teacher
 
 #: Images whose maps give the mean and deviation of each channel.
@@ -84,11 +84,11 @@ class CropsOfMaps:
     """Crop the maps of whole images, computed once.
 
     Args:
-        file (MapFile): The maps.
+        maps (MapFolder): The maps.
     """
 
-    def __init__(self, file: MapFile) -> None:
-        self.file = file
+    def __init__(self, maps: MapFolder) -> None:
+        self.maps = maps
 
     def crops(self, images: Tensor,
               data_samples: Sequence[DataSample]) -> Crops:
@@ -103,8 +103,8 @@ class CropsOfMaps:
             rows.append(sample.sample_idx)
             boxes.append(box)
             flips.append(flip)
-        flat = self.file[rows].to(images.device, non_blocking=True).float()
-        return Crops(self.file.split(flat),
+        flat = self.maps[rows].to(images.device, non_blocking=True).float()
+        return Crops(self.maps.split(flat),
                      torch.tensor(boxes, device=images.device),
                      torch.tensor(flips, device=images.device))
 
@@ -249,7 +249,7 @@ class EncoderTarget(TargetGenerator):
             workers (int): Processes that load images. Defaults to 0.
 
         Raises:
-            UserError: See :class:`Teacher` and :class:`MapFile`.
+            UserError: See :class:`Teacher` and :class:`MapFolder`.
         """
         self.teacher.encoder.to(device)
         rows = spread(range(len(dataset)), STATISTICS)
@@ -258,11 +258,11 @@ class EncoderTarget(TargetGenerator):
             batches = (maps for _, maps in self.teacher.encode_images(
                 dataset, rows, workers))
         else:
-            file = MapFile(self.teacher, dataset, self.folder or folder,
-                           workers)
-            source = CropsOfMaps(file)
+            maps = MapFolder(self.teacher, dataset, self.folder or folder,
+                             workers)
+            source = CropsOfMaps(maps)
             del self.teacher  # frees its memory
-            batches = (file.split(file[rows[i:i + 256]])
+            batches = (maps.split(maps[rows[i:i + 256]])
                        for i in range(0, len(rows), 256))
         self.targets = Targets(source, Standardization.of(batches).to(device))
 

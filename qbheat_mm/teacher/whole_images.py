@@ -1,6 +1,8 @@
 # Copyright (c) QB-Heat MM authors. All rights reserved.
 """The images of a data set as a frozen encoder sees them: whole, once."""
-from collections.abc import Sequence
+import hashlib
+import os
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import torch
@@ -42,8 +44,26 @@ class WholeImages(Dataset):
         self.size = size
         first = dataset.pipeline.transforms[0]
         load = getattr(first, 'load', first)
-        self.load = (load if isinstance(load, LoadNamedImageFromFile)
-                     else LoadNamedImageFromFile())
+        if not isinstance(load, LoadNamedImageFromFile):
+            load = LoadNamedImageFromFile(
+                color_type=getattr(load, 'color_type', 'color'),
+                backend_args=getattr(load, 'backend_args', None))
+        self.load = load
+
+    def fingerprint(self) -> str:
+        """Hash the names, sizes and times of the files, and their loading."""
+        loading = {}
+        for name, value in sorted(vars(self.load).items()):
+            if isinstance(value, str | int | float | Mapping | None):
+                loading[name] = value
+        found = hashlib.sha1(f'{loading}'.encode())
+        for row in self.rows:
+            path = self.dataset.get_data_info(row)['img_path']
+            found.update(f'{path}\n'.encode())
+            if os.path.isfile(path):
+                facts = os.stat(path)
+                found.update(f'{facts.st_size} {facts.st_mtime_ns}'.encode())
+        return found.hexdigest()
 
     def __len__(self) -> int:
         return len(self.rows)

@@ -7,12 +7,9 @@ import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
-from mmengine.config import Config
 from mmengine.hooks import Hook
-from mmengine.model import BaseModule
 from mmengine.registry import HOOKS, MODELS, RUNNERS
 from mmpretrain.registry import DATASETS
-from PIL import Image
 
 from qbheat_mm.apis import load_encoder, pretrain, published_encoder
 from qbheat_mm.config.reading import read_config
@@ -27,82 +24,20 @@ from qbheat_mm.teacher.targets import (
 from qbheat_mm.teacher.teacher import Teacher
 from qbheat_mm.trained import (
     Checkpoint,
-    Encoder,
-    Normalization,
     checkpoint,
 )
 from qbheat_mm.trained.safe_load import safe_load
 
-from ..conftest import ROOT
-from ..models.test_mobile_former import TINY
-
-RECIPE = str(ROOT / 'configs/qbheat'
-             / 'qbheat_mf-285m_1xb64-amp-coslr-80e_own-images.py')
-IDENTITY = Normalization((0., ) * 3, (1., ) * 3)
-
-
-@MODELS.register_module()
-class MeanColors(BaseModule):
-    """A teacher whose maps are the mean colors of cells of 8 x 8 pixels."""
-
-    def __init__(self, out_indices=(0, ), init_cfg=None):
-        super().__init__(init_cfg)
-        self.out_indices = out_indices
-        self.weight = torch.nn.Parameter(torch.ones(1))
-
-    def forward(self, x):
-        fine = F.avg_pool2d(x, 8) * self.weight
-        return tuple((fine, fine.mean((1, 2, 3), keepdim=True))[i]
-                     for i in self.out_indices)
-
-
-def write_teacher(path, backbone, settings, normalization=IDENTITY,
-                  size=(128, 128)):
-    return export_encoder(Encoder(backbone, normalization, size=size,
-                                  settings=settings), path)
-
-
-@pytest.fixture(scope='module')
-def teacher(tmp_path_factory):
-    folder = tmp_path_factory.mktemp('teacher')
-    return write_teacher(folder / 'mean.safetensors', MeanColors(),
-                         dict(type='MeanColors'))
-
-
-@pytest.fixture(scope='module')
-def images(tmp_path_factory):
-    """Images whose red and green tell the position, and blue the image."""
-    folder = tmp_path_factory.mktemp('images')
-    for number, (height, width) in enumerate([(200, 240), (256, 180),
-                                              (190, 190), (300, 400)]):
-        pixels = np.zeros((height, width, 3), np.uint8)
-        pixels[..., 0] = np.linspace(0, 255, width)[None]
-        pixels[..., 1] = np.linspace(0, 255, height)[:, None]
-        pixels[..., 2] = 60 * number
-        Image.fromarray(pixels).save(folder / f'{number}.png')
-    return str(folder)
-
-
-def tiny_settings(images):
-    """A small network, whose run takes seconds."""
-    return {
-        'train_dataloader.dataset.data_root': images,
-        'train_dataloader.num_workers': 0, 'train_dataloader.batch_size': 2,
-        'train_cfg.max_epochs': 2, 'model.backbone.arch': dict(
-            TINY, _delete_=True),
-        'model.predictor.in_channels': 24}
-
-
-def dataset_of(images, *transforms):
-    cfg = Config.fromfile(RECIPE).train_dataloader.dataset
-    pipeline = [dict(cfg.pipeline[0], interpolation='bilinear'), *transforms]
-    return DATASETS.build(dict(cfg, data_root=images, pipeline=pipeline))
-
-
-FLIPS = [dict(type='RandomFlip', _scope_='qbheat_mm',
-              prob=[0.25, 0.25, 0.25],
-              direction=['horizontal', 'vertical', 'diagonal']),
-         dict(type='PackInputs', _scope_='qbheat_mm')]
+from ..helpers.teachers import (
+    FLIPS,
+    IDENTITY,
+    RECIPE,
+    TINY,
+    MeanColors,
+    dataset_of,
+    tiny_settings,
+    write_teacher,
+)
 
 
 @pytest.mark.parametrize('online', [False, True])
@@ -130,8 +65,8 @@ def test_channels_are_standardized_over_the_images(teacher, images, tmp_path):
     dataset = dataset_of(images, *FLIPS)
     target = EncoderTarget(teacher)
     target.prepare(dataset, str(tmp_path), IDENTITY)
-    file, statistics = target.targets.source.file, target.targets.standardize
-    maps = file.split(file[list(range(4))].float())[0]
+    stored, statistics = target.targets.source.maps, target.targets.standardize
+    maps = stored.split(stored[list(range(4))].float())[0]
     pixels = maps.transpose(0, 1).flatten(1)
     torch.testing.assert_close(statistics.mean, pixels.mean(1))
     torch.testing.assert_close(statistics.std, pixels.std(1, correction=0))
@@ -154,22 +89,6 @@ def test_several_maps_share_the_grid(teacher, images, tmp_path):
                    (4, 6))
     assert cells.shape == (1, 24, 4)
     assert torch.equal(cells[0, :, 3], cells[0, :1, 3].expand(24))
-
-
-def test_a_second_run_reads_the_maps_of_the_first(teacher, images, tmp_path):
-    dataset = dataset_of(images, *FLIPS)
-    targets = [EncoderTarget(teacher, folder=str(tmp_path)) for _ in range(2)]
-    targets[0].prepare(dataset, 'unused', IDENTITY)
-    file, = tmp_path.iterdir()
-    before = os.stat(file).st_mtime_ns
-    targets[1].prepare(dataset, 'unused', IDENTITY)
-    assert os.stat(file).st_mtime_ns == before
-    means = [target.targets.standardize.mean for target in targets]
-    assert torch.equal(*means)
-    # Other maps have another file.
-    EncoderTarget(teacher, size=64, folder=str(tmp_path)).prepare(
-        dataset, 'unused', IDENTITY)
-    assert len(list(tmp_path.iterdir())) == 2
 
 
 def test_a_pipeline_that_hides_the_crop_is_named(teacher, images, tmp_path):
@@ -353,30 +272,6 @@ def test_pretrain_takes_a_teacher(enough, teacher, images, tmp_path, capsys,
     printed = capsys.readouterr().out
     assert ('2 steps are few for distillation' in printed) == (enough == 3)
     assert 'images are few' not in printed
-
-
-def encode_in_one_of_two_processes(rank, teacher, images, folder):
-    """Write half of the maps, and save what both read."""
-    torch.distributed.init_process_group(
-        'gloo', f'file://{folder}/meeting', rank=rank, world_size=2)
-    target = EncoderTarget(teacher)
-    target.prepare(dataset_of(images, *FLIPS), f'{folder}/maps', IDENTITY)
-    np.save(f'{folder}/{rank}.npy', target.targets.source.file.maps)
-    torch.distributed.destroy_process_group()
-
-
-def test_processes_share_the_work_and_the_file(teacher, images, tmp_path):
-    torch.multiprocessing.start_processes(
-        encode_in_one_of_two_processes, (teacher, images, str(tmp_path)), 2,
-        start_method='fork')
-    target = EncoderTarget(teacher)
-    target.prepare(dataset_of(images, *FLIPS), str(tmp_path / 'alone'),
-                   IDENTITY)
-    alone = target.targets.source.file.maps
-    for rank in (0, 1):
-        np.testing.assert_allclose(np.load(tmp_path / f'{rank}.npy'), alone,
-                                   atol=0.2)
-    assert len(list((tmp_path / 'maps').iterdir())) == 1
 
 
 def test_your_own_cnn_is_taught(teacher, images, tmp_path):
