@@ -81,7 +81,8 @@ def pretrain(images: str | Sequence[str],
         'train_dataloader.num_workers': workers,
         'train_dataloader.dataset.pipeline.0.scale': size,
         'randomness.seed': seed, 'resume': resume, 'work_dir': out,
-        'launcher': 'none', 'teacher': teacher and os.fspath(teacher),
+        'launcher': 'none',
+        'teacher': None if teacher is None else os.fspath(teacher),
         **(options or {})})
     RUNNERS.build(cfg).train()
     return latest(out)

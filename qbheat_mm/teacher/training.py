@@ -2,13 +2,16 @@
 """Training with a teacher: its maps, and how long it takes."""
 import math
 
+import torch
 from mmengine.hooks import Hook
 from mmengine.registry import HOOKS, LOOPS
 from mmengine.runner import EpochBasedTrainLoop, Runner
 
+from ..errors import UserError
 from ..trained.normalization import Normalization
 from ..utils.modules import unwrap
 from .targets import EncoderTarget
+from .teacher import Teacher
 
 
 @HOOKS.register_module()
@@ -19,15 +22,39 @@ class TeacherHook(Hook):
         """Encode the training images, unless an earlier run did.
 
         Raises:
-            UserError: See :meth:`EncoderTarget.prepare`.
+            UserError: If a resumed run had another teacher; see also
+                :meth:`EncoderTarget.prepare`.
         """
         model = unwrap(runner.model)
         generator = getattr(model, 'target_generator', None)
-        if isinstance(generator, EncoderTarget):
-            loader = runner.train_dataloader
+        if not isinstance(generator, EncoderTarget):
+            return
+        teacher = generator.teacher
+        runner.logger.info(
+            f"teacher '{teacher.path}': {teacher.channels} channels of "
+            f'{teacher.encoder.name} at {teacher.size[0]}x{teacher.size[1]} '
+            'pixels')
+        _require_same_teacher(runner, teacher)
+        loader = runner.train_dataloader
+        # Runs that find the maps draw the same random numbers.
+        with torch.random.fork_rng(devices=[]):
             generator.prepare(
                 loader.dataset, runner.work_dir, Normalization.of(model),
                 next(model.parameters()).device, loader.num_workers)
+
+
+def _require_same_teacher(runner: Runner, teacher: Teacher) -> None:
+    """Raise UserError if the checkpoint of a resumed run had another one."""
+    # Restored on resuming only, empty in checkpoints before 0.5.
+    before = runner.message_hub.get_info('teacher')
+    if before and before['fingerprint'] != teacher.fingerprint:
+        raise UserError(
+            f"'{runner.work_dir}' was trained with another teacher, "
+            f"'{before['path']}', than '{teacher.path}', or other settings "
+            'of model.target_generator: resume with those, or start a new '
+            'run with load_from=FILE and without --resume')
+    runner.message_hub.update_info('teacher', dict(
+        path=teacher.path, fingerprint=teacher.fingerprint))
 
 
 @LOOPS.register_module()

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
+from mmengine.config import Config
 from mmengine.hooks import Hook
 from mmengine.registry import HOOKS, MODELS, RUNNERS
 from mmpretrain.registry import DATASETS
@@ -27,7 +28,9 @@ from qbheat_mm.trained import (
     checkpoint,
 )
 from qbheat_mm.trained.safe_load import safe_load
+from qbheat_mm.trained.use_teacher import use_teacher
 
+from ..conftest import ROOT
 from ..helpers.teachers import (
     FLIPS,
     IDENTITY,
@@ -38,6 +41,9 @@ from ..helpers.teachers import (
     tiny_settings,
     write_teacher,
 )
+
+MOCO = str(ROOT / 'configs/mocov2'
+           / 'mocov2_mf-285m_1xb256-coslr-200e_own-images.py')
 
 
 @pytest.mark.parametrize('online', [False, True])
@@ -186,6 +192,58 @@ def test_a_bad_teacher_is_one_line(images, tmp_path):
     assert 'returns no map' in refused(vectors)
 
 
+@pytest.mark.parametrize('value', ['', ' ', 5, 'no such file', '~/none.pth',
+                                   './'])
+def test_a_teacher_that_is_no_file_is_one_line(value, images):
+    """Such as an unset variable of a shell."""
+    for read in (read_config, from_cfg):
+        with pytest.raises(UserError, match='^teacher=.*') as caught:
+            read(RECIPE, dict(tiny_settings(images), teacher=value))
+        assert '\n' not in str(caught.value)
+
+
+def from_cfg(path, options):
+    cfg = Config.fromfile(path)
+    cfg.merge_from_dict(options)
+    RUNNERS.build(cfg)
+
+
+def test_a_home_folder_and_a_url_are_read(teacher, images, tmp_path,
+                                          monkeypatch):
+    monkeypatch.setenv('HOME', os.path.dirname(teacher))
+    monkeypatch.setenv('USERPROFILE', os.path.dirname(teacher))
+    content = safe_load(teacher)
+    downloads = []
+
+    def download(url, **options):
+        downloads.append(url)
+        return content
+
+    monkeypatch.setattr(torch.hub, 'load_state_dict_from_url', download)
+    url = 'https://example.com/teacher.pth'
+    for path in (f'~/{os.path.basename(teacher)}', url):
+        cfg = read_config(RECIPE, dict(tiny_settings(images), teacher=path))
+        target = MODELS.build(cfg.model).target_generator
+        target.prepare(DATASETS.build(cfg.train_dataloader.dataset),
+                       str(tmp_path), IDENTITY)
+    assert downloads == [url]
+    assert len(list(tmp_path.iterdir())) == 1
+
+
+@pytest.mark.parametrize('method', ['Distillation', 'QBHeat',
+                                    'RandomMasking'])
+@pytest.mark.parametrize('config, kind', [
+    (MOCO, 'MoCo'), (RECIPE, 'ImageClassifier')])
+def test_a_teacher_needs_a_config_whose_model_it_can_train(
+        config, kind, method, teacher):
+    cfg = Config.fromfile(config)
+    cfg.model.type = kind
+    cfg.teacher, cfg.teacher_method = teacher, method
+    with pytest.raises(UserError, match=f'{method} needs .*{kind}') as caught:
+        use_teacher(cfg)
+    assert '\n' not in str(caught.value)
+
+
 @MODELS.register_module()
 class Vectors(MeanColors):
     """An encoder without maps."""
@@ -229,6 +287,45 @@ def test_a_resumed_run_with_a_teacher_is_exact(method, teacher, images,
     assert not any('teacher' in name or 'target' in name
                    for name in states[0])
     load_encoder(str(tmp_path / 'whole' / 'encoder.safetensors'))
+
+
+def test_a_run_resumes_with_its_own_teacher_only(teacher, images, tmp_path):
+    def run(path, **settings):
+        cfg = read_config(RECIPE, {
+            **tiny_settings(images), 'teacher': str(path),
+            'train_cfg.max_epochs': 1, 'default_hooks.checkpoint.interval': 1,
+            'work_dir': str(tmp_path / 'run'), **settings})
+        RUNNERS.build(cfg).train()
+
+    run(teacher)
+    network = MeanColors()
+    torch.nn.init.constant_(network.weight, 2)
+    other = write_teacher(tmp_path / 'other.safetensors', network,
+                          dict(type='MeanColors'))
+    for path, settings in ((other, {}), (
+            teacher, {'model.target_generator': dict(size=64)})):
+        with pytest.raises(UserError, match='another teacher'):
+            run(path, resume=True, **settings)
+    # A moved file is the same teacher; another run may have another one.
+    moved = shutil.copy(teacher, tmp_path / 'moved.safetensors')
+    run(moved, resume=True)
+    run(other, load_from=str(tmp_path / 'run' / 'epoch_1.pth'),
+        work_dir=str(tmp_path / 'new'))
+
+
+def test_a_run_is_the_same_whether_its_maps_exist(teacher, images, tmp_path):
+    def run(folder):
+        cfg = read_config(RECIPE, {
+            **tiny_settings(images), 'teacher': teacher,
+            'teacher_method': 'QBHeat', 'train_cfg.max_epochs': 1,
+            'model.target_generator': dict(folder=str(tmp_path / 'maps')),
+            'work_dir': str(tmp_path / folder)})
+        RUNNERS.build(cfg).train()
+        return Checkpoint.read(tmp_path / folder / 'epoch_1.pth').weights
+
+    first, second = run('first'), run('second')
+    for name, value in first.items():
+        assert torch.equal(value, second[name]), name
 
 
 @pytest.mark.parametrize('method, most, steps, expected', [
