@@ -69,6 +69,9 @@ class MapFolder:
         self.blocks = [np.load(file, mmap_mode='r') for file
                        in sorted(glob(f'{escape(path)}/*.npy'))]
         self.starts = np.cumsum([0, *map(len, self.blocks)])
+        if self.starts[-1] != len(dataset):
+            raise UserError(f"'{path}' is incomplete, by an interrupted copy "
+                            'perhaps: delete it')
 
     def __getitem__(self, rows: Sequence[int]) -> Tensor:
         """Return the maps of some images, flattened, (B, D), float16."""

@@ -198,6 +198,15 @@ def test_a_folder_that_machines_do_not_share_is_named(
         MapFolder(Teacher(teacher), dataset_of(images, *FLIPS), str(tmp_path))
 
 
+def test_an_incomplete_folder_is_named(teacher, images, tmp_path):
+    MapFolder(Teacher(teacher), dataset_of(images, *FLIPS), str(tmp_path))
+    folder, = tmp_path.iterdir()
+    file, = folder.iterdir()
+    np.save(file, np.load(file)[:3])
+    with pytest.raises(UserError, match='incomplete'):
+        MapFolder(Teacher(teacher), dataset_of(images, *FLIPS), str(tmp_path))
+
+
 def test_a_full_disk_is_named(teacher, images, tmp_path, monkeypatch):
     monkeypatch.setattr(shutil, 'disk_usage',
                         lambda path: shutil._ntuple_diskusage(9, 9, 0))
