@@ -2,7 +2,6 @@
 """Training with a teacher: its maps, and how long it takes."""
 import math
 
-import torch
 from mmengine.hooks import Hook
 from mmengine.registry import HOOKS, LOOPS
 from mmengine.runner import EpochBasedTrainLoop, Runner
@@ -36,11 +35,9 @@ class TeacherHook(Hook):
             'pixels')
         _require_same_teacher(runner, teacher)
         loader = runner.train_dataloader
-        # Runs that find the maps draw the same random numbers.
-        with torch.random.fork_rng(devices=[]):
-            generator.prepare(
-                loader.dataset, runner.work_dir, Normalization.of(model),
-                next(model.parameters()).device, loader.num_workers)
+        generator.prepare(
+            loader.dataset, runner.work_dir, Normalization.of(model),
+            next(model.parameters()).device, loader.num_workers)
 
 
 def _require_same_teacher(runner: Runner, teacher: Teacher) -> None:
