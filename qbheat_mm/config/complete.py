@@ -7,10 +7,10 @@ import torch
 from mmengine.config import Config
 
 from ..errors import UserError
-from ..trained.use_teacher import use_teacher
 from ..utils.settings import loader_settings, toolbox
 from .classes import count_classes
 from .encoder import use_encoder
+from .teacher import use_teacher
 
 LOADERS = ('train_dataloader', 'val_dataloader', 'test_dataloader')
 

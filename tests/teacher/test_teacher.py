@@ -28,7 +28,7 @@ from qbheat_mm.trained import (
     checkpoint,
 )
 from qbheat_mm.trained.safe_load import safe_load
-from qbheat_mm.trained.use_teacher import use_teacher
+from qbheat_mm.config.teacher import use_teacher
 
 from ..conftest import ROOT
 from ..helpers.teachers import (

@@ -53,9 +53,6 @@ def use_teacher(cfg: Config) -> None:
 
 
 def _require_file(path: str) -> None:
-    if not isinstance(path, str) or not path.strip():
-        raise UserError(f'teacher={path!r} is not a file: give one, or '
-                        'teacher=None to predict pixels')
     if '://' not in path and not os.path.isfile(os.path.expanduser(path)):
         raise MissingFileError(f"teacher='{path}' does not exist (looked in "
                                f"'{os.getcwd()}')")
