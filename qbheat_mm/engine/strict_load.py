@@ -10,7 +10,7 @@ from torch import nn
 from ..errors import UserError
 from ..trained.checkpoint import Checkpoint
 from ..trained.encoder import PretrainedEncoder
-from ..trained.normalization import Normalization
+from ..trained.normalization import Normalization, require_close
 from ..utils.modules import unwrap
 from ..utils.settings import type_name
 from .run_state import RunState
@@ -74,9 +74,9 @@ class StrictLoadHook(Hook):
                 module.is_init = True
             elif settings.get('checkpoint') and not settings.get(
                     'allow_other_normalization'):
-                Checkpoint.read_once(
-                    settings['checkpoint']).require_normalization(
-                    Normalization.of(model))
+                trained = Checkpoint.read_once(settings['checkpoint'])
+                require_close(trained.normalization, Normalization.of(model),
+                              trained.path)
 
     def after_load_checkpoint(self, runner: Runner, checkpoint: dict) -> None:
         """Raise UserError if what was loaded doesn't fit the model."""
@@ -93,7 +93,8 @@ class StrictLoadHook(Hook):
         trained.require_fit(needed, trained.select(needed),
                             type(model).__name__, _HINT)
         if not self.allow_other_normalization:
-            trained.require_normalization(Normalization.of(model))
+            require_close(trained.normalization, Normalization.of(model),
+                          trained.path)
 
 
 def _encoders(

@@ -11,7 +11,11 @@ from torch import Tensor, nn
 from ..errors import UserError
 from ..utils.settings import backbone_name
 from .fit import few, mismatch
-from .normalization import Normalization, input_normalization
+from .normalization import (
+    Normalization,
+    input_normalization,
+    require_close,
+)
 from .safe_load import safe_load
 from .stored_config import parse_config
 
@@ -158,7 +162,7 @@ class Checkpoint:
                 f"checkpoint '{self.path}' holds no tensor of {name}, but "
                 f'{few(self.weights) or "none at all"}')
         self.require_fit(needed, found, name)
-        self.require_normalization(normalization)
+        require_close(self.normalization, normalization, self.path)
         backbone.load_state_dict(found, strict=False)
 
     def load_model(self, model: nn.Module) -> None:
@@ -176,7 +180,7 @@ class Checkpoint:
         needed = model.state_dict()
         found = self.select(needed)
         self.require_fit(needed, found, type(model).__name__)
-        self.require_normalization(Normalization.of(model))
+        require_close(self.normalization, Normalization.of(model), self.path)
         model.load_state_dict(found, strict=False)
 
     def require_fit(self, needed: Mapping[str, Tensor],
@@ -196,17 +200,6 @@ class Checkpoint:
             origin = f' (trained with {backbone})' if backbone else ''
             raise UserError(f"checkpoint '{self.path}'{origin} does not fit "
                             f'{network}: {problem}{hint}')
-
-    def require_normalization(self, given: Normalization | None) -> None:
-        """Raise UserError if a model normalizes images differently."""
-        trained = self.normalization
-        if trained and given and not trained.is_close(given):
-            raise UserError(
-                f"checkpoint '{self.path}' was trained with {trained}, but "
-                f'model.data_preprocessor gives {given}: set mean, std and '
-                'channel order (bgr_to_rgb in mmdet, to_rgb in mmpretrain) '
-                'accordingly, or set allow_other_normalization=True of '
-                'default_hooks.checkpoint_match or of init_cfg')
 
 
 @lru_cache(maxsize=1)

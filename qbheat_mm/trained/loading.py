@@ -9,6 +9,7 @@ from ..utils.settings import training_size, type_name
 from .checkpoint import Checkpoint
 from .encoder import Encoder, PretrainedEncoder
 from .encoder_config import EncoderConfig
+from .normalization import require_close
 
 
 def load_encoder(checkpoint: str,
@@ -31,14 +32,13 @@ def load_encoder(checkpoint: str,
     trained = Checkpoint.read(checkpoint)
     if config is None:
         described = EncoderConfig.stored_in(trained)
-        size = described.size
     else:
         described = EncoderConfig(config.to_dict(),
                                   f"config '{config.filename}'")
-        # The stored config includes --cfg-options.
-        size = training_size(trained.config) or described.size
     backbone = described.build(out_indices)
     trained.load_encoder(backbone, described.normalization)
+    # The stored config includes --cfg-options.
+    size = training_size(trained.config) or described.size
     return Encoder(backbone, described.normalization, described.name, size,
                    described.settings, trained.path).to(torch.device(device))
 
@@ -64,7 +64,8 @@ def build_encoder(config: Config,
             type_name(init_cfg) == PretrainedEncoder.__name__):
         checkpoint = init_cfg['checkpoint']
         if not init_cfg.get('allow_other_normalization'):
-            Checkpoint.read_once(checkpoint).require_normalization(
-                described.normalization)
+            trained = Checkpoint.read_once(checkpoint)
+            require_close(trained.normalization, described.normalization,
+                          checkpoint)
     return Encoder(backbone, described.normalization, described.name,
                    described.size, described.settings, checkpoint)

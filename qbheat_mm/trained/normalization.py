@@ -8,6 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from ..errors import UserError
 from ..utils.settings import find_settings
 
 
@@ -79,6 +80,24 @@ def input_normalization(settings: Any) -> Normalization | None:
     """Return the input normalization of a config; None unless valid."""
     given = next(find_settings(settings, 'data_preprocessor'), None)
     return None if given is None else Normalization.from_settings(given)
+
+
+def require_close(trained: Normalization | None, given: Normalization | None,
+                  path: str) -> None:
+    """Raise UserError if a model is not given images as in its training.
+
+    Args:
+        trained, given (Normalization | None): Normalization in training and
+            now; anything fits None, which stands for unknown.
+        path (str): Checkpoint of the model, for the message.
+    """
+    if trained and given and not trained.is_close(given):
+        raise UserError(
+            f"checkpoint '{path}' was trained with {trained}, but "
+            f'model.data_preprocessor gives {given}: set mean, std and '
+            'channel order (bgr_to_rgb in mmdet, to_rgb in mmpretrain) '
+            'accordingly, or set allow_other_normalization=True of '
+            'default_hooks.checkpoint_match or of init_cfg')
 
 
 def _join(values: Sequence[float]) -> str:
