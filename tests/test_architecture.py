@@ -2,6 +2,7 @@
 """Imports point inward only, as docs/architecture.md says."""
 import ast
 import re
+import sys
 from pathlib import Path
 
 import pytest
@@ -16,7 +17,7 @@ def layers():
     table = PAGE[PAGE.index('| layer | packages'):].split('\n\n')[0]
     return {package: number
             for number, row in enumerate(table.splitlines()[2:])
-            for package in re.findall(r'`(\w+)`', row)}
+            for package in re.findall(r'`(\w+)`', row.split('|')[2])}
 
 
 LAYERS = layers()
@@ -76,6 +77,32 @@ def test_modules_import_only_from_lower_layers(name):
     file = MODULES[name]
     assert not list(violations(name, file.read_text(encoding='utf-8'),
                                file.name == '__init__.py'))
+
+
+def outside(file):
+    """Yield the other packages that a module imports."""
+    for node in ast.walk(ast.parse(file.read_text(encoding='utf-8'))):
+        found = []
+        if isinstance(node, ast.Import):
+            found = [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom) and not node.level:
+            found = [node.module]
+        for name in found:
+            package = name.split('.')[0]
+            if package not in {*sys.stdlib_module_names, PACKAGE}:
+                yield package
+
+
+@pytest.mark.parametrize('row', PAGE[PAGE.index('| registration'):].split(
+    '\n\n')[0].splitlines(), ids=lambda row: row.split('|')[1].strip())
+def test_the_table_tells_what_a_layer_needs(row):
+    _, _, packages, _, needs, _ = row.split('|')
+    found = set()
+    for name, file in MODULES.items():
+        if package_of(name) in re.findall(r'`(\w+)`', packages):
+            found.update(outside(file))
+    assert {*re.findall(r'`(\w+)`', needs)} == found - {
+        'torch', 'mmengine', 'numpy'}
 
 
 #: Comprehensions that a room may have per 100 statements.
