@@ -52,7 +52,6 @@ train_pipeline = [
         hparams=dict(pad_val=[round(x) for x in bgr_mean])),
     dict(
         type='RandomErasing',
-        _scope_='qbheat_mm',
         erase_prob=0.2,
         mode='rand',
         min_area_ratio=0.02,

@@ -14,7 +14,6 @@ rand_augment = dict(
         pad_val=[round(x) for x in bgr_mean], interpolation='bicubic'))
 random_erasing = dict(
     type='RandomErasing',
-    _scope_='qbheat_mm',
     erase_prob=0.25,
     mode='rand',
     min_area_ratio=0.02,
