@@ -3,7 +3,7 @@
 
 Pre-training steps in float16 and bfloat16, with weights in the channels_last
 layout and compiled, next to mmpretrain's MAE; whole runs with and without
-cached images and repeated crops; detectors, and two heads on one encoder.
+cached images; detectors, and two heads on one encoder.
 Operators are those that a step dispatches, a measure of its launches.
 """
 import argparse
@@ -125,8 +125,7 @@ def time_runs(args: argparse.Namespace) -> Iterator[tuple[str, str]]:
     """Train the own-images config on files; yield rows of the table."""
     config = common.CONFIGS / (
         'qbheat_mf-285m_1xb256-amp-coslr-400e_own-images.py')
-    ways = {'from files': {}, 'cache': dict(cache=True),
-            '4 crops an image': dict(crops=4)}
+    ways = {'from files': {}, 'cache': dict(cache=True)}
     with tempfile.TemporaryDirectory() as drawn:
         paths = loading.image_files(args.folder, drawn, args.images)
         for way, settings in ways.items():

@@ -59,9 +59,6 @@ def parse_args() -> argparse.Namespace:
         '--model', action='store_true', help="train the config's model")
     parser.add_argument(
         '--cache', action='store_true', help='keep decoded images in memory')
-    parser.add_argument(
-        '--crops', type=count, default=1,
-        help='crops of an image that follow each other')
     add_cfg_options(parser)
     return common.parse(parser)
 
@@ -189,8 +186,7 @@ class Pace(NamedTuple):
 
 
 def train(cfg: Config, paths: list[str], workers: int, epochs: int,
-          with_model: bool = False, cache: bool = False,
-          crops: int = 1) -> Pace:
+          with_model: bool = False, cache: bool = False) -> Pace:
     """Train on files, by default a stub of the config's model.
 
     Args:
@@ -200,14 +196,11 @@ def train(cfg: Config, paths: list[str], workers: int, epochs: int,
         epochs (int): Epochs to time, after a first one.
         with_model (bool): Train the config's model. Defaults to False.
         cache (bool): Keep decoded images in memory. Defaults to False.
-        crops (int): Crops of an image that follow each other.
     """
     loader, batch = cfg.train_dataloader, cfg.train_dataloader.batch_size
     loader.num_workers = workers
     if cache:
         loader.dataset.pipeline[0].cache = 'ram'
-    if crops > 1:
-        loader.sampler = dict(type='RepeatedSampler', repeats=crops)
     if not with_model:
         cfg.model = dict(
             type='Stub', data_preprocessor=cfg.model.get('data_preprocessor'))
@@ -279,7 +272,7 @@ def main() -> None:
         for workers in args.workers:
             print_pace(train(
                 read_config(args.config, args.cfg_options), paths, workers,
-                args.repeats, args.model, args.cache, args.crops))
+                args.repeats, args.model, args.cache))
 
 
 if __name__ == '__main__':

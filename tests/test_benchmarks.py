@@ -73,7 +73,7 @@ def test_a_pipeline_stands_next_to_mmpretrains(report):
 
 def test_a_run_without_a_model_shows_where_its_time_goes(report):
     head, *rows = report(
-        'input.py', '--workers 0 1 --cache --crops 2 --images 2 --size 96 64 '
+        'input.py', '--workers 0 1 --cache --images 2 --size 96 64 '
         '--repeats 1 --cfg-options train_dataloader.batch_size=4')[-3:]
     assert [row.split()[0] for row in rows] == ['0', '1']
     for row in rows:

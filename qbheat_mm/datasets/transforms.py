@@ -3,6 +3,7 @@
 import logging
 import math
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import cv2
 import numpy as np
@@ -23,7 +24,6 @@ from ..registry import TRANSFORMS
 from .images import REDUCTIONS, DamagedImageError, ImageFile
 
 _INTERPOLATIONS = ('bilinear', 'bicubic')
-
 
 @TRANSFORMS.register_module(name='LoadImageFromFile')
 @MMENGINE_TRANSFORMS.register_module()
@@ -188,13 +188,11 @@ class TorchvisionRandomResizedCrop(RandomResizedCrop):
         return resized[0].permute(1, 2, 0).numpy()
 
 
-class _Source:
-    """An image file and what was decoded of it, by reduction."""
-
-    def __init__(self, index: int | None, shape: tuple[int, int],
-                 file: ImageFile | None = None) -> None:
-        self.index, self.shape, self.file = index, shape, file
-        self.decoded: dict[int, np.ndarray] = {}
+class _Decoded(NamedTuple):
+    """An image decoded at 1 / ``reduction`` of its ``shape``."""
+    shape: tuple[int, int]
+    reduction: int
+    pixels: np.ndarray
 
 
 @MMENGINE_TRANSFORMS.register_module()
@@ -204,8 +202,7 @@ class LoadRandomResizedCrop(TorchvisionRandomResizedCrop):
     ``LoadImageFromFile`` and ``RandomResizedCrop`` in one: the box is drawn
     first, and JPEG files with pixels to spare are decoded at 1/2, 1/4 or 1/8
     of their size. On average over photographs, results are within 1 gray
-    level of those from the whole image. Samples of a data set that follow
-    each other with the same index are decoded once.
+    level of those from the whole image.
 
     Args:
         *args: See ``RandomResizedCrop``.
@@ -238,11 +235,11 @@ class LoadRandomResizedCrop(TorchvisionRandomResizedCrop):
         self.oversampling = oversampling
         self.load = LoadNamedImageFromFile(
             ignore_empty=ignore_empty, backend_args=backend_args)
-        self.cache, self._cached_size = None, cache is not None
-        if cache is not None:
+        self.decodes_once = cache is not None
+        self.cache = None
+        if self.decodes_once:
             from .image_cache import open_cache
             self.cache = open_cache()  # before there are workers
-        self._last: _Source | None = None
 
     def transform(self, results: dict) -> dict | None:
         """Load, crop and resize.
@@ -258,72 +255,72 @@ class LoadRandomResizedCrop(TorchvisionRandomResizedCrop):
         Raises:
             ImageError: If the file is unreadable.
         """
+        index = results.get('sample_idx')
         try:
-            source = self._open(results)
-            box = self.rand_crop_params(source)
-            reduction = self._reduction(source, box)
-            image = self._decode(source, reduction)
+            image = self._cached(index)
+            if image is not None:
+                box = self.rand_crop_params(image)
+            else:
+                file = self.load.open(results)
+                box = self.rand_crop_params(file)
+                image = self._decode(file, box)
+                self._keep(index, image)
         except ImageError as error:
             return self.load.skip(error)
-        image = (self._resize(image, *box) if reduction == 1 else
-                 self._resize_reduced(image, box, reduction))
-        results['img'], results['img_shape'] = image, image.shape
-        results['ori_shape'] = source.shape
-        self._record(results, box, source.shape)
+        resized = (self._resize(image.pixels, *box) if image.reduction == 1
+                   else self._resize_reduced(image, box))
+        results['img'], results['img_shape'] = resized, resized.shape
+        results['ori_shape'] = image.shape
+        self._record(results, box, image.shape)
         return results
 
-    def _open(self, results: dict) -> _Source:
-        """Look for an image in the last source and the cache, and open it."""
-        index, last = results.get('sample_idx'), self._last
-        if index is not None and last is not None and index == last.index:
-            return last
-        self._last = last = None  # frees memory for the next
-        kept = (None if self.cache is None or index is None
-                else self.cache.get(index))
-        if kept is None:
-            file = self.load.open(results)
-            self._last = _Source(index, file.shape, file)
-        else:
-            shape, reduction, image = kept
-            self._last = _Source(index, shape)
-            self._last.decoded[reduction] = image
-        return self._last
+    def _cached(self, index: int | None) -> _Decoded | None:
+        """Return an image of the cache, None if there is none."""
+        if self.cache is None or index is None:
+            return None
+        kept = self.cache.get(index)
+        return None if kept is None else _Decoded(*kept)
 
-    def _decode(self, source: _Source, reduction: int) -> np.ndarray:
-        """Decode an image at a reduced size, unless that was done."""
-        if reduction not in source.decoded:
-            file = source.file
-            own = reduction if file.reducible else 1
-            image = self.load.decode(file, own)
-            if own != reduction:
-                image = np.array(Image.fromarray(image).reduce(reduction))
-            source.decoded[reduction] = image
-            if self.cache is not None and source.index is not None:
-                self.cache.put(source.index, source.shape, reduction, image)
-        return source.decoded[reduction]
+    def _keep(self, index: int | None, image: _Decoded) -> None:
+        """Put an image into the cache, if there is one."""
+        if self.cache is not None and index is not None:
+            self.cache.put(index, *image)
 
-    def _reduction(self, source: _Source,
-                   box: tuple[int, int, int, int]) -> int:
-        """The largest reduction that leaves enough pixels."""
+    def _decode(self, file: ImageFile,
+                box: tuple[int, int, int, int]) -> _Decoded:
+        """Decode a file as small as a box allows; any box if it is kept."""
+        if not file.reducible and not self.decodes_once:
+            return _Decoded(file.shape, 1, self.load.decode(file))
         sides = box[2:]
-        if self._cached_size:  # the smallest box, so that it is the same
-            height, width = source.shape
-            narrow, wide = self.aspect_ratio_range
-            area = self.crop_ratio_range[0] * height * width
-            sides = (min(height, width, math.sqrt(area / wide)),
-                     min(height, width, math.sqrt(area * narrow)))
-        elif not source.file.reducible:
-            return 1
-        spare = min(side / (self.oversampling * target)
-                    for side, target in zip(sides, self.scale, strict=True))
+        if self.decodes_once:
+            sides = self._smallest_sides(file.shape)
+        reduction = self._reduction(*sides)
+        if file.reducible:
+            pixels = self.load.decode(file, reduction)
+        else:
+            whole = Image.fromarray(self.load.decode(file))
+            pixels = np.array(whole.reduce(reduction))
+        return _Decoded(file.shape, reduction, pixels)
+
+    def _smallest_sides(self, shape: tuple[int, int]) -> tuple[float, float]:
+        """Height and width of the flattest and of the narrowest box."""
+        height, width = shape
+        narrow, wide = self.aspect_ratio_range
+        area = self.crop_ratio_range[0] * height * width
+        return (min(height, width, math.sqrt(area / wide)),
+                min(height, width, math.sqrt(area * narrow)))
+
+    def _reduction(self, height: float, width: float) -> int:
+        """The largest reduction that leaves a box enough pixels."""
+        spare = min(height / (self.oversampling * self.scale[0]),
+                    width / (self.oversampling * self.scale[1]))
         return max((r for r in REDUCTIONS if r <= spare), default=1)
 
-    def _resize_reduced(self, image: np.ndarray,
-                        box: tuple[int, int, int, int],
-                        reduction: int) -> np.ndarray:
+    def _resize_reduced(self, image: _Decoded,
+                        box: tuple[int, int, int, int]) -> np.ndarray:
         """Resize a box with fractional borders, using Pillow."""
-        top, left, height, width = (side / reduction for side in box)
-        resized = Image.fromarray(image).resize(
+        top, left, height, width = (side / image.reduction for side in box)
+        resized = Image.fromarray(image.pixels).resize(
             self.scale[::-1],
             Image.Resampling[self._draw_interpolation().upper()],
             box=(left, top, left + width, top + height))

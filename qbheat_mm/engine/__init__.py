@@ -6,7 +6,7 @@ from .check_classes import CheckClassesHook
 from .console import RunAdviceHook, ThroughputLogProcessor
 from .frozen_features import FrozenFeaturesHook
 from .parameter_groups import GroupedOptimWrapperConstructor
-from .random_state import RandomStateHook, RepeatedSampler
+from .random_state import RandomStateHook
 from .resume import ResumeHook
 from .safe_checkpoint import (
     BroadcastBuffersHook,
@@ -18,7 +18,7 @@ from .strict_load import StrictLoadHook
 __all__ = [
     'AutoScaleRunner', 'BroadcastBuffersHook', 'CheckClassesHook',
     'FrozenFeaturesHook', 'GroupedOptimWrapperConstructor',
-    'PretrainedEncoder', 'RandomStateHook', 'RepeatedSampler', 'ResumeHook',
+    'PretrainedEncoder', 'RandomStateHook', 'ResumeHook',
     'RunAdviceHook', 'SafeCheckpointHook', 'StopOnNonFiniteLossHook',
     'StrictLoadHook', 'ThroughputLogProcessor'
 ]

@@ -7,7 +7,6 @@ from typing import NamedTuple
 
 import numpy as np
 import torch
-from mmengine.dataset import DefaultSampler
 from mmengine.dist import get_rank
 from mmengine.hooks import Hook
 from mmengine.registry import DATA_SAMPLERS, HOOKS
@@ -181,33 +180,6 @@ class SeededBatchSampler(Sampler):
 
     def __len__(self) -> int:
         return len(self.batches)
-
-
-@DATA_SAMPLERS.register_module()
-class RepeatedSampler(DefaultSampler):
-    """mmengine's ``DefaultSampler`` that yields each index several times.
-
-    An image is decoded once for these samples, if its pipeline begins with
-    ``LoadRandomResizedCrop``. Epochs are as long as without: one has
-    ``1 / repeats`` of the images, and ``repeats`` epochs have all of them.
-
-    Args:
-        *args: See ``DefaultSampler``.
-        repeats (int): Samples of an image in a row. Should divide the batch
-            size: an image in two batches is decoded twice.
-        **kwargs: See ``DefaultSampler``.
-    """
-
-    def __init__(self, *args, repeats: int, **kwargs) -> None:
-        super().__init__(*args, **kwargs)
-        self.repeats = repeats
-
-    def __iter__(self) -> Iterator[int]:
-        epoch, size = self.epoch, len(self)
-        self.epoch, part = divmod(epoch, self.repeats)
-        indices = np.repeat([*super().__iter__()], self.repeats)
-        self.epoch = epoch
-        return iter(indices[part * size:(part + 1) * size].tolist())
 
 
 def seed_generators(seed: int) -> None:

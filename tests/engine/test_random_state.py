@@ -15,7 +15,7 @@ from torch import nn
 from torch.utils.data import BatchSampler, DataLoader
 
 from qbheat_mm.engine import AutoScaleRunner, RandomStateHook
-from qbheat_mm.engine.random_state import RepeatedSampler, SeededBatchSampler
+from qbheat_mm.engine.random_state import SeededBatchSampler
 from qbheat_mm.errors import UserError
 
 
@@ -163,34 +163,6 @@ def test_a_resumed_iteration_based_run_is_exact(
                           resume=True)
     assert rest == seen[8:16]
     assert torch.equal(resumed, whole)
-
-
-def test_a_resumed_run_repeats_the_same_images(tmp_path):
-    """Interrupted between two samples of an image."""
-    how = dict(sampler=dict(type='RepeatedSampler', repeats=3), interval=1,
-               by_epoch=False)
-    seen, whole = train(tmp_path / 'a', epochs(3), **how)
-    assert len(set(seen)) == 18
-    indices = [index for index, _ in seen]
-    assert indices[::3] == indices[1::3] == indices[2::3]
-    assert sorted(indices[::3]) == [*range(6)]  # in three epochs of six
-    rest, resumed = train(
-        tmp_path / 'b', epochs(3), num_workers=2, resume=True,
-        load_from=str(tmp_path / 'a/iter_4.pth'), **how)
-    assert rest == seen[8:]
-    assert torch.equal(resumed, whole)
-
-
-def test_processes_repeat_different_images(monkeypatch):
-    orders = []
-    for rank in range(2):
-        monkeypatch.setattr('mmengine.dataset.sampler.get_dist_info',
-                            functools.partial(tuple, (rank, 2)))
-        sampler = RepeatedSampler(range(5), seed=0, repeats=2)
-        sampler.set_epoch(1)
-        assert len(sampler) == len([*sampler]) == 3
-        orders.append({*sampler})
-    assert not orders[0] & orders[1]
 
 
 RANK = 'qbheat_mm.engine.random_state.get_rank'
