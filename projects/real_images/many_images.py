@@ -152,9 +152,11 @@ class View(NamedTuple):
         found = []
         for row, box, flip in zip(rows.tolist(), self.boxes.tolist(),
                                   self.flips.tolist()):
-            direction = 'horizontal' if flip else None
+            left, top, right, bottom = box
+            if flip:
+                left, right = right, left
             found.append(DataSample(metainfo=dict(
-                sample_idx=row, crop_box=box, flip_direction=direction)))
+                sample_idx=row, crop_box=(left, top, right, bottom))))
         return found
 
 

@@ -24,6 +24,31 @@ from ..registry import TRANSFORMS
 from .images import REDUCTIONS, DamagedImageError, ImageFile
 
 _INTERPOLATIONS = ('bilinear', 'bicubic')
+# OpenCV's code, and where the borders of the image come to lie.
+_FLIPS = dict(horizontal=(1, 1., 0., 0., 1.), vertical=(0, 0., 1., 1., 0.),
+              diagonal=(-1, 1., 1., 0., 0.))
+#: The ``crop_box`` of a whole image.
+WHOLE = (0., 0., 1., 1.)
+
+
+def update_crop_box(results: dict, left: float, top: float, right: float,
+                    bottom: float) -> None:
+    """Record which part of the current image the next one shows.
+
+    ``crop_box`` has the left, top, right and bottom borders of the image as
+    shares of the whole one. If it is mirrored, left is greater than right, or
+    top than bottom. Resizing leaves it as it is.
+
+    Args:
+        results (dict): Results of a pipeline.
+        left, top, right, bottom (float): Borders of the next image as shares
+            of the current one.
+    """
+    x1, y1, x2, y2 = results.get('crop_box', WHOLE)
+    width, height = x2 - x1, y2 - y1
+    results['crop_box'] = (x1 + left * width, y1 + top * height,
+                           x1 + right * width, y1 + bottom * height)
+
 
 @TRANSFORMS.register_module(name='LoadImageFromFile')
 @MMENGINE_TRANSFORMS.register_module()
@@ -68,8 +93,9 @@ class LoadNamedImageFromFile(LoadImageFromFile):
                 annotations give them; or with ``img`` from an inferencer.
 
         Returns:
-            dict | None: With ``img``, (H, W, 3), BGR, ``img_shape`` and
-            ``ori_shape``. None if the file is skipped.
+            dict | None: With ``img``, (H, W, 3), BGR, ``img_shape``,
+            ``ori_shape`` and, if it comes from a file, ``crop_box``. None if
+            the file is skipped.
 
         Raises:
             ImageError: If the file is unreadable, or the annotations give
@@ -79,6 +105,7 @@ class LoadNamedImageFromFile(LoadImageFromFile):
         try:
             if image is None:
                 image = self.decode(self.open(results))
+                results['crop_box'] = WHOLE
         except ImageError as error:
             return self.skip(error)
         results['img'] = image.astype(np.float32) if self.to_float32 else image
@@ -148,11 +175,7 @@ class TorchvisionRandomResizedCrop(RandomResizedCrop):
         self.interpolation = interpolation
 
     def transform(self, results: dict) -> dict | None:
-        """Crop and resize ``img``, (H, W, 3), uint8 or float.
-
-        Adds ``crop_box``, the corners x1, y1, x2, y2 of the box as shares of
-        the image, unless that was flipped before.
-        """
+        """Crop and resize ``img``, (H, W, 3); see :func:`update_crop_box`."""
         image = results['img']
         box = self.rand_crop_params(image)
         self._record(results, box, image.shape)
@@ -163,13 +186,11 @@ class TorchvisionRandomResizedCrop(RandomResizedCrop):
     @staticmethod
     def _record(results: dict, box: tuple[int, int, int, int],
                 shape: tuple[int, ...]) -> None:
-        """Tell targets of the whole image where the crop lies in it."""
-        if 'flip' in results:
-            return
+        """Record a box (top, left, height, width) of an image."""
         top, left, height, width = box
-        results['crop_box'] = (
-            left / shape[1], top / shape[0], (left + width) / shape[1],
-            (top + height) / shape[0])
+        update_crop_box(
+            results, left / shape[1], top / shape[0],
+            (left + width) / shape[1], (top + height) / shape[0])
 
     def _draw_interpolation(self) -> str:
         if self.interpolation == 'random':
@@ -271,6 +292,7 @@ class LoadRandomResizedCrop(TorchvisionRandomResizedCrop):
                    else self._resize_reduced(image, box))
         results['img'], results['img_shape'] = resized, resized.shape
         results['ori_shape'] = image.shape
+        results['crop_box'] = WHOLE
         self._record(results, box, image.shape)
         return results
 
@@ -330,16 +352,21 @@ class LoadRandomResizedCrop(TorchvisionRandomResizedCrop):
 
 @TRANSFORMS.register_module(name='RandomFlip')
 class FastRandomFlip(RandomFlip):
-    """mmcv's ``RandomFlip``, with contiguous results for ``PackInputs``.
+    """mmcv's ``RandomFlip``, faster, and recorded in ``crop_box``.
 
     Configs use ``dict(type='RandomFlip', _scope_='qbheat_mm')``.
     """
 
-    def _flip(self, results: dict) -> None:
+    def transform(self, results: dict) -> dict:
+        """Flip ``img`` and what belongs to it."""
         image = results['img']
-        super()._flip(results)
-        results['img'] = cv2.flip(image, dict(
-            horizontal=1, vertical=0, diagonal=-1)[results['flip_direction']])
+        results = super().transform(results)
+        direction = results['flip_direction']
+        if direction is not None:
+            code, *borders = _FLIPS[direction]
+            results['img'] = cv2.flip(image, code)  # contiguous
+            update_crop_box(results, *borders)
+        return results
 
 
 # Configs that 0.4 wrote look for it in this scope.
@@ -348,7 +375,7 @@ TRANSFORMS.register_module(name='RandomErasing', module=RandomErasing)
 
 @TRANSFORMS.register_module(name='PackInputs')
 class FastPackInputs(PackInputs):
-    """mmpretrain's ``PackInputs``, faster, and with the box of a crop.
+    """mmpretrain's ``PackInputs``, faster, and with ``crop_box``.
 
     Args:
         input_key, algorithm_keys, meta_keys: See ``PackInputs``.

@@ -11,6 +11,7 @@ from mmpretrain.structures import DataSample
 from torch import Tensor
 from torchvision.ops import roi_align
 
+from ..datasets.crop_box import require_crop_box
 from ..datasets.selection import spread
 from ..errors import UserError
 from ..models.layers.autocast import outside_autocast
@@ -92,43 +93,21 @@ class CropsOfMaps:
 
     def crops(self, images: Tensor,
               data_samples: Sequence[DataSample]) -> Crops:
-        """See :class:`MapsOfCrops`.
-
-        Raises:
-            UserError: If the pipeline doesn't record the crops.
-        """
-        rows, boxes, flips = [], [], []
-        for sample in data_samples:
-            box, flip = seen_part(sample)
-            rows.append(sample.sample_idx)
-            boxes.append(box)
-            flips.append(flip)
+        """See :class:`MapsOfCrops`."""
+        rows = [sample.sample_idx for sample in data_samples]
+        boxes, flips = boxes_and_flips(data_samples)
         flat = self.maps[rows].to(images.device, non_blocking=True).float()
-        return Crops(self.maps.split(flat),
-                     torch.tensor(boxes, device=images.device),
-                     torch.tensor(flips, device=images.device))
+        return Crops(self.maps.split(flat), boxes.to(images.device),
+                     flips.to(images.device))
 
 
-def seen_part(sample: DataSample) -> tuple[Sequence[float],
-                                           tuple[bool, bool]]:
-    """Return the box of an image that a sample shows, and how it is flipped.
-
-    Returns:
-        tuple: Corners x1, y1, x2, y2 as shares of the image; whether it is
-        flipped horizontally and vertically.
-
-    Raises:
-        UserError: If the pipeline doesn't record the crop.
-    """
-    box = sample.get('crop_box')
-    if box is None:
-        raise UserError(
-            'the pipeline records no crop_box, which a teacher needs: use '
-            'LoadRandomResizedCrop, RandomFlip after it and PackInputs, with '
-            "_scope_='qbheat_mm', or model.target_generator.online=True")
-    direction = sample.get('flip_direction') or ''
-    return box, (direction in ('horizontal', 'diagonal'),
-                 direction in ('vertical', 'diagonal'))
+def boxes_and_flips(data_samples: Sequence[DataSample]
+                    ) -> tuple[Tensor, Tensor]:
+    """Return what ``crop_box`` of each sample tells, as in :class:`Crops`."""
+    borders = torch.tensor([sample.crop_box for sample in data_samples])
+    first, last = borders[:, :2], borders[:, 2:]
+    boxes = torch.cat([first.minimum(last), first.maximum(last)], 1)
+    return boxes, first > last
 
 
 class Standardization(NamedTuple):
@@ -249,8 +228,11 @@ class EncoderTarget(TargetGenerator):
             workers (int): Processes that load images. Defaults to 0.
 
         Raises:
-            UserError: See :class:`Teacher` and :class:`MapFolder`.
+            UserError: See :class:`Teacher`, :class:`MapFolder` and
+                :func:`require_crop_box`.
         """
+        if not self.online and isinstance(dataset, BaseDataset):
+            require_crop_box(dataset.pipeline)
         self.teacher.encoder.to(device)
         rows = spread(range(len(dataset)), STATISTICS)
         if self.online:

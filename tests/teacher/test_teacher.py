@@ -97,16 +97,10 @@ def test_several_maps_share_the_grid(teacher, images, tmp_path):
     assert torch.equal(cells[0, :, 3], cells[0, :1, 3].expand(24))
 
 
-def test_a_pipeline_that_hides_the_crop_is_named(teacher, images, tmp_path):
-    flip, pack = FLIPS
-    dataset = dataset_of(images, flip, dict(pack, meta_keys=('sample_idx', )))
+def test_a_target_without_the_hook_is_named(teacher):
     target = EncoderTarget(teacher)
     with pytest.raises(UserError, match='TeacherHook'):
         target(torch.zeros(1, 3, 128, 128), [], (8, 8))
-    target.prepare(dataset, str(tmp_path), IDENTITY)
-    with pytest.raises(UserError, match='records no crop_box'):
-        target(torch.zeros(1, 3, 128, 128), [dataset[0]['data_samples']],
-               (8, 8))
 
 
 # ----------------------------------------------------------- which teachers
