@@ -4,7 +4,7 @@ import pytest
 import torch
 from mmpretrain.models.heads import MAEPretrainHead
 
-from qbheat_mm.models.heads import QBHeatPretrainHead
+from qbheat_mm.models.selfsup import QBHeatPretrainHead
 
 LOSS = dict(type='PixelReconstructionLoss', criterion='L2')
 

@@ -14,6 +14,7 @@ from mmpretrain.registry import DATASETS
 
 from qbheat_mm.apis import load_encoder, pretrain, published_encoder
 from qbheat_mm.config.reading import read_config
+from qbheat_mm.config.teacher import use_teacher
 from qbheat_mm.engine import console
 from qbheat_mm.errors import UserError
 from qbheat_mm.export import export_encoder
@@ -28,7 +29,6 @@ from qbheat_mm.trained import (
     checkpoint,
 )
 from qbheat_mm.trained.safe_load import safe_load
-from qbheat_mm.config.teacher import use_teacher
 
 from ..conftest import ROOT
 from ..helpers.teachers import (

@@ -1,5 +1,5 @@
 # Copyright (c) QB-Heat MM authors. All rights reserved.
-"""Building blocks of Mobile-Former, independent of configs and registries."""
+"""Building blocks of the models, independent of configs and registries."""
 from .mobile import (
     DownsampleMobile,
     DynamicReLU,
@@ -13,9 +13,10 @@ from .mobile_former_block import (
     MobileFormerBlock,
     MobileToFormer,
 )
+from .transformer import Block
 
 __all__ = [
-    'DownsampleMobile', 'DynamicReLU', 'DynamicReLUCoefficients', 'Former',
-    'FormerToMobile', 'LiteBottleneck', 'Mobile', 'MobileFormerBlock',
-    'MobileToFormer'
+    'Block', 'DownsampleMobile', 'DynamicReLU', 'DynamicReLUCoefficients',
+    'Former', 'FormerToMobile', 'LiteBottleneck', 'Mobile',
+    'MobileFormerBlock', 'MobileToFormer'
 ]

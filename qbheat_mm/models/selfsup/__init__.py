@@ -1,7 +1,9 @@
 # Copyright (c) QB-Heat MM authors. All rights reserved.
 """Self-supervised pre-training."""
+from .decoder import QBHeatDecoder
 from .distillation import Distillation
 from .masked_image_model import MaskedImageModel
+from .pretrain_head import QBHeatPretrainHead
 from .qbheat import QBHeat
 from .qbheat_predictor import QBHeatPredictor
 from .random_masking import RandomMasking
@@ -9,6 +11,7 @@ from .self_supervisor import SelfSupervisor
 from .targets import TargetGenerator
 
 __all__ = [
-    'Distillation', 'MaskedImageModel', 'QBHeat', 'QBHeatPredictor',
-    'RandomMasking', 'SelfSupervisor', 'TargetGenerator'
+    'Distillation', 'MaskedImageModel', 'QBHeat', 'QBHeatDecoder',
+    'QBHeatPredictor', 'QBHeatPretrainHead', 'RandomMasking',
+    'SelfSupervisor', 'TargetGenerator'
 ]

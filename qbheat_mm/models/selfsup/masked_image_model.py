@@ -7,7 +7,7 @@ from mmpretrain.registry import MODELS as MMPRETRAIN_MODELS
 from torch import Tensor, nn
 
 from ...errors import UserError
-from ..necks import pick
+from ..layers.transformer import pick
 from .self_supervisor import SelfSupervisor
 
 

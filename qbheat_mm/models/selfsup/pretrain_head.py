@@ -7,8 +7,6 @@ from mmengine.registry import MODELS
 from mmpretrain.registry import MODELS as MMPRETRAIN_MODELS
 from torch import Tensor
 
-__all__ = ['QBHeatPretrainHead']
-
 
 @MODELS.register_module()
 class QBHeatPretrainHead(BaseModule):
