@@ -131,7 +131,8 @@ def targets_and_colors(work, pipeline, seed):
             sample['inputs'][None].float(), (64, 64), mode='bilinear',
             antialias=True).flip(1)
         cells = target(seen, [sample['data_samples']], (4, 4))
-        yield (cells * target.std + target.mean,
+        statistics = target.targets.standardize
+        yield (cells * statistics.std + statistics.mean,
                F.avg_pool2d(seen, 16).flatten(2).transpose(1, 2))
 
 
