@@ -1,8 +1,8 @@
 # Copyright (c) QB-Heat MM authors. All rights reserved.
 """Classify images from frozen features, with all labels and with a few.
 
-The config names training and test images, the numbers of labels and the seed
-that chooses them.
+The config names training and test images, the numbers of labels, and the seed
+that chooses them and initializes the probes.
 """
 from collections.abc import Mapping
 
@@ -23,24 +23,26 @@ from qbheat_mm.evaluation.features import (
     pool_maps,
     select,
 )
-from qbheat_mm.evaluation.kernels import ridge, ridge_and_svm
+from qbheat_mm.evaluation.kernels import choose, ridge
 from qbheat_mm.evaluation.probes import probe
 
 #: Encoders and probes run here; ridge regression and SVM on the CPU.
 DEVICE = 'cuda' if torch.cuda.is_available() else 'cpu'
 
 
-def judge(known: Parts, labels: np.ndarray, new: Parts,
-          new_labels: np.ndarray, steps: int, rates: Mapping[str, float]
-          ) -> dict[str, float]:
-    """Measure top-1 of every judge, in percent; probes need maps."""
-    if 'pixels' not in known:
-        return ridge_and_svm(known, labels, new, new_labels)
-    metrics = {'ridge': ridge(
-        pool_maps(known), labels, pool_maps(new), new_labels)}
-    for kind, rate in rates.items():
-        metrics[kind] = probe(
-            kind, known, labels, new, new_labels, steps, rate, DEVICE)
+def evaluate(train: Parts, labels: np.ndarray, test: Parts,
+             test_labels: np.ndarray, steps: int, rates: Mapping[str, float],
+             seed: int) -> dict[str, float]:
+    """Measure top-1 of every probe, in percent; learned ones need maps."""
+    learned = rates if 'pixels' in train else {}
+    metrics = {}
+    for kind, rate in learned.items():
+        metrics[kind] = probe(kind, train, labels, test, test_labels, steps,
+                              rate, DEVICE, seed)
+    if learned:
+        train, test = pool_maps(train), pool_maps(test)
+    metrics['ridge'] = ridge(train, labels, test, test_labels)
+    metrics['RBF'] = choose(train, labels, test, test_labels)['RBF']
     return metrics
 
 
@@ -51,20 +53,21 @@ def main() -> None:
     seed = cfg.randomness.seed
     features = BASELINES.get(args.features) or maps_by(
         load_encoder(args.features, device=DEVICE))
-    train, test = image_loaders(cfg)
-    known, labels = describe_images(features, train)
+    train_images, test_images = image_loaders(cfg)
+    train, labels = describe_images(features, train_images)
     if cfg.tuning:
         rows, held = train_test_split(np.arange(len(labels)), test_size=1 / 3,
                                       stratify=labels, random_state=seed)
-        new, new_labels = select(known, held), labels[held]
-        known, labels = select(known, rows), labels[rows]
+        test, test_labels = select(train, held), labels[held]
+        train, labels = select(train, rows), labels[rows]
     else:
-        new, new_labels = describe_images(features, test)
-    metrics = judge(known, labels, new, new_labels, cfg.steps, cfg.rates)
+        test, test_labels = describe_images(features, test_images)
+    metrics = evaluate(train, labels, test, test_labels, cfg.steps, cfg.rates,
+                       seed)
     for count in cfg.label_counts:
         rows = choose_few(labels, count, seed)
-        scores = judge(select(known, rows), labels[rows], new, new_labels,
-                       cfg.steps // 2, cfg.rates)
+        scores = evaluate(select(train, rows), labels[rows], test, test_labels,
+                          cfg.steps // 2, cfg.rates, seed)
         for name, score in scores.items():
             metrics[f'{name}, {count} labels'] = score
     write_metrics(args.work_dir, metrics)

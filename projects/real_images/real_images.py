@@ -358,6 +358,8 @@ QUESTIONS = [
             'few-distilled-80', 'few-distilled', 'few'), 'classes-{}'), (0, ),
         ('few', 'few-distilled', 'few-distilled-80'),
         [Column('classes-steel', metric, 'steel-') for metric in JUDGES]),
+    *tabulate('probe-seeds', 'How much does the seed of a probe matter', [],
+              ('published', ), JUDGES, range(5)),
     ask('finer-maps', 'Do finer maps of the teacher help (one seed)',
         dict.fromkeys(CLASSES, against('distilled-448', 'distilled')),
         seeds=(0, )),

@@ -54,8 +54,12 @@ def read_metric(work_dir: Path, name: str) -> float:
     return value * 100 if of_coco else value
 
 
-class Row(msgspec.Struct):
-    """A finished run of the study, a line of its JSON Lines file."""
+class Row(msgspec.Struct, omit_defaults=True):
+    """A finished run of the study, a line of its JSON Lines file.
+
+    ``probe_seed`` initialized the classifiers of a script; where it is
+    missing, it was 0.
+    """
     arm: str
     seed: int
     stage: str
@@ -65,6 +69,7 @@ class Row(msgspec.Struct):
     commit: str
     date: str
     machine: str
+    probe_seed: int | None = None
 
     @property
     def run(self) -> Run:

@@ -241,9 +241,11 @@ def run_all(study: Study, results: Path, folder: Path, runs: list[Run],
         if run not in rows:
             line = shlex.join(['python', *(
                 part.replace(f'{ROOT}/', '') for part in job.command[1:])])
+            probe = study.probes.get(run.stage)
             add_row(results, Row(
                 *run, metrics=metrics, cpu_seconds=round(seconds, 1),
-                command=line, **source))
+                command=line, **source,
+                probe_seed=run.seed if probe and probe.script else None))
 
     for run in runs:
         shutil.rmtree(folder / str(run), ignore_errors=True)

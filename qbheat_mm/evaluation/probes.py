@@ -119,9 +119,9 @@ def learn(kind: str, parts: Parts, labels: np.ndarray, steps: int,
 
 def probe(kind: str, known: Parts, labels: np.ndarray, new: Parts,
           new_labels: np.ndarray, steps: int, rate: float,
-          device: str | torch.device = 'cpu') -> float:
+          device: str | torch.device = 'cpu', seed: int = 0) -> float:
     """Train a probe, see :func:`learn`; top-1 on new images, in percent."""
-    torch.manual_seed(0)
+    torch.manual_seed(seed)
     classes = 1 + max(labels.max(), new_labels.max())
     classify = learn(kind, known, labels, steps, rate, classes, device=device)
     return 100 * float((classify(new) == new_labels).mean())

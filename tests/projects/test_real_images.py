@@ -10,7 +10,7 @@ from mmengine.registry import DefaultScope
 from mmpretrain.registry import DATASETS
 from PIL import Image
 
-from projects.real_images import labels, layout
+from projects.real_images import classify, labels, layout
 from qbheat_mm.errors import UserError
 from qbheat_mm.evaluation.features import choose_few
 
@@ -145,3 +145,25 @@ def test_fine_tuning_loads_the_labels_that_judges_have(tmp_path):
     assert [some.get_data_info(i)['img_path'] for i in range(len(some))] == [
         every.get_data_info(i)['img_path'] for i in chosen]
     assert np.bincount(some.get_gt_labels()).tolist() == [3, 3]
+
+
+def test_a_probe_has_its_run_s_seed_and_all_features_the_same_classifiers():
+    rng = np.random.default_rng(0)
+    numbers = np.repeat(np.arange(3), 40)
+
+    def draw(**shapes):
+        return {name: rng.normal(size=(len(numbers), *shape)).astype('f4')
+                for name, shape in shapes.items()}
+
+    def evaluate(features, seed):
+        return classify.evaluate(
+            features, numbers, features, numbers[::-1], 4, {'tran-1': 1e-3},
+            seed)
+
+    maps = draw(pixels=(4, 2, 2), tokens=(1, 8))
+    scores = [evaluate(maps, seed) for seed in (0, 0, 1, 2, 3)]
+    assert scores[0] == scores[1]
+    assert len({each['tran-1'] for each in scores}) > 1
+    assert len({each['ridge'] for each in scores}) == 1
+    without_maps = evaluate(draw(hog=(8, )), 0)
+    assert {*scores[0]} - {*without_maps} == {'tran-1'}

@@ -331,6 +331,8 @@ STUDY = Study(ARMS, PROBES, [Question(
     folder = Path('work_dirs/tiny')
     rows = read_rows(folder / 'rows.jsonl')
     assert [row.stage for row in rows.values()][0] == ENCODER
+    assert {row.stage: row.probe_seed for row in rows.values()} == {
+        ENCODER: None, 'lin': None, 'classes': 0}
     assert len(rows) == 4
     assert rows[Run('one', 0, ENCODER)].command.startswith(
         'python tools/train.py projects/drawn_world/configs/qbheat')
