@@ -12,8 +12,7 @@ class DemoClassification(CustomDataset):
 
     Args:
         split (str): ``'train'``; ``'unlabeled'``, the same with the classes
-            in turn; ``'labeled'``, the part of it for probes; ``'val'``; or
-            ``'plain'``, photographs without objects.
+            in turn; ``'labeled'``, the part of it for probes; or ``'val'``.
         sizes (str): A key of :data:`projects.drawn_world.data.SIZES`.
             Defaults to 'full'.
         **kwargs: See ``CustomDataset``.

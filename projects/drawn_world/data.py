@@ -6,7 +6,6 @@
 - ``classification/{train,val}/CLASS/*.jpg``, one large object per image.
   ``classification/meta/unlabeled.txt`` lists all of ``train``, for
   pre-training; ``meta/labeled.txt`` the first ones with labels, for probes.
-- ``classification/plain/*.jpg``, photographs without objects.
 - ``detection/{train,val}/*.jpg`` and
   ``detection/annotations/instances_{train,val}.json``, a COCO data set with
   boxes and masks of a few objects per image.
@@ -27,11 +26,10 @@ from filelock import FileLock  # comes with torch
 
 from qbheat_mm.errors import UserError
 
-from .digits import PhotographBank
 from .scenes import classification_scene, detection_scene
 from .textures import MaterialBank, TextureBank
 
-BANKS = dict(demo=TextureBank, materials=MaterialBank, digits=PhotographBank)
+BANKS = dict(demo=TextureBank, materials=MaterialBank)
 
 
 @dataclass(frozen=True)
@@ -48,7 +46,6 @@ class DemoSizes:
         detection_train: Images to train detectors on.
         detection_val: Images to evaluate detectors on.
         kind: A key of ``BANKS``.
-        plain: Photographs without objects.
     """
     image_size: int = 128
     seed: int = 0
@@ -59,17 +56,14 @@ class DemoSizes:
     detection_train: int = 3000
     detection_val: int = 300
     kind: str = 'demo'
-    plain: int = 0
 
     @property
     def classes(self) -> tuple[str, ...]:
         """Names of the classes."""
         return BANKS[self.kind].classes
 
-    def bank(self, split: str) -> TextureBank | PhotographBank:
-        """Make the surfaces and objects of a split."""
-        if self.kind == 'digits':
-            return PhotographBank(self.seed, held_out=split == 'val')
+    def bank(self) -> TextureBank:
+        """Make the surfaces and objects."""
         return BANKS[self.kind](self.seed, self.tiles)
 
 
@@ -81,11 +75,9 @@ SIZES = dict(
         detection_val=8))
 _STUDY = DemoSizes(kind='materials', train=10000, val=800,
                    detection_train=2000, detection_val=400)
-_DIGITS = replace(_STUDY, kind='digits', train=2400, plain=10000)
 #: The study's, by seed; 99 is for tuning.
 for _seed in (*range(6), 99):
     SIZES[f'study-{_seed}'] = replace(_STUDY, seed=_seed)
-    SIZES[f'digits-{_seed}'] = replace(_DIGITS, seed=_seed)
 
 
 def demo_root(sizes: str = 'full') -> Path:
@@ -97,7 +89,7 @@ def demo_root(sizes: str = 'full') -> Path:
     cache = os.environ.get('QBHEAT_CACHE') or '~/.cache/qbheat_mm'
     digest = hashlib.sha256(
         json.dumps(asdict(SIZES[sizes]), sort_keys=True).encode())
-    for module in ('data', 'objects', 'scenes', 'textures', 'digits'):
+    for module in ('data', 'objects', 'scenes', 'textures'):
         digest.update((Path(__file__).parent / f'{module}.py').read_bytes())
     return (Path(cache).expanduser().resolve() / 'demo' /
             f'{sizes}-{digest.hexdigest()[:10]}')
@@ -132,15 +124,13 @@ def ensure_demo_data(sizes: str = 'full') -> Path:
 
 def draw(root: Path, sizes: DemoSizes) -> None:
     """Draw a data set into a new folder."""
+    bank = sizes.bank()
     for number, split in enumerate(('train', 'val')):
-        bank = sizes.bank(split)
         draw_classification(root / 'classification' / split, bank, sizes,
                             number, getattr(sizes, split))
         draw_detection(root / 'detection', split, bank, sizes, 2 + number,
                        getattr(sizes, f'detection_{split}'))
     _list_images(root / 'classification' / 'meta', sizes)
-    if sizes.plain:
-        draw_plain(root / 'classification' / 'plain', sizes)
 
 
 def _generator(sizes: DemoSizes, *index: int) -> np.random.Generator:
@@ -148,13 +138,13 @@ def _generator(sizes: DemoSizes, *index: int) -> np.random.Generator:
     return np.random.default_rng([sizes.seed, *index])
 
 
-def draw_classification(folder: Path, bank, sizes: DemoSizes,
+def draw_classification(folder: Path, bank: TextureBank, sizes: DemoSizes,
                         split: int, count: int) -> None:
     """Draw images into FOLDER/CLASS, the classes in turn.
 
     Args:
         folder (Path): Must not exist.
-        bank (TextureBank | PhotographBank): Surfaces and objects.
+        bank (TextureBank): Surfaces and objects.
         sizes (DemoSizes): Image size and seed.
         split (int): Number of the split, part of each image's seed.
         count (int): Number of images.
@@ -166,17 +156,6 @@ def draw_classification(folder: Path, bank, sizes: DemoSizes,
         scene = classification_scene(_generator(sizes, split, index), bank,
                                      label, sizes.image_size)
         _write(folder / bank.classes[label] / f'{index:05d}.jpg', scene.image)
-
-
-def draw_plain(folder: Path, sizes: DemoSizes) -> None:
-    """Crop the photographs of ``train`` into a new folder."""
-    folder.mkdir(parents=True)
-    bank = sizes.bank('train')
-    for index in range(sizes.plain):
-        image = bank.surface(_generator(sizes, 4, index), sizes.image_size,
-                             sizes.image_size)
-        _write(folder / f'{index:05d}.jpg',
-               np.clip(np.rint(image), 0, 255).astype(np.uint8))
 
 
 def _list_images(folder: Path, sizes: DemoSizes) -> None:
@@ -192,7 +171,7 @@ def _list_images(folder: Path, sizes: DemoSizes) -> None:
             '\n'.join(lines) + '\n', encoding='utf-8')
 
 
-def draw_detection(folder: Path, name: str, bank,
+def draw_detection(folder: Path, name: str, bank: TextureBank,
                    sizes: DemoSizes, split: int, count: int) -> None:
     """Draw images into FOLDER/NAME, annotated in COCO's format.
 

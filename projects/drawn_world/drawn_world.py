@@ -15,7 +15,7 @@ from projects.study import (
     Study,
 )
 
-DRAWN, DIGITS = 'study-{seed}', 'digits-{seed}'
+DRAWN = 'study-{seed}'
 RATE = 'optim_wrapper.optimizer.lr'
 #: Seed of the data for tuning.
 TUNING = 99
@@ -42,7 +42,7 @@ TITLES = dict(qbheat='QB-Heat', masking='random masking (MAE-style)',
 
 
 def trained(method: str, name: str, title: str, value: float,
-            *options: str, share: float = 1., data: str = DRAWN) -> Arm:
+            *options: str, share: float = 1.) -> Arm:
     """An arm of a method, trained for a share of the full length."""
     config = method
     if method == 'masking':
@@ -53,7 +53,7 @@ def trained(method: str, name: str, title: str, value: float,
     options = (f'{RATE}={value}',
                f'train_cfg.max_iters={int(share * STEPS[method])}', *options)
     return Arm(name, title, f'study/{config}.py', options,
-               metrics=ACCURACY if method == 'supervised' else {}, data=data)
+               metrics=ACCURACY if method == 'supervised' else {}, data=DRAWN)
 
 
 def trial(method: str, value: float) -> str:
@@ -85,29 +85,16 @@ for name in DECODERS:
 PROBES = (
     Probe('RetinaNet', 'study/retinanet.py', DETECTION),
     Probe('classes', 'demo/mf-demo_linear.py', CLASSES, script=CLASSIFY),
-    Probe('RetinaNet-digits', 'study/retinanet.py', DETECTION,
-          ('model.bbox_head.num_classes=10', ), data=DIGITS),
-    Probe('classes-digits', 'demo/mf-demo_linear.py', CLASSES, data=DIGITS,
-          script=CLASSIFY),
     *(decoder(name, name, BEST_DECODER_RATE) for name in DECODERS),
     *DECODER_TRIALS,
 )
 
 
-def qbheat(name: str, title: str, *options: str, **settings) -> Arm:
+def qbheat(name: str, title: str, *options: str) -> Arm:
     """QB-Heat with some settings changed."""
-    return trained('qbheat', name, title, BEST['qbheat'], *options,
-                   **settings)
+    return trained('qbheat', name, title, BEST['qbheat'], *options)
 
 
-def calibrated(name: str, title: str, *options: str, **settings) -> Arm:
-    """Random weights with the batch norm statistics of 100 steps."""
-    return trained('qbheat', name, title, 0.,
-                   'optim_wrapper.optimizer.weight_decay=0.', *options,
-                   share=100 / STEPS['qbheat'], **settings)
-
-
-PLAIN = 'train_dataloader.dataset.split=plain'
 FEWER = (100, 300, 1000, 3000)
 TRIALS = []
 for method, values in RATES.items():
@@ -119,18 +106,15 @@ ARMS = (
     *TRIALS,
     *(trained(method, method, TITLES[method], BEST[method])
       for method in RATES),
-    calibrated('calibrated', 'random weights (BN calibrated)'),
+    # Random weights with the batch norm statistics of 100 steps.
+    trained('qbheat', 'calibrated', 'random weights (BN calibrated)', 0.,
+            'optim_wrapper.optimizer.weight_decay=0.',
+            share=100 / STEPS['qbheat']),
     qbheat('copy', 'copy (A = B = 0)', 'model.predictor.prediction=copy'),
     qbheat('mask-token', 'mask token',
            'model.predictor.prediction=mask_token'),
     *(qbheat(f'images-{count}', f'QB-Heat of {count:,} images',
              f'train_dataloader.dataset.indices={count}') for count in FEWER),
-    qbheat('photographs', 'QB-Heat of photographs', PLAIN, data=DIGITS),
-    calibrated('calibrated-photographs',
-               'random weights (calibrated on photographs)', PLAIN,
-               data=DIGITS),
-    trained('supervised', 'labels-digits', 'supervised on digits', 1e-3,
-            'model.head.num_classes=10', data=DIGITS),
     qbheat('corner', 'corner crops only', 'model.position=corner'),
     qbheat('center', 'center crops only', 'model.position=center'),
     Arm('hog', 'HOG (no learning)', None, data=DRAWN, features='hog'),
@@ -145,16 +129,6 @@ def against(first: str, others: Collection[str],
     return [Pair((first, stage), (other, stage)) for other in others]
 
 
-def accuracies(stage: str) -> list[Column]:
-    """Columns of a table of accuracies."""
-    return [Column(stage, metric) for metric in CLASSES]
-
-
-NO_LEARNING = ('hog', 'thumbnails')
-ON_DIGITS = ('photographs', 'qbheat', 'supervised')
-CALIBRATED = ['calibrated-photographs']
-ELSEWHERE = ('Encoders learned from drawn images, unless photographs are '
-             'named.')
 QUESTIONS = (
     Question('rates', 'Which learning rates?', 'AP', seeds=(TUNING, ),
              table=[arm.name for arm in TRIALS],
@@ -173,30 +147,15 @@ QUESTIONS = (
              against('qbheat', [f'images-{count}' for count in FEWER]),
              seeds=range(3),
              note='10,000 images against fewer, equal steps; exploratory.'),
-    Question('solvable', 'Can labels solve the digits?', 'top-1',
-             seeds=(TUNING, ), table=('labels-digits', *NO_LEARNING),
-             columns=accuracies('classes-digits')),
-    Question('photographs', 'Does it help on real pixels?', 'AP', [
-        *against('photographs', CALIBRATED, 'RetinaNet-digits'),
-        *against('qbheat', CALIBRATED, 'RetinaNet-digits'),
-        *against('supervised', CALIBRATED, 'RetinaNet-digits')],
-             note='Handwritten digits on photographs, both held out. '
-             + ELSEWHERE),
     Question('position', 'Which quarter should be visible?', 'AP',
              against('qbheat', ['corner', 'center']), seeds=range(3),
              note='QB-Heat mixes corners and center; exploratory.'),
     Question('classes', 'Can one encoder serve classes and boxes?', 'top-1',
              against('qbheat', ['hog', 'calibrated', 'supervised'],
                      'classes'),
-             table=('calibrated', *NO_LEARNING, *RATES),
-             columns=accuracies('classes'),
+             table=('calibrated', 'hog', 'thumbnails', *RATES),
+             columns=[Column('classes', metric) for metric in CLASSES],
              note='Boxes are the first question.'),
-    Question('digits', 'Does it classify real pixels?', 'top-1', [
-        *against('photographs', ['hog', *CALIBRATED], 'classes-digits'),
-        *against('qbheat', ['hog', *CALIBRATED], 'classes-digits')],
-             table=('calibrated-photographs', *NO_LEARNING, *ON_DIGITS),
-             columns=accuracies('classes-digits'),
-             note=ELSEWHERE),
     Question('decoder-rates', 'Which learning rates of decoders?', 'AP',
              seeds=(TUNING, ), table=(REFERENCE, ), columns=[
                  Column(probe.name, 'AP') for probe in DECODER_TRIALS]),
@@ -225,7 +184,7 @@ COCO.** [PLAN.md](../projects/drawn_world/PLAN.md) was written before the
 first row and says what counts as *yes*, *no* and *undecided*;
 [study.md](study.md) describes images and judges.""", limits="""\
 - ImageNet, COCO, the paper's encoders and its schedules: none was trained.
-- Photographs in number. Fifteen of them are a demonstration.
+- Photographs: all images are drawn.
 - Longer training. All encoders have one length; what takes longer to learn
   looks worse.
 - Rates that nobody tried: three per method, two per DETR, one for RetinaNet.

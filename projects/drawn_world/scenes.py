@@ -101,12 +101,11 @@ def _draw_scene(rng: np.random.Generator, bank: TextureBank, size: int,
     for label, x, y, radius in placed:
         parts, surfaces = bank.draw_object(rng, label)
         thing = Thing(parts, np.array([x, y]), radius)
-        _draw(rng, surfaces, image, thing, shadow if bank.lit else None)
+        _draw(rng, surfaces, image, thing, shadow)
         masks.append(thing.mask((0, 0, size, size)) > 127)
     for _ in range(rng.integers(*bank.in_front)):
         _cover(rng, bank, image, masks, shadow)
-    if bank.lit:
-        _light(rng, image)
+    _light(rng, image)
     return Scene(
         np.clip(np.rint(image), 0, 255).astype(np.uint8),
         [label for label, *_ in placed], [_box(mask) for mask in masks],
@@ -161,7 +160,7 @@ def _cover(rng: np.random.Generator, bank: TextureBank, image: np.ndarray,
 
 
 def _draw(rng: np.random.Generator, bank: TextureBank, image: np.ndarray,
-          thing: Thing, shadow: np.ndarray | None) -> None:
+          thing: Thing, shadow: np.ndarray) -> None:
     """Draw a thing and its shadow.
 
     Args:
@@ -169,13 +168,12 @@ def _draw(rng: np.random.Generator, bank: TextureBank, image: np.ndarray,
         bank (TextureBank): Anything with a method ``surface``.
         image (np.ndarray): (S, S, 3), changed in place.
         thing (Thing): What to draw.
-        shadow (np.ndarray, optional): Offset of the shadow, x and y in
+        shadow (np.ndarray): Offset of the shadow, x and y in
             pixels, of a thing half as large as the image.
     """
-    if shadow is not None:
-        share = 2 * thing.radius / len(image)
-        _darken(rng, image, thing._replace(
-            center=thing.center + shadow * (0.3 + share)))
+    share = 2 * thing.radius / len(image)
+    _darken(rng, image, thing._replace(
+        center=thing.center + shadow * (0.3 + share)))
     left, top, right, bottom = window = thing.window(len(image))
     apart = len(thing.parts) > 1 and rng.uniform() < _APART
     groups = [thing.parts]

@@ -47,8 +47,6 @@ class TextureBank:
     inside = 1.
     #: Ranges of the number of clutter pieces, exclusive above.
     far, near, in_front = (4, 12), (0, 3), (0, 2)
-    #: Whether scenes have shadows, uneven light and noise.
-    lit = True
 
     def __init__(self, seed: int = 0, tiles: int = 160) -> None:
         rng = np.random.default_rng([seed, 0x7E47])

@@ -44,8 +44,6 @@ DOCS = ROOT / 'docs'
 #: Rows of the project's studies, by file.
 OWN = {ROOT / 'projects/real_images/real_images.py':
        DOCS / 'evidence/real_images.jsonl',
-       ROOT / 'projects/real_images/many_images.py':
-       DOCS / 'evidence/many_images.jsonl',
        ARMS: DOCS / 'evidence/results.jsonl'}
 #: File that trainings of encoders leave in their work folders.
 WEIGHTS = 'encoder.safetensors'

@@ -11,7 +11,6 @@ from projects.drawn_world import (
     classification_scene,
     detection_scene,
 )
-from projects.drawn_world.digits import PhotographBank
 from projects.drawn_world.scenes import MIN_SIZE
 from projects.drawn_world.textures import TILE, MaterialBank
 from qbheat_mm.errors import UserError
@@ -43,8 +42,7 @@ def test_others_are_refused(bank, size):
 
 @pytest.mark.parametrize('make_bank, expected', [
     (TextureBank, '78f546007627e1f9'),
-    (lambda: MaterialBank(tiles=20), '68310e55d7a1578c'),
-    (PhotographBank, '17177ad943a64043')])
+    (lambda: MaterialBank(tiles=20), '68310e55d7a1578c')])
 def test_images_of_demo_and_study_stay_as_they_are(make_bank, expected):
     """Docs have the demo's table, and the study's rows are permanent."""
     bank, digest = make_bank(), hashlib.sha256()
@@ -56,19 +54,3 @@ def test_images_of_demo_and_study_stay_as_they_are(make_bank, expected):
             for pixels in (scene.image, *scene.masks):
                 digest.update(pixels.tobytes())
     assert digest.hexdigest()[:16] == expected
-
-
-def test_held_out_digits_and_photographs_are_never_trained_on():
-    for seed in range(3):
-        train, test = (PhotographBank(seed, held_out)
-                       for held_out in (False, True))
-        assert not {each.tobytes() for each in train.photographs} & {
-            each.tobytes() for each in test.photographs}
-        assert sum(map(len, (*train.digits, *test.digits))) == 1797
-        for known, new in zip(train.digits, test.digits):
-            both = [each.tobytes() for each in np.concatenate([known, new])]
-            # A few digits were written twice alike.
-            assert len(both) - len(set(both)) < 3
-    other = PhotographBank(1, True)
-    assert {each.tobytes() for each in other.photographs} != {
-        each.tobytes() for each in PhotographBank(0, True).photographs}
