@@ -23,10 +23,10 @@ from qbheat_mm.evaluation.features import (
     pool_maps,
     select,
 )
-from qbheat_mm.evaluation.kernels import choose, ridge
+from qbheat_mm.evaluation.kernels import ridge
 from qbheat_mm.evaluation.probes import probe
 
-#: Encoders and probes run here; ridge regression and SVM on the CPU.
+#: Encoders and probes run here, ridge regression on the CPU.
 DEVICE = 'cuda' if torch.cuda.is_available() else 'cpu'
 
 
@@ -42,7 +42,6 @@ def evaluate(train: Parts, labels: np.ndarray, test: Parts,
     if learned:
         train, test = pool_maps(train), pool_maps(test)
     metrics['ridge'] = ridge(train, labels, test, test_labels)
-    metrics['RBF'] = choose(train, labels, test, test_labels)['RBF']
     return metrics
 
 
