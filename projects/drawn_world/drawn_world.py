@@ -129,38 +129,40 @@ def against(first: str, others: Collection[str],
     return [Pair((first, stage), (other, stage)) for other in others]
 
 
+AP = ('AP', )
 QUESTIONS = (
-    Question('rates', 'Which learning rates?', 'AP', seeds=(TUNING, ),
+    Question('rates', 'Which learning rates', AP, seeds=(TUNING, ),
              table=[arm.name for arm in TRIALS],
              columns=(Column('RetinaNet', 'AP'), ),
              note='On data of their own, at half the length; the best of '
              'each method is used.'),
-    Question('works', 'Does pre-training help a frozen detector?', 'AP',
+    Question('works', 'Does pre-training help a frozen detector', AP,
              against('qbheat', ['calibrated'])),
-    Question('rivals', 'QB-Heat or a rival, at equal time?', 'AP',
+    Question('rivals', 'QB-Heat or a rival, at equal time', AP,
              against('qbheat', ['mocov2', 'simsiam', 'masking', 'supervised']),
              note='Supervised training sees the classes that the detector '
              'has to tell: an upper reference.'),
-    Question('heat-equation', 'Is it the heat equation?', 'AP',
+    Question('heat-equation', 'Is it the heat equation', AP,
              against('qbheat', ['copy', 'mask-token'])),
-    Question('images', 'How many images are needed?', 'AP',
+    Question('images', 'How many images are needed', AP,
              against('qbheat', [f'images-{count}' for count in FEWER]),
              seeds=range(3),
              note='10,000 images against fewer, equal steps; exploratory.'),
-    Question('position', 'Which quarter should be visible?', 'AP',
+    Question('position', 'Which quarter should be visible', AP,
              against('qbheat', ['corner', 'center']), seeds=range(3),
              note='QB-Heat mixes corners and center; exploratory.'),
-    Question('classes', 'Can one encoder serve classes and boxes?', 'top-1',
+    Question('classes', 'Can one encoder serve classes and boxes',
+             ('ridge', 'RBF'),
              against('qbheat', ['hog', 'calibrated', 'supervised'],
                      'classes'),
              table=('calibrated', 'hog', 'thumbnails', *RATES),
              columns=[Column('classes', metric) for metric in CLASSES],
              note='Boxes are the first question.'),
-    Question('decoder-rates', 'Which learning rates of decoders?', 'AP',
+    Question('decoder-rates', 'Which learning rates of decoders', AP,
              seeds=(TUNING, ), table=(REFERENCE, ), columns=[
                  Column(probe.name, 'AP') for probe in DECODER_TRIALS]),
     Question('detr', 'MF-Dec: is it the decoder, the features or the '
-             'schedule?', 'AP', [
+             'schedule', AP, [
                  Pair((arm, 'MF-Dec'), (arm, other))
                  for arm in ('supervised', 'qbheat')
                  for other in ('DETR', 'Conditional-DETR', 'RetinaNet')],
@@ -180,9 +182,9 @@ STUDY = Study(
     ARMS, PROBES, QUESTIONS, about="""\
 Drawn images and an encoder of half a million parameters, 96,000 images seen
 in nine minutes on one core: **nothing here says anything about ImageNet or
-COCO.** [PLAN.md](../projects/drawn_world/PLAN.md) was written before the
+COCO.** [PLAN.md](../../projects/drawn_world/PLAN.md) was written before the
 first row and says what counts as *yes*, *no* and *undecided*;
-[study.md](study.md) describes images and judges.""", limits="""\
+[study.md](../study.md) describes the images.""", limits="""\
 - ImageNet, COCO, the paper's encoders and its schedules: none was trained.
 - Photographs: all images are drawn.
 - Longer training. All encoders have one length; what takes longer to learn

@@ -99,12 +99,13 @@ class Pair(NamedTuple):
 
 @dataclass(frozen=True)
 class Question:
-    """A question, answered by one metric of some pairs.
+    """A question, answered by comparing some pairs.
 
     Attributes:
         name: Name of the figure's file.
-        title: The question.
-        metric: The primary metric.
+        title: The question, without its mark.
+        metrics: Those that must agree, the primary one first: METRIC, or
+            STAGE/METRIC of another stage than the pair's.
         pairs: Comparisons.
         seeds: Seeds of the primary result.
         table: Arms in a table of means.
@@ -113,7 +114,7 @@ class Question:
     """
     name: str
     title: str
-    metric: str
+    metrics: Sequence[str]
     pairs: Sequence[Pair] = ()
     seeds: Sequence[int] = range(6)
     table: Sequence[str] = ()
@@ -121,11 +122,22 @@ class Question:
     note: str = ''
 
     @property
+    def heading(self) -> str:
+        """The question, and whether there is only one seed."""
+        one_seed = ' (one seed)' if self.pairs and len(self.seeds) == 1 else ''
+        return f'{self.title}{one_seed}?'
+
+    @property
     def cells(self) -> list[Cell]:
         """Cells of pairs and table, each once, in order."""
         cells: dict[Cell, None] = {}
         for pair in self.pairs:
-            cells |= dict.fromkeys((pair.first, pair.second))
+            for arm, stage in (pair.first, pair.second):
+                cells[arm, stage] = None
+                for metric in self.metrics:
+                    other_stage = metric.rpartition('/')[0]
+                    if other_stage:
+                        cells[arm, other_stage] = None
         for arm in self.table:
             for column in self.columns:
                 cells[column.prefix + arm, column.stage] = None
@@ -140,12 +152,12 @@ class Headline:
         table: Arms in the README's table.
         columns: Columns of the README's table.
         differences: Two arms by title, of the table of differences.
-        judged: Its lines.
+        compared: Its lines.
     """
     table: Sequence[str]
     columns: Sequence[Column]
     differences: Mapping[str, tuple[str, str]]
-    judged: Sequence[Column]
+    compared: Sequence[Column]
 
 
 class Study:

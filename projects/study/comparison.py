@@ -1,5 +1,5 @@
 # Copyright (c) QB-Heat MM authors. All rights reserved.
-"""Differences of pairs, with t intervals."""
+"""Differences of pairs, with t intervals, and their verdicts."""
 import math
 from collections.abc import Mapping
 from typing import NamedTuple
@@ -34,6 +34,13 @@ class Comparison(NamedTuple):
             return 'no, worse'
         return 'no' if self.high < MATTERS else 'undecided'
 
+    def __str__(self) -> str:
+        """As '+3.0 [+1.4, +4.6]'."""
+        text = f'{self.mean:+.1f}'
+        if not math.isnan(self.low):
+            text += f' [{self.low:+.1f}, {self.high:+.1f}]'
+        return text
+
 
 def compare(values: Mapping[int, float],
             baseline: Mapping[int, float]) -> Comparison | None:
@@ -44,15 +51,39 @@ def compare(values: Mapping[int, float],
         baseline (Mapping[int, float]): The same of the other arm.
 
     Returns:
-        Comparison | None: None if they share no seed.
+        Comparison | None: None if they share no seed. Without an interval if
+        there are few, or if nothing varies: then all are one measurement.
     """
     seeds = sorted(set(values) & set(baseline))
     if not seeds:
         return None
     differences = np.array([values[seed] - baseline[seed] for seed in seeds])
-    mean = low = high = differences.mean()
-    if len(seeds) < MIN_INTERVAL:
-        low = high = math.nan
-    elif np.ptp(differences):
+    low = high = math.nan
+    if len(seeds) >= MIN_INTERVAL and np.ptp(differences):
         low, high = stats.ttest_1samp(differences, 0.).confidence_interval()
-    return Comparison(differences, mean, low, high)
+    return Comparison(differences, differences.mean(), low, high)
+
+
+def joint_verdict(comparisons: Mapping[str, Comparison]) -> str:
+    """The verdict that all probes agree on.
+
+    Args:
+        comparisons (Mapping[str, Comparison]): One for each probe.
+
+    Returns:
+        str: ``'no'`` if only some find it worse, ``''`` if one has no verdict,
+        and, of probes that disagree, ``'undecided'`` and what each finds.
+    """
+    verdicts = {name: comparison.verdict
+                for name, comparison in comparisons.items()}
+    found = set(verdicts.values())
+    if not found or '' in found:
+        return ''
+    if len(found) == 1:
+        return found.pop()
+    if found == {'no', 'no, worse'}:
+        return 'no'
+    each = []
+    for name, verdict in verdicts.items():
+        each.append(f'{name} {verdict}')
+    return f'undecided: probes disagree ({"; ".join(each)})'

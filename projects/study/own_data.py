@@ -89,7 +89,7 @@ if FOLDERS.is_dir():
             ('model.backbone.init_cfg=None',
              'optim_wrapper.paramwise_cfg.layer_decay_rate=1.0'),
             metrics=ACCURACY),
-        Arm('fine-tuned', 'QB-Heat, fine-tuned', FINETUNE, start='qbheat',
+        Arm('fine-tuned', 'QB-Heat (fine-tuned)', FINETUNE, start='qbheat',
             metrics=ACCURACY)]
 
 PUBLISHED = [Arm(file.stem, file.stem, None, weights=str(file.resolve()))
@@ -98,22 +98,33 @@ PUBLISHED = [Arm(file.stem, file.stem, None, weights=str(file.resolve()))
 SEEDS = range(3)
 OTHERS = ['mocov2', *(arm.name for arm in [*PUBLISHED, *LABELED])]
 
+SUITS = 'Which pre-training suits these'
+PAIRS = [*((arm, 'calibrated') for arm in ('qbheat', *OTHERS)),
+         ('qbheat', 'copied')]
+
+
+def pairs(stage: str) -> list[Pair]:
+    """Pairs of arms by a probe."""
+    return [Pair((first, stage), (second, stage)) for first, second in PAIRS]
+
+
 QUESTIONS = []
-for probe in PROBES:
-    title = f'Which pre-training suits these images? ({probe.name})'
-    pairs = [Pair((arm, probe.name), ('calibrated', probe.name))
-             for arm in ('qbheat', *OTHERS)]
-    pairs.append(Pair(('qbheat', probe.name), ('copied', probe.name)))
-    table, columns = (), ()
-    if probe.script:
-        table = ['hog', 'calibrated', 'copied', 'qbheat', *OTHERS]
-        columns = [Column(probe.name, metric) for metric in CLASSES]
-    QUESTIONS.append(
-        Question(f'works-{probe.name}', title, next(iter(probe.metrics)),
-                 pairs, SEEDS, table, columns))
+if FOLDERS.is_dir():
+    QUESTIONS.append(Question(
+        'works-classes', f'{SUITS} classes', ('ridge', 'tran-1/top-1'),
+        pairs('classes'), SEEDS,
+        ['hog', 'calibrated', 'copied', 'qbheat', *OTHERS],
+        [Column('classes', metric) for metric in CLASSES]))
+    QUESTIONS.append(Question(
+        'learned', f'{SUITS} classes, by learned probes', ('top-1', ),
+        seeds=SEEDS, table=['calibrated', 'copied', 'qbheat', *OTHERS],
+        columns=[Column('tran-1', 'top-1'), Column('lin', 'top-1')]))
+if BOXES.is_file():
+    QUESTIONS.append(Question('works-boxes', f'{SUITS} boxes', ('AP', ),
+                              pairs('RetinaNet'), SEEDS))
 if LABELED:
     QUESTIONS += [Question(
-        'fine-tuning', 'Does fine-tuning gain from pre-training?', 'top-1',
+        'fine-tuning', 'Does fine-tuning gain from pre-training', ('top-1', ),
         [Pair(('fine-tuned', ENCODER), ('supervised', ENCODER))], SEEDS)]
 
 STUDY = Study([*ARMS, *PUBLISHED, *LABELED], PROBES, QUESTIONS, about=f"""\

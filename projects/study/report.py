@@ -1,37 +1,35 @@
 # Copyright (c) QB-Heat MM authors. All rights reserved.
-"""Report a study: evidence.md, a figure per question, numbers of other pages.
+"""Report a study: a page with all tables, and a figure for each question.
 
-Any page may name a number of the project's own rows, which this fills in:
-``<!--=ARM/STAGE/METRIC-->46.8<!--/-->``, a difference, ``ARM:OTHER``, or its
-verdict, ``METRIC?``.
+Of the project's own studies, it also writes the overview of
+docs/evidence.md, and the numbers and tables that any page names:
+``<!--=ARM/STAGE/METRIC-->46.8<!--/-->``, a difference, ``ARM:OTHER``, or a
+verdict, ``METRIC?`` or ``METRIC+OTHER?`` where both probes must agree.
 """
-import math
 import os
 import re
 import runpy
-from collections import defaultdict
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from pathlib import Path
-from statistics import mean, stdev
 from typing import NamedTuple
 
-import matplotlib
-
-from projects.study import (
-    Column,
-    Headline,
-    Pair,
-    Question,
-    Study,
+from projects.study import Question, Study
+from projects.study.answers import (
+    Answer,
+    Rows,
+    answer,
+    compare_pair,
+    fill_numbers,
+    summarize,
 )
-from projects.study.comparison import Comparison, compare
-from projects.study.results import (
-    Row,
-    Run,
-    read_rows,
-    values,
+from projects.study.forest import (
+    chart,
+    colors_of,
+    describe,
+    draw_forest,
+    figure_style,
 )
+from projects.study.results import read_rows
 from projects.study.run import (
     DOCS,
     OWN,
@@ -40,242 +38,111 @@ from projects.study.run import (
     study_parser,
 )
 from projects.study.speed import Ratio, draw_speed, read_speed, speed_table
+from projects.study.tables import differences_table, table, tables
 from qbheat_mm.cli.reporting import report_user_errors
 from qbheat_mm.errors import UserError
-from qbheat_mm.report import markdown_table
-from qbheat_mm.report.style import BLUE, GREY, in_style, new_figure
 
-Rows = Mapping[Run, Row]
-NUMBER = re.compile(
-    '(?P<start><!--=(?P<arms>.+?)/(?P<stage>.+?)/(?P<metric>.+?)-->)'
-    '[^<]*(?P<end><!--/-->)')
-
-#: At least 11 pixels at the figures' natural width of 768.
-FONTS = dict.fromkeys(('font.size', 'axes.titlesize', 'axes.labelsize',
-                       'xtick.labelsize', 'ytick.labelsize'), 9)
-WIDTH = 8.
-HEAD = """{mark} {title}
+HEAD = """# {title}
 
 {about}
 
 Computed from {rows} runs, the rows of [{file}]({file}). Differences are
 means over pairs that share a seed, with 95 % t intervals.
 """
-#: Widest table, in columns; wider ones are split by judge, and folded.
-WIDEST = 4
-WIDE = """<details><summary>Show the tables</summary>
-
-{tables}
-
-</details>"""
 #: Tables of questions without pairs, such as tuning.
-FOLDED = """{mark} Preliminary runs
+FOLDED = """## More tables
 
 <details><summary>Show the tables</summary>
 
 {tables}
 </details>
 """
-
-
-def pair_titles(study: Study, pair: Pair) -> tuple[str, str]:
-    """Titles of both sides of a comparison, the first after its images."""
-    (arm, stage), (other, other_stage) = pair.first, pair.second
-    title = study.arms[arm].title
-    if stage == other_stage:
-        images = f'{pair.images}: ' if pair.images else ''
-        return f'{images}{title}', study.arms[other].title
-    return stage, f'{other_stage} on {title}'
-
-
-def compare_pair(rows: Rows, pair: Pair, metric: str) -> Comparison | None:
-    """Compare a pair on the seeds that have rows."""
-    return compare(values(rows, *pair.first, metric),
-                   values(rows, *pair.second, metric))
-
-
-def with_interval(comparison: Comparison) -> str:
-    """Format a difference, as '+3.0 [+1.4, +4.6]'."""
-    text = f'{comparison.mean:+.1f}'
-    if not math.isnan(comparison.low):
-        text += f' [{comparison.low:+.1f}, {comparison.high:+.1f}]'
-    return text
-
-
-def describe(comparison: Comparison | None, seeds: int, primary: int) -> str:
-    """Format a comparison, as 'yes, +3.0 [+1.4, +4.6]'."""
-    if not comparison:
-        return 'not run yet'
-    count, text = len(comparison.differences), with_interval(comparison)
-    if count < seeds:
-        text += f' ({count} of {seeds} seeds)'
-    elif count >= primary:
-        text = f'**{comparison.verdict}**, {text}'
-    return text
-
-
-def differences(study: Study, rows: Rows, question: Question) -> str:
-    """A line for each pair."""
-    lines = []
-    for pair in question.pairs:
-        first, second = pair_titles(study, pair)
-        difference = describe(compare_pair(rows, pair, question.metric),
-                              len(question.seeds), study.primary)
-        lines.append(f'- {first} against {second}: {difference}')
-    return '\n'.join(lines)
-
-
-def cell(measured: Sequence[float], seeds: int) -> str:
-    """Format mean and standard deviation; without it, there is one seed."""
-    if not measured:
-        return '-'
-    text = f'{mean(measured):.1f}'
-    if len(measured) > 1:
-        text += f' ± {stdev(measured):.1f}'
-        if len(measured) < seeds:
-            text += f' ({len(measured)} of {seeds} seeds)'
-    return text
-
-
-def table(study: Study, rows: Rows, arms: Sequence[str],
-          columns: Sequence[Column], seeds: Collection[int]) -> str:
-    """Means of arms with rows over seeds; columns as in :class:`Question`."""
-    lines = [['frozen encoder', *map(heading, columns)]]
-    for arm in arms:
-        cells = []
-        for column in columns:
-            by_seed = measures(rows, arm, column)
-            cells.append(cell([by_seed[seed] for seed in by_seed
-                               if seed in seeds], len(seeds)))
-        if any(text != '-' for text in cells):
-            lines.append([title(study, arm, columns), *cells])
-    return markdown_table(lines)
-
-
-def tables(study: Study, rows: Rows, question: Question) -> str:
-    """The table of a question, or several if it is wide."""
-    if len(question.columns) <= WIDEST:
-        return table(study, rows, question.table, question.columns,
-                     question.seeds)
-    by_judge = defaultdict(list)
-    for column in question.columns:
-        judge = column.metric.partition(',')[0]
-        by_judge[column.stage, judge].append(column)
-    parts = [table(study, rows, question.table, columns, question.seeds)
-             for columns in by_judge.values()]
-    return WIDE.format(tables='\n\n'.join(parts))
-
-
-def heading(column: Column) -> str:
-    """Head of a column: the prefix or else the stage, and the metric."""
-    return f'{column.prefix.rstrip("-") or column.stage}, {column.metric}'
-
-
-def measures(rows: Rows, arm: str, column: Column) -> dict[int, float]:
-    """The values of an arm by seed."""
-    return values(rows, column.prefix + arm, column.stage, column.metric)
-
-
-def title(study: Study, arm: str, columns: Sequence[Column]) -> str:
-    """The title of an arm, whose full name may start with a prefix."""
-    for column in columns:
-        if column.prefix + arm in study.arms:
-            return study.arms[column.prefix + arm].title
-    raise KeyError(arm)
+#: Metrics of probes that are trained from a seed.
+LEARNED = {'lin', 'tran-1'}
 
 
 def has_rows(rows: Rows, question: Question) -> bool:
     """Whether there is a comparison or, without pairs, a row."""
-    if question.pairs:
-        return any(compare_pair(rows, pair, question.metric)
-                   for pair in question.pairs)
-    return any((run.arm, run.stage) in question.cells for run in rows)
+    if not question.pairs:
+        return any((run.arm, run.stage) in question.cells for run in rows)
+    for pair in question.pairs:
+        for metric in question.metrics:
+            if compare_pair(rows, pair, metric):
+                return True
+    return False
 
 
-def answer(study: Study, rows: Rows, question: Question, link: str) -> str:
+def section(study: Study, rows: Rows, question: Question, figures: str) -> str:
     """Answer a question as far as there are rows."""
     parts = []
     if question.pairs:
-        parts += [f'Difference in {question.metric}:',
-                  differences(study, rows, question),
-                  f'![Paired differences](evidence/{question.name}.svg)']
+        found = answer(study, rows, question)
+        lines = [f'- {each.title}: {each}' for each in found]
+        parts += [f'Difference in {" and ".join(question.metrics)}:',
+                  '\n'.join(lines), figure(question, found, figures)]
     if question.table:
         parts.append(tables(study, rows, question))
     seeds = len(question.seeds)
-    parts.append(f'{question.note} Seeds: {seeds}'
-                 f'{", or one without ±" if seeds > 1 else ""}; '
-                 f'[rows]({link}).'.strip())
+    notes = [question.note, f'Seeds: {seeds}'
+             f'{", or one without ±" if seeds > 1 else ""}']
+    if has_probe_seed_0(rows, question):
+        notes.append('(probe seed 0)')
+    parts.append(' '.join(filter(None, notes)) + '.')
     return '\n\n'.join(part.rstrip() for part in parts) + '\n'
 
 
-@contextmanager
-def chart(file: Path, height: float, panels: int = 1) -> Iterator:
-    """Provide axes, and save their chart; equal charts are equal files."""
-    figure = new_figure(WIDTH, height)
-    yield figure.subplots(1, panels, sharey=True, squeeze=False)[0]
-    file.parent.mkdir(parents=True, exist_ok=True)
-    figure.savefig(file, metadata=dict(Date=None))
+def figure(question: Question, answers: Sequence[Answer], folder: str) -> str:
+    """The figure of a question, with a text for those who do not see it."""
+    return f'![{describe(answers)}]({folder}{question.name}.svg)'
 
 
-def draw(study: Study, rows: Rows, question: Question, file: Path) -> None:
-    """Draw differences: seeds as points, means with their intervals."""
-    with chart(file, 0.4 * len(question.pairs) + 0.7) as [axis]:
-        axis.axvline(0, color=GREY, linewidth=0.8, linestyle='-')
-        for row, pair in enumerate(question.pairs):
-            comparison = compare_pair(rows, pair, question.metric)
-            if not comparison:
-                continue
-            by_seed, low, high = (comparison.differences, comparison.low,
-                                  comparison.high)
-            axis.plot(by_seed, [row] * len(by_seed), 'o', color=GREY,
-                      markersize=4, alpha=0.7)
-            if not math.isnan(low):
-                axis.plot([low, high], [row, row], '-', color=BLUE)
-            axis.plot(comparison.mean, row, 'D', color=BLUE, markersize=6)
-        axis.set_yticks(range(len(question.pairs)),
-                        [' against '.join(pair_titles(study, pair))
-                         for pair in question.pairs])
-        axis.set_ylim(len(question.pairs) - 0.5, -0.5)
-        axis.set_xlabel(f'difference in {question.metric}, points')
+def has_probe_seed_0(rows: Rows, question: Question) -> bool:
+    """Whether learned probes had another seed than their arm."""
+    for run, row in rows.items():
+        if (run.seed and row.probe_seed is None and LEARNED & set(row.metrics)
+                and (run.arm, run.stage) in question.cells):
+            return True
+    return False
 
 
-def fill(text: str, name: str, block: str) -> str:
-    """Replace the text between ``<!-- name -->`` markers, if there are any."""
-    start, end = f'<!-- {name} -->', f'<!-- /{name} -->'
-    return re.sub(f'({start}).*({end})', lambda match: (
-        f'{match[1]}\n{block}\n{match[2]}'), text, flags=re.DOTALL)
+def page(study: Study, rows: Rows, link: str, figures: str = '') -> str:
+    """The page of a study.
 
-
-def page(study: Study, rows: Rows, link: str, mark: str = '#') -> str:
-    """The report; ``mark`` starts its title."""
-    below = f'{mark}#'
-    parts = [HEAD.format(mark=mark, title=study.title, rows=len(rows),
-                         file=link, about=study.about)]
-    tables, missing = [], []
+    Args:
+        study (Study): The study.
+        rows (Rows): Its rows.
+        link (str): Their file, for a link.
+        figures (str): Folder of figures, '' or with a slash.
+    """
+    parts = [HEAD.format(title=study.title, rows=len(rows), file=link,
+                         about=study.about)]
+    more, missing = [], []
     for question in study.questions:
         if not has_rows(rows, question):
-            missing.append(question.title)
+            missing.append(f'- {question.heading}\n')
             continue
-        text = answer(study, rows, question, link)
+        text = section(study, rows, question, figures)
         if question.pairs:
-            parts.append(f'{below} {question.title}\n\n{text}')
+            parts.append(f'## {question.heading}\n\n{text}')
         else:
-            tables.append(f'**{question.title}**\n\n{text}')
-    if tables:
-        parts.append(FOLDED.format(mark=below, tables='\n'.join(tables)))
+            more.append(f'**{question.heading}**\n\n{text}')
+    if more:
+        parts.append(FOLDED.format(tables='\n'.join(more)))
     if missing:
-        parts.append(f'{below} Not computed yet\n\n' + ''.join(
-            f'- {line}\n' for line in missing))
+        parts.append(f'## Not computed yet\n\n{"".join(missing)}')
     if study.limits:
-        parts.append(f'{below} Limits\n\n{study.limits}\n')
+        parts.append(f'## Limits\n\n{study.limits}\n')
     return '\n'.join(parts)
 
 
 def draw_all(study: Study, rows: Rows, folder: Path) -> None:
     """Draw a figure for each question."""
+    colors = colors_of(study)
     for question in study.questions:
         if question.pairs and has_rows(rows, question):
-            draw(study, rows, question, folder / f'{question.name}.svg')
+            metrics = [name.partition('/')[0] for name in question.metrics]
+            draw_forest(answer(study, rows, question), metrics, colors,
+                        folder / f'{question.name}.svg')
 
 
 class Reported(NamedTuple):
@@ -285,79 +152,25 @@ class Reported(NamedTuple):
     results: Path
 
 
-def differences_table(rows: Rows, headline: Headline) -> str:
-    """Differences by images; those without rows are left out."""
-    lines = [['images'], *([heading(column)] for column in headline.judged)]
-    for title, (first, second) in headline.differences.items():
-        cells = []
-        for column in headline.judged:
-            arms = f'{column.prefix}{first}:{column.prefix}{second}'
-            cells.append(number(rows, arms, column.stage, column.metric))
-        if set(cells) != {'-'}:
-            for line, cell in zip(lines, [title, *cells]):
-                line.append(cell)
-    return markdown_table(lines)
-
-
 def overview(studies: Sequence[Reported]) -> str:
-    """A table of answers by images; drawn ones have no row of their own."""
-    found, images, titles = {}, {}, set()
-    for study, rows, _ in studies:
+    """For each question an answer in a sentence, a figure and a link."""
+    parts = []
+    for study, rows, results in studies:
+        parts.append(f'## {study.title}')
         for question in study.questions:
-            title, of = re.fullmatch(
-                r'(.*?)(?: \(one seed\))?(?:, on (\w+))?\?',
-                question.title).groups()
-            for pair in question.pairs:
-                comparison = compare_pair(rows, pair, question.metric)
-                name = of or pair.images or 'drawn'
-                if not comparison or name == 'drawn' and title not in titles:
-                    continue
-                images[name] = None
-                first, second = pair_titles(study, pair._replace(images=''))
-                asked = found.setdefault(f'**{title}?** {first} against', {})
-                asked.setdefault(second, {})[name] = short_answer(
-                    comparison, study.primary)
-                titles.add(title)
-    lines = [['', *images]]
-    for asked, comparisons in found.items():
-        start = f'{asked} '
-        if len(comparisons) > 1:
-            start = ''
-            lines.append([asked, *([''] * len(images))])
-        for second, cells in comparisons.items():
-            lines.append([start + second, *(
-                cells.get(name, '') for name in images)])
-    return markdown_table(lines)
+            if not question.pairs or not has_rows(rows, question):
+                continue
+            found = answer(study, rows, question)
+            link = f'evidence/{results.stem}.md#{anchor(question.heading)}'
+            parts += [f'### {question.heading}',
+                      f'{summarize(found)} [More]({link})',
+                      figure(question, found, 'evidence/')]
+    return '\n\n'.join(parts)
 
 
-def short_answer(comparison: Comparison, primary: int) -> str:
-    """The answer, or the difference of too few seeds."""
-    if len(comparison.differences) < primary:
-        return f'{comparison.mean:+.1f}'
-    return comparison.verdict
-
-
-def number(rows: Rows, arms: str, stage: str, metric: str) -> str:
-    """A mean, a difference with its interval, or its verdict ('METRIC?').
-
-    Without rows, it is '-'.
-    """
-    arm, _, other = arms.partition(':')
-    name = metric.removesuffix('?')
-    measured = values(rows, arm, stage, name)
-    if other:
-        comparison = compare(measured, values(rows, other, stage, name))
-        if comparison and metric != name:
-            return comparison.verdict or '-'
-        return with_interval(comparison) if comparison else '-'
-    return f'{mean(measured.values()):.1f}' if measured else '-'
-
-
-def fill_numbers(text: str, rows: Rows) -> str:
-    """Fill in the numbers that a page names."""
-    return NUMBER.sub(lambda match: match['start'] + number(
-        rows, match['arms'], match['stage'], match['metric']) + match['end'],
-        text)
+def anchor(heading: str) -> str:
+    """The anchor of a heading, as git hosts name it."""
+    return re.sub(r'[^\w\- ]', '', heading.lower()).replace(' ', '-')
 
 
 def read_own() -> list[Reported]:
@@ -369,9 +182,16 @@ def read_own() -> list[Reported]:
     return found
 
 
+def fill(text: str, name: str, block: str) -> str:
+    """Replace the text between ``<!-- name -->`` markers, if there are any."""
+    start, end = f'<!-- {name} -->', f'<!-- /{name} -->'
+    return re.sub(f'({start}).*({end})', lambda match: (
+        f'{match[1]}\n{block}\n{match[2]}'), text, flags=re.DOTALL)
+
+
 def draw_ratios(ratios: Sequence[Ratio], file: Path) -> None:
     """Draw the figure of docs/performance.md."""
-    with chart(file, 0.3 * len(ratios) + 0.7) as [axis]:
+    with chart(file, 8., 0.3 * len(ratios) + 0.7) as axis:
         draw_speed(ratios, axis)
 
 
@@ -380,8 +200,8 @@ def fill_docs(studies: Sequence[Reported]) -> None:
     blocks, everything = {'overview': overview(studies)}, {}
     for study, rows, results in studies:
         everything |= rows
-        blocks[results.stem] = page(
-            study, rows, os.path.relpath(results, DOCS), '##')
+        results.with_suffix('.md').write_text(
+            page(study, rows, results.name), 'utf-8')
         if study.headline:
             stages = {column.stage for column in study.headline.columns}
             seeds = {run.seed for run in rows if run.stage in stages}
@@ -402,21 +222,19 @@ def fill_docs(studies: Sequence[Reported]) -> None:
 def main() -> None:
     """Write the page."""
     study, results = load_study(study_parser(__doc__).parse_args())
-    rows, out = read_rows(results), results.parent
+    rows, out = read_rows(results), results.parent / 'evidence.md'
     if not rows:
         raise UserError(f"'{results}' has no rows: run "
                         'projects/study/run.py first')
-    with in_style(), matplotlib.rc_context(
-            {'svg.fonttype': 'none', 'svg.hashsalt': 'study', **FONTS}):
+    with figure_style():
         if results in OWN.values():
-            out = DOCS
+            out = results.with_suffix('.md')
             fill_docs(read_own())
         else:
-            (out / 'evidence.md').write_text(
-                page(study, rows, results.name), 'utf-8')
-            draw_all(study, rows, out / 'evidence')
-    print(f'{len(rows)} rows, {len(study.questions)} questions: '
-          f'{out / "evidence.md"}')
+            link = os.path.relpath(results, out.parent)
+            out.write_text(page(study, rows, link, 'evidence/'), 'utf-8')
+            draw_all(study, rows, out.parent / 'evidence')
+    print(f'{len(rows)} rows, {len(study.questions)} questions: {out}')
 
 
 if __name__ == '__main__':

@@ -9,6 +9,9 @@ import msgspec
 
 from qbheat_mm.errors import UserError
 
+#: How long a run took, beside its metrics.
+CPU_MINUTES = 'CPU minutes'
+
 
 class Run(NamedTuple):
     """A run of the study: an arm's encoder or one of its probes, one seed."""
@@ -105,10 +108,15 @@ def add_row(path: Path, row: Row) -> None:
 
 def values(rows: Mapping[Run, Row], arm: str, stage: str,
            metric: str) -> dict[int, float]:
-    """Collect a metric of an arm by seed."""
+    """Collect a metric of an arm, or its ``'CPU minutes'``, by seed."""
     by_seed = {}
     for run in sorted(rows):
-        metrics = rows[run].metrics
-        if (run.arm, run.stage) == (arm, stage) and metric in metrics:
+        if (run.arm, run.stage) != (arm, stage):
+            continue
+        row = rows[run]
+        metrics = dict(row.metrics)
+        if row.cpu_seconds:
+            metrics[CPU_MINUTES] = row.cpu_seconds / 60
+        if metric in metrics:
             by_seed[run.seed] = metrics[metric]
     return by_seed

@@ -44,7 +44,7 @@ DOCS = ROOT / 'docs'
 #: Rows of the project's studies, by file.
 OWN = {ROOT / 'projects/real_images/real_images.py':
        DOCS / 'evidence/real_images.jsonl',
-       ARMS: DOCS / 'evidence/results.jsonl'}
+       ARMS: DOCS / 'evidence/drawn_world.jsonl'}
 #: File that trainings of encoders leave in their work folders.
 WEIGHTS = 'encoder.safetensors'
 
@@ -183,7 +183,7 @@ def print_plan(study: Study, rows: dict[Run, Row], runs: list[Run],
     for question in study.questions:
         needed = study.question_runs(question)
         print(f'{question.name:16} {sum(run in rows for run in needed):3} of '
-              f'{len(needed):3} done   {question.title}')
+              f'{len(needed):3} done   {question.heading}')
     seconds = defaultdict(list)
     for run, row in rows.items():
         seconds[run.stage].append(row.cpu_seconds)
