@@ -25,7 +25,7 @@ from mmcv.transforms import Compose
 from mmengine.config import Config
 from mmengine.hooks import Hook
 from mmengine.model import BaseModel
-from mmengine.registry import HOOKS, MODELS, RUNNERS
+from mmengine.registry import MODELS, RUNNERS
 from mmpretrain.registry import MODELS as MMPRETRAIN_MODELS
 from mmpretrain.registry import TRANSFORMS
 from PIL import Image
@@ -120,7 +120,7 @@ class Clock:
     def start(self) -> None:
         """Forget all times."""
         self.began = self.last = time.perf_counter()
-        self.parts, self.steps = Counter(), 0
+        self.parts = Counter()
 
     def ends(self, part: str) -> None:
         """Add the time since the last call to a part."""
@@ -131,7 +131,7 @@ class Clock:
         self.last = now
 
 
-CLOCK, PARTS = Clock(), ('waiting', 'hooks', 'preprocessor', 'optimizer')
+PARTS = 'waiting', 'hooks', 'preprocessor', 'optimizer'
 
 
 @MODELS.register_module(force=True)
@@ -141,6 +141,7 @@ class Stub(BaseModel):
     def __init__(self, data_preprocessor: dict) -> None:
         super().__init__(MMPRETRAIN_MODELS.build(data_preprocessor))
         self.weight = nn.Parameter(torch.zeros(()))
+        self.clock = Clock()
 
     def forward(self, *args, **kwargs) -> dict[str, torch.Tensor]:
         """Return the loss."""
@@ -148,34 +149,40 @@ class Stub(BaseModel):
 
     def train_step(self, data: dict, optim_wrapper) -> dict:
         """See ``BaseModel``."""
-        CLOCK.ends('hooks')
+        self.clock.ends('hooks')
         with optim_wrapper.optim_context(self):
             if self.weight.is_cuda:
                 self.data_preprocessor(data, True)
-            CLOCK.ends('preprocessor')
+            self.clock.ends('preprocessor')
             loss, log = self.parse_losses(self())
         optim_wrapper.update_params(loss)
-        CLOCK.ends('optimizer')
+        self.clock.ends('optimizer')
         return log
 
 
-@HOOKS.register_module(force=True)
 class ClockHook(Hook):
-    """Start after the first epoch; end a part before or after the others."""
+    """Start after the first epoch; end a part before each step.
+
+    Args:
+        clock (Clock): The clock.
+        part (str): What has ended when this hook's turn comes.
+    """
+
+    def __init__(self, clock: Clock, part: str) -> None:
+        self.clock, self.part = clock, part
 
     def before_train_epoch(self, runner) -> None:
         """Start the clock."""
         if runner.epoch == 1:
-            CLOCK.start()
+            self.clock.start()
 
     def before_train_iter(self, runner, *args, **kwargs) -> None:
         """End the part before the step."""
-        CLOCK.ends('waiting' if self.priority == 'HIGHEST' else 'hooks')
+        self.clock.ends(self.part)
 
     def after_train_iter(self, runner, *args, **kwargs) -> None:
         """End the part after the step."""
-        CLOCK.ends('hooks')
-        CLOCK.steps += self.priority != 'HIGHEST'
+        self.clock.ends('hooks')
 
 
 class Pace(NamedTuple):
@@ -207,8 +214,7 @@ def train(cfg: Config, paths: list[str], workers: int, epochs: int,
     for name in ('export_encoder', 'checkpoint_match'):
         cfg.default_hooks.pop(name, None)
     cfg.default_hooks.checkpoint.update(interval=-1, save_last=False)
-    cfg.custom_hooks = [dict(type='ClockHook', priority='HIGHEST'),
-                        dict(type='ClockHook', priority='LOWEST')]
+    cfg.custom_hooks = []
     with tempfile.TemporaryDirectory() as folder:
         files = os.path.join(folder, 'images.txt')
         times = -(-4 * batch // len(paths))  # at least four steps an epoch
@@ -221,11 +227,14 @@ def train(cfg: Config, paths: list[str], workers: int, epochs: int,
             log_level='ERROR', train_cfg=dict(max_epochs=1 + epochs),
             val_cfg=None, val_dataloader=None, val_evaluator=None))
         runner = RUNNERS.build(cfg)
+        clock = Clock() if with_model else runner.model.clock
+        runner.register_hook(ClockHook(clock, 'waiting'), 'HIGHEST')
+        runner.register_hook(ClockHook(clock, 'hooks'), 'LOWEST')
         runner.train()
-    seconds = CLOCK.last - CLOCK.began
+    steps = epochs * len(runner.train_dataloader)
     return Pace(runner.train_dataloader.num_workers,
-                CLOCK.steps * batch / seconds,
-                {part: CLOCK.parts[part] / CLOCK.steps for part in PARTS})
+                steps * batch / (clock.last - clock.began),
+                {part: clock.parts[part] / steps for part in PARTS})
 
 
 def print_pace(pace: Pace) -> None:
