@@ -110,7 +110,7 @@ DENSITY = {
     'qbheat_mm': 3.6,
     'benchmarks': 4.5,
     'tools': 4.5,
-    'projects': 4.9,
+    'projects': 4.5,
 }
 COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
 

@@ -6,17 +6,21 @@ sources. Writes images to OUT/train and OUT/test, and their boxes to COCO files
 in OUT/annotations.
 """
 import argparse
-import json
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
-from xml.etree import ElementTree
 
 from PIL import Image
 
+from qbheat_mm.annotations.account import Account
+from qbheat_mm.annotations.coco_output import write_coco
+from qbheat_mm.annotations.configs import require_new
+from qbheat_mm.annotations.files import ExportFiles
+from qbheat_mm.annotations.records import Box, ListedImage
+from qbheat_mm.annotations.voc import read_voc
 from qbheat_mm.cli.reporting import report_user_errors
 from qbheat_mm.errors import UserError
 
@@ -30,99 +34,81 @@ CLASSES = dict(
     blood=('RBC', 'WBC', 'Platelets'))
 
 
-class Box(NamedTuple):
-    """An object of a class, with its corners in pixels."""
-    name: str
-    x1: float
-    y1: float
-    x2: float
-    y2: float
-
-
-class Picture(NamedTuple):
-    """A published image, its place below OUT, and its boxes."""
-    file: Path
+class Placed(NamedTuple):
+    """A published image and its place below OUT."""
+    image: ListedImage
     place: str
-    boxes: list[Box]
 
 
-def read_voc(folder: Path, place: Callable[[str], str]) -> Iterator[Picture]:
-    """Read Pascal VOC; ``place`` chooses folders by the images' names."""
-    images = {file.name: file for file in folder.rglob('*.jpg')}
-    files = [file for file in sorted(folder.rglob('*.xml'))
-             if file.parent.name.lower() == 'annotations']
-    if not files:
+def read_annotations(folder: Path) -> Iterator[tuple[str, ListedImage]]:
+    """Read Pascal VOC; yield the images' own names."""
+    files = ExportFiles(str(folder), None, Account())
+    paths = []
+    for path in files.find('.xml'):
+        if Path(path).parent.name.lower() == 'annotations':
+            paths.append(path)
+    if not paths:
         raise FileNotFoundError('no ANNOTATIONS/*.xml')
-    for file in files:
-        name, boxes = f'{file.stem}.jpg', []
-        for thing in ElementTree.parse(file).iterfind('object'):
-            corners = [float(thing.findtext(f'bndbox/{side}'))
-                       for side in ('xmin', 'ymin', 'xmax', 'ymax')]
-            boxes.append(Box(thing.findtext('name'), *corners))
-        yield Picture(images.get(name, folder / name),
-                      f'{place(file.stem)}/{name}', boxes)
+    by_name = {Path(path).name: path for path in files.images}
+    for image in read_voc(paths, files).images:
+        name = f'{Path(image.source).stem}.jpg'
+        image.file = by_name.get(name, str(folder / name))
+        yield name, image
 
 
-def read_steel(folder: Path) -> Iterator[Picture]:
+def read_steel(folder: Path) -> Iterator[Placed]:
     """NEU-DET: images 1 to 240 of each class are for training."""
-
-    def place(name: str) -> str:
-        kind, _, number = name.rpartition('_')
-        return f'{"train" if int(number) <= 240 else "test"}/{kind}'
-
-    return read_voc(folder, place)
+    for name, image in read_annotations(folder):
+        kind, _, number = Path(name).stem.rpartition('_')
+        split = 'train' if int(number) <= 240 else 'test'
+        yield Placed(image, f'{split}/{kind}/{name}')
 
 
-def read_blood(folder: Path) -> Iterator[Picture]:
+def read_blood(folder: Path) -> Iterator[Placed]:
     """BCCD: the published validation images are for training."""
-    test = (folder / 'BCCD/ImageSets/Main/test.txt').read_text().split()
-    return read_voc(folder, lambda name: 'test' if name in test else 'train')
+    listed = folder / 'BCCD/ImageSets/Main/test.txt'
+    if not listed.exists():
+        raise FileNotFoundError(listed)
+    for name, image in read_annotations(folder / 'BCCD'):
+        split = 'test' if image.split == 'test' else 'train'
+        yield Placed(image, f'{split}/{name}')
 
 
-def read_pcb(folder: Path) -> Iterator[Picture]:
+def read_pcb(folder: Path) -> Iterator[Placed]:
     """DeepPCB: the tested boards, without their templates."""
     folder = folder / 'PCBData'
     for split, listed in (('train', 'trainval'), ('test', 'test')):
         for line in (folder / f'{listed}.txt').read_text().splitlines():
-            image, file = line.split()
-            image = folder / image.replace('.jpg', '_test.jpg')
-            boxes = []
-            for row in (folder / file).read_text().splitlines():
+            name, source = line.split()
+            file = folder / name.replace('.jpg', '_test.jpg')
+            image = ListedImage(name, str(folder / source), [],
+                                file=str(file))
+            for row in (folder / source).read_text().splitlines():
                 *corners, kind = map(int, row.split())
-                boxes.append(Box(CLASSES['pcb'][kind - 1], *corners))
-            yield Picture(image, f'{split}/{image.name}', boxes)
+                box = Box(label=CLASSES['pcb'][kind - 1])
+                image.boxes.append(box.surround(corners))
+            yield Placed(image, f'{split}/{file.name}')
 
 
 READERS = dict(steel=read_steel, blood=read_blood, pcb=read_pcb)
 
 
-def write(pictures: list[Picture], classes: tuple[str], out: Path) -> None:
+def write(placed: Sequence[Placed], classes: Sequence[str], out: Path
+          ) -> None:
     """Copy images, and write the COCO files of their boxes."""
-    (out / 'annotations').mkdir(parents=True, exist_ok=True)
-    categories = [dict(id=number, name=name)
-                  for number, name in enumerate(classes, 1)]
-    for split in ('train', 'test'):
-        images, annotations = [], []
-        for picture in pictures:
-            if not picture.place.startswith(split):
-                continue
-            target = out / picture.place
-            target.parent.mkdir(parents=True, exist_ok=True)
-            shutil.copyfile(picture.file, target)
-            width, height = Image.open(target).size
-            images.append(dict(id=len(images) + 1, file_name=picture.place,
-                               width=width, height=height))
-            for box in picture.boxes:
-                size = box.x2 - box.x1, box.y2 - box.y1
-                annotations.append(dict(
-                    id=len(annotations) + 1, image_id=len(images),
-                    category_id=classes.index(box.name) + 1,
-                    bbox=[box.x1, box.y1, *size], area=size[0] * size[1],
-                    iscrowd=0))
-        content = dict(images=images, annotations=annotations,
-                       categories=categories)
-        (out / f'annotations/{split}.json').write_text(json.dumps(content))
-        print(f'{split}: {len(images)} images, {len(annotations)} boxes')
+    require_new(str(out), ('annotations', ))
+    splits = dict(train=[], test=[])
+    for image, place in placed:
+        target = out / place
+        target.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(image.file, target)
+        image.file, image.size = str(target), Image.open(target).size
+        splits[target.relative_to(out).parts[0]].append(image)
+    write_coco(str(out), splits, classes, str(out), masks=False,
+               account=Account())
+    for split, images in splits.items():
+        boxes = sum(len(image.boxes) for image in images)
+        print(f'{split}: {len(images)} images, {boxes} boxes')
 
 
 def main() -> None:
@@ -140,7 +126,8 @@ def main() -> None:
                 '--short-side', '256'], check=True)
         return
     try:
-        write([*READERS[args.set](args.folder)], CLASSES[args.set], args.out)
+        placed = list(READERS[args.set](args.folder))
+        write(placed, CLASSES[args.set], args.out)
     except FileNotFoundError as error:
         raise UserError(f"'{args.folder}' is not {args.set} as published "
                         f'(docs/study.md): {error}') from None

@@ -203,10 +203,9 @@ def fill_docs(studies: Sequence[Reported]) -> None:
         results.with_suffix('.md').write_text(
             page(study, rows, results.name), 'utf-8')
         if study.headline:
-            stages = {column.stage for column in study.headline.columns}
-            seeds = {run.seed for run in rows if run.stage in stages}
             blocks['headline'] = table(study, rows, study.headline.table,
-                                       study.headline.columns, seeds)
+                                       study.headline.columns,
+                                       range(study.primary))
             blocks['differences'] = differences_table(rows, study.headline)
         draw_all(study, rows, DOCS / 'evidence')
     ratios = read_speed(DOCS / 'evidence/speed.csv')
