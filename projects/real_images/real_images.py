@@ -406,10 +406,11 @@ intervals leave out what that varies.""", limits="""\
     headline=Headline(
         ('random-torch', 'hog', 'barlow', 'mocov2', 'masking', 'qbheat',
          'recipe', 'distilled-recipe', 'published'),
-        [*FIRST, TIME], {
-            'QB-Heat over random weights': ('qbheat', 'random-torch'),
-            'published over QB-Heat': ('published', 'qbheat'),
-            'teacher over pixels': ('distilled-recipe', 'recipe'),
-            'published over taught': ('published', 'distilled-recipe')},
-        [Column('RetinaNet-pcb', 'AP', 'pcb-'),
-         Column('RetinaNet-blood', 'AP', 'blood-'), *FIRST]))
+        [*FIRST, TIME], [
+            ask('', 'Frozen detectors', dict(steel=[
+                *against('qbheat', 'random-torch', 'barlow'),
+                ('distilled', 'qbheat'), ('published', 'qbheat')]),
+                'RetinaNet-{}', ('AP', )),
+            ask('', 'Frozen classifiers', dict.fromkeys(CLASSES, [
+                *against('qbheat', 'random-torch', 'mocov2'),
+                ('distilled', 'qbheat'), ('published', 'qbheat')]))]))

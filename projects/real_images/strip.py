@@ -31,7 +31,7 @@ GAP = 4
 def parser() -> ArgumentParser:
     """Create the parser."""
     parser = analysis_parser(__doc__)
-    parser.add_argument('--known', required=True,
+    parser.add_argument('--train', required=True,
                         help='the folder that the network learned from')
     return parser
 
@@ -50,8 +50,8 @@ def main() -> None:
     args = parser().parse_args()
     model, normalize, files, images = load_run(args)
     encoder = load_encoder(args.checkpoint, args.config)
-    known = embed(encoder, args.known)
-    distances = cdist(embed(encoder, files).embeddings, known.embeddings,
+    train = embed(encoder, args.train)
+    distances = cdist(embed(encoder, files).embeddings, train.embeddings,
                       'cosine')
     positions = trained_positions(model)
     lines = []
@@ -62,7 +62,7 @@ def main() -> None:
                 hide(shown, normalize)[0],
                 render(shown, model, normalize, 'visible')[0]]
         nearest = distances[number].argsort()[:NEIGHBORS]
-        _, found = load_images([known.files[index] for index in nearest],
+        _, found = load_images([train.files[index] for index in nearest],
                                image.shape[:2], 1)
         for neighbor in found:
             line.append(neighbor[..., ::-1])

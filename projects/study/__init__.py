@@ -146,18 +146,16 @@ class Question:
 
 @dataclass(frozen=True)
 class Headline:
-    """Tables for readers in a hurry.
+    """A table and a figure for readers in a hurry.
 
     Attributes:
-        table: Arms in the README's table.
-        columns: Columns of the README's table.
-        differences: Two arms by title, of the table of differences.
-        compared: Its lines.
+        table: Arms in the table.
+        columns: Columns of the table.
+        questions: Questions of the figure, whose titles are its headings.
     """
     table: Sequence[str]
     columns: Sequence[Column]
-    differences: Mapping[str, tuple[str, str]]
-    compared: Sequence[Column]
+    questions: Sequence[Question]
 
 
 class Study:
@@ -170,7 +168,7 @@ class Study:
             one come before the next one's.
         about (str): Introduction of the report.
         limits (str): What the report cannot show.
-        headline (Headline | None): Tables of other pages.
+        headline (Headline | None): Table and figure of other pages.
         title (str): Title of the report.
         primary (int): Seeds of a primary result.
 

@@ -130,7 +130,7 @@ def number(rows: Rows, arms: str, stage: str, metric: str) -> str:
 
     Args:
         rows (Mapping[Run, Row]): Rows of studies.
-        arms (str): 'ARM', or 'ARM:OTHER' to compare.
+        arms (str): 'ARM', 'ARM@SEED', or 'ARM:OTHER' to compare.
         stage (str): Their stage.
         metric (str): The metric; 'METRIC?' or 'METRIC+OTHER?' for a verdict.
 
@@ -139,7 +139,10 @@ def number(rows: Rows, arms: str, stage: str, metric: str) -> str:
     """
     arm, _, other = arms.partition(':')
     if not other:
+        arm, _, seed = arm.partition('@')
         measured = values(rows, arm, stage, metric)
+        if seed:
+            return f'{measured[int(seed)]:.1f}'
         return f'{mean(measured.values()):.1f}' if measured else '-'
     pair = Pair((arm, stage), (other, stage))
     comparisons = {}

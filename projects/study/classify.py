@@ -38,7 +38,7 @@ def image_loaders(cfg: Config) -> tuple[dict, dict]:
 
 
 def parse_args(description: str) -> argparse.Namespace:
-    """Read the command line of a judge."""
+    """Read the command line of a probe."""
     parser = argparse.ArgumentParser(description=description)
     parser.add_argument('config')
     parser.add_argument('features', help="an encoder's checkpoint, or "
@@ -61,11 +61,12 @@ def main() -> None:
     cfg = read_config(args.config, args.cfg_options)
     features = BASELINES.get(args.features) or pooled_by(
         load_encoder(args.features))
-    train, test = image_loaders(cfg)
-    known, labels = describe_images(features, train)
+    train_images, test_images = image_loaders(cfg)
+    train, labels = describe_images(features, train_images)
     rows = np.random.default_rng(0).permutation(len(labels))[:MAX_IMAGES]
     write_metrics(args.work_dir, choose(
-        select(known, rows), labels[rows], *describe_images(features, test)))
+        select(train, rows), labels[rows],
+        *describe_images(features, test_images)))
 
 
 if __name__ == '__main__':

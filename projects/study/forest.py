@@ -28,7 +28,8 @@ LINE = 0.19
 #: Characters that fit.
 CHARACTERS = 58
 #: Of the primary metric, and of the second.
-MARKERS = 'D', 'o'
+MARKERS = dict(primary=dict(marker='D', markersize=6),
+               second=dict(marker='o', markersize=6, fillstyle='none'))
 
 
 @contextmanager
@@ -57,40 +58,46 @@ def colors_of(study: Study) -> dict[str, str]:
     return dict(zip(names, COLORS))
 
 
-def draw_forest(answers: Sequence[Answer], metrics: Sequence[str],
+def draw_forest(sections: Mapping[str, Sequence[Answer]],
                 colors: Mapping[str, str], file: Path) -> None:
     """Draw a line for each pair and metric, below the names of the arms.
 
     Args:
-        answers (Sequence[Answer]): The pairs.
-        metrics (Sequence[str]): Names of all metrics.
+        sections (Mapping[str, Sequence[Answer]]): Pairs by heading, or ''.
         colors (Mapping[str, str]): By set of images.
         file (Path): The SVG file.
     """
-    shown = [answer for answer in answers if answer.differences]
-    titles = [textwrap.wrap(answer.title, CHARACTERS) for answer in shown]
-    lines = sum(map(len, titles)) + len(shown) * (len(metrics) + 0.4)
+    lines, blocks = 0., []
+    for heading, answers in sections.items():
+        if heading:
+            blocks.append((lines, heading, {}, ''))
+            lines += 1.4
+        for found in answers:
+            if found.differences:
+                title = textwrap.wrap(found.title, CHARACTERS)
+                blocks.append((lines, '\n'.join(title), found.differences,
+                               colors[found.images]))
+                lines += len(title) + len(found.differences) + 0.4
     with chart(file, WIDTH, LINE * (lines + 0.5) + 0.65) as axis:
-        height = 0.
-        for answer, words in zip(shown, titles):
-            axis.text(0, height, '\n'.join(words), va='top',
-                      transform=axis.get_yaxis_transform())
-            height += len(words) + 0.5
-            top = height - 0.5
-            for metric, marker in zip(metrics, MARKERS):
-                if metric in answer.differences:
-                    draw_difference(axis, height, answer.differences[metric],
-                                    colors[answer.images], marker)
+        for top, text, differences, color in blocks:
+            axis.text(0, top, text, va='top',
+                      transform=axis.get_yaxis_transform(),
+                      weight='normal' if differences else 'bold')
+            if not differences:  # a heading
+                continue
+            height = top + 1.5 + text.count('\n')
+            axis.plot([0, 0], [height - 0.5, height - 0.5 + len(differences)],
+                      color=GREY, linewidth=0.8, linestyle='-')
+            for comparison, marker in zip(differences.values(), MARKERS):
+                draw_difference(axis, height, comparison, color, marker)
                 height += 1
-            axis.plot([0, 0], [top, height - 0.5], color=GREY, linewidth=0.8,
-                      linestyle='-')
-            height -= 0.1
-        axis.set_ylim(height - 0.2, -0.2)
+        axis.set_ylim(lines, -0.2)
         axis.set_yticks([])
         axis.spines['left'].set_visible(False)
         axis.set_xlabel('difference in points')
-        if len(metrics) > 1:
-            axis.figure.legend(handles=legend(metrics), ncols=len(metrics),
+        handles = legend(sections)
+        if len(handles) > 1:
+            axis.figure.legend(handles=handles, ncols=len(handles),
                                loc='outside lower center')
 
 
@@ -104,17 +111,21 @@ def draw_difference(axis: Axes, height: float, comparison: Comparison,
     if not math.isnan(comparison.low):
         axis.plot([comparison.low, comparison.high], [height, height], '-',
                   color=color)
-    axis.plot(comparison.mean, height, marker, color=color, markersize=6,
-              fillstyle='full' if marker == MARKERS[0] else 'none')
+    axis.plot(comparison.mean, height, color=color, **MARKERS[marker])
 
 
-def legend(metrics: Sequence[str]) -> list[Line2D]:
-    """Markers of the metrics."""
+def legend(sections: Mapping[str, Sequence[Answer]]) -> list[Line2D]:
+    """Markers, and the metrics that they stand for."""
+    metrics = {marker: {} for marker in MARKERS}
+    for answers in sections.values():
+        for found in answers:
+            for metric, marker in zip(found.differences, MARKERS):
+                metrics[marker][metric] = None
     handles = []
-    for metric, marker in zip(metrics, MARKERS):
-        handles.append(Line2D(
-            [], [], color=GREY, marker=marker, linestyle='', label=metric,
-            fillstyle='full' if marker == MARKERS[0] else 'none'))
+    for marker, names in metrics.items():
+        if names:
+            handles.append(Line2D([], [], color=GREY, linestyle='',
+                                  label=' or '.join(names), **MARKERS[marker]))
     return handles
 
 

@@ -38,7 +38,7 @@ from projects.study.run import (
     study_parser,
 )
 from projects.study.speed import Ratio, draw_speed, read_speed, speed_table
-from projects.study.tables import differences_table, table, tables
+from projects.study.tables import table, tables
 from qbheat_mm.cli.reporting import report_user_errors
 from qbheat_mm.errors import UserError
 
@@ -140,9 +140,12 @@ def draw_all(study: Study, rows: Rows, folder: Path) -> None:
     colors = colors_of(study)
     for question in study.questions:
         if question.pairs and has_rows(rows, question):
-            metrics = [name.partition('/')[0] for name in question.metrics]
-            draw_forest(answer(study, rows, question), metrics, colors,
+            draw_forest({'': answer(study, rows, question)}, colors,
                         folder / f'{question.name}.svg')
+    if study.headline:
+        draw_forest({question.title: answer(study, rows, question)
+                     for question in study.headline.questions}, colors,
+                    folder / 'headline.svg')
 
 
 class Reported(NamedTuple):
@@ -200,13 +203,11 @@ def fill_docs(studies: Sequence[Reported]) -> None:
     blocks, everything = {'overview': overview(studies)}, {}
     for study, rows, results in studies:
         everything |= rows
-        results.with_suffix('.md').write_text(
-            page(study, rows, results.name), 'utf-8')
+        blocks[results.stem] = page(study, rows, results.name)
         if study.headline:
             blocks['headline'] = table(study, rows, study.headline.table,
                                        study.headline.columns,
                                        range(study.primary))
-            blocks['differences'] = differences_table(rows, study.headline)
         draw_all(study, rows, DOCS / 'evidence')
     ratios = read_speed(DOCS / 'evidence/speed.csv')
     blocks['speed'] = speed_table(ratios)

@@ -197,8 +197,8 @@ def main() -> None:
     args = parse_args()
     study, results = load_study(args)
     folder = work_dir(args.study)
-    require_known(args.only, study.arms)
-    require_known(args.probes, [ENCODER, *study.probes])
+    require_names(args.only, study.arms)
+    require_names(args.probes, [ENCODER, *study.probes])
 
     def wanted(run: Run) -> bool:
         return (run.arm in (args.only or [run.arm])
@@ -215,13 +215,13 @@ def main() -> None:
     print(f'{len(left())} left')
 
 
-def require_known(names: Collection[str] | None,
-                  known: Collection[str]) -> None:
+def require_names(names: Collection[str] | None,
+                  existing: Collection[str]) -> None:
     """Raise UserError for a name that the study doesn't have."""
     for name in names or ():
-        if name not in known:
+        if name not in existing:
             raise UserError(f'the study has no {name!r}, but '
-                            f'{", ".join(known)}')
+                            f'{", ".join(existing)}')
 
 
 def run_all(study: Study, results: Path, folder: Path, runs: list[Run],

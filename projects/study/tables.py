@@ -1,11 +1,11 @@
 # Copyright (c) QB-Heat MM authors. All rights reserved.
-"""Tables of means, and of differences."""
+"""Tables of means."""
 from collections import defaultdict
 from collections.abc import Collection, Sequence
 from statistics import mean, stdev
 
-from projects.study import Column, Headline, Question, Study
-from projects.study.answers import Rows, number
+from projects.study import Column, Question, Study
+from projects.study.answers import Rows
 from projects.study.results import values
 from qbheat_mm.report import markdown_table
 
@@ -77,17 +77,3 @@ def title(study: Study, arm: str, columns: Sequence[Column]) -> str:
         if column.prefix + arm in study.arms:
             return study.arms[column.prefix + arm].title
     raise KeyError(arm)
-
-
-def differences_table(rows: Rows, headline: Headline) -> str:
-    """Differences by images; those without rows are left out."""
-    lines = [['images'], *([heading(column)] for column in headline.compared)]
-    for title, (first, second) in headline.differences.items():
-        cells = []
-        for column in headline.compared:
-            arms = f'{column.prefix}{first}:{column.prefix}{second}'
-            cells.append(number(rows, arms, column.stage, column.metric))
-        if set(cells) != {'-'}:
-            for line, text in zip(lines, [title, *cells]):
-                line.append(text)
-    return markdown_table(lines)

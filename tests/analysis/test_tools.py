@@ -48,7 +48,7 @@ def test_a_strip_shows_what_a_network_makes_of_images(run, image_folder,
     for name in ('a_rgb.png', 'b_grey.png', 'c_rgba.png', 'd_cmyk.JPG'):
         (known / name).symlink_to(image_folder / name)
     run_tool('../projects/real_images/strip.py', *run, image_folder,
-             '--max-images', 2, '--known', known, '--out', tmp_path)
+             '--max-images', 2, '--train', known, '--out', tmp_path)
     strip = np.array(Image.open(tmp_path / 'strip.jpg')).astype(int)
     assert strip.shape == (2 * 32 + 4, 7 * 32 + 6 * 4, 3)
     first = [strip[:32, 36 * i:36 * i + 32] for i in range(7)]

@@ -432,11 +432,11 @@ def test_equal_answers_are_equal_figures(tmp_path):
         {0: 3., 1: 4., 2: 6.}, dict.fromkeys(range(3), 1.))}, 'yes', '')
     with forest.figure_style():
         for name in 'ab':
-            forest.draw_forest([found], ['ridge', 'tran-1'],
-                               {'steel': 'blue'}, tmp_path / f'{name}.svg')
+            forest.draw_forest({'Classes': [found]}, {'steel': 'blue'},
+                               tmp_path / f'{name}.svg')
     text = (tmp_path / 'a.svg').read_text()
     assert text == (tmp_path / 'b.svg').read_text()
-    assert '>steel: ours against theirs<' in text
+    assert '>Classes<' in text and '>steel: ours against theirs<' in text
     assert forest.describe([found]) == (
         'Forest plot of a difference of +3.3 points')
 

@@ -1,4 +1,4 @@
-# Batch norm statistics of whole images, as the judges see them; no weight
+# Batch norm statistics of whole images, as the probes see them; no weight
 # changes. Barlow Twins only serves to run the encoder.
 _base_ = ['./barlowtwins.py']
 
