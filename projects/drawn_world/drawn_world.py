@@ -183,8 +183,8 @@ STUDY = Study(
 Drawn images and an encoder of half a million parameters, 96,000 images seen
 in nine minutes on one core: **nothing here says anything about ImageNet or
 COCO.** [PLAN.md](../../projects/drawn_world/PLAN.md) was written before the
-first row and says what counts as *yes*, *no* and *undecided*;
-[study.md](../study.md) describes the images.""", limits="""\
+first row and says what counts as *yes*, *no* and *undecided*; the images are
+described [here](../../projects/study/README.md#images).""", limits="""\
 - ImageNet, COCO, the paper's encoders and its schedules: none was trained.
 - Photographs: all images are drawn.
 - Longer training. All encoders have one length; what takes longer to learn

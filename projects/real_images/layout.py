@@ -1,9 +1,9 @@
 # Copyright (c) QB-Heat MM authors. All rights reserved.
 """Lay out a public image set as the study reads it.
 
-FOLDER holds the files as they are published, unpacked; docs/study.md names the
-sources. Writes images to OUT/train and OUT/test, and their boxes to COCO files
-in OUT/annotations.
+FOLDER holds the files as they are published, unpacked;
+projects/study/README.md names the sources. Writes images to OUT/train and
+OUT/test, and their boxes to COCO files in OUT/annotations.
 """
 import argparse
 import shutil
@@ -130,7 +130,7 @@ def main() -> None:
         write(placed, CLASSES[args.set], args.out)
     except FileNotFoundError as error:
         raise UserError(f"'{args.folder}' is not {args.set} as published "
-                        f'(docs/study.md): {error}') from None
+                        f'(projects/study/README.md): {error}') from None
 
 
 if __name__ == '__main__':

@@ -57,8 +57,8 @@ if not COUNT:
     raise UserError(f"'{IMAGES}' has no images")
 if not PROBES:
     raise UserError(f"found neither '{FOLDERS}' nor '{BOXES}': add one as "
-                    'docs/own_data.md says, or draw images as docs/study.md '
-                    'says')
+                    'docs/own_data.md says, or draw images as '
+                    'projects/study/README.md says')
 
 
 def qbheat(name: str, title: str, *options: str) -> Arm:

@@ -40,7 +40,8 @@ class Block:
 
 def pages() -> list[str]:
     """All pages, relative to the project's folder."""
-    found = [*ROOT.glob('*.md'), *(ROOT / 'docs').rglob('*.md')]
+    found = [*ROOT.glob('*.md'), *(ROOT / 'docs').rglob('*.md'),
+             ROOT / 'projects/study/README.md']
     return sorted(str(path.relative_to(ROOT)) for path in found
                   if '_build' not in path.parts)
 

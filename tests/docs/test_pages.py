@@ -54,6 +54,7 @@ def test_relative_links_lead_to_files(page):
     ('![a](docs/figures/demo.png)', '![a](figures/demo.png)'),
     ('[a](configs/)', 'a'),  # nothing to show or download
     ('[a](projects/drawn_world/PLAN.md)', 'a'),
+    ('[a](projects/study/README.md#images)', '[a](study.md#images)'),
     ('[a](https://x.org) [b](#c)', '[a](https://x.org) [b](#c)'),
     ('`[a](configs/)`', '`[a](configs/)`'),
     ('```\n[a](configs/)\n```', '```\n[a](configs/)\n```')])

@@ -22,7 +22,7 @@ param_scheduler = [
          convert_to_iter_based=True),
     dict(type='CosineAnnealingLR', begin=3, convert_to_iter_based=True)
 ]
-# For the demo's few minutes; 64 epochs bring it to its end (docs/study.md).
+# For the demo's few minutes; 64 epochs bring it to its end.
 train_cfg = dict(type='EpochBasedTrainLoop', max_epochs=16, val_interval=16)
 val_cfg = dict()
 test_cfg = dict()
