@@ -53,7 +53,7 @@ def parse_args() -> argparse.Namespace:
 
 
 def find_encoder(args: argparse.Namespace) -> Encoder:
-    """Load the encoder of a checkpoint, or build that of a config."""
+    """Load an encoder from a checkpoint, or build it from a config."""
     if not args.encoder.endswith('.py'):
         if args.cfg_options:
             raise UserError('--cfg-options change a config, but '

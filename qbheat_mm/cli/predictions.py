@@ -24,8 +24,9 @@ def image_pipeline(heads: 'Heads', size: Sequence[int] | None = None
     """Build the test pipeline without annotations.
 
     Args:
-        heads (Heads): The pipeline is that of the first detector, or else of
-            the first head: detectors map boxes back to the original image.
+        heads (Heads): Their first detector, or else the first head,
+            gives the pipeline: detectors map boxes back to the original
+            image.
         size (Sequence[int], optional): Shorter and longer side to scale
             images to, instead of the pipeline's own transforms.
 

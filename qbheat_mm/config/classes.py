@@ -8,7 +8,7 @@ from ..utils.settings import set_classes
 
 
 def count_classes(cfg: Config) -> int:
-    """Set a classifier's number of classes to that of its data.
+    """Set the number of classes of a classifier from its data.
 
     Args:
         cfg (Config): Changed in place.

@@ -1,5 +1,5 @@
 # Copyright (c) QB-Heat MM authors. All rights reserved.
-"""Put the encoder of a file into the config of any model."""
+"""Replace the encoder of any config by a pre-trained one."""
 import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -46,11 +46,11 @@ class _Plan:
 
 
 def use_encoder(cfg: Config) -> None:
-    """Replace the encoder of a config by that of the file ``cfg.encoder``.
+    """Replace the encoder of a config by the one in ``cfg.encoder``, a file.
 
     The file gives the backbone, its weights and its input normalization; the
-    widths of neck and head follow. The encoder is frozen if that of the
-    config is. A detector gets maps of the same strides and any coarser ones.
+    widths of neck and head follow. The new encoder is frozen if the old one
+    is. A detector gets maps of the same strides and any coarser ones.
 
     Args:
         cfg (Config): Changed in place, unless an error is raised.

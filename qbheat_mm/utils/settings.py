@@ -58,7 +58,7 @@ def loader_settings(settings: Mapping) -> Mapping:
 
 
 def find_settings(settings: Any, name: str) -> Iterator[dict]:
-    """Yield dicts under a name at any depth, those of ``model`` first."""
+    """Yield dicts under a name at any depth, first inside ``model``."""
     if not isinstance(settings, dict):
         return
     if isinstance(settings.get('model'), dict):
@@ -138,7 +138,7 @@ def _is_size(size: tuple) -> bool:
 
 
 def _steps(pipeline: Iterable) -> Iterator[Mapping]:
-    """Yield a pipeline's transforms, including those of the first view."""
+    """Yield a pipeline's transforms, and of several views the first's."""
     for step in pipeline:
         inner = step.get('transforms')
         if not inner:
