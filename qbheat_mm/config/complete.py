@@ -19,7 +19,7 @@ def complete(cfg: Config, count: bool = False) -> None:
     """Complete a config, in this order.
 
     1. ``encoder=FILE``: see :func:`use_encoder`.
-    2. ``teacher=FILE``: see :func:`use_teacher`, whose student it may be.
+    2. ``teacher=FILE``: see :func:`use_teacher`. The encoder is its student.
     3. Loaders get the defaults of mmpretrain's tools.
     4. ``count_classes=True``: see :func:`count_classes`.
 
