@@ -52,6 +52,7 @@ class Block(nn.Module):
     def __init__(self, embed_dims: int, num_heads: int,
                  mlp_ratio: int) -> None:
         super().__init__()
+        self.embed_dims = embed_dims
         hidden = mlp_ratio * embed_dims
         self.ln1 = nn.LayerNorm(embed_dims, eps=1e-6)
         self.attn = SelfAttention(embed_dims, num_heads)
