@@ -1,4 +1,4 @@
-# The supervised baseline of Table "Fine-tuning results": encoder and `tran-1`
+# The supervised baseline of Table 4: encoder and `tran-1`
 # decoder, trained from scratch. The paper gives no recipe; this is the one of
 # the two largest networks in Mobile-Former (CVPR 2022).
 _base_ = [

@@ -1,5 +1,5 @@
 # MoCo-v2's own recipe (200 epochs, SGD with lr 0.03 at batch 256), as for the
-# numbers cited in Table "Linear probing results".
+# numbers cited in Table 1.
 _base_ = [
     '../_base_/models/mocov2.py',
     '../_base_/datasets/imagenet_mocov2.py',

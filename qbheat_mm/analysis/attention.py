@@ -1,7 +1,7 @@
 # Copyright (c) QB-Heat MM authors. All rights reserved.
 """Attention maps of Mobile-Former's bridges between pixels and tokens.
 
-Figures "m2f" and "f2m" of the appendix.
+Figures 13 and 14.
 """
 from collections import defaultdict
 from functools import partial

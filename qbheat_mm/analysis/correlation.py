@@ -1,7 +1,7 @@
 # Copyright (c) QB-Heat MM authors. All rights reserved.
 """Spatial correlation, the redundancy of a feature map.
 
-Appendix "Analysis of Models Pre-trained by MoCo-v2", figure "moco-corr".
+Appendix D, Figure 12.
 """
 import math
 

@@ -1,7 +1,7 @@
 # Copyright (c) QB-Heat MM authors. All rights reserved.
 r"""Solve the learned linear system over the whole image.
 
-Property 2: :math:`z(x, y) = e^{Ax} e^{By} z(0, 0)`. Training only defines one
+Equation 3: :math:`z(x, y) = e^{Ax} e^{By} z(0, 0)`. Training only defines one
 step, :math:`z(x + \Delta) = P z(x)` with :math:`P = I + M`. Two readings of A:
 
 - ``'exact'``: :math:`e^{Ax} = P^{x/\Delta}`, a power on the principal branch.

@@ -36,7 +36,7 @@ def learned_matrices(predictor: nn.Module) -> dict[str, dict[str, Tensor]]:
 def derive(horizontal: Tensor, vertical: Tensor) -> dict[str, Tensor]:
     """Derive all eight directions from the matrices to the right and down.
 
-    Appendix "Derivation of Implicit Linear Models".
+    Appendix A.
     """
     linear = LinearExtrapolation(len(horizontal), num_models=2).double()
     linear.weight.copy_(torch.stack([horizontal, vertical]))

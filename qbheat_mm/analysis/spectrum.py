@@ -1,9 +1,8 @@
 # Copyright (c) QB-Heat MM authors. All rights reserved.
 r"""Spectra of the learned matrices A and B.
 
-Section "Interesting Observations in Matrices A, B" and the figure "Spectrum
-of matrices A and B": sorted magnitudes of the eigenvalues at both scales,
-their alignment across scales, the spectrum energy
+Section 6.2 and Figure 7: sorted magnitudes of the eigenvalues at both scales,
+their alignment across scales, the spectrum energy (Equation 7)
 :math:`E = \sum_k |\lambda_k|` and the ratio E(A) / E(B).
 
 The learned matrices M include the step (``M = dx * A``); with equal steps
@@ -210,7 +209,7 @@ def _draw_alignment(axis, name: str, values: dict) -> None:
 def draw_energy_ratios(times: Sequence[int],
                        ratios: dict[str, Sequence[float]],
                        unit: str = 'epoch'):
-    """Draw E(A) / E(B) of several checkpoints (Table "energy-ratio").
+    """Draw E(A) / E(B) of several checkpoints (Table 3).
 
     Args:
         times (Sequence[int]): Epochs of the checkpoints, ascending.

@@ -16,9 +16,8 @@ ENCODERS = ('285m', '1.0g', '3.7g')
 TOP1, AP = 'Top 1 Accuracy (paper)', 'box AP (paper)'
 TUNED_AP = 'box AP after IN-1k fine-tuning of the encoder (paper)'
 
-# Figure "Decoder probing on ImageNet-1K" (the text on it), Table "QB-Heat
-# ablation experiments"; Tables "Fine-tuning results", "... with deeper
-# decoders" and, from scratch, the row "supervised". None: not printed.
+# Figure 8 (the text on it), Table 2; Tables 4, 15 and, from scratch, the row
+# "supervised". None: not printed.
 IMAGENET = {
     'mf-{}_8xb512-linear-coslr-90e_in1k': (None, None, 65.1),
     'mf-{}_8xb512-tran1-coslr-200e_in1k': (65.6, None, 78.6),
@@ -30,7 +29,7 @@ FINE_TUNED = dict(zip(ENCODERS, (200, 150, 100)))
 # Mobile-Former (CVPR 2022)
 V1 = {'26m': 64.0, '52m': 68.7, '96m': 72.8, '151m': 75.2, '214m': 76.7,
       '294m': 77.9, '508m': 79.3}
-# Tables "COCO object detection results", frozen, fine-tuned and RetinaNet:
+# Tables 5, 16 and 14, frozen, fine-tuned and RetinaNet:
 # rows "QB-Heat" without and with IN1K-ft, for the three encoders
 COCO = {
     'mf-dec-522_mf-{}_frozen_8xb2-500e_coco':

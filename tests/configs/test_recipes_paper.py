@@ -18,16 +18,16 @@ from .shipped import find, load
 
 ENCODERS = ('285m', '1.0g', '3.7g')
 
-# Table "Pre-training setting"
+# Table 9
 PRETRAIN = dict(
     optimizer='AdamW', base_lr=1.5e-4, weight_decay=0.1, batch=1024,
     warmup=10, image=256, rand_aug=None, erase=0, amp=True)
-# Table "Linear probing setting"
+# Table 10
 LINEAR = dict(
     optimizer='SGD', base_lr=0.1, weight_decay=0, batch=4096, warmup=10,
     epochs=90, image=224, rand_aug=None, erase=0, smoothing=0, dropout=0,
     mixup=0, cutmix=0, frozen=True)
-# Table "tran-1 probing setting"
+# Table 11
 TRAN1 = dict(
     optimizer='AdamW', base_lr=0.0005, weight_decay=0.1, batch=4096,
     warmup=10, epochs=200, image=224, rand_aug=(9, 0.5), smoothing=0.1,
@@ -35,7 +35,7 @@ TRAN1 = dict(
     erase={'285m': 0, '1.0g': 0, '3.7g': 0.25},
     mixup=0, cutmix=0, width={'285m': 192, '1.0g': 384, '3.7g': 768},
     blocks=1, frozen=True)
-# Table "End-to-end fine-tuning setting"
+# Table 12
 FINETUNE = dict(
     optimizer='AdamW', base_lr=0.0005, weight_decay=0.05, batch=512,
     layer_decay={'285m': 0.90, '1.0g': 0.90, '3.7g': 0.85}, warmup=5,
@@ -44,10 +44,10 @@ FINETUNE = dict(
     mixup={'285m': 0, '1.0g': 0.2, '3.7g': 0.8},
     cutmix={'285m': 0, '1.0g': 0.25, '3.7g': 1.0}, dropout=0.2, erase=0.25,
     width={'285m': 192, '1.0g': 384, '3.7g': 768}, frozen=False)
-# Section "Main Properties on ImageNet" and Table "Spectrum energy ratio"
+# Section 6.1 and Table 3
 SCHEDULES = (100, 200, 400, 800, 1600, 2400)
 
-# Sections "Architecture and Implementation" and 4.1; betas and patch
+# Sections 4.2 and 4.1; betas and patch
 # normalization are MAE's, since the paper does not state them.
 QBHEAT = {
     'model.predictor.embed_dims': 512, 'model.neck.embed_dims': 512,
@@ -60,7 +60,7 @@ ABLATIONS = dict(
     corner={'model.position': 'corner'}, center={'model.position': 'center'},
     **{f'{n}models': {'model.num_models': n} for n in (2, 4)})
 
-# Appendix "Object Detection in COCO"; losses and costs of DETR
+# Appendix B.2; losses and costs of DETR
 DETR = {
     'optim_wrapper.optimizer.type': 'AdamW',
     'optim_wrapper.optimizer.weight_decay': 1e-4,
@@ -90,7 +90,7 @@ TUNED_DETR = {
     'param_scheduler.MultiStepLR.milestones': [150],
     'model.backbone.frozen_stages': -1, 'model.backbone.norm_eval': True}
 DEPTHS = {'522': [5, 2, 2], '211': [2, 1, 1]}
-# Table "Specification of Mobile-Former encoders": 1/8 and last features
+# Table 8: 1/8 and last features
 CHANNELS = {'285m': [48, 720], '1.0g': [96, 1440], '3.7g': [192, 2880]}
 # mmdet's 1x recipe
 RETINANET = {

@@ -44,7 +44,7 @@ def qbheat(backbone=None, in_channels=24, patch_size=16, kind='QBHeat',
 def source_of(y, x, position, size):
     """Return the source of a predicted position, and the direction.
 
-    Section "Linear Prediction based on Quarter Masking": each masked position
+    Section 4.1: each masked position
     is predicted from the only unmasked one that is half an image (corner) or
     a quarter of it (center) away, horizontally, vertically or both.
     """

@@ -1,5 +1,5 @@
 # ImageNet-1K for classification: random crops and flips in training, one
-# 224x224 crop in validation (Section "Experiments").
+# 224x224 crop in validation (Section 6).
 dataset_type = 'NamedImageNet'
 data_root = 'data/imagenet/'
 

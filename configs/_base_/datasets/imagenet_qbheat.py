@@ -1,4 +1,4 @@
-# ImageNet-1K for pre-training, 256x256 (Table "Pre-training setting").
+# ImageNet-1K for pre-training, 256x256 (Table 9).
 dataset_type = 'NamedImageNet'
 data_root = 'data/imagenet/'
 

@@ -1,5 +1,5 @@
 # ImageNet-1K with RandAug and random erasing of a quarter of the images
-# (Tables "tran-1 probing setting" and "End-to-end fine-tuning setting").
+# (Tables 11 and 12).
 # `pipeline_without_erasing` is for the configs that don't erase.
 _base_ = ['./imagenet_cls.py', './rand_augment.py']
 

@@ -1,7 +1,6 @@
 # MF-Dec on a frozen QB-Heat encoder. Children set the encoder's `arch`, its
-# channels at 1/8 and 1/16 (`in_channels`) and the decoder's `depths` (Tables
-# "Specification of Mobile-Former encoders" and "... decoders"): (5, 2, 2) is
-# MF-Dec-522, (2, 1, 1) is MF-Dec-211.
+# channels at 1/8 and 1/16 (`in_channels`) and the decoder's `depths` (Tables 8
+# and 13): (5, 2, 2) is MF-Dec-522, (2, 1, 1) is MF-Dec-211.
 model = dict(
     type='MobileFormerDETR',
     data_preprocessor=dict(

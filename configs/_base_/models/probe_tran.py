@@ -1,6 +1,6 @@
-# `tran-1`: a transformer block before pooling and classifier (Section
-# "Evaluation: Decoder Probing"), 192, 384 or 768 wide for the three encoders.
-# Label smoothing and dropout: Table "tran-1 probing setting".
+# `tran-1`: a transformer block before pooling and classifier (Section 5),
+# 192, 384 or 768 wide for the three encoders.
+# Label smoothing and dropout: Table 11.
 model = dict(
     type='ImageClassifier',
     data_preprocessor=dict(

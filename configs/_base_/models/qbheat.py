@@ -1,6 +1,6 @@
-# QB-Heat on MF-285M (Section "Architecture and Implementation"): corner and
-# center crops, eight linear models, a projection to 512, six decoder blocks.
-# Children set `arch` and the predictor's `in_channels`.
+# QB-Heat on MF-285M (Section 4.2): corner and center crops, eight linear
+# models, a projection to 512, six decoder blocks. Children set `arch` and the
+# predictor's `in_channels`.
 model = dict(
     type='QBHeat',
     data_preprocessor=dict(

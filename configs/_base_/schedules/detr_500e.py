@@ -1,4 +1,4 @@
-# Appendix "Object Detection in COCO", DETR training setup: 500 epochs, AdamW,
+# Appendix B.2, DETR training setup: 500 epochs, AdamW,
 # learning rate 1e-4, x0.1 after 400 epochs, weight decay 1e-4. Gradients are
 # clipped as in DETR.
 optim_wrapper = dict(

@@ -1,4 +1,4 @@
-# Appendix "Object Detection in COCO": 200 more epochs from the frozen run,
+# Appendix B.2: 200 more epochs from the frozen run,
 # learning rate 1e-5 for all parts, x0.1 after 150 epochs.
 _base_ = './detr_500e.py'
 

@@ -1,4 +1,4 @@
-# Table "End-to-end fine-tuning setting". Children set epochs and layer-wise
+# Table 12. Children set epochs and layer-wise
 # decay. The paper states lr = base lr * batch size / 256 for pre-training
 # only; we apply it to every "base learning rate", as MAE does.
 optim_wrapper = dict(

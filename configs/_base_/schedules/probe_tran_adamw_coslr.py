@@ -1,4 +1,4 @@
-# Table "tran-1 probing setting". The paper states
+# Table 11. The paper states
 # lr = base lr * batch size / 256 for pre-training only; we apply it to every
 # "base learning rate", as MAE does.
 optim_wrapper = dict(

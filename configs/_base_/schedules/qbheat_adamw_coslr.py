@@ -1,4 +1,4 @@
-# Table "Pre-training setting". The cosine ends at `train_cfg.max_epochs`.
+# Table 9. The cosine ends at `train_cfg.max_epochs`.
 optim_wrapper = dict(
     type='AmpOptimWrapper',
     loss_scale='dynamic',

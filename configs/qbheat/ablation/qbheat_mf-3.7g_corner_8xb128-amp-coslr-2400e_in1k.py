@@ -1,4 +1,4 @@
-# Table "QB-Heat ablation experiments" (a). The paper doesn't state the
+# Table 2a. The paper doesn't state the
 # epochs; the default row is its final result, so we take the longest schedule.
 _base_ = '../qbheat_mf-3.7g_8xb128-amp-coslr-100e_in1k.py'
 

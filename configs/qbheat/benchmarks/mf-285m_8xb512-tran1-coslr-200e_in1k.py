@@ -5,6 +5,6 @@ _base_ = [
     '../../_base_/runtime_mmpretrain.py'
 ]
 
-# Table "tran-1 probing setting": random erasing depends on the encoder.
+# Table 11: random erasing depends on the encoder.
 train_pipeline = _base_.pipeline_without_erasing
 train_dataloader = dict(dataset=dict(pipeline=train_pipeline))

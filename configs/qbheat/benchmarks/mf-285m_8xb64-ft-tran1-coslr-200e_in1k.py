@@ -1,4 +1,4 @@
-# Table "End-to-end fine-tuning setting".
+# Table 12.
 _base_ = [
     '../../_base_/models/finetune_tran.py',
     '../../_base_/datasets/imagenet_randaug.py',

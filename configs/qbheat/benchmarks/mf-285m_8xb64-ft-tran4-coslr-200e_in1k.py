@@ -1,6 +1,5 @@
-# Table "End-to-end fine-tuning setting", with the deeper decoder of Table
-# "Fine-tuning on ImageNet-1K with deeper decoders". The decoder starts from
-# random weights, since the paper mentions no probing for it.
+# Table 12, with the deeper decoder of Table 15. The decoder starts
+# from random weights, since the paper mentions no probing for it.
 _base_ = [
     '../../_base_/models/finetune_tran.py',
     '../../_base_/datasets/imagenet_randaug.py',

@@ -5,7 +5,7 @@ _base_ = [
     '../../_base_/runtime_mmpretrain.py'
 ]
 
-# Table "tran-1 probing setting": dropout and random erasing depend on the
+# Table 11: dropout and random erasing depend on the
 # encoder.
 model = dict(
     backbone=dict(arch='mf-3.7g'),

@@ -21,8 +21,7 @@ from .scale import (
 )
 
 #: Expansions of the M-F- blocks at 1/16 and 1/8 by depths. The paper doesn't
-#: print them; these give its parameters and MAdds (Table "COCO object
-#: detection results").
+#: print them; these give its parameters and MAdds (Table 5).
 PAPER_EXPANSIONS = {(5, 2, 2): (6, 4), (2, 1, 1): (2, 2)}
 #: Strides of the two input maps.
 STRIDES = (8, 16)

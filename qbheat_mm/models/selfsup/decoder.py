@@ -22,8 +22,7 @@ def sincos_position_embedding(height: int, width: int,
 class QBHeatDecoder(BaseModule):
     """Transformer blocks on all quarters, visible and masked, as in MAE.
 
-    The paper uses 6 blocks of dimension 512 (Section "Architecture and
-    Implementation").
+    The paper uses 6 blocks of dimension 512 (Section 4.2).
 
     Args:
         embed_dims (int): Width of the features and of the blocks. Defaults

@@ -1,7 +1,7 @@
 # Copyright (c) QB-Heat MM authors. All rights reserved.
 """QB-Heat's predictor: from one quarter's features to the whole map.
 
-Each linear model is z(x + dx, y + dy) = z(x, y) + M z(x, y).
+Each linear model is z(x + dx, y + dy) = z(x, y) + M z(x, y) (Equation 5).
 """
 from collections.abc import Sequence
 
@@ -29,8 +29,7 @@ DIRECTIONS = dict(
     left_down=(-1, 1),
     left_up=(-1, -1))
 
-#: Directions with their own matrix (Figure "Number of explicit linear
-#: models"); the others are derived from them.
+#: Directions with their own matrix (Figure 5); the others are derived.
 EXPLICIT_DIRECTIONS = {
     2: ('right', 'down'),
     4: ('right', 'left', 'down', 'up'),
@@ -43,9 +42,9 @@ class LinearExtrapolation(nn.Module):
 
     The step is absorbed into the matrices: ``M = dx * A`` along x and
     ``M = dy * B`` along y, so that a prediction is ``z + M z``. Derived
-    directions follow the appendix "Derivation of Implicit Linear Models":
-    the opposite direction is ``-M``; a diagonal averages both orders of its
-    horizontal matrix A and vertical matrix B, ``A + B + (A B + B A) / 2``.
+    directions follow Appendix A: the opposite direction is ``-M`` (Equation
+    9); a diagonal averages both orders of its horizontal matrix A and vertical
+    matrix B, ``A + B + (A B + B A) / 2`` (Equation 12).
 
     Args:
         embed_dims (int): Channels of the predicted features.

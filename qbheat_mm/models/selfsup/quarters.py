@@ -11,7 +11,7 @@ from ...errors import UserError
 CORNERS = dict(
     top_left=(0, 0), top_right=(1, 0), bottom_left=(0, 1), bottom_right=(1, 1))
 CENTER = 'center'
-#: Options for training (Table "ablation", a).
+#: Options for training (Table 2a).
 POSITIONS = ('corner', 'center', 'mixed')
 
 #: Consecutive images of a batch with the same position: (position, count).
@@ -22,8 +22,8 @@ def sample_positions(batch_size: int, position: str) -> list[tuple[str, int]]:
     """Assign a position of the visible quarter to each image of a batch.
 
     The four corners share the batch evenly, starting with a random one;
-    ``'mixed'`` uses the center for half of the batch (Figure "Spectrum of
-    matrices A and B"). The paper does not say how corners are drawn.
+    ``'mixed'`` uses the center for half of the batch (Figure 7). The paper
+    does not say how corners are drawn.
 
     Args:
         batch_size (int): Number of images.

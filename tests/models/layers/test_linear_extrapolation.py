@@ -1,4 +1,4 @@
-"""Matrices of the appendix "Derivation of Implicit Linear Models"."""
+"""Matrices of Appendix A."""
 
 import pytest
 import torch
