@@ -1,10 +1,7 @@
 # Copyright (c) QB-Heat MM authors. All rights reserved.
 """Write configs from data, so that no text of the user's becomes code."""
-import os.path as osp
 from collections.abc import Sequence
 from pathlib import Path
-
-from ..errors import UserError
 
 _PACKAGE = Path(__file__).parents[1]
 # Where the package's configs lie, relative to it: in a wheel or a clone.
@@ -44,30 +41,6 @@ val_dataloader = data
 test_dataloader = dict(
     dataset=dict(data_root={folder}, data_prefix='{test}'))
 """
-
-
-def require_new(out: str, names: Sequence[str]) -> None:
-    """Refuse folders to write to that hold files of these names.
-
-    Raises:
-        UserError: If one exists, or mmengine cannot put the path into a
-            config, which has a quote, a backslash, braces or a control
-            character, or is not UTF-8.
-    """
-    path = osp.abspath(out)
-    for text in ('"', '\\', '{{', '\r', '\n'):
-        if text in path:
-            raise UserError(f'--out {path!r} has {text!r}, which configs '
-                            'cannot hold: choose another folder')
-    try:
-        path.encode()
-    except UnicodeEncodeError:
-        raise UserError(f'--out {path!r} is not UTF-8: choose another folder'
-                        ) from None
-    for name in names:
-        if osp.exists(osp.join(out, name)):
-            raise UserError(f"'{osp.join(out, name)}' exists: delete it, or "
-                            'choose another --out')
 
 
 def write_boxes_config(file: Path, detector: str, classes: Sequence[str],

@@ -5,16 +5,16 @@ import os.path as osp
 import shutil
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from tempfile import TemporaryDirectory
 
 from .account import Account
 from .cleaning import check_crowds, choose_classes, clean_boxes
 from .coco_output import write_coco
-from .configs import require_new, write_boxes_config
+from .configs import write_boxes_config
 from .files import ExportFiles
 from .formats import read_boxes
 from .images import find_images, open_images, place_boxes
 from .lookup import ImageLookup
+from .output_folder import drafted, require_new
 from .records import ListedImage
 from .report import Preparation, tabulate_boxes, title
 from .split import assign_splits
@@ -57,7 +57,8 @@ def prepare_boxes(folder: str, out: str, *, detector: str = 'retinanet',
         UserError: If the export can be read in two ways, or a class would
             have no box for validation.
     """
-    require_new(out, ('annotations', 'boxes.py'))
+    require_new(out, ('annotations', 'boxes.py', 'report.html',
+                      *(['images'] if copy else [])))
     account = Account()
     files = ExportFiles(folder, images, account)
     lookup = ImageLookup(files)
@@ -74,8 +75,7 @@ def prepare_boxes(folder: str, out: str, *, detector: str = 'retinanet',
     _drop_unlabeled_test(parts, account)
     headline = title(export.format, number, names, splits)
     root = osp.commonpath([files.image_root, *(i.file for i in listed)])
-    with TemporaryDirectory() as part:
-        draft = osp.join(part, 'out')
+    with drafted(out) as draft:
         write_coco(draft, parts, names, root, detector == 'mask-rcnn',
                    account)
         tables = tabulate_boxes(parts, names, account)
@@ -88,8 +88,7 @@ def prepare_boxes(folder: str, out: str, *, detector: str = 'retinanet',
             number=len(parts['train']),
             test='test' if 'test' in parts else 'val')
         if copy:
-            _copy_images(listed, root, osp.join(out, 'images'))
-        shutil.copytree(draft, out, dirs_exist_ok=True)
+            _copy_images(listed, root, osp.join(draft, 'images'))
     return Preparation(osp.join(out, 'boxes.py'), headline, tables, account)
 
 

@@ -7,16 +7,16 @@ import shutil
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from tempfile import TemporaryDirectory
 
 from ..errors import UserError
 from .account import Account
 from .class_folders import read_class_folders
 from .class_lists import read_class_list
-from .configs import require_new, write_classes_config
+from .configs import write_classes_config
 from .files import ExportFiles
 from .images import find_images, open_images
 from .lookup import ImageLookup
+from .output_folder import drafted, require_new
 from .records import ListedImage
 from .report import Preparation, tabulate_classes, title
 from .split import assign_splits
@@ -74,11 +74,10 @@ def prepare_classes(source: str, out: str, *, images: str | None = None,
     splits = {image.split or 'train' for image in listed}
     parts = assign_splits(listed, classes, val, seed, account)
     headline = title(export.format, number, classes, splits)
-    with TemporaryDirectory() as draft:
-        config = Path(draft, 'classes.py')
-        write_classes_config(config, 'test' if 'test' in parts else 'val')
-        _place(parts, classes, out, copy)
-        shutil.copy(config, out)
+    with drafted(out) as draft:
+        write_classes_config(Path(draft, 'classes.py'),
+                             'test' if 'test' in parts else 'val')
+        _place(parts, classes, draft, copy)
     return Preparation(osp.join(out, 'classes.py'), headline,
                        tabulate_classes(parts, classes, account), account)
 

@@ -74,7 +74,7 @@ def test_classes_may_be_called_like_splits(photos, tmp_path, capsys):
     found = rows(capsys.readouterr().out)
     assert found['train'] == found['valid'] == ['8', '2']
     (tmp_path / 'out/classes.py').unlink()  # as if the tool was interrupted
-    with pytest.raises(SystemExit, match="out/train' exists: delete it"):
+    with pytest.raises(SystemExit, match="out/train' exists: choose another"):
         run_tool('prepare_classes.py', photos, '--out', tmp_path / 'out')
 
 
