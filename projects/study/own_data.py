@@ -38,7 +38,7 @@ TRAN = 'qbheat/benchmarks/mf-285m_1xb256-tran1-coslr-200e_own-folders.py'
 FINETUNE = (
     'qbheat/benchmarks/mf-285m_1xb256-ft-tran1-coslr-200e_own-folders.py')
 
-COUNT = len(scan_folder(str(IMAGES))[0]) if IMAGES.is_dir() else 0
+COUNT = len(scan_folder(str(IMAGES)).files) if IMAGES.is_dir() else 0
 #: Epochs for at least 64 steps of 64 images: 0.9^64 is left of the initial BN
 #: statistics.
 CALIBRATION = max(2, ceil(64 / max(1, COUNT // 64)))

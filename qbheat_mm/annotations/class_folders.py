@@ -1,12 +1,10 @@
 # Copyright (c) QB-Heat MM authors. All rights reserved.
 """Read images in folders of classes, perhaps below those of splits."""
-import os
 import os.path as osp
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 
-from ..datasets.images import EXTENSIONS
 from ..errors import UserError
 from .files import ExportFiles, split_named
 from .records import Export, ListedImage
@@ -48,8 +46,6 @@ def read_class_folders(files: ExportFiles) -> Export:
             files.account.leave_out(image, 'outside of class folders')
     for (_, label), paths in classes.items():
         _reject_masks(label, paths)
-    for folder in ('', *splits):
-        _count_hidden(osp.join(files.image_root, folder), files)
     return Export('Class folders', images)
 
 
@@ -84,13 +80,3 @@ def _reject_masks(label: str, paths: Sequence[tuple[list[str], str]]) -> None:
             f"'{first}' and '{second}' share a name, as an image and its mask "
             f'do, and so do many images of class {label!r}: move masks and '
             'copies elsewhere')
-
-
-def _count_hidden(folder: str, files: ExportFiles) -> None:
-    """Count images in hidden folders, which may be meant as classes."""
-    for entry in os.scandir(folder):
-        if entry.name.startswith('.') and entry.is_dir():
-            for name in os.listdir(entry.path):
-                if name.lower().endswith(EXTENSIONS):
-                    files.account.note('files left out', 'in hidden folders',
-                                       osp.join(entry.path, name))

@@ -12,7 +12,6 @@ from msgspec import MsgspecError
 from yaml import YAMLError
 
 from ..datasets.folders import scan_folder
-from ..datasets.images import EXTENSIONS
 from ..errors import UserError, printable
 from .account import Account
 
@@ -44,9 +43,13 @@ class ExportFiles:
         self.root = osp.abspath(osp.dirname(folder) if self.only else folder)
         self.image_root = osp.abspath(images or self.root)
         self.other_images = images is not None
-        self.images = _scan(self.image_root, EXTENSIONS)
+        scan = scan_folder(self.image_root)
+        self.images = [osp.join(self.image_root, name) for name in scan.files]
         for path in self.images:
             _require_utf8(path)
+        for name, number in scan.skipped.items():
+            account.note('files left out', f"in folders '{name}', which are "
+                         'hidden or of thumbnails', self.image_root, number)
 
     def find(self, *endings: str) -> list[str]:
         """List the files with these endings, or the one to read."""
@@ -121,7 +124,7 @@ def split_named(text: str) -> str:
 
 
 def _scan(root: str, endings: Sequence[str]) -> list[str]:
-    return [osp.join(root, name) for name in scan_folder(root, endings)[0]]
+    return [osp.join(root, name) for name in scan_folder(root, endings).files]
 
 
 def _require_utf8(path: str) -> None:

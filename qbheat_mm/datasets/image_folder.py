@@ -4,7 +4,6 @@ import logging
 import math
 import os
 import os.path as osp
-from collections import Counter
 from collections.abc import Sequence
 
 from mmengine.fileio import get_file_backend, list_from_file
@@ -13,18 +12,22 @@ from mmpretrain.datasets import CustomDataset, ImageNet
 from mmpretrain.registry import DATASETS
 
 from ..errors import UserError
-from .folders import new_folders, scan_folder
+from .folders import FolderScan, new_folders, scan_folder
 from .images import EXTENSIONS, is_local
 
 
-def _report(folder: str, images: Sequence, others: Counter) -> None:
+def _report(folder: str, images: Sequence, scan: FolderScan) -> None:
     """Warn of other files; raise if there are no images."""
-    kinds = ', '.join(f'{number} {extension}' for extension, number
-                      in others.most_common(5)) or 'nothing'
+    found = []
+    for name, number in scan.skipped.items():
+        found.append(f"{number} images in folders '{name}'")
+    for extension, number in scan.others.most_common(5):
+        found.append(f'{number} {extension}')
+    kinds = ', '.join(found) or 'nothing'
     if not images:
         raise UserError(f'image folder {folder!r} holds no image: found '
                         f'{kinds}')
-    if others:
+    if found:
         print_log(f'image folder {folder!r}: {len(images)} images; not read: '
                   f'{kinds}', logger='current', level=logging.WARNING)
 
@@ -95,33 +98,35 @@ class NamedImageFolder(CustomDataset):
         root = self.img_prefix
         if not is_local(root):
             return super()._find_samples()
-        images, others = scan_folder(root, self.extensions)
-        samples = self._label(images, others) if self.with_label else images
-        _report(root, samples, others)
+        scan = scan_folder(root, self.extensions)
+        samples = self._label(scan) if self.with_label else scan.files
+        _report(root, samples, scan)
         return samples
 
-    def _label(self, images: list[str],
-               others: Counter) -> list[tuple[str, int]]:
+    def _label(self, scan: FolderScan) -> list[tuple[str, int]]:
         """Pair images with the indices of their classes."""
         names = self._class_folders()
         self.folder_to_idx = {name: i for i, name in enumerate(names)}
         pairs, used = [], set()
-        for path in images:
+        for path in scan.files:
             folder, separator, _ = path.partition(os.sep)
             if separator:
                 used.add(folder)
                 pairs.append((path, self.folder_to_idx[folder]))
-        if len(images) > len(pairs):
-            others['images outside of class folders'] = (
-                len(images) - len(pairs))
+        if len(scan.files) > len(pairs):
+            scan.others['images outside of class folders'] = (
+                len(scan.files) - len(pairs))
         if len(names) > len(used):
-            others['empty class folders'] = len(names) - len(used)
+            scan.others['empty class folders'] = len(names) - len(used)
         return pairs
 
     def _class_folders(self) -> list[str]:
         """Return the class folders in the order of the labels."""
-        root, folders, _ = next(os.walk(self.img_prefix))
-        folders = sorted(new_folders(root, folders, {osp.realpath(root)}))
+        root, folders, files = next(os.walk(self.img_prefix))
+        images = [name for name in files
+                  if name.lower().endswith(tuple(self.extensions))]
+        folders = sorted(new_folders(root, folders, {osp.realpath(root)},
+                                     images))
         if self.CLASSES is None:
             self._metainfo['classes'] = tuple(folders)
         elif sorted(self.CLASSES) == folders:
@@ -161,7 +166,7 @@ def find_images(paths: Sequence[str]) -> list[str]:
         if not osp.isdir(path):
             files.append(path)
             continue
-        images, others = scan_folder(path)
-        _report(path, images, others)
-        files += [osp.join(path, name) for name in images]
+        scan = scan_folder(path)
+        _report(path, scan.files, scan)
+        files += [osp.join(path, name) for name in scan.files]
     return files

@@ -1,5 +1,7 @@
 # Copyright (c) QB-Heat MM authors. All rights reserved.
 """Folders and lists decide on splits, and no image is in two."""
+import os
+
 import pytest
 
 from qbheat_mm.apis import prepare_boxes, prepare_classes
@@ -90,3 +92,32 @@ def test_training_images_are_required(parts, tmp_path):
     with pytest.raises(UserError, match='give the training images as well'):
         prepare_classes(str(tmp_path / 'pets'), str(tmp_path / 'out'))
     assert not (tmp_path / 'out').exists()
+
+
+@pytest.mark.parametrize('name', ['@eaDir', '.@__thumb', 'thumbs'])
+@pytest.mark.parametrize('form', ['coco', 'yolo', 'voc', 'labelme',
+                                  'classes'])
+def test_thumbnails_are_counted_and_in_no_split(form, name, tmp_path):
+    """Of a NAS or a gallery, beside each folder of images."""
+    root = tmp_path / 'pets'
+    for i in range(12):
+        path = f'{"cat" if i % 2 else "dog"}/{i:04}.jpg'
+        write_image(root / path, i)
+        for side in ('S', 'M'):
+            write_image(root / os.path.dirname(path) / name
+                        / f'{i:04}.jpg/SYNOPHOTO_THUMB_{side}.jpg', i)
+    photos = sorted(str(path.relative_to(root))
+                    for path in root.glob('*/*.jpg'))
+    if form == 'classes':
+        report = prepare_classes(str(root), str(tmp_path / 'out'))
+        found = [os.path.relpath(os.path.realpath(path), root)
+                 for path in (tmp_path / 'out').rglob('*.jpg')]
+        assert sorted(found) == photos
+    else:
+        if form == 'coco':
+            write_json(root / 'labels.json', coco(photos))
+        else:
+            write_each(form, root, photos)
+        report = prepare_boxes(str(root), str(tmp_path / 'out'))
+        assert sorted(read_splits(tmp_path / 'out')) == photos
+    assert f"24 files left out in folders '{name}'" in words(report)

@@ -6,6 +6,7 @@ from itertools import permutations
 import pytest
 from mmpretrain.registry import DATASETS
 
+from qbheat_mm.datasets import find_images
 from qbheat_mm.errors import UserError
 
 from .conftest import draw, encode
@@ -23,6 +24,7 @@ def build(root, **settings):
 
 
 def fill(folder, *names):
+    """Write images, and text of other extensions."""
     forms = dict(jpg='JPEG', webp='WEBP', tiff='TIFF', gif='GIF', png='PNG')
     for name in names:
         path = folder / name
@@ -56,6 +58,42 @@ def test_other_files_are_counted(tmp_path, logged):
     line, = logged
     for kind in ('1 images', '2 .txt', '1 .xyz'):
         assert kind in line
+
+
+SYSTEM = ['@eaDir', '.@__thumb', '@__thumb', '.thumbnails', '__MACOSX',
+          '#recycle', '@Recycle', '$RECYCLE.BIN', '.Trash-1000', '#snapshot',
+          '.ipynb_checkpoints', 'lost+found']
+
+
+@pytest.mark.parametrize('name', [*SYSTEM, 'Thumbs', 'thumbnails', '_thumb'])
+def test_thumbnails_and_deleted_files_are_skipped_and_counted(
+        tmp_path, logged, name):
+    fill(tmp_path, '1.jpg', f'{name}/1.jpg/SMALL.jpg', f'{name}/x/3.jpg',
+         f'{name}/2.txt', 'a/2.jpg', f'a/{name}/2.jpg', 'a/b/3.jpg')
+    assert names(build(tmp_path), tmp_path) == ['1.jpg', 'a/2.jpg',
+                                                'a/b/3.jpg']
+    assert f"3 images in folders '{name}'" in logged.pop()
+    assert find_images([str(tmp_path / 'a')]) == [
+        str(tmp_path / 'a/2.jpg'), str(tmp_path / 'a/b/3.jpg')]
+    assert f"1 images in folders '{name}'" in logged.pop()
+    # What is asked for is read.
+    assert len(find_images([str(tmp_path / name)])) == 2
+
+
+@pytest.mark.parametrize('name', SYSTEM)
+def test_folders_of_the_system_are_no_classes(tmp_path, logged, name):
+    fill(tmp_path, 'a/1.jpg', 'b/1.jpg', f'{name}/1.jpg', f'b/{name}/1.jpg')
+    dataset = build(tmp_path, with_label=True)
+    assert dataset.CLASSES == ('a', 'b') and labels(dataset) == [0, 1]
+    assert f"2 images in folders '{name}'" in logged.pop()
+
+
+@pytest.mark.parametrize('name', ['thumbs', 'Thumbnails', '#1', '@home'])
+def test_classes_may_be_called_like_thumbnails(tmp_path, logged, name):
+    fill(tmp_path, f'{name}/1.jpg', 'z/1.jpg')
+    classes = build(tmp_path, with_label=True).CLASSES
+    assert classes == (name, 'z')
+    assert not logged
 
 
 def test_links_to_folders_are_followed_once(tmp_path, logged):
