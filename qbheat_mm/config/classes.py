@@ -3,6 +3,7 @@
 from mmengine.config import Config
 from mmengine.registry import DATASETS, DefaultScope
 
+from ..datasets.wrappers import parts_of
 from ..errors import UserError
 from ..utils.settings import set_classes
 
@@ -32,7 +33,7 @@ def count_classes(cfg: Config) -> int:
         except (FileNotFoundError, UserError) as error:
             missing = missing or error
             continue
-        number = len(dataset.metainfo.get('classes') or ())
+        number = len(parts_of(dataset)[0].metainfo.get('classes') or ())
         if number < 2:
             raise UserError(
                 f'{name}.dataset ({settings.get("data_root", "")}) has '

@@ -145,7 +145,7 @@ class MatchedCocoDataset(CocoDataset):
                     raise UserError(
                         f"image {info['img_id']} of '{self.ann_file}' is "
                         f"'{image}', but '{other}' in {name}.ann_file: "
-                        f'{advice}')
+                        f'{advice}, or, of several data sets, merge the files')
             ids = api.get_cat_ids(cat_names=classes)
             by_name = isinstance(metric, MatchedCocoMetric)
             if len(ids) != len(classes) or (

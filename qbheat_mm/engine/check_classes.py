@@ -6,8 +6,9 @@ from mmengine.evaluator import BaseMetric
 from mmengine.hooks import Hook
 from mmengine.registry import HOOKS
 from mmengine.runner import Runner
-from torch.utils.data import DataLoader
+from torch.utils.data import DataLoader, Dataset
 
+from ..datasets.wrappers import parts_of
 from ..errors import UserError
 from ..trained.checkpoint import Checkpoint
 from ..utils.modules import unwrap
@@ -26,6 +27,7 @@ class CheckClassesHook(Hook):
     that follow. Raises UserError before training or testing if names, their
     order or ``num_classes`` of a head differ, or if a data set's method
     ``check_metrics`` (see :class:`MatchedCocoDataset`) refuses the evaluator.
+    All data sets within a wrapper, such as ``ConcatDataset``, are checked.
     """
 
     def __init__(self) -> None:
@@ -40,7 +42,7 @@ class CheckClassesHook(Hook):
         if not RunState.of(runner).resumes:
             self.trained_on = ()  # a new run may have other classes
         self._check(runner, 'train', runner.train_dataloader)
-        self.trained_on = _classes(runner.train_dataloader)
+        self.trained_on = _classes(parts_of(runner.train_dataloader.dataset)[0])
         if runner.val_loop is not None:
             self._check(runner, 'val', runner.val_dataloader,
                         runner.val_evaluator.metrics, 'training set')
@@ -54,29 +56,48 @@ class CheckClassesHook(Hook):
         self._check(runner, 'test', runner.test_dataloader,
                     runner.test_evaluator.metrics)
 
-    def _check(self, runner: Runner, part: str, loader: DataLoader,
+    def _check(self, runner: Runner, name: str, loader: DataLoader,
                metrics: Iterable[BaseMetric] = (),
                other: str = 'checkpoint') -> None:
-        if self.trained_on:
-            _require_same(f'{part}_dataloader.dataset', loader,
-                          other, self.trained_on)
+        parts = parts_of(loader.dataset)
+        if not self.trained_on:
+            other = 'first data set'
+        for part in parts:
+            _require_same(f'{name}_dataloader.dataset', part, other,
+                          self.trained_on or _classes(parts[0]))
         _check_heads(runner, loader)
-        check = getattr(loader.dataset, 'check_metrics', None)
-        if check is not None:
-            check(metrics, f'{part}_evaluator')
+        checked = [part for part in parts if hasattr(part, 'check_metrics')]
+        for part in checked:
+            part.check_metrics(metrics, f'{name}_evaluator')
+        if checked and metrics and parts != [loader.dataset]:
+            _require_distinct(checked, len(loader.dataset), name)
 
 
-def _classes(loader: DataLoader) -> Sequence[str]:
-    return tuple(loader.dataset.metainfo.get('classes') or ())
+def _classes(dataset: Dataset) -> Sequence[str]:
+    return tuple(dataset.metainfo.get('classes') or ())
 
 
-def _require_same(name: str, loader: DataLoader, other: str,
+def _require_distinct(datasets: Iterable[Dataset], number: int, name: str
+                      ) -> None:
+    """Require one image for each id, by which evaluators know images."""
+    ids = set()
+    for dataset in datasets:
+        for i in range(len(dataset)):
+            ids.add(dataset.get_data_info(i)['img_id'])
+    if len(ids) < number:
+        raise UserError(
+            f'{name}_dataloader.dataset has {number} images, but only '
+            f'{len(ids)} ids, by which {name}_evaluator knows them: evaluate '
+            'each annotation file once and alone, or merge them into one')
+
+
+def _require_same(name: str, dataset: Dataset, other: str,
                   classes: Sequence[str]) -> None:
-    own = _classes(loader)
+    own = _classes(dataset)
     if own == classes:
         return
-    source = getattr(loader.dataset, 'ann_file', '') or getattr(
-        loader.dataset, 'data_root', '')
+    source = getattr(dataset, 'ann_file', '') or getattr(
+        dataset, 'data_root', '')
     difference = sorted({*own} ^ {*classes})
     problem = 'they are in another order'
     if difference:
@@ -90,8 +111,8 @@ def _require_same(name: str, loader: DataLoader, other: str,
 
 def _check_heads(runner: Runner, loader: DataLoader) -> None:
     # Panoptic data have boxes of things only.
-    classes = list(loader.dataset.metainfo.get(
-        'thing_classes', _classes(loader)))
+    dataset = parts_of(loader.dataset)[0]
+    classes = list(dataset.metainfo.get('thing_classes', _classes(dataset)))
     for name, module in unwrap(runner.model).named_modules():
         number = getattr(module, 'num_classes', len(classes))
         if _is_head(name) and number != len(classes):

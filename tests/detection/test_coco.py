@@ -1,6 +1,7 @@
 # Copyright (c) QB-Heat MM authors. All rights reserved.
 """Data sets, evaluators and heads agree on annotation files and classes."""
 import json
+import shutil
 
 import pytest
 import torch
@@ -157,6 +158,109 @@ def test_an_evaluator_with_another_file_stops(tiny_config, coco_root,
         type=kind, ann_file=change(coco_root, function, tmp_path / 'b.json'))
     with pytest.raises(UserError, match=f'{words}.*ann_file'):
         Runner.from_cfg(tiny_config).train()
+
+
+def concat(*parts, kind='ConcatDataset'):
+    return dict(type=kind, datasets=list(parts))
+
+
+def wrap(part, kind='RepeatDataset', **settings):
+    return dict(type=kind, dataset=part, **settings)
+
+
+def mixed(part):
+    return wrap(part, 'MultiImageMixDataset', pipeline=[])
+
+
+def second_export(content):
+    """Another tool numbers its own images from 0 on."""
+    for image in content['images']:
+        image['file_name'] = f'other_{image["file_name"]}'
+
+
+WRAPPERS = [
+    concat, lambda *parts: concat(*parts, kind='mmengine.ConcatDataset'),
+    lambda *parts: concat(*map(mixed, parts)),
+    lambda *parts: mixed(concat(*parts)),
+    lambda *parts: wrap(concat(*parts), times=1),
+    lambda *parts: wrap(concat(wrap(concat(*parts), times=1)), times=1)]
+
+
+def validate_on(cfg, dataset, ann_file=None):
+    cfg.val_dataloader.dataset = dataset
+    cfg.val_evaluator.update(type='MatchedCocoMetric',
+                             **(ann_file and dict(ann_file=ann_file) or {}))
+    return Runner.from_cfg(cfg)
+
+
+@pytest.fixture
+def exports(tiny_config, coco_root, tmp_path):
+    """Two exports for validation, whose images have the same ids."""
+    for i in range(4):
+        shutil.copy(coco_root / f'{i}.png', coco_root / f'other_{i}.png')
+    other = change(coco_root, second_export, tmp_path / 'other.json')
+    one = tiny_config.val_dataloader.dataset.to_dict()
+    return one, dict(one, ann_file=other)
+
+
+@pytest.mark.parametrize('wrapper', WRAPPERS)
+@pytest.mark.parametrize('order', [1, -1])
+def test_wrapped_data_sets_are_checked(tiny_config, exports, wrapper, order):
+    """Perfect predictions had an AP of 0.8, with the file of the first."""
+    runner = validate_on(tiny_config, wrapper(*exports[::order]))
+    with pytest.raises(UserError, match='other_0.png.*ann_file') as error:
+        runner.train()
+    assert '\n' not in str(error.value) and runner.iter == 0
+
+
+@pytest.mark.parametrize('wrapper', WRAPPERS)
+def test_a_wrapped_data_set_is_evaluated(tiny_config, exports, wrapper):
+    runner = validate_on(tiny_config, wrapper(exports[0]))
+    runner.train()
+    assert 'coco/bbox_mAP' in runner.val_loop.run()
+
+
+def test_parts_of_one_file_are_evaluated(tiny_config, coco_root, exports,
+                                         tmp_path):
+    def merge(content):
+        for kind in ('images', 'annotations'):
+            for each in list(content[kind]):
+                each = dict(each, id=each['id'] + 1000)
+                if kind == 'images':
+                    each['file_name'] = f'other_{each["file_name"]}'
+                else:
+                    each['image_id'] += 1000
+                content[kind].append(each)
+
+    def keep_second(content):
+        merge(content)
+        for kind in ('images', 'annotations'):
+            content[kind] = [each for each in content[kind]
+                             if each['id'] >= 1000]
+
+    both = change(coco_root, merge, tmp_path / 'both.json')
+    second = change(coco_root, keep_second, tmp_path / 'second.json')
+    validate_on(tiny_config, concat(
+        exports[0], dict(exports[0], ann_file=second)), both).train()
+
+
+@pytest.mark.parametrize('wrapper', [
+    lambda one: concat(one, one), lambda one: wrap(one, times=2),
+    lambda one: wrap(one, 'ClassBalancedDataset', oversample_thr=1.)])
+@pytest.mark.parametrize('with_file', [True, False])
+def test_an_image_is_evaluated_once(tiny_config, exports, wrapper, with_file):
+    one, _ = exports
+    if not with_file:
+        tiny_config.val_evaluator.pop('ann_file')
+    with pytest.raises(UserError, match=r'has \d+ images, but only 4 ids'):
+        validate_on(tiny_config, wrapper(one)).train()
+
+
+def test_data_sets_of_one_wrapper_have_the_same_classes(tiny_config, exports):
+    one, other = exports
+    other = dict(other, metainfo=dict(classes=CLASSES[::-1]))
+    with pytest.raises(UserError, match='other.json.* another order'):
+        validate_on(tiny_config, concat(one, other)).train()
 
 
 def test_validation_data_are_checked_before_training(tiny_config, tmp_path,
