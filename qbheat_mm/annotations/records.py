@@ -61,7 +61,7 @@ class ListedImage(Struct):
         size (tuple[int, int]): Width and height of the upright image, once
             it is opened.
         orientation (int): Its EXIF orientation, 1 (upright) to 8.
-        hash (np.ndarray): Perceptual, (256,), bool.
+        hash (np.ndarray): Perceptual, (144,).
     """
     name: str
     source: str
