@@ -10,7 +10,13 @@ from mmengine import fileio
 from PIL import Image
 
 from ..errors import ImageError
-from .pillow_image import open_image, orientation_of, rotate, to_rgb
+from .pillow_image import (
+    open_image,
+    orientation_of,
+    require_one_page,
+    rotate,
+    to_rgb,
+)
 
 #: Extensions of image files, lower case; the last four if Pillow has them.
 EXTENSIONS = ('.jpg', '.jpeg', '.jpe', '.jfif', '.png', '.bmp', '.dib',
@@ -126,6 +132,7 @@ class ImageFile:
                 raise ImageError(
                     self.path, f'is damaged ({error})') from error
         with open_image(self.path, self._content) as image:
+            require_one_page(self.path, image)
             pixels = to_rgb(self.path, image)[..., ::-1]
             if use_exif:
                 self.orientation = orientation_of(image)

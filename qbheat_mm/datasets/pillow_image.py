@@ -21,6 +21,9 @@ else:
 _FORMATS = ('AVIF', 'BMP', 'DIB', 'GIF', 'HEIF', 'JPEG', 'JPEG2000', 'MPO',
             'PNG', 'PPM', 'TIFF', 'WEBP')
 _DARK = 1 << 13
+# More than markers, scales and dead pixels have.
+_BRIGHT_SHARE = 0.05
+_SUBFILE_TYPE, _REDUCED, _MASK = 254, 1, 4
 _TIFF = (b'II*\0', b'MM\0*', b'II+\0', b'MM\0+')
 _OTHER_TIFF = ('is a TIFF file of a kind that Pillow does not read: save one '
                'band as gray or three as RGB, interleaved, unsigned, of 8 or '
@@ -45,6 +48,25 @@ def open_image(path: str, content: bytes) -> Image.Image:
                              else 'is not an image') from error
         except Exception as error:  # each format has its own errors
             raise ImageError(path, f'is damaged ({error})') from error
+
+
+def require_one_page(path: str, image: Image.Image) -> None:
+    """Raise ImageError if a TIFF file has several images.
+
+    Those of reduced size and masks are parts of another.
+    """
+    if image.format != 'TIFF' or image.n_frames == 1:
+        return
+    pages = 0
+    for page in range(image.n_frames):
+        image.seek(page)
+        kind = image.tag_v2.get(_SUBFILE_TYPE, 0)
+        pages += not kind & (_REDUCED | _MASK)
+    image.seek(0)
+    if pages > 1:
+        raise ImageError(path, f'has {pages} pages, of which only the first '
+                         "would be read: save each as a file ('tiffsplit "
+                         "FILE' does)")
 
 
 def to_rgb(path: str, image: Image.Image) -> np.ndarray:
@@ -74,11 +96,12 @@ def to_rgb(path: str, image: Image.Image) -> np.ndarray:
     else:
         rgb = np.array(image.convert('RGB'))
     # E.g. microscopes, satellites and detectors of 12 bits.
-    if has_16_bits and rgb.max() < _DARK >> 8:
+    if has_16_bits and (rgb >= _DARK >> 8).mean() < _BRIGHT_SHARE:
         # Python shows it once for each folder.
         warnings.warn(f"16-bit images in '{osp.dirname(path)}' are nearly "
-                      'black: below 8192, and the upper 8 bits are used; '
-                      'scale them to all 16 bits', stacklevel=2)
+                      'black: 95 % of the values are below 8192, and the '
+                      'upper 8 bits are used; scale them to all 16 bits',
+                      stacklevel=2)
     return rgb
 
 

@@ -97,6 +97,12 @@ def test_the_upper_8_of_16_bits(tmp_path, extension, channels):
     np.testing.assert_array_equal(found, np.stack([values >> 8] * 3, axis=-1))
     assert is_nearly_black(tmp_path, extension, image >> 3)
     assert not is_nearly_black(tmp_path, extension, image >> 2)
+    # A marker, or dead pixels, of a detector of 12 bits.
+    dark = image >> 4
+    dark[:8, :12] = 65535
+    assert is_nearly_black(tmp_path, extension, dark)
+    dark[:16] = 65535
+    assert not is_nearly_black(tmp_path, extension, dark)
 
 
 def is_nearly_black(folder, extension, image):
@@ -160,6 +166,34 @@ def test_other_bands_are_refused(tmp_path, bands, color, planes, kind,
                      planarconfig=planes, byteorder=byteorder)
     with pytest.raises(ImageError, match='is a TIFF file of a kind'):
         read_image(path)
+
+
+@pytest.mark.parametrize('mode', ['RGB', 'L', 'I;16', '1'])
+@pytest.mark.parametrize('number', [2, 5])
+def test_several_pages_are_refused(tmp_path, mode, number):
+    pages = []
+    for seed in range(number):
+        page = Image.fromarray(draw(seed=seed)).convert('L')
+        pages.append(page.convert('I').convert(mode) if mode == 'I;16'
+                     else page.convert(mode))
+    path = store(tmp_path, encode(
+        pages[0], 'TIFF', save_all=True, append_images=pages[1:]), 'a.tif')
+    with pytest.raises(ImageError, match=f"a.tif' has {number} pages"):
+        read_image(path)
+    assert len(embedding._as_arrays(Image.open(path))) == 1
+
+
+@pytest.mark.parametrize('kind', [1, 4, 5])
+def test_smaller_copies_and_masks_in_a_file_are_no_pages(tmp_path, kind):
+    """As of GeoTIFF files, pyramids and cameras."""
+    tifffile = pytest.importorskip('tifffile')
+    with tifffile.TiffWriter(tmp_path / 'a.tif') as file:
+        file.write(draw())
+        small = draw()[::2, ::2]
+        file.write(small[..., 0] > 90 if kind & 4 else small,
+                   subfiletype=kind)
+    np.testing.assert_array_equal(
+        read_image(str(tmp_path / 'a.tif')), draw()[..., ::-1])
 
 
 def test_heic_files_are_images_where_pillow_heif_is(tmp_path):
