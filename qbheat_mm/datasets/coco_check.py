@@ -90,7 +90,8 @@ def load_coco(path: str,
         _ignore_unreadable_masks(content, report)
     _count(content, used, total, report)
     if not (unlabeled or used):
-        report.fail('there are no boxes of the classes')
+        report.fail("there are no boxes of the classes in 'annotations' (of "
+                    'a test set, set unlabeled=True)')
     return content, report
 
 

@@ -53,9 +53,10 @@ class CocoFile(msgspec.Struct, kw_only=True):
     """The content of an annotation file."""
     images: Annotated[list[ImageRecord], _NotEmpty]
     categories: Annotated[list[Category], _NotEmpty]
-    annotations: list[Annotation]
+    # COCO's own test files have none.
+    annotations: list[Annotation] = []
 
 
 class CocoMaskFile(CocoFile, kw_only=True):
     """The content of an annotation file with masks."""
-    annotations: list[MaskAnnotation]
+    annotations: list[MaskAnnotation] = []

@@ -289,12 +289,20 @@ def test_filtering_every_image_is_an_error(coco_root):
     assert len(build(coco_root, filter_cfg=dict(min_size=50))) == 2
 
 
-def test_a_test_set_without_boxes(coco_root):
-    change(coco_root, lambda content: content.update(annotations=[]))
+@pytest.mark.parametrize('function', [
+    lambda content: content.update(annotations=[]),
+    lambda content: content.pop('annotations')])
+def test_a_test_set_without_boxes(coco_root, function):
+    """COCO's own files of test images have no ``annotations``."""
+    change(coco_root, function)
     with pytest.raises(UserError, match='no boxes'):
         build(coco_root, test_mode=True)
-    assert len(build(coco_root, unlabeled=True)) == 4
-    make_metric(coco_root, format_only=True, outfile_prefix='x')
+    dataset = build(coco_root, unlabeled=True)
+    assert len(dataset) == 4 and not boxes_of(dataset)
+    metric = make_metric(coco_root, format_only=True, outfile_prefix='x')
+    dataset.check_metrics([metric], 'test_evaluator')
+    assert len(build(coco_root, unlabeled=True, pipeline=[
+        dict(type='LoadAnnotations', with_bbox=True, with_mask=True)])) == 4
 
 
 def test_a_head_with_another_number_of_classes(tiny_config):
