@@ -39,10 +39,12 @@ class CheckClassesHook(Hook):
 
     def before_train(self, runner: Runner) -> None:
         """Check training set, heads, checkpoint, validation set, evaluator."""
-        if not RunState.of(runner).resumes:
+        classes = _classes(parts_of(runner.train_dataloader.dataset)[0])
+        if not (RunState.of(runner).resumes
+                or sorted(self.trained_on) == sorted(classes)):
             self.trained_on = ()  # a new run may have other classes
         self._check(runner, 'train', runner.train_dataloader)
-        self.trained_on = _classes(parts_of(runner.train_dataloader.dataset)[0])
+        self.trained_on = classes
         if runner.val_loop is not None:
             self._check(runner, 'val', runner.val_dataloader,
                         runner.val_evaluator.metrics, 'training set')
@@ -99,7 +101,8 @@ def _require_same(name: str, dataset: Dataset, other: str,
     source = getattr(dataset, 'ann_file', '') or getattr(
         dataset, 'data_root', '')
     difference = sorted({*own} ^ {*classes})
-    problem = 'they are in another order'
+    problem = (f'they are in another order ({list(own[:8])} and '
+               f'{list(classes[:8])})')
     if difference:
         # ascii tells apart letters that look the same (macOS composes them).
         problem = f'only one of them has {ascii(difference[:5])}'

@@ -126,5 +126,18 @@ def test_a_resumed_run_keeps_its_classes(build, tmp_path):
                        'checkpoint 2: they are in another order'):
         build('', '', **others, resume=True, load_from=checkpoint,
               **{'train_cfg.max_epochs': 2}).train()
-    # A new run may start from the weights.
-    build('', '', **others, load_from=checkpoint).train()
+
+
+def test_a_new_run_starts_from_classes_in_the_same_order(build, tmp_path):
+    """Or from others; else its head begins with swapped classes."""
+    build('abc', 'abc').train()
+    checkpoint = str(tmp_path / 'work/epoch_1.pth')
+    order = {f'{part}_dataloader.dataset.metainfo': dict(
+        classes=('b', 'c', 'a')) for part in ('train', 'val', 'test')}
+    with pytest.raises(UserError, match=r"order \(\['b', 'c', 'a'\] and "
+                       r"\['a', 'b', 'c'\]\)"):
+        build('', '', **order, load_from=checkpoint).train()
+    build('', '', load_from=checkpoint).train()
+    for part in ('train', 'val'):
+        (tmp_path / f'own/{part}/c').rename(tmp_path / f'own/{part}/A')
+    build('', '', load_from=checkpoint).train()
