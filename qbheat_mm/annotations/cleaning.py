@@ -1,7 +1,7 @@
 # Copyright (c) QB-Heat MM authors. All rights reserved.
 """Choose classes, and keep the boxes that can be learned."""
 import shlex
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 
 import numpy as np
@@ -15,11 +15,11 @@ from .records import Box, Export, ListedImage
 def choose_classes(export: Export, wanted: Sequence[str] | None,
                    dropped: Sequence[str], account: Account) -> list[str]:
     """Leave out boxes of other classes; return those with a box."""
-    used, sources = Counter(), {}
+    used, sources = Counter(), defaultdict(Counter)
     for image in export.images:
         for box in image.boxes:
             used[box.label] += 1
-            sources[box.label] = image.source
+            sources[box.label][image.source] += 1
     names = sorted(used) if export.classes is None else export.classes
     for name in (*(wanted or ()), *dropped):
         if not used[name]:
@@ -28,9 +28,10 @@ def choose_classes(export: Export, wanted: Sequence[str] | None,
     unlisted = sorted(used.keys() - {*names, *dropped})
     if unlisted and not wanted:
         name = unlisted[0]
+        (source, number), *_ = sources[name].most_common()
         raise UserError(
-            f"{used[name]} boxes in '{sources[name]}' are of {name!r}, not "
-            'one of the classes: leave them out with --drop-class '
+            f"{used[name]} boxes ({number} of them in '{source}') are of "
+            f'{name!r}, not one of the classes: skip them with --drop-class '
             f'{shlex.join(unlisted)}, or choose --classes')
     for name in names:
         if not used[name]:

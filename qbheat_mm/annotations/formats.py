@@ -15,7 +15,8 @@ from .labelme import LabelmeContent, read_labelme
 from .lookup import ImageLookup
 from .records import Export
 from .voc import find_voc, read_voc
-from .yolo import find_yolo, read_yolo
+from .yolo import read_yolo
+from .yolo_classes import find_yolo
 
 
 def read_boxes(lookup: ImageLookup, wanted: Sequence[str]) -> Export:

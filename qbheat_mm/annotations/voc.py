@@ -4,11 +4,15 @@
 ``<filename>`` decides which image is meant, perhaps in ``<folder>``.
 roLabelImg's ``<robndbox>`` has an angle in radians, CVAT an attribute
 ``rotation`` in degrees.
+
+PASCAL's own files and Roboflow's supervision count pixels from 1, both
+corners included; their ``<source><database>`` tells. labelImg, CVAT and
+datumaro, Label Studio and other tools count from 0.
 """
 import math
 import os.path as osp
 import re
-from collections.abc import Container, Iterable
+from collections.abc import Container, Iterable, Sequence
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -16,6 +20,8 @@ from ..datasets.images import EXTENSIONS
 from .account import IN_TWO_SPLITS, ROTATED, Account
 from .files import ExportFiles, reading, split_named
 from .records import SPLITS, Box, Export, ListedImage
+
+_FROM_ONE = re.compile(r'(The )?VOC ?20\d\d\b.*|roboflow\.ai')
 
 
 def find_voc(files: ExportFiles) -> list[str]:
@@ -29,7 +35,7 @@ def find_voc(files: ExportFiles) -> list[str]:
 
 def read_voc(paths: Iterable[str], files: ExportFiles) -> Export:
     """Read an export; its lists, ``ImageSets``, give the split, or folders."""
-    images, stems, hashed = [], set(), False
+    images, from_one, stems, hashed = [], [], set(), False
     for path in paths:
         with reading(path):
             root = ElementTree.parse(path).getroot()
@@ -37,6 +43,9 @@ def read_voc(paths: Iterable[str], files: ExportFiles) -> Export:
         images.append(image)
         stems.update(_stems(image))
         hashed |= _text(root, 'owner/name') == 'Label Studio'
+        if _FROM_ONE.fullmatch(_text(root, 'source/database')):
+            from_one.append(image)
+    _count_from_zero(from_one, files.account)
     splits = _read_lists(files, stems)
     kept = []
     for image in images:
@@ -63,6 +72,22 @@ def _read_image(root: ElementTree.Element, path: str,
     for entry in root.iterfind('object'):
         image.boxes.append(_read_object(entry, path, files.account))
     return image
+
+
+def _count_from_zero(images: Sequence[ListedImage], account: Account) -> None:
+    """Move boxes whose corners count pixels from 1, both included.
+
+    If one is at 0, another tool copied the name of the database.
+    """
+    boxes = []
+    for image in images:
+        boxes += [box for box in image.boxes if not box.mask]
+    if boxes and min(min(box.bbox[:2]) for box in boxes) >= 1:
+        for box in boxes:
+            x, y, w, h = box.bbox
+            box.bbox = [x - 1, y - 1, w + 1, h + 1]
+        account.put_right('corners counted from 1', images[0].source,
+                          len(boxes))
 
 
 def _text(element: ElementTree.Element, key: str) -> str:

@@ -3,92 +3,21 @@
 
 A label file belongs to the image of the same name, without extension, in the
 same folder or in ``images`` instead of ``labels``. Lists and folders in the
-YAML file give the splits, else the folders of the images. Label Studio's
-``notes.json`` has the ids of the classes, which ``classes.txt`` lists in the
-order of that file; only its label files may have a hash in front of the name.
+YAML file give the splits, else the folders of the images. Only Label Studio's
+label files may have a hash in front of the name.
 """
 import os.path as osp
-import re
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
-from typing import NamedTuple
-
-import msgspec
-import yaml
+from collections.abc import Iterable, Mapping
 
 from ..errors import UserError
-from .account import ROTATED
-from .files import ExportFiles, is_below, reading, split_named
+from .files import ExportFiles, is_below, split_named
 from .lookup import ImageLookup, strip_hash
-from .records import Box, Export, ListedImage
+from .records import Export, ListedImage
+from .yolo_boxes import are_boxes, read_boxes, reject_poses
+from .yolo_classes import Classes, yaml_beside
 
 _FOLDERS = ('images', 'jpegimages', 'labels')
-#: Polygons may reach beyond their image, in fractions of its sides.
-_MOST = 1.5
-_LINE = re.compile(r'\d+(\s+[\d.e+-]+){4,}')
-
-
-class _Notes(msgspec.Struct):
-    """Label Studio's notes.json."""
-
-    class Category(msgspec.Struct):
-        id: int
-        name: str
-
-    categories: list[Category]
-
-
-class Classes(NamedTuple):
-    """The names of classes by id, and other settings of their file."""
-    names: dict[int, str]
-    settings: dict
-    by_label_studio: bool = False
-
-
-def find_yolo(files: ExportFiles) -> dict[str, Classes]:
-    """Return the content of the files that list YOLO's classes, by path."""
-    found = {}
-    for path in files.find('.yaml', '.yml'):
-        text = files.read(path)
-        if re.search(r'^names\s*:', text, re.M):
-            with reading(path):
-                # Names such as 'no' and '007' are text.
-                settings = yaml.load(text, yaml.BaseLoader)
-                found[path] = Classes(_numbered(settings['names']), settings)
-    for path in () if found else files.find('classes.txt', 'obj.names'):
-        classes = _read_list(path, files)
-        # labelImg writes the same list into every folder.
-        if classes not in found.values():
-            found[path] = classes
-    return found
-
-
-def _numbered(names: list | dict) -> dict[int, str]:
-    pairs = enumerate(names) if isinstance(names, list) else names.items()
-    return {int(key): str(name).strip() for key, name in pairs}
-
-
-def _read_list(path: str, files: ExportFiles) -> Classes:
-    """Read a list of classes, and CVAT's or Label Studio's file beside it."""
-    by_line, settings = files.numbered_lines(path), {}
-    data = osp.join(osp.dirname(path), 'obj.data')
-    if osp.exists(data):
-        settings = dict(re.findall(r'^(\w+)\s*=\s*(\S+)', files.read(data),
-                                   re.M))
-    notes = osp.join(osp.dirname(path), 'notes.json')
-    if not osp.exists(notes):
-        return Classes(by_line, settings)
-    with reading(notes):
-        content = msgspec.json.decode(files.read(notes), type=_Notes)
-    by_id = {}
-    for category in content.categories:
-        by_id[category.id] = category.name.strip()
-    names = list(by_line.values())
-    in_order = [category.name.strip() for category in content.categories]
-    if names not in (in_order, [by_id[key] for key in sorted(by_id)]):
-        raise UserError(f"'{path}' lists the classes {names}, but '{notes}' "
-                        f'{in_order}: delete the wrong one')
-    return Classes(by_id, settings, by_label_studio=True)
 
 
 def read_yolo(contents: Mapping[str, Classes], lookup: ImageLookup) -> Export:
@@ -104,11 +33,14 @@ def read_yolo(contents: Mapping[str, Classes], lookup: ImageLookup) -> Export:
         image.listed_size = (1, 1)
         text = labels.of(image.file or _beside(image))
         if text:
-            image.boxes = list(_read_boxes(text, classes.names, poses,
-                                           lookup.files))
+            image.boxes = list(read_boxes(text, classes.names, poses,
+                                          lookup.files))
         else:
             lookup.files.account.note('images without a label file',
                                       'have no objects', image.name)
+    labels.require_one_image(images)
+    if not poses:
+        reject_poses(images, path)
     labels.count_unused()
     by_cvat = osp.basename(path) == 'obj.names'
     return Export(f'YOLO with {osp.basename(path)}', images,
@@ -131,11 +63,11 @@ class _LabelFiles:
                 self._by_key[key] = text
         # Names may differ in case, or by a hash, if no image has the name.
         self._similar = defaultdict(list)
-        owned = set()
+        self._owned = set()
         for image in files.images:
-            owned.add(self._key(image))
+            self._owned.add(self._key(image))
         for key, text in self._by_key.items():
-            if key not in owned:
+            if key not in self._owned:
                 folder, stem = osp.split(key.casefold())
                 short = strip_hash(stem) if hashed_names else stem
                 for name in {stem, short}:
@@ -168,13 +100,36 @@ class _LabelFiles:
                 f'{text} is of {image}')
         return text
 
+    def require_one_image(self, images: Iterable[ListedImage]) -> None:
+        """Raise UserError if a label file is of two images."""
+        owners = {}
+        for image in images:
+            text = self.of(image.file)
+            other = owners.setdefault(text, image.file)
+            if image.file and text and other != image.file:
+                raise UserError(f"'{text}' is of both '{other}' and "
+                                f"'{image.file}': move the wrong image away")
+
+    def root(self, text: str) -> str:
+        """The folder around 'labels' and splits; '.' if images lie there."""
+        folders = self.files.below(text)[:-1]
+        lower = [folder.casefold() for folder in folders]
+        if 'labels' not in lower:
+            return '.'
+        above = folders[:lower.index('labels')]
+        while above and split_named(above[-1]):
+            above.pop()
+        return '/'.join(above)
+
     def count_unused(self) -> None:
         """Count the boxes of the other label files."""
-        for text in set(self._texts).difference(self._found.values()):
+        for text in sorted({*self._texts}.difference(self._found.values())):
             lines = self.files.lines(text)
-            if all(map(_LINE.fullmatch, lines)):
+            if are_boxes(lines):
+                unlisted = self._key(text) in self._owned
                 self.files.account.note(
-                    'boxes left out', 'of label files without an image',
+                    'boxes left out', 'of label files whose image is in no '
+                    'list' if unlisted else 'of label files without an image',
                     text, len(lines))
 
     def _key(self, path: str) -> str:
@@ -189,11 +144,24 @@ class _LabelFiles:
 
 def _labeled_folders(path: str, labels: _LabelFiles,
                      files: ExportFiles) -> list[ListedImage]:
-    """List the images of folders with a label file; others hold drawings."""
-    folders, images = set(), []
+    """List the images of folders with a label file; others hold drawings.
+
+    Raises:
+        UserError: If label files are in several places, of which some may be
+            predictions.
+    """
+    folders, images, roots = set(), [], {}
     for file in files.images:
-        if labels.of(file):
+        text = labels.of(file)
+        if text:
             folders.add(osp.dirname(file))
+            roots.setdefault(labels.root(text), osp.dirname(text))
+    if len(roots) > 1:
+        places = ', '.join(repr(place) for place in roots.values())
+        raise UserError(
+            f'label files are in {places}, and some may be predictions: name '
+            "the folders of images to use as 'train' (and 'val') in "
+            f"'{yaml_beside(path)}', or move the others away")
     for file in files.images:
         if osp.dirname(file) in folders:
             images.append(ListedImage(
@@ -248,35 +216,3 @@ def _find_place(path: str, settings: Mapping, value: str, files: ExportFiles
         if names:
             return osp.join(place, ''), names
     return '', []
-
-
-def _read_boxes(path: str, names: Mapping[int, str], poses: bool,
-                files: ExportFiles) -> Iterator[Box]:
-    """Read the lines CLASS X Y W H, or CLASS X1 Y1 X2 Y2 X3 Y3 ..."""
-    for line in files.lines(path):
-        with reading(f'{path}: {line[:80]}'):
-            index, *points = map(float, line.split())
-            label = names.get(index, f'class {index:g}')
-            if len(points) == 4 or poses and len(points) > 4:
-                x, y, w, h = points[:4]
-                yield Box(label=label, bbox=[x - w / 2, y - h / 2, w, h])
-                continue
-            if len(points) < 6 or len(points) % 2:
-                raise ValueError('a box needs 4 numbers and a polygon an even '
-                                 'number from 6 on, after that of the class')
-            if max(points) > _MOST:
-                raise ValueError(f'{max(points):g} is no fraction of a side; '
-                                 'poses need kpt_shape in the YAML file')
-            if _is_rotated_box(points):
-                files.account.put_right(ROTATED, path)
-            yield Box(label=label, mask=[points]).surround(points)
-
-
-def _is_rotated_box(points: Sequence[float]) -> bool:
-    """Whether four corners are those of a rotated rectangle."""
-    if len(points) != 8:
-        return False
-    x1, y1, x2, y2, x3, y3, x4, y4 = points
-    skew = max(abs(x1 + x3 - x2 - x4), abs(y1 + y3 - y2 - y4))
-    tilt = min(abs(x2 - x1), abs(y2 - y1))
-    return skew < 1e-3 < tilt

@@ -86,8 +86,8 @@ class Export:
             self.yolo(f'labels/{stem}.txt', *objects, names=names, more=more)
 
     def voc(self, path: str, filename: str, *objects: tuple, size=SIZE,
-            extra='') -> None:
-        write_voc(self.root / path, filename, 0, ''.join(
+            extra='', source='') -> None:
+        write_voc(self.root / path, filename, 0, source + ''.join(
             voc_object(*each, extra) for each in objects), size)
 
     def labelme(self, path: str, image: str, *shapes: dict) -> None:

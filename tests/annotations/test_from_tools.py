@@ -16,8 +16,6 @@ from .oracle.read_back import (
 
 DATA = Path(__file__).parents[1] / 'data/exports/from_tools'
 TRUTH = json.loads((DATA / 'truth.json').read_text())
-#: Supervision writes VOC's corners from 1 on, other tools from 0 on.
-TOLERANCES = {'supervision-0.31.2-voc': 1.01}
 #: No XML file is written for an image without boxes.
 NO_NEGATIVES = ['label-studio-sdk-2.1.2-voc', 'datumaro-1.13.12-voc_detection']
 
@@ -43,6 +41,6 @@ def test_export_of_the_tool_itself(name, tmp_path):
         for label, *box in objects:
             triples.append(Triple('', image, label, tuple(box)))
     assert_equal_boxes((triples, images), read_boxes(tmp_path / 'out'), False,
-                       TOLERANCES.get(name, 0.02))
+                       0.02)
     for what in ('images', 'boxes'):
         assert report.account.left_out(what) == 0

@@ -6,6 +6,8 @@ where it was reported.
 """
 import json
 
+import pytest
+
 from .conftest import CAT, DOG
 
 
@@ -72,3 +74,34 @@ def test_swapped_corners_are_put_right_or_left_out(export):
     assert report.account.left_out('boxes') == 4
     assert report.account['put right', 'corners in the wrong order'
                           ].number == 4
+
+
+@pytest.mark.parametrize('database, first', [
+    ('The VOC2007 Database', 1), ('The VOC2012 Database', 1),
+    ('VOC2007', 1), ('roboflow.ai', 1), ('Unknown', 0), ('', 0),
+    ('my pets', 0)])
+def test_corners_count_from_what_the_tool_counts_from(database, first,
+                                                      export):
+    """PASCAL's from 1, both included; labelImg's, CVAT's and others' from 0.
+    """
+    for stem in 'abcd':
+        export.image(f'{stem}.jpg', CAT, ('dog', 44, 30, 20, 18))
+        objects = []
+        for label, x, y, w, h in (CAT, ('dog', 44, 30, 20, 18)):
+            objects.append((label, x + first, y + first, w - first,
+                            h - first))
+        export.voc(f'{stem}.xml', f'{stem}.jpg', *objects,
+                   source=f'<source><database>{database}</database></source>')
+    report = export.check()
+    assert ('put right', 'corners counted from 1') in report.account or (
+        not first)
+
+
+def test_the_name_of_a_database_that_was_copied(export):
+    """A corner at 0 tells that another tool wrote it."""
+    for stem in 'abcd':
+        export.image(f'{stem}.jpg', CAT, ('dog', 0, 5, 12, 15))
+        export.voc(f'{stem}.xml', f'{stem}.jpg', CAT, ('dog', 0, 5, 12, 15),
+                   source='<source><database>The VOC2007 Database</database>'
+                   '</source>')
+    export.check()

@@ -4,6 +4,7 @@
 Each is read right, or refused in one line. Names such as ``cvat#7523`` tell
 where it was reported.
 """
+import numpy as np
 import pytest
 
 from qbheat_mm.errors import UserError
@@ -138,3 +139,158 @@ def test_a_missing_image_keeps_its_label_file(export):
     export.text('data.yaml', 'train: train.txt\nnames: [cat, dog]\n')
     report = export.check()
     assert report.account.left_out('boxes') == 2
+
+
+PREDICTIONS = ['runs/detect/exp', 'runs/segment/predict2', 'pred', 'a/b/c']
+
+
+@pytest.mark.parametrize('place', PREDICTIONS)
+@pytest.mark.parametrize('list_of_classes', ['classes.txt', 'data.yaml'])
+def test_predictions_are_no_training_data(place, list_of_classes, export):
+    """Ultralytics writes drawings and, with save_txt, label files."""
+    export.pairs()
+    texts = {'classes.txt': 'cat\ndog\n', 'data.yaml': 'names: [cat, dog]\n'}
+    export.text(list_of_classes, texts[list_of_classes])
+    for stem in ('one', 'two'):
+        export.unlisted(f'{place}/{stem}.jpg')
+        export.yolo(f'{place}/labels/{stem}.txt', CAT)
+    export.refuse(f"(?=.*'[^']*/export/labels').*/{place}/labels'.*'train'")
+    export.text('data.yaml', 'train: images\nnames: [cat, dog]\n')
+    export.check()
+
+
+@pytest.mark.parametrize('drawing, photo', [
+    ('labels/one.png', 'images/one.jpg'), ('images/one.png', 'images/one.jpg'),
+    ('images/one.jpeg', 'images/one.jpg')])
+@pytest.mark.parametrize('listed', [False, True])
+def test_a_label_file_of_two_images_is_refused(drawing, photo, listed, export):
+    export.pairs()
+    export.unlisted(drawing)
+    places = '[images, labels]' if 'labels' in drawing else 'images'
+    export.text('data.yaml', f'names: [cat, dog]\ntrain: {places}\n' if listed
+                else 'names: [cat, dog]\n')
+    export.refuse(rf"labels/one.txt' is of both .*{photo[:-4]}")
+
+
+def test_drawings_of_images_that_are_listed_do_no_harm(export):
+    export.pairs()
+    export.unlisted('labels/one.png')
+    export.text('data.yaml', 'names: [cat, dog]\ntrain: images\n')
+    export.check()
+
+
+def test_splits_and_folders_are_of_one_root(export):
+    """Also those within images and labels."""
+    names = ['train/images/a/one', 'train/images/two', 'valid/images/b/one',
+             'valid/images/two']
+    for name in names:
+        export.image(f'pets/{name}.jpg', CAT, DOG)
+        export.yolo(f'pets/{name}.txt'.replace('images', 'labels'), CAT, DOG)
+    export.text('classes.txt', 'cat\ndog\n')
+    export.check()
+
+
+@pytest.mark.parametrize('name, text, match', [
+    ('classes.txt', 'cat\ndog\ncat\n', "ids 0 and 2 are both class 'cat'"),
+    ('data.yaml', 'names: [cat, dog, dog]\n', "ids 1 and 2 are .* 'dog'"),
+    ('data.yaml', 'names:\n  0: cat\n  3: cat\n', 'ids 0 and 3'),
+    ('data.yaml', 'names:\n  0: cat\n  0: dog\n', "has '0' twice"),
+    ('data.yaml', 'names: [cat, dog]\nnames: [dog, cat]\n',
+     "has 'names' twice"),
+    ('obj.names', 'cat\ncat\n', 'ids 0 and 1')])
+def test_names_given_twice_are_refused(name, text, match, export):
+    export.pairs()
+    export.text(name, text)
+    export.refuse(f"{name}'.*{match}")
+
+
+LAUGHS = 'a0: &a0 [ha, ha, ha, ha, ha, ha, ha, ha, ha, ha]\n' + ''.join(
+    f'a{i}: &a{i} [{", ".join(10 * [f"*a{i - 1}"])}]\n' for i in range(1, 9))
+
+
+@pytest.mark.parametrize('text', [
+    'names: [cat, *a8]\n', 'names: {0: cat, 1: *a8}\n', 'names: *a8\n',
+    'names: [cat, dog]\ntrain: *a8\n', 'names: [cat, dog]\npath: *a8\n'])
+def test_aliases_make_no_endless_names(text, export):
+    """A billion laughs: ten lists of ten lists of ..."""
+    export.pairs()
+    export.text('data.yaml', LAUGHS + text)
+    with pytest.raises(UserError, match='data.yaml.*is a list') as error:
+        export.check()
+    assert len(str(error.value)) < 500
+
+
+def test_aliases_may_name_a_split(export):
+    export.pairs()
+    export.text('data.yaml',
+                'train: &images images\nval: *images\nnames: [cat, dog]\n')
+    export.check()
+
+
+def test_reasons_are_those_of_the_example(export):
+    """The image of a label file may be there, but in no list."""
+    export.pairs()
+    export.text('data.yaml', 'train: images\nnames: [cat, dog]\n')
+    export.unlisted('others/images/five.jpg')
+    export.yolo('others/labels/five.txt', CAT, DOG)
+    export.yolo('labels/six.txt', CAT)
+    account = export.check().account
+    unlisted = account['boxes left out',
+                       'of label files whose image is in no list']
+    assert unlisted.number == 2 and 'five.txt' in unlisted.example
+    without = account['boxes left out', 'of label files without an image']
+    assert without.number == 1 and 'six.txt' in without.example
+
+
+def test_boxes_of_unknown_classes_are_where_the_line_says(export):
+    export.pairs()
+    for stem, number in (('train/images/a', 3), ('test/images/b', 1)):
+        export.image(f'{stem}.jpg')
+        export.text(f'{stem}.txt'.replace('images', 'labels'),
+                    number * '5 0.5 0.5 0.2 0.2\n')
+    export.text('data.yaml', 'names: [cat, dog]\ntrain: [images, '
+                'train/images]\ntest: test/images\n')
+    export.refuse("4 boxes .3 of them in '[^']*/train/images/'. are of "
+                  "'class 5'")
+
+
+@pytest.mark.parametrize('points', [1, 2, 3, 17])
+@pytest.mark.parametrize('seed', range(4))
+def test_poses_of_pairs_without_their_shape_are_no_polygons(points, seed,
+                                                            export):
+    random = np.random.default_rng(seed)
+    for stem in ('one', 'two', 'three', 'four'):
+        export.image(f'images/{stem}.jpg')
+        rows = []
+        for _ in range(5):
+            size = random.uniform(0.1, 0.5, 2)
+            center = random.uniform(size / 2, 1 - size / 2)
+            places = random.uniform(-0.5, 0.5, (points, 2)) * size + center
+            numbers = [*center, *size, *places.ravel()]
+            rows.append('0 ' + ' '.join(f'{x:.5f}' for x in numbers))
+        export.text(f'labels/{stem}.txt', '\n'.join(rows))
+    export.text('data.yaml', 'train: images\nnames: [cat, dog]\n')
+    export.refuse(rf'kpt_shape: \[{points}, 2\]')
+
+
+@pytest.mark.parametrize('corners', [3, 4, 5, 12])
+@pytest.mark.parametrize('seed', range(4))
+def test_polygons_of_equal_numbers_are_polygons(corners, seed, export):
+    random = np.random.default_rng(seed)
+    for stem in ('one', 'two', 'three', 'four'):
+        objects, rows = [], []
+        for _ in range(5):
+            radius = random.uniform(0.05, 0.2)
+            center = random.uniform(radius, 0.6, 2)
+            angles = np.sort(random.uniform(0, 2 * np.pi, corners))
+            places = radius * np.stack([np.cos(angles), np.sin(angles)], 1)
+            places = np.round(places + center, 6)
+            low, high = places.min(0) * (64, 48), places.max(0) * (64, 48)
+            if min(high - low) < 1:
+                continue
+            objects.append(('cat', *low, *(high - low)))
+            rows.append('0 ' + ' '.join(f'{x:.6f}' for x in places.ravel()))
+        export.image(f'images/{stem}.jpg', *objects)
+        export.text(f'labels/{stem}.txt', '\n'.join(rows))
+    export.text('data.yaml', 'train: images\nnames: [cat, dog]\n')
+    export.check()

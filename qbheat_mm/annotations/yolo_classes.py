@@ -1,0 +1,129 @@
+# Copyright (c) QB-Heat MM authors. All rights reserved.
+"""Read the classes of YOLO's exports, from a YAML file or a list.
+
+Label Studio's ``notes.json`` has the ids of the classes, which
+``classes.txt`` lists in the order of that file.
+"""
+import os.path as osp
+import re
+from collections.abc import Mapping
+from typing import NamedTuple
+
+import msgspec
+import yaml
+
+from ..errors import UserError
+from .files import ExportFiles, reading
+
+_SETTINGS = ('names', 'train', 'val', 'valid', 'test', 'path')
+
+
+class _Notes(msgspec.Struct):
+    """Label Studio's notes.json."""
+
+    class Category(msgspec.Struct):
+        id: int
+        name: str
+
+    categories: list[Category]
+
+
+class Classes(NamedTuple):
+    """The names of classes by id, and other settings of their file."""
+    names: dict[int, str]
+    settings: dict
+    by_label_studio: bool = False
+
+
+def find_yolo(files: ExportFiles) -> dict[str, Classes]:
+    """Return the content of the files that list YOLO's classes, by path."""
+    found = {}
+    for path in files.find('.yaml', '.yml'):
+        text = files.read(path)
+        if re.search(r'^names\s*:', text, re.M):
+            with reading(path):
+                found[path] = _read_yaml(text)
+    for path in () if found else files.find('classes.txt', 'obj.names'):
+        classes = _read_list(path, files)
+        # labelImg writes the same list into every folder.
+        if classes not in found.values():
+            found[path] = classes
+    return found
+
+
+def _read_yaml(text: str) -> Classes:
+    """Read the classes and other settings of a YAML file."""
+    root = yaml.compose(text, yaml.BaseLoader)
+    _require_unique_keys(root)
+    for key, value in root.value:
+        if key.value == 'names':
+            _require_unique_keys(value)
+    # Names such as 'no' and '007' are text.
+    settings = yaml.load(text, yaml.BaseLoader)
+    for key in _SETTINGS:
+        _require_texts(key, settings.get(key, ''))
+    names = settings['names']
+    pairs = enumerate(names) if isinstance(names, list) else names.items()
+    names = {int(key): name.strip() for key, name in pairs}
+    _require_distinct(names)
+    return Classes(names, settings)
+
+
+def _require_unique_keys(node: yaml.Node) -> None:
+    """Refuse a map with a key twice, of which YAML takes the last."""
+    seen = set()
+    for key, _ in node.value if isinstance(node, yaml.MappingNode) else ():
+        if key.value in seen:
+            raise ValueError(f'it has {key.value!r} twice')
+        seen.add(key.value)
+
+
+def _require_texts(key: str, value: str | list | dict) -> None:
+    """Refuse lists in lists, of which aliases make texts of any length."""
+    if isinstance(value, dict):
+        value = list(value.values())
+    for item in [value] if isinstance(value, str) else value:
+        if not isinstance(item, str):
+            raise ValueError(f'an item of {key!r} is a list, and no text')
+
+
+def _require_distinct(names: Mapping[int, str]) -> None:
+    """Refuse classes with a name twice."""
+    ids = {}
+    for key, name in names.items():
+        other = ids.setdefault(name, key)
+        if other != key:
+            raise ValueError(f'the ids {other} and {key} are both class '
+                             f'{name!r}')
+
+
+def _read_list(path: str, files: ExportFiles) -> Classes:
+    """Read a list of classes, and CVAT's or Label Studio's file beside it."""
+    by_line, settings = files.numbered_lines(path), {}
+    with reading(path):
+        _require_distinct(by_line)
+    data = osp.join(osp.dirname(path), 'obj.data')
+    if osp.exists(data):
+        settings = dict(re.findall(r'^(\w+)\s*=\s*(\S+)', files.read(data),
+                                   re.M))
+    notes = osp.join(osp.dirname(path), 'notes.json')
+    if not osp.exists(notes):
+        return Classes(by_line, settings)
+    with reading(notes):
+        content = msgspec.json.decode(files.read(notes), type=_Notes)
+    by_id = {}
+    for category in content.categories:
+        by_id[category.id] = category.name.strip()
+    names = list(by_line.values())
+    in_order = [category.name.strip() for category in content.categories]
+    if names not in (in_order, [by_id[key] for key in sorted(by_id)]):
+        raise UserError(f"'{path}' lists the classes {names}, but '{notes}' "
+                        f'{in_order}: delete the wrong one')
+    return Classes(by_id, settings, by_label_studio=True)
+
+
+def yaml_beside(path: str) -> str:
+    """The YAML file that may name the images, which has the classes."""
+    if path.endswith(('.yaml', '.yml')):
+        return path
+    return osp.join(osp.dirname(path), 'data.yaml')
