@@ -3,6 +3,7 @@
 import io
 import os.path as osp
 import warnings
+from itertools import count
 
 import numpy as np
 from PIL import ExifTags, Image, UnidentifiedImageError
@@ -55,11 +56,17 @@ def require_one_page(path: str, image: Image.Image) -> None:
 
     Those of reduced size and masks are parts of another.
     """
-    if image.format != 'TIFF' or image.n_frames == 1:
+    if image.format != 'TIFF' or not image.is_animated:
         return
     pages = 0
-    for page in range(image.n_frames):
-        image.seek(page)
+    for page in count():
+        try:
+            image.seek(page)
+        except EOFError:
+            break
+        except Exception:  # a kind of mask that Pillow does not decode
+            if image.tell() != page:  # a damaged file
+                break
         kind = image.tag_v2.get(_SUBFILE_TYPE, 0)
         pages += not kind & (_REDUCED | _MASK)
     image.seek(0)
