@@ -1,6 +1,7 @@
 # Copyright (c) QB-Heat MM authors. All rights reserved.
 """The account of an import: what was put right and left out, and why."""
 from dataclasses import dataclass
+from enum import Enum
 
 from ..errors import printable
 from .records import ListedImage
@@ -8,6 +9,19 @@ from .records import ListedImage
 #: Reasons that several readers give.
 ROTATED = 'rotated boxes that became the box around their corners'
 IN_TWO_SPLITS = 'images in two splits, used in the first of them'
+
+
+class Kind(str, Enum):
+    """What happened, as reports say it."""
+    CORRECTED = 'put right'
+    SKIPPED_IMAGE = 'images left out'
+    SKIPPED_BOX = 'boxes left out'
+    SKIPPED_CLASS = 'classes left out'
+    SKIPPED_FILE = 'files left out'
+    UNLABELED = 'images without a label file'
+    VALIDATION = 'images chosen for validation'
+    WARNING = 'warnings'
+    NOTICE = 'to know'
 
 
 @dataclass
@@ -18,38 +32,42 @@ class Count:
 
 
 class Account(dict):
-    """Counts by kind, such as ``'boxes left out'``, and reason."""
+    """Counts by :class:`Kind` and reason."""
 
-    def note(self, kind: str, reason: str, example: object = '',
+    def note(self, kind: Kind, reason: str, example: object = '',
              number: int = 1) -> None:
         """Count an event."""
         if not number:
             return
         text = printable(str(example))
-        self.setdefault((kind, reason), Count(0, text)).number += number
+        self.setdefault((Kind(kind), reason), Count(0, text)).number += number
 
     def put_right(self, what: str, example: object = '',
                   number: int = 1) -> None:
         """Count what is strange but unambiguous."""
-        self.note('put right', what, example, number)
+        self.note(Kind.CORRECTED, what, example, number)
 
     def leave_out(self, image: ListedImage, why: str,
                   example: object = '') -> None:
         """Count an image and its boxes that are not used."""
-        self.note('images left out', why, example or image.name)
-        self.note('boxes left out', 'of images that are left out',
+        self.note(Kind.SKIPPED_IMAGE, why, example or image.name)
+        self.note(Kind.SKIPPED_BOX, 'of images that are left out',
                   image.name, len(image.boxes))
+
+    def total(self, kind: Kind) -> int:
+        """Return how often a kind of event happened."""
+        number = 0
+        for (other, _), count in self.items():
+            if other == kind:
+                number += count.number
+        return number
 
     def left_out(self, what: str) -> int:
         """Return the number of ``'images'`` or ``'boxes'`` left out."""
-        total = 0
-        for (kind, _), count in self.items():
-            if kind == f'{what} left out':
-                total += count.number
-        return total
+        return self.total(Kind(f'{what} left out'))
 
     def __str__(self) -> str:
         parts = []
         for (kind, reason), count in self.items():
-            parts.append(f'{count.number} {kind} {reason}')
+            parts.append(f'{count.number} {kind.value} {reason}')
         return '; '.join(parts)

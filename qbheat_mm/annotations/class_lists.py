@@ -14,6 +14,7 @@ from typing import NamedTuple
 
 from ..datasets.images import EXTENSIONS
 from ..errors import UserError
+from .account import Kind
 from .files import ExportFiles, reading, split_named
 from .lookup import ImageLookup
 from .records import Export, ListedImage
@@ -59,8 +60,9 @@ def read_class_list(path: str, lookup: ImageLookup) -> Export:
         if columns.split >= 0:
             image.split = split_named(row[columns.split])
             if not image.split:
-                files.account.note('to know', 'splits that are not train, val '
-                                   'or test', row[columns.split])
+                files.account.note(
+                    Kind.NOTICE, 'splits that are not train, val or test',
+                    row[columns.split])
         if not image.name:
             files.account.leave_out(image, 'without a name', f"'{path}'")
         elif not label:

@@ -8,7 +8,7 @@ import numpy as np
 
 from ..datasets.coco_check import find_misfits
 from ..errors import UserError
-from .account import Account
+from .account import Account, Kind
 from .records import Box, Export, ListedImage
 
 
@@ -35,14 +35,14 @@ def choose_classes(export: Export, wanted: Sequence[str] | None,
             f'{shlex.join(unlisted)}, or choose --classes')
     for name in names:
         if not used[name]:
-            account.note('classes left out', 'without a box', name)
+            account.note(Kind.SKIPPED_CLASS, 'without a box', name)
     chosen = []
     for name in wanted or names:
         if used[name] and name not in dropped:
             chosen.append(name)
     for name in sorted(used):
         if name not in chosen:
-            account.note('boxes left out', f'of class {name!r}', '',
+            account.note(Kind.SKIPPED_BOX, f'of class {name!r}', '',
                          used[name])
     for image in export.images:
         image.boxes = [box for box in image.boxes if box.label in chosen]
@@ -106,7 +106,7 @@ def _drop_impossible_corners(image: ListedImage, account: Account
         if box.swapped and (
                 min(x, y) < -slack or x + w > image.size[0] + slack
                 or y + h > image.size[1] + slack):
-            account.note('boxes left out', 'whose corners are in the wrong '
+            account.note(Kind.SKIPPED_BOX, 'whose corners are in the wrong '
                          'order and beyond their image', image.source)
             continue
         if box.swapped:
@@ -123,10 +123,10 @@ def _clip(image: ListedImage, account: Account) -> Iterator[Box]:
         clipped = [left, top, right - left, bottom - top]
         where = f"{box.bbox} in '{image.file}'"
         if min(w, h) < 1:
-            account.note('boxes left out', 'thinner than a pixel', where)
+            account.note(Kind.SKIPPED_BOX, 'thinner than a pixel', where)
             continue
         if min(clipped[2:]) < 1:
-            account.note('boxes left out', 'outside of their image', where)
+            account.note(Kind.SKIPPED_BOX, 'outside of their image', where)
             continue
         # Fractions have rounding errors.
         if np.abs(np.subtract(clipped, box.bbox)).max() > 0.01:

@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 
 from ..errors import UserError
-from .account import ROTATED, Account
+from .account import ROTATED, Account, Kind
 from .files import ExportFiles
 from .records import Box, Export, ListedImage
 
@@ -113,10 +113,10 @@ def _read_images(path: str, content: CocoContent, names: Mapping[str, str],
         _set_box(box, where, files.account)
         image = by_id.get(str(box.image_id))
         if image is None:
-            files.account.note('boxes left out',
+            files.account.note(Kind.SKIPPED_BOX,
                                'of images that are not listed', where)
         elif not box.bbox:
-            files.account.note('boxes left out', 'without box and polygon',
+            files.account.note(Kind.SKIPPED_BOX, 'without box and polygon',
                                where)
         else:
             image.boxes.append(box)

@@ -10,7 +10,7 @@ import msgspec
 import numpy as np
 
 from ..datasets.coco_check import load_coco
-from .account import Account
+from .account import Account, Kind
 from .records import Box, ListedImage
 
 
@@ -50,7 +50,7 @@ def write_coco(folder: str, parts: Mapping[str, Sequence[ListedImage]],
         _, report = load_coco(osp.join(folder, name), classes,
                               require_masks=masks, name=name)
         for warning in report.warnings:
-            account.note('warnings', f'{split}: {warning}')
+            account.note(Kind.WARNING, f'{split}: {warning}')
 
 
 def area(box: Box) -> float:

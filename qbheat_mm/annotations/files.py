@@ -13,7 +13,7 @@ from yaml import YAMLError
 
 from ..datasets.folders import scan_folder
 from ..errors import UserError, printable
-from .account import Account
+from .account import Account, Kind
 
 _SPLITS = dict(train='train', training='train', val='val', valid='val',
                validation='val', test='test', testing='test')
@@ -48,7 +48,7 @@ class ExportFiles:
         for path in self.images:
             _require_utf8(path)
         for name, number in scan.skipped.items():
-            account.note('files left out', f"in folders '{name}', which are "
+            account.note(Kind.SKIPPED_FILE, f"in folders '{name}', which are "
                          'hidden or of thumbnails', self.image_root, number)
 
     def find(self, *endings: str) -> list[str]:

@@ -1,5 +1,5 @@
 # Copyright (c) QB-Heat MM authors. All rights reserved.
-"""Find and open the images of an export, and turn their boxes upright.
+"""Match and open the images of an export, and turn their boxes upright.
 
 Training sees photographs as EXIF rotates them. Whether boxes are drawn on
 these or on the stored pixels, the tool tells, or the sizes that it writes;
@@ -12,13 +12,14 @@ from joblib import cpu_count
 
 from ..datasets.images import ImageFile
 from ..errors import ImageError, UserError
-from .account import IN_TWO_SPLITS, Account
+from .account import IN_TWO_SPLITS, Account, Kind
 from .lookup import ImageLookup
 from .records import SPLITS, Box, Export, ListedImage
 from .split import perceptual_hash
 
 
-def find_images(export: Export, lookup: ImageLookup) -> list[ListedImage]:
+def match_files(export: Export, lookup: ImageLookup, account: Account
+                ) -> list[ListedImage]:
     """Find the files of an export's images; merge those of one file.
 
     An image of several splits is in the first of them, with all its boxes.
@@ -27,11 +28,10 @@ def find_images(export: Export, lookup: ImageLookup) -> list[ListedImage]:
         UserError: If most images are missing, or several files of
             annotations describe one image.
     """
-    images, account = export.images, lookup.files.account
-    lookup.hashed_names = export.hashed_names
-    lookup.find(images)
+    images = export.images
+    lookup.find(images, export.hashed_names)
     if export.own_names and not any(image.file for image in images):
-        _find_by_own_names(images, lookup)
+        _match_own_names(export, lookup, account)
     found, missing = {}, []
     for image in images:
         if not image.file:
@@ -48,21 +48,21 @@ def find_images(export: Export, lookup: ImageLookup) -> list[ListedImage]:
             'folder with --images')
     for file in lookup.files.images:
         if file not in found:
-            account.note('files left out', 'that the export does not list',
+            account.note(Kind.SKIPPED_FILE, 'that the export does not list',
                          file)
     return [found[file] for file in sorted(found)]
 
 
-def _find_by_own_names(images: Sequence[ListedImage], lookup: ImageLookup
-                       ) -> None:
+def _match_own_names(export: Export, lookup: ImageLookup, account: Account
+                     ) -> None:
     """Find images that were renamed together with their annotations."""
-    for image in images:
+    for image in export.images:
         image.name = image.source.rpartition('/')[2].rpartition('.')[0]
-    lookup.find(images)
-    for image in images:
+    lookup.find(export.images, export.hashed_names)
+    for image in export.images:
         if image.file:
-            lookup.files.account.put_right(
-                'images named like their annotation files', image.source)
+            account.put_right('images named like their annotation files',
+                              image.source)
 
 
 def _merge(first: ListedImage, other: ListedImage, account: Account) -> None:
@@ -140,9 +140,9 @@ def place_boxes(images: Sequence[ListedImage], export: Export,
                 'were annotated with --images')
     boxes_on = boxes_on or _tell_pixels(rotated, export)
     if rotated:
-        account.note('to know', 'images are rotated by EXIF, and boxes are on '
-                     f'{boxes_on} pixels (--boxes-on)', rotated[0].file,
-                     len(rotated))
+        account.note(
+            Kind.NOTICE, 'images are rotated by EXIF, and boxes are on '
+            f'{boxes_on} pixels (--boxes-on)', rotated[0].file, len(rotated))
     for image in images:
         stored = boxes_on == 'stored' and image.orientation > 1
         size = _stored_size(image) if stored else image.size
@@ -167,15 +167,17 @@ def _tell_pixels(rotated: Sequence[ListedImage], export: Export) -> str:
             if image.listed_size == stored:
                 swapped.append(image)
     labeled = [image for image in rotated if image.boxes]
-    if not labeled or upright and (export.stored_sizes or not swapped):
+    sizes_agree = export.stored_sizes or not swapped
+    is_certain = upright and sizes_agree
+    if is_certain or not labeled:
         return 'upright'
     example = (swapped or labeled)[0]
     raise UserError(
         f'{len(rotated)} images are rotated by EXIF (e.g. '
-        f"'{example.file}'), and {export.format} does not tell on which "
-        f"pixels the boxes in '{example.source}' are: choose --boxes-on "
-        'upright (as viewers show the image) or --boxes-on stored (before '
-        'the rotation)')
+        f"'{example.file}'), and {export.format} does not say whether the "
+        f"boxes in '{example.source}' refer to the rotated image: pass "
+        '--boxes-on upright (as viewers show the image) or --boxes-on stored '
+        '(before the rotation)')
 
 
 def _scale(box: Box, size: tuple[int, int]) -> None:

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import msgspec
 
-from .account import ROTATED, Account
+from .account import ROTATED, Account, Kind
 from .files import ExportFiles
 from .records import Box, Export, ListedImage
 
@@ -89,6 +89,6 @@ def _read_shape(shape: _Shape, path: str, account: Account) -> Box:
         if kind in ('rotation', 'oriented_rectangle'):
             account.put_right(ROTATED, path)
     else:
-        account.note('boxes left out', f'that are {kind} shapes of '
+        account.note(Kind.SKIPPED_BOX, f'that are {kind} shapes of '
                      f'{len(points)} points', path)
     return box

@@ -21,7 +21,7 @@ all of them are missing. With ``--images``, all files are in that folder.
 import os.path as osp
 import re
 from collections import Counter, defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from typing import NamedTuple
 from urllib.parse import unquote
 
@@ -58,14 +58,11 @@ class ImageLookup:
 
     Args:
         files (ExportFiles): The export.
-        hashed_names (bool): Whether names may begin with a hash of Label
-            Studio's that the files do not have.
     """
 
-    def __init__(self, files: ExportFiles, hashed_names: bool = False
-                 ) -> None:
+    def __init__(self, files: ExportFiles) -> None:
         self.files = files
-        self.hashed_names = hashed_names
+        self._hashed_names = False
         self._claimed = set()
         self._files = set(files.images)
         self._names = set()
@@ -83,8 +80,16 @@ class ImageLookup:
                 self._folders.add(folder)
                 folder = osp.dirname(folder)
 
-    def find(self, images: Sequence[ListedImage]) -> None:
-        """Set ``file`` of images that have none, and what split it is in."""
+    def find(self, images: Sequence[ListedImage],
+             hashed_names: bool = False) -> None:
+        """Set ``file`` of images that have none, and what split it is in.
+
+        Args:
+            images (Sequence[ListedImage]): Changed in place.
+            hashed_names (bool): Whether names may begin with a hash of Label
+                Studio's that the files do not have.
+        """
+        self._hashed_names = hashed_names
         images = [image for image in images if not image.file]
         pending = self._name(images, self._near)
         pending = self._name(pending, self._far)
@@ -185,7 +190,7 @@ class ImageLookup:
         """The ways to write a name, as it is first."""
         plain = _plain(image.name)
         names = {osp.basename(plain), osp.basename(unquote(plain))}
-        has_hash = self.hashed_names and not self._names & names
+        has_hash = self._hashed_names and not self._names & names
         spellings = {}
         for spelling in (plain, unquote(plain)):
             folder, name = osp.split(spelling)
@@ -236,22 +241,33 @@ class ImageLookup:
                 pending.append(image)
         done = set()
         while True:
-            found = defaultdict(lambda: defaultdict(dict))
-            for image in pending:
-                key = self._key(image)
-                folder = osp.dirname(key.path), key.split
-                tails = self._longest_tails(image)
-                if (len(tails) == 1 and folder not in done
-                        and self._may_be(image, tails[0].file)):
-                    found[tails[0].strength][folder][key] = tails[0].file
-            if not found:
+            folders = self._strongest_tails(pending, done)
+            if not folders:
                 break
-            folders, proposals = found[max(found)], {}
+            proposals = {}
             for tails in folders.values():
                 proposals |= _keep_together(tails)
             pending = self._accept(pending, proposals,
                                    'images found by a tail of their path')
             done |= folders.keys()
+
+    def _strongest_tails(self, images: Iterable[ListedImage],
+                         done: Container[_Key]
+                         ) -> dict[_Key, dict[_Key, str]]:
+        """Map listed folders, and images within, to files by tails.
+
+        Only the folders with the longest tail of all are returned, and those
+        that are ``done`` are passed over.
+        """
+        by_strength = defaultdict(lambda: defaultdict(dict))
+        for image in images:
+            key = self._key(image)
+            folder = _Key(osp.dirname(key.path), key.split)
+            tails = self._longest_tails(image)
+            if (len(tails) == 1 and folder not in done
+                    and self._may_be(image, tails[0].file)):
+                by_strength[tails[0].strength][folder][key] = tails[0].file
+        return by_strength[max(by_strength)] if by_strength else {}
 
     def _may_be(self, image: ListedImage, file: str) -> bool:
         """Whether a file is below what exists of the folder that is named."""

@@ -12,7 +12,7 @@ from .coco_output import write_coco
 from .configs import write_boxes_config
 from .files import ExportFiles
 from .formats import read_boxes
-from .images import find_images, open_images, place_boxes
+from .images import match_files, open_images, place_boxes
 from .lookup import ImageLookup
 from .output_folder import drafted, require_new
 from .records import ListedImage
@@ -66,7 +66,7 @@ def prepare_boxes(folder: str, out: str, *, detector: str = 'retinanet',
     check_crowds(export, keep_crowds, account)
     names = choose_classes(export, classes, drop_classes, account)
     number = len(export.images)
-    listed = find_images(export, lookup)
+    listed = match_files(export, lookup, account)
     splits = {image.split or 'train' for image in listed}
     listed = open_images(listed, account)
     place_boxes(listed, export, boxes_on, account)

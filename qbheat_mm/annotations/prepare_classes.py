@@ -9,12 +9,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from ..errors import UserError
-from .account import Account
+from .account import Account, Kind
 from .class_folders import read_class_folders
 from .class_lists import read_class_list
 from .configs import write_classes_config
 from .files import ExportFiles
-from .images import find_images, open_images
+from .images import match_files, open_images
 from .lookup import ImageLookup
 from .output_folder import drafted, require_new
 from .records import ListedImage
@@ -60,7 +60,7 @@ def prepare_classes(source: str, out: str, *, images: str | None = None,
     else:
         export = read_class_folders(files)
     number = len(export.images)
-    listed = open_images(find_images(export, lookup), account)
+    listed = open_images(match_files(export, lookup, account), account)
     classes = sorted({image.label for image in listed})
     trained = {image.label for image in listed
                if image.split in ('', 'train')}
@@ -94,8 +94,9 @@ def _check_names(classes: Sequence[str], source: str, account: Account
         if _SEPARATOR.search(name):
             separated.append(name)
     if 2 * len(separated) > len(classes):
-        account.note('to know', 'class names may be several labels, but each '
-                     'image is of one class', separated[0], len(separated))
+        account.note(
+            Kind.NOTICE, 'class names may be several labels, but each image '
+            'is of one class', separated[0], len(separated))
 
 
 def _place(parts: Mapping[str, Iterable[ListedImage]],

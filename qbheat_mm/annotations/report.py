@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..report import Table
-from .account import Account
+from .account import Account, Kind
 from .records import SPLITS, ListedImage
 
 
@@ -54,7 +54,7 @@ def tabulate_boxes(parts: Mapping[str, Sequence[ListedImage]],
     boxes = []
     for split in parts:
         boxes.append(sum(numbers[split, name] for name in classes))
-    lost = account.left_out('boxes')
+    lost = account.total(Kind.SKIPPED_BOX)
     total.rows.append(['boxes', sum(boxes) + lost, lost, *boxes])
     table = Table('Boxes, and how many are small (below 32x32 pixels), medium '
                   'or large (from 96x96 on)',
@@ -83,7 +83,7 @@ def tabulate_classes(parts: Mapping[str, Sequence[ListedImage]],
 def _total(parts: Mapping[str, Sequence[ListedImage]], account: Account
            ) -> Table:
     numbers = [len(images) for images in parts.values()]
-    lost = account.left_out('images')
+    lost = account.total(Kind.SKIPPED_IMAGE)
     return Table('What was in the export', ['', 'in', 'left out', *parts], [
         ['images', sum(numbers) + lost, lost, *numbers]])
 
@@ -92,5 +92,5 @@ def _tell(account: Account) -> list[Table]:
     """Tabulate the account, if it has entries."""
     table = Table('Put right and left out', ['number', 'of', 'why', 'e.g.'])
     for (kind, reason), count in account.items():
-        table.rows.append([count.number, kind, reason, count.example])
+        table.rows.append([count.number, kind.value, reason, count.example])
     return [table] if table.rows else []

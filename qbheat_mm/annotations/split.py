@@ -4,13 +4,14 @@ import os.path as osp
 import re
 from collections import defaultdict
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import cv2
 import numpy as np
 
 from ..datasets.images import ImageFile
 from ..errors import UserError
-from .account import Account
+from .account import Account, Kind
 from .records import ListedImage
 
 #: Squared distance of hashes up to which images are near-duplicates. Of 9,900
@@ -107,6 +108,19 @@ def split_scenes(scenes: np.ndarray, counts: np.ndarray, share: float,
     return chosen[scenes]
 
 
+class Attempt(NamedTuple):
+    """A way to make scenes: see :func:`find_scenes`.
+
+    Attributes:
+        parts (int): Scenes of which a video is, at most.
+        hashes (np.ndarray, optional): Of the images, (N, 144).
+        kept (str): What stays together.
+    """
+    parts: int
+    hashes: np.ndarray | None
+    kept: str
+
+
 def choose_validation(files: Sequence[str], hashes: np.ndarray,
                       counts: np.ndarray, classes: Sequence[str],
                       share: float, seed: int) -> tuple[np.ndarray, str]:
@@ -115,24 +129,34 @@ def choose_validation(files: Sequence[str], hashes: np.ndarray,
     Returns the choice, (N,), bool, and what it keeps together. Raises
     UserError if a class would have no object in one of the parts.
     """
-    total = counts.sum(0)
-    for parts, near, kept in (
-            (1, hashes, 'videos (by name) and near-duplicates stay together'),
-            (50, hashes, 'names in a row and near-duplicates stay together'),
-            (50, None, 'names in a row stay together'),
-            (len(files), None, 'images are split one by one')):
-        scenes = find_scenes(files, near, parts)
+    one_by_one = Attempt(len(files), None, 'images are split one by one')
+    for attempt in (
+            Attempt(1, hashes,
+                    'videos (by name) and near-duplicates stay together'),
+            Attempt(50, hashes,
+                    'names in a row and near-duplicates stay together'),
+            Attempt(50, None, 'names in a row stay together'), one_by_one):
+        scenes = find_scenes(files, attempt.hashes, attempt.parts)
         chosen = split_scenes(scenes, counts, share, seed)
-        held = counts[chosen].sum(0)
-        lost = (total > 0) & ((held == 0) | (held == total))
-        if not lost.any() and (parts == len(files) or share / 2
-                               <= chosen.mean() <= max(2 * share, 0.5)):
-            return chosen, kept
+        lost = _lost_classes(counts, chosen)
+        fits = attempt is one_by_one or _is_near(chosen.mean(), share)
+        if fits and not lost.any():
+            return chosen, attempt.kept
     few = [repr(name) for name, each in zip(classes, lost) if each]
     raise UserError(
-        f'too few images have objects of class {", ".join(few)}, which needs '
-        'some for training and some for validation: annotate more, or leave '
-        f'it out (boxes: --drop-class {" ".join(few)})')
+        f'class {", ".join(few)} has too few images for training and '
+        'validation: annotate more, or skip it (boxes: --drop-class '
+        f'{" ".join(few)})')
+
+
+def _lost_classes(counts: np.ndarray, chosen: np.ndarray) -> np.ndarray:
+    """Find classes whose objects are all in one part, (C,), bool."""
+    total, held = counts.sum(0), counts[chosen].sum(0)
+    return (total > 0) & ((held == 0) | (held == total))
+
+
+def _is_near(share: float, wanted: float) -> bool:
+    return wanted / 2 <= share <= max(2 * wanted, 0.5)
 
 
 def assign_splits(images: Sequence[ListedImage], classes: Sequence[str],
@@ -178,4 +202,4 @@ def _choose_validation(images: Sequence[ListedImage], classes: Sequence[str],
         seed)
     for image, held in zip(images, chosen):
         image.split = 'val' if held else 'train'
-    account.note('images chosen for validation', kept, '', int(chosen.sum()))
+    account.note(Kind.VALIDATION, kept, '', int(chosen.sum()))

@@ -11,6 +11,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping
 
 from ..errors import UserError
+from .account import Kind
 from .files import ExportFiles, is_below, split_named
 from .lookup import ImageLookup, strip_hash
 from .records import Export, ListedImage
@@ -23,9 +24,10 @@ _FOLDERS = ('images', 'jpegimages', 'labels')
 def read_yolo(contents: Mapping[str, Classes], lookup: ImageLookup) -> Export:
     """Read an export."""
     (path, classes), = contents.items()
-    labels = _LabelFiles(lookup.files, classes.by_label_studio)
+    files, account = lookup.files, lookup.files.account
+    labels = _LabelFiles(files, classes.by_label_studio)
     images = _listed_images(path, classes.settings, lookup)
-    images = images or _labeled_folders(path, labels, lookup.files)
+    images = images or _labeled_folders(path, labels, files)
     poses = 'kpt_shape' in classes.settings
     for image in images:
         labels.reserve(image.file or _beside(image))
@@ -33,11 +35,9 @@ def read_yolo(contents: Mapping[str, Classes], lookup: ImageLookup) -> Export:
         image.listed_size = (1, 1)
         text = labels.of(image.file or _beside(image))
         if text:
-            image.boxes = list(read_boxes(text, classes.names, poses,
-                                          lookup.files))
+            image.boxes = list(read_boxes(text, classes.names, poses, files))
         else:
-            lookup.files.account.note('images without a label file',
-                                      'have no objects', image.name)
+            account.note(Kind.UNLABELED, 'have no objects', image.name)
     labels.require_one_image(images)
     if not poses:
         reject_poses(images, path)
@@ -127,10 +127,11 @@ class _LabelFiles:
             lines = self.files.lines(text)
             if are_boxes(lines):
                 unlisted = self._key(text) in self._owned
-                self.files.account.note(
-                    'boxes left out', 'of label files whose image is in no '
-                    'list' if unlisted else 'of label files without an image',
-                    text, len(lines))
+                reason = 'of label files without an image'
+                if unlisted:
+                    reason = 'of label files whose image is in no list'
+                self.files.account.note(Kind.SKIPPED_BOX, reason, text,
+                                        len(lines))
 
     def _key(self, path: str) -> str:
         """Name an image and its label file alike."""
@@ -177,14 +178,14 @@ def _beside(image: ListedImage) -> str:
 def _listed_images(path: str, settings: Mapping, lookup: ImageLookup
                    ) -> list[ListedImage]:
     """List the images of the folders and lists that settings name."""
-    images = []
+    images, account = [], lookup.files.account
     for key in ('train', 'val', 'valid', 'test'):
         values = settings.get(key) or []
         for value in values if isinstance(values, list) else [values]:
             value = str(value).replace('\\', '/')
             place, names = _find_place(path, settings, value, lookup.files)
             if not names:
-                lookup.files.account.put_right(
+                account.put_right(
                     'splits that do not exist here', f'{key}: {value}')
             for name in names:
                 images.append(ListedImage(name, place,

@@ -130,31 +130,40 @@ class MatchedCocoDataset(CocoDataset):
             metrics (Iterable[BaseMetric]): Those that evaluate the data set.
             name (str): Setting of the evaluator, for messages.
         """
-        advice = f'set --cfg-options {name}.ann_file={self.ann_file}'
-        classes = self.metainfo['classes']
         for metric in metrics:
             # CocoMetric keeps its file nowhere else.
             api = getattr(metric, '_coco_api', None)
-            if api is None:
-                continue
-            for i in range(len(self)):
-                info = self.get_data_info(i)
-                image = osp.basename(info['img_path'])
-                other = api.imgs.get(info['img_id'], {}).get('file_name', '')
-                if osp.basename(other) != image:
-                    raise UserError(
-                        f"image {info['img_id']} of '{self.ann_file}' is "
-                        f"'{image}', but '{other}' in {name}.ann_file: "
-                        f'{advice}, or, of several data sets, merge the files')
-            ids = api.get_cat_ids(cat_names=classes)
-            by_name = isinstance(metric, MatchedCocoMetric)
-            if len(ids) != len(classes) or (
-                    ids != list(self.cat_ids) and not by_name):
+            if api is not None:
+                self._require_same_images(api, name)
+                self._require_same_categories(
+                    api, name, isinstance(metric, MatchedCocoMetric))
+
+    def _require_same_images(self, api: COCO, name: str) -> None:
+        """Require a metric's file to have these images by their ids."""
+        for i in range(len(self)):
+            info = self.get_data_info(i)
+            image = osp.basename(info['img_path'])
+            other = api.imgs.get(info['img_id'], {}).get('file_name', '')
+            if osp.basename(other) != image:
                 raise UserError(
-                    f'{name}.ann_file has the category ids {ids} for '
-                    f"{list(classes)}, but '{self.ann_file}' has "
-                    f'{list(self.cat_ids)}: {advice} '
-                    f'{name}.type=MatchedCocoMetric')
+                    f"image {info['img_id']} of '{self.ann_file}' is "
+                    f"'{image}', but '{other}' in {name}.ann_file: set "
+                    f'--cfg-options {name}.ann_file={self.ann_file}, or '
+                    'merge the files of several data sets into one')
+
+    def _require_same_categories(self, api: COCO, name: str,
+                                 by_name: bool) -> None:
+        """Require a metric's file to have the classes, by name or by id."""
+        classes = self.metainfo['classes']
+        ids = api.get_cat_ids(cat_names=classes)
+        if len(ids) != len(classes) or (
+                ids != list(self.cat_ids) and not by_name):
+            raise UserError(
+                f'{name}.ann_file has the category ids {ids} for '
+                f"{list(classes)}, but '{self.ann_file}' has "
+                f'{list(self.cat_ids)}: set --cfg-options '
+                f'{name}.ann_file={self.ann_file} '
+                f'{name}.type=MatchedCocoMetric')
 
 
 @METRICS.register_module()
