@@ -4,6 +4,8 @@ from types import SimpleNamespace
 
 import pytest
 import torch
+from hypothesis import given
+from hypothesis import strategies as st
 from mmpretrain.registry import MODELS
 
 from qbheat_mm.analysis.hook import AnalysisHook
@@ -93,13 +95,20 @@ def test_map_equals_a_slow_loop_over_positions(position, num_models):
     torch.testing.assert_close(out, expected)
 
 
-def test_positions_of_a_batch_do_not_mix():
+@given(st.lists(st.tuples(st.sampled_from(QUARTERS), st.integers(1, 3)),
+                min_size=1, max_size=8))
+def test_positions_of_a_batch_do_not_mix(positions):
+    """In any order, with any counts."""
     predictor = QBHeatPredictor(6, embed_dims=5)
-    feats = torch.randn(5, 6, 4, 4)
-    together = predictor(feats, [(position, 1) for position in QUARTERS])
-    for i, position in enumerate(QUARTERS):
-        alone = predictor(feats[i:i + 1], [(position, 1)])
-        torch.testing.assert_close(together[i:i + 1], alone)
+    feats = torch.randn(sum(count for _, count in positions), 6, 4, 4)
+    together = predictor(feats, positions)
+    start = 0
+    for position, count in positions:
+        images = slice(start, start + count)
+        alone = predictor(feats[images], [(position, count)])
+        torch.testing.assert_close(together[images], alone)
+        start += count
+    assert len(together) == start
 
 
 @pytest.mark.parametrize('position', QUARTERS)

@@ -4,6 +4,7 @@
 Each linear model is z(x + dx, y + dy) = z(x, y) + M z(x, y) (Equation 5).
 """
 from collections.abc import Sequence
+from itertools import groupby
 
 import torch
 from mmengine.model import BaseModule
@@ -170,6 +171,12 @@ class MaskToken(nn.Module):
                            self.token.to(z.dtype))
 
 
+def _product(images: tuple[str, int]) -> tuple[bool, int]:
+    """What images must share to be predicted by one product."""
+    position, count = images
+    return position == CENTER, count
+
+
 #: Controls without the heat equation.
 _CONTROLS = dict(copy=CopiedFeatures, mask_token=MaskToken)
 
@@ -253,15 +260,13 @@ class QBHeatPredictor(BaseModule):
             Tensor: (B, 2h, 2w, embed_dims).
         """
         z = self.proj(feats.permute(0, 2, 3, 1))
-        # Corners with equally many images are one product.
-        groups = {}
-        for position, count in positions:
-            groups.setdefault((position == CENTER, count), []).append(position)
-        parts = z.split([count * len(names)
-                         for (_, count), names in groups.items()])
+        # Consecutive corners with equally many images are one product.
+        groups = [list(group) for _, group in groupby(positions, _product)]
+        sizes = [sum(count for _, count in group) for group in groups]
         predicted = []
-        for part, ((is_center, _), names) in zip(parts, groups.items()):
-            if is_center:
+        for part, group in zip(z.split(sizes), groups):
+            names = [position for position, _ in group]
+            if names[0] == CENTER:
                 predicted.append(self.from_center(part))
             else:
                 cells = [CORNERS[name] for name in names]
