@@ -4,11 +4,13 @@
 Importing this module tells torch which objects mmengine's checkpoints contain
 besides tensors.
 """
+import hashlib
 import os
 import re
 import zipfile
 from pickle import UnpicklingError
 from typing import Any
+from urllib.parse import urlsplit
 
 import numpy as np
 import torch
@@ -21,23 +23,21 @@ def safe_load(path: str | os.PathLike, map_location: Any = 'cpu') -> dict:
     """Read a file with ``weights_only=True``, see :meth:`Checkpoint.read`."""
     path = os.path.expanduser(os.fspath(path))
     is_url = path.startswith(('http://', 'https://'))
-    if not is_url and not os.path.exists(path):
+    file = _download(path) if is_url else path
+    if not os.path.exists(file):
         raise MissingFileError(f"checkpoint '{path}' does not exist (looked "
                                f"in '{os.getcwd()}')")
-    if not is_url and not os.path.isfile(path):  # reading a pipe would block
+    if not os.path.isfile(file):  # reading a pipe would block
         raise UserError(f"checkpoint '{path}' is not a file")
     try:
-        if is_url:
-            content = torch.hub.load_state_dict_from_url(
-                path, map_location=map_location, weights_only=True)
-        elif path.endswith('.safetensors'):
-            content = _read_safetensors(path)
+        if file.endswith('.safetensors'):
+            content = _read_safetensors(file)
         else:
-            _verify_checksums(path)
+            _verify_checksums(file)
             # The maintained fork removes them whenever it loads a file.
             torch.serialization.add_safe_globals(_SAFE_GLOBALS)
             content = torch.load(
-                path, map_location=map_location, weights_only=True)
+                file, map_location=map_location, weights_only=True)
     except (torch.cuda.OutOfMemoryError, ImportError):
         raise
     # A damaged file can break the unpickler anywhere.
@@ -46,6 +46,25 @@ def safe_load(path: str | os.PathLike, map_location: Any = 'cpu') -> dict:
     if not isinstance(content, dict):
         raise UserError(f"checkpoint '{path}' holds no state_dict")
     return content
+
+
+def _download(url: str) -> str:
+    """Download a file once, to torch's folder of checkpoints.
+
+    Its name starts with a hash of the URL, since many URLs end alike.
+    """
+    name = os.path.basename(urlsplit(url).path)
+    digest = hashlib.sha256(url.encode()).hexdigest()[:16]
+    folder = os.path.join(torch.hub.get_dir(), 'checkpoints')
+    file = os.path.join(folder, f'{digest}-{name}')
+    if not os.path.exists(file):
+        os.makedirs(folder, exist_ok=True)
+        try:
+            torch.hub.download_url_to_file(url, file)
+        except (OSError, ValueError) as error:
+            raise UserError(f"checkpoint '{url}' cannot be downloaded "
+                            f'({type(error).__name__}: {error})') from error
+    return file
 
 
 def _read_safetensors(path: str) -> dict:
