@@ -25,6 +25,7 @@ from .console import shorten_console
 from .random_state import SeededBatchSampler
 from .resume import newest_readable
 from .schedules import fit_schedulers
+from .shared_memory import warn_of_little_shared_memory
 
 
 @RUNNERS.register_module()
@@ -108,6 +109,8 @@ class AutoScaleRunner(Runner):
             self.logger.info(f'num_workers: {given} -> {cores} (cores '
                              'available to this process)')
             settings['num_workers'] = cores
+        if given:
+            warn_of_little_shared_memory(self.logger)
         return super().build_dataloader(loader_settings(settings), *args,
                                         **kwargs)
 

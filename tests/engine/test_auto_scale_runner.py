@@ -3,6 +3,7 @@
 import math
 import os
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -13,6 +14,7 @@ from torch import nn
 from torch.utils.data import BatchSampler
 
 import qbheat_mm  # noqa: F401
+from qbheat_mm.engine import shared_memory
 from qbheat_mm.engine.batch_size import fitting_batch
 from qbheat_mm.engine.random_state import SeededBatchSampler
 from qbheat_mm.errors import UserError
@@ -85,6 +87,23 @@ def test_no_more_workers_than_cores_of_the_process(config):
         os.sched_setaffinity(0, cores)
     assert runner.train_dataloader.num_workers == 1
     assert log_of(runner).count('num_workers: 8 -> 1') == 1
+
+
+@pytest.mark.parametrize('megabytes, workers, warned', [
+    (64, 1, 1), (200, 1, 1), (64, 0, 0), (8000, 1, 0)])
+def test_workers_that_may_fill_the_shared_memory(
+        config, monkeypatch, tmp_path, megabytes, workers, warned):
+    """The run would wait: torch's fault."""
+    monkeypatch.setattr(shared_memory, 'FOLDER', str(tmp_path))
+    monkeypatch.setattr('shutil.disk_usage', lambda folder: SimpleNamespace(
+        total=megabytes * 2**20))
+    runner = RUNNERS.build(config(4, **{
+        'train_dataloader.num_workers': workers}))
+    for _ in range(2):
+        runner.build_dataloader(runner.cfg.train_dataloader)
+    log = log_of(runner)
+    assert log.count(f'has {megabytes} MB') == warned
+    assert log.count('--shm-size=2g') == warned
 
 
 @needs_no_gpu
