@@ -30,7 +30,7 @@ def parse_args() -> argparse.Namespace:
         help='use only these classes, in this order')
     parser.add_argument(
         '--drop-class', nargs='+', default=[], metavar='NAME',
-        dest='drop_classes', help='leave out the boxes of these classes')
+        dest='drop_classes', help='skip the boxes of these classes')
     parser.add_argument(
         '--images', metavar='DIR', help='folder of the images, if it is not '
         'part of the export')

@@ -1,5 +1,5 @@
 # Copyright (c) QB-Heat MM authors. All rights reserved.
-"""The account of an import: what was put right and left out, and why."""
+"""The account of an import: what was corrected and skipped, and why."""
 from dataclasses import dataclass
 from enum import Enum
 
@@ -13,11 +13,11 @@ IN_TWO_SPLITS = 'images in two splits, used in the first of them'
 
 class Kind(str, Enum):
     """What happened, as reports say it."""
-    CORRECTED = 'put right'
-    SKIPPED_IMAGE = 'images left out'
-    SKIPPED_BOX = 'boxes left out'
-    SKIPPED_CLASS = 'classes left out'
-    SKIPPED_FILE = 'files left out'
+    CORRECTED = 'corrected'
+    SKIPPED_IMAGE = 'images skipped'
+    SKIPPED_BOX = 'boxes skipped'
+    SKIPPED_CLASS = 'classes skipped'
+    SKIPPED_FILE = 'files skipped'
     UNLABELED = 'images without a label file'
     VALIDATION = 'images chosen for validation'
     WARNING = 'warnings'
@@ -42,29 +42,25 @@ class Account(dict):
         text = printable(str(example))
         self.setdefault((Kind(kind), reason), Count(0, text)).number += number
 
-    def put_right(self, what: str, example: object = '',
-                  number: int = 1) -> None:
+    def correct(self, what: str, example: object = '',
+                number: int = 1) -> None:
         """Count what is strange but unambiguous."""
         self.note(Kind.CORRECTED, what, example, number)
 
-    def leave_out(self, image: ListedImage, why: str,
-                  example: object = '') -> None:
+    def skip(self, image: ListedImage, why: str,
+             example: object = '') -> None:
         """Count an image and its boxes that are not used."""
         self.note(Kind.SKIPPED_IMAGE, why, example or image.name)
-        self.note(Kind.SKIPPED_BOX, 'of images that are left out',
+        self.note(Kind.SKIPPED_BOX, 'of skipped images',
                   image.name, len(image.boxes))
 
-    def total(self, kind: Kind) -> int:
-        """Return how often a kind of event happened."""
-        number = 0
-        for (other, _), count in self.items():
-            if other == kind:
-                number += count.number
-        return number
-
-    def left_out(self, what: str) -> int:
-        """Return the number of ``'images'`` or ``'boxes'`` left out."""
-        return self.total(Kind(f'{what} left out'))
+    def skipped(self, what: str) -> int:
+        """Return the number of skipped ``'images'`` or ``'boxes'``."""
+        total = 0
+        for (kind, _), count in self.items():
+            if kind == Kind(f'{what} skipped'):
+                total += count.number
+        return total
 
     def __str__(self) -> str:
         parts = []

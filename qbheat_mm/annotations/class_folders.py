@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 
 from ..errors import UserError
 from .files import ExportFiles, split_named
-from .records import Export, ListedImage
+from .records import ListedExport, ListedImage
 
 _MASK = '(mask|gt|ground.?truth|label|seg|segmentation)s?'
 #: The end of a mask's name, which begins like its image's.
@@ -16,7 +16,7 @@ _MASK_NAME = re.compile(rf'[ _.-]*{_MASK}$', re.IGNORECASE)
 _MASK_FOLDER = re.compile(rf'{_MASK}|(image|img)s?', re.IGNORECASE)
 
 
-def read_class_folders(files: ExportFiles) -> Export:
+def read_class_folders(files: ExportFiles) -> ListedExport:
     """Read CLASS/... or SPLIT/CLASS/...; a split has folders below it.
 
     Raises:
@@ -43,10 +43,10 @@ def read_class_folders(files: ExportFiles) -> Export:
             images.append(image)
             classes[split, image.label].append((below[1:], path))
         else:
-            files.account.leave_out(image, 'outside of class folders')
+            files.account.skip(image, 'outside of class folders')
     for (_, label), paths in classes.items():
         _reject_masks(label, paths)
-    return Export('Class folders', images)
+    return ListedExport('Class folders', images)
 
 
 def _inner_folders(parents: Iterable[Sequence[str]]) -> dict[str, set[str]]:

@@ -17,7 +17,7 @@ from ..errors import UserError
 from .account import Kind
 from .files import ExportFiles, reading, split_named
 from .lookup import ImageLookup
-from .records import Export, ListedImage
+from .records import ListedExport, ListedImage
 
 _SAMPLE = 100
 _LABEL = re.compile('class|class_?name|labels?|category|target|species|breed')
@@ -42,7 +42,7 @@ class _Columns(NamedTuple):
     split: int
 
 
-def read_class_list(path: str, lookup: ImageLookup) -> Export:
+def read_class_list(path: str, lookup: ImageLookup) -> ListedExport:
     """Read a list.
 
     Raises:
@@ -64,12 +64,12 @@ def read_class_list(path: str, lookup: ImageLookup) -> Export:
                     Kind.NOTICE, 'splits that are not train, val or test',
                     row[columns.split])
         if not image.name:
-            files.account.leave_out(image, 'without a name', f"'{path}'")
+            files.account.skip(image, 'without a name', f"'{path}'")
         elif not label:
-            files.account.leave_out(image, 'without a class')
+            files.account.skip(image, 'without a class')
         else:
             images.append(image)
-    return Export('Class list', images)
+    return ListedExport('Class list', images)
 
 
 def _read_table(path: str, lookup: ImageLookup) -> _Table:
@@ -175,6 +175,6 @@ def _read_class_names(labels: Sequence[str], path: str, files: ExportFiles
                                 f"'{place}' names only {len(lines)}, from 0 "
                                 'on: correct one of them, or move it')
             names[label] = lines[int(label)]
-        files.account.put_right('class numbers that became names', place)
+        files.account.correct('class numbers that became names', place)
         return names
     return {}

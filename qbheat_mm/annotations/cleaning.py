@@ -9,12 +9,12 @@ import numpy as np
 from ..datasets.coco_check import find_misfits
 from ..errors import UserError
 from .account import Account, Kind
-from .records import Box, Export, ListedImage
+from .records import Box, ListedExport, ListedImage
 
 
-def choose_classes(export: Export, wanted: Sequence[str] | None,
+def choose_classes(export: ListedExport, wanted: Sequence[str] | None,
                    dropped: Sequence[str], account: Account) -> list[str]:
-    """Leave out boxes of other classes; return those with a box."""
+    """Skip boxes of other classes; return those with a box."""
     used, sources = Counter(), defaultdict(Counter)
     for image in export.images:
         for box in image.boxes:
@@ -49,7 +49,8 @@ def choose_classes(export: Export, wanted: Sequence[str] | None,
     return chosen
 
 
-def check_crowds(export: Export, keep: bool | None, account: Account) -> None:
+def check_crowds(export: ListedExport, keep: bool | None, account: Account
+                 ) -> None:
     """Turn crowds into objects where a tool marks all masks as crowds."""
     boxes, crowds, masks_are_crowds = 0, [], True
     for image in export.images:
@@ -69,11 +70,11 @@ def check_crowds(export: Export, keep: bool | None, account: Account) -> None:
     if not keep:
         for box in crowds:
             box.crowd = False
-        account.put_right('crowds that became objects', '', len(crowds))
+        account.correct('crowds that became objects', '', len(crowds))
 
 
 def clean_boxes(images: Sequence[ListedImage], account: Account) -> None:
-    """Clip boxes to their images, and leave out those that are useless.
+    """Clip boxes to their images, and skip useless ones.
 
     Raises:
         UserError: If boxes are corners or fractions, by the rule of
@@ -99,7 +100,7 @@ def clean_boxes(images: Sequence[ListedImage], account: Account) -> None:
 
 def _drop_impossible_corners(image: ListedImage, account: Account
                              ) -> Iterator[Box]:
-    """Leave out boxes whose corners, put in order, are not in the image."""
+    """Skip boxes whose corners, put in order, are not in the image."""
     for box in image.boxes:
         x, y, w, h = box.bbox
         slack = 1 + 0.02 * max(image.size)
@@ -110,7 +111,7 @@ def _drop_impossible_corners(image: ListedImage, account: Account
                          'order and beyond their image', image.source)
             continue
         if box.swapped:
-            account.put_right('corners in the wrong order', image.source)
+            account.correct('corners in the wrong order', image.source)
         yield box
 
 
@@ -130,7 +131,7 @@ def _clip(image: ListedImage, account: Account) -> Iterator[Box]:
             continue
         # Fractions have rounding errors.
         if np.abs(np.subtract(clipped, box.bbox)).max() > 0.01:
-            account.put_right('boxes that reached beyond their image',
-                              image.file)
+            account.correct('boxes that reached beyond their image',
+                            image.file)
         box.bbox = clipped
         yield box

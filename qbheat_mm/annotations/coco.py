@@ -13,7 +13,7 @@ import msgspec
 from ..errors import UserError
 from .account import ROTATED, Account, Kind
 from .files import ExportFiles
-from .records import Box, Export, ListedImage
+from .records import Box, ListedExport, ListedImage
 
 _Id = int | str | None
 
@@ -46,7 +46,7 @@ class CocoContent(msgspec.Struct):
 
 
 def read_coco(contents: Mapping[str, CocoContent], files: ExportFiles,
-              wanted: Sequence[str]) -> Export:
+              wanted: Sequence[str]) -> ListedExport:
     """Read COCO files; the name of a file or its folder gives the split.
 
     The classes ``wanted`` decide if a category id has several names.
@@ -57,10 +57,10 @@ def read_coco(contents: Mapping[str, CocoContent], files: ExportFiles,
         names = _read_categories(path, content, wanted)
         classes.update(dict.fromkeys(names.values()))
         images += _read_images(path, content, names, files)
-    return Export(tool, images, list(classes),
-                  hashed_names='Label Studio' in tool,
-                  stored_sizes='Label Studio' in tool,
-                  upright='Label Studio' in tool or 'CVAT' in tool)
+    return ListedExport(tool, images, list(classes),
+                        hashed_names='Label Studio' in tool,
+                        stored_sizes='Label Studio' in tool,
+                        upright='Label Studio' in tool or 'CVAT' in tool)
 
 
 def _tool(path: str, content: CocoContent) -> str:
@@ -132,10 +132,10 @@ def _set_box(box: _Object, where: str, account: Account) -> None:
     if len(box.bbox or ()) != 4:
         box.bbox = None
     if len(points) > 5 and (box.bbox is None or box.bbox[2:] == [0, 0]):
-        account.put_right('boxes computed from their polygon', where)
+        account.correct('boxes computed from their polygon', where)
         box.surround(points)
     attributes = box.attributes if isinstance(box.attributes, dict) else {}
     rotation = float(attributes.get('rotation') or 0)
     if rotation and box.bbox and not box.mask:
-        account.put_right(ROTATED, where)
+        account.correct(ROTATED, where)
         box.rotate(rotation)

@@ -26,7 +26,7 @@ class ExportFiles:
         folder (str): The export, or the only file of it to read.
         images (str, optional): Folder of the images. Only these are used
             then, even if the export has others.
-        account (Account): Counts what is put right.
+        account (Account): Counts what is corrected.
 
     Raises:
         UserError: If a path does not exist, or an image's is not UTF-8, which

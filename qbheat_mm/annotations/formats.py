@@ -13,13 +13,13 @@ from .coco import CocoContent, read_coco
 from .files import ExportFiles, reading
 from .labelme import LabelmeContent, read_labelme
 from .lookup import ImageLookup
-from .records import Export
+from .records import ListedExport
 from .voc import find_voc, read_voc
 from .yolo import read_yolo
 from .yolo_classes import find_yolo
 
 
-def read_boxes(lookup: ImageLookup, wanted: Sequence[str]) -> Export:
+def read_boxes(lookup: ImageLookup, wanted: Sequence[str]) -> ListedExport:
     """Read the only export of a folder.
 
     Args:
@@ -74,6 +74,6 @@ def _decode(path: str, files: ExportFiles
     try:
         return msgspec.json.decode(text, type=content_type)
     except msgspec.ValidationError as error:
-        files.account.put_right('files with numbers written as text',
-                                f"'{path}': {error}")
+        files.account.correct('files with numbers written as text',
+                              f"'{path}': {error}")
         return msgspec.json.decode(text, type=content_type, strict=False)

@@ -2,8 +2,8 @@
 """Match and open the images of an export, and turn their boxes upright.
 
 Training sees photographs as EXIF rotates them. Whether boxes are drawn on
-these or on the stored pixels, the tool tells, or the sizes that it writes;
-else ``--boxes-on`` must.
+these or on the stored pixels follows from the tool, or the sizes it writes;
+else from ``--boxes-on``.
 """
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -14,11 +14,11 @@ from ..datasets.images import ImageFile
 from ..errors import ImageError, UserError
 from .account import IN_TWO_SPLITS, Account, Kind
 from .lookup import ImageLookup
-from .records import SPLITS, Box, Export, ListedImage
+from .records import SPLITS, Box, ListedExport, ListedImage
 from .split import perceptual_hash
 
 
-def match_files(export: Export, lookup: ImageLookup, account: Account
+def match_files(export: ListedExport, lookup: ImageLookup, account: Account
                 ) -> list[ListedImage]:
     """Find the files of an export's images; merge those of one file.
 
@@ -36,7 +36,7 @@ def match_files(export: Export, lookup: ImageLookup, account: Account
     for image in images:
         if not image.file:
             missing.append(image)
-            account.leave_out(image, 'whose file is missing')
+            account.skip(image, 'whose file is missing')
         elif image.file in found:
             _merge(found[image.file], image, account)
         else:
@@ -53,16 +53,16 @@ def match_files(export: Export, lookup: ImageLookup, account: Account
     return [found[file] for file in sorted(found)]
 
 
-def _match_own_names(export: Export, lookup: ImageLookup, account: Account
-                     ) -> None:
+def _match_own_names(export: ListedExport, lookup: ImageLookup,
+                     account: Account) -> None:
     """Find images that were renamed together with their annotations."""
     for image in export.images:
         image.name = image.source.rpartition('/')[2].rpartition('.')[0]
     lookup.find(export.images, export.hashed_names)
     for image in export.images:
         if image.file:
-            account.put_right('images named like their annotation files',
-                              image.source)
+            account.correct('images named like their annotation files',
+                            image.source)
 
 
 def _merge(first: ListedImage, other: ListedImage, account: Account) -> None:
@@ -72,7 +72,7 @@ def _merge(first: ListedImage, other: ListedImage, account: Account) -> None:
                         f"{other.label!r} in '{other.source}': give each "
                         'image one class')
     if first.split != other.split:
-        account.put_right(IN_TWO_SPLITS, first.file)
+        account.correct(IN_TWO_SPLITS, first.file)
         splits = {first.split, other.split} - {''}
         first.split = min(splits, key=SPLITS.index)
     elif first.source != other.source:
@@ -81,7 +81,7 @@ def _merge(first: ListedImage, other: ListedImage, account: Account) -> None:
             f"'{other.source}' are both '{first.file}': keep one file of "
             'annotations, or give the right folder with --images')
     else:
-        account.put_right('images listed twice', other.name)
+        account.correct('images listed twice', other.name)
     stated = set()
     for box in first.boxes:
         stated.add((box.label, *box.bbox))
@@ -100,7 +100,7 @@ def open_images(images: Sequence[ListedImage], account: Account
         if error is None:
             readable.append(image)
         else:
-            account.leave_out(image, 'that cannot be read', error)
+            account.skip(image, 'that cannot be read', error)
     return readable
 
 
@@ -115,13 +115,13 @@ def _open(image: ListedImage) -> ImageError | None:
     return None
 
 
-def place_boxes(images: Sequence[ListedImage], export: Export,
+def place_boxes(images: Sequence[ListedImage], export: ListedExport,
                 boxes_on: str | None, account: Account) -> None:
     """Convert boxes to pixels of the upright images.
 
     Args:
         images (Sequence[ListedImage]): Opened images.
-        export (Export): Tells what is known of the tool.
+        export (ListedExport): Tells what is known of the tool.
         boxes_on (str, optional): ``'upright'`` or ``'stored'``; by default,
             the tool or the sizes must tell.
         account (Account): Counts rotated images.
@@ -138,7 +138,7 @@ def place_boxes(images: Sequence[ListedImage], export: Export,
                 f"'{image.file}' has another size, {image.size}, than in "
                 f"'{image.source}', {image.listed_size}: give the images that "
                 'were annotated with --images')
-    boxes_on = boxes_on or _tell_pixels(rotated, export)
+    boxes_on = boxes_on or _decide_pixels(rotated, export)
     if rotated:
         account.note(
             Kind.NOTICE, 'images are rotated by EXIF, and boxes are on '
@@ -157,7 +157,8 @@ def _stored_size(image: ListedImage) -> tuple[int, int]:
     return image.size[::-1] if image.orientation > 4 else image.size
 
 
-def _tell_pixels(rotated: Sequence[ListedImage], export: Export) -> str:
+def _decide_pixels(rotated: Sequence[ListedImage], export: ListedExport
+                   ) -> str:
     """Return ``'upright'`` if that is certain."""
     swapped, upright = [], export.upright
     for image in rotated:

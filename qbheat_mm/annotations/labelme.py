@@ -12,7 +12,7 @@ import msgspec
 
 from .account import ROTATED, Account, Kind
 from .files import ExportFiles
-from .records import Box, Export, ListedImage
+from .records import Box, ListedExport, ListedImage
 
 _OUTLINES = ('rectangle', 'mask', 'polygon', 'rotation', 'oriented_rectangle')
 
@@ -33,7 +33,7 @@ class LabelmeContent(msgspec.Struct):
 
 
 def read_labelme(contents: Mapping[str, LabelmeContent], files: ExportFiles
-                 ) -> Export:
+                 ) -> ListedExport:
     """Read labelme files, whose folders give the split."""
     images = []
     for path, content in contents.items():
@@ -44,7 +44,7 @@ def read_labelme(contents: Mapping[str, LabelmeContent], files: ExportFiles
         images.append(ListedImage(
             content.imagePath, path, list(boxes), listed_size=size,
             split=files.split_of_image(path)))
-    return Export('labelme', images, upright=True, own_names=True)
+    return ListedExport('labelme', images, upright=True, own_names=True)
 
 
 def _join_parts(shapes: Sequence[_Shape], path: str,
@@ -59,7 +59,7 @@ def _join_parts(shapes: Sequence[_Shape], path: str,
         if shape.group_id is None:
             yield box
         elif key in groups:
-            account.put_right('parts joined by their group_id', path)
+            account.correct('parts joined by their group_id', path)
             _join(groups[key], box)
         else:
             groups[key] = box
@@ -87,7 +87,7 @@ def _read_shape(shape: _Shape, path: str, account: Account) -> Box:
         box.mask = [sum(points, [])] if len(points) > 2 else None
         box.surround(sum(points, []))
         if kind in ('rotation', 'oriented_rectangle'):
-            account.put_right(ROTATED, path)
+            account.correct(ROTATED, path)
     else:
         account.note(Kind.SKIPPED_BOX, f'that are {kind} shapes of '
                      f'{len(points)} points', path)

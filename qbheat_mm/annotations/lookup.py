@@ -110,7 +110,7 @@ class ImageLookup:
                 image.split = self.files.split_of_image(image.file)
 
     def knows(self, name: str, source: str) -> bool:
-        """Whether a name may be that of an image."""
+        """Whether a name may mean an image."""
         image = ListedImage(name, source)
         return bool(self._in_place(image) or self._longest_tails(image))
 
@@ -143,7 +143,7 @@ class ImageLookup:
                     _winners(file, claims[file]) == {key.path}):
                 image.file = file
                 accepted.add(file)
-                self.files.account.put_right(what, f'{image.name} is {file}')
+                self.files.account.correct(what, f'{image.name} is {file}')
             else:
                 pending.append(image)
         self._claimed |= accepted

@@ -39,7 +39,7 @@ def prepare_boxes(folder: str, out: str, *, detector: str = 'retinanet',
         out (str): Folder to write to.
         detector (str): ``'retinanet'``, ``'mask-rcnn'`` or ``'mf-dec'``.
         classes (Sequence[str], optional): Classes to use, in this order.
-        drop_classes (Sequence[str]): Classes to leave out.
+        drop_classes (Sequence[str]): Classes to skip.
         images (str, optional): Folder of the images, if it is another one.
         keep_crowds (bool, optional): Whether crowds (iscrowd=1) stay crowds.
             By default, they do unless the tool marks all masks as crowds.
@@ -94,11 +94,11 @@ def prepare_boxes(folder: str, out: str, *, detector: str = 'retinanet',
 
 def _drop_unlabeled_test(parts: dict[str, Sequence[ListedImage]],
                          account: Account) -> None:
-    """Leave out test images if none of them has a box."""
+    """Skip test images if none of them has a box."""
     images = parts.get('test', ())
     if not any(image.boxes for image in images):
         for image in images:
-            account.leave_out(image, 'of a test split without boxes')
+            account.skip(image, 'of a test split without boxes')
         parts.pop('test', None)
 
 

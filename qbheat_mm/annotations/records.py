@@ -82,7 +82,7 @@ class ListedImage(Struct):
         return [box.label for box in self.boxes if not box.crowd]
 
 
-class Export(NamedTuple):
+class ListedExport(NamedTuple):
     """What a reader returns.
 
     Attributes:

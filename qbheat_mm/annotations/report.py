@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..report import Table
-from .account import Account, Kind
+from .account import Account
 from .records import SPLITS, ListedImage
 
 
@@ -19,7 +19,7 @@ class Preparation:
         config (str): The config to train with.
         title (str): Format and numbers.
         tables (list[Table]): Images and boxes, classes, the account.
-        account (Account): Counts what was put right and left out.
+        account (Account): Counts what was corrected and skipped.
     """
     config: str
     title: str
@@ -54,7 +54,7 @@ def tabulate_boxes(parts: Mapping[str, Sequence[ListedImage]],
     boxes = []
     for split in parts:
         boxes.append(sum(numbers[split, name] for name in classes))
-    lost = account.total(Kind.SKIPPED_BOX)
+    lost = account.skipped('boxes')
     total.rows.append(['boxes', sum(boxes) + lost, lost, *boxes])
     table = Table('Boxes, and how many are small (below 32x32 pixels), medium '
                   'or large (from 96x96 on)',
@@ -63,7 +63,7 @@ def tabulate_boxes(parts: Mapping[str, Sequence[ListedImage]],
         sizes = np.digitize(np.sqrt(areas[name]), [32, 96])
         table.rows.append([name, *(numbers[split, name] for split in parts),
                            *np.bincount(sizes, minlength=3).tolist()])
-    return [total, table, *_tell(account)]
+    return [total, table, *_tabulate(account)]
 
 
 def tabulate_classes(parts: Mapping[str, Sequence[ListedImage]],
@@ -77,20 +77,20 @@ def tabulate_classes(parts: Mapping[str, Sequence[ListedImage]],
     table = Table('Images of each class', ['class', *parts])
     for name in classes:
         table.rows.append([name, *(numbers[split, name] for split in parts)])
-    return [_total(parts, account), table, *_tell(account)]
+    return [_total(parts, account), table, *_tabulate(account)]
 
 
 def _total(parts: Mapping[str, Sequence[ListedImage]], account: Account
            ) -> Table:
     numbers = [len(images) for images in parts.values()]
-    lost = account.total(Kind.SKIPPED_IMAGE)
-    return Table('What was in the export', ['', 'in', 'left out', *parts], [
+    lost = account.skipped('images')
+    return Table('What was in the export', ['', 'in', 'skipped', *parts], [
         ['images', sum(numbers) + lost, lost, *numbers]])
 
 
-def _tell(account: Account) -> list[Table]:
+def _tabulate(account: Account) -> list[Table]:
     """Tabulate the account, if it has entries."""
-    table = Table('Put right and left out', ['number', 'of', 'why', 'e.g.'])
+    table = Table('Corrected and skipped', ['number', 'of', 'why', 'e.g.'])
     for (kind, reason), count in account.items():
         table.rows.append([count.number, kind.value, reason, count.example])
     return [table] if table.rows else []

@@ -1,5 +1,5 @@
 # Copyright (c) QB-Heat MM authors. All rights reserved.
-"""Split images by class at random, with those of one scene together."""
+"""Split images by class at random, and keep scenes together."""
 import os.path as osp
 import re
 from collections import defaultdict

@@ -19,7 +19,7 @@ from xml.etree import ElementTree
 from ..datasets.images import EXTENSIONS
 from .account import IN_TWO_SPLITS, ROTATED, Account
 from .files import ExportFiles, reading, split_named
-from .records import SPLITS, Box, Export, ListedImage
+from .records import SPLITS, Box, ListedExport, ListedImage
 
 _FROM_ONE = re.compile(r'(The )?VOC ?20\d\d\b.*|roboflow\.ai')
 
@@ -33,7 +33,7 @@ def find_voc(files: ExportFiles) -> list[str]:
     return paths
 
 
-def read_voc(paths: Iterable[str], files: ExportFiles) -> Export:
+def read_voc(paths: Iterable[str], files: ExportFiles) -> ListedExport:
     """Read an export; its lists, ``ImageSets``, give the split, or folders."""
     images, from_one, stems, hashed = [], [], set(), False
     for path in paths:
@@ -55,9 +55,9 @@ def read_voc(paths: Iterable[str], files: ExportFiles) -> Export:
         if names or splits is None:
             kept.append(image)
         else:
-            files.account.leave_out(image, 'in no list of the export')
-    return Export('Pascal VOC', kept, hashed_names=hashed, upright=hashed,
-                  own_names=True)
+            files.account.skip(image, 'in no list of the export')
+    return ListedExport('Pascal VOC', kept, hashed_names=hashed,
+                        upright=hashed, own_names=True)
 
 
 def _read_image(root: ElementTree.Element, path: str,
@@ -86,8 +86,8 @@ def _count_from_zero(images: Sequence[ListedImage], account: Account) -> None:
         for box in boxes:
             x, y, w, h = box.bbox
             box.bbox = [x - 1, y - 1, w + 1, h + 1]
-        account.put_right('corners counted from 1', images[0].source,
-                          len(boxes))
+        account.correct('corners counted from 1', images[0].source,
+                        len(boxes))
 
 
 def _text(element: ElementTree.Element, key: str) -> str:
@@ -98,12 +98,12 @@ def _read_object(entry: ElementTree.Element, path: str,
                  account: Account) -> Box:
     box = Box(label=_text(entry, 'name'))
     if _text(entry, 'difficult') == '1':
-        account.put_right("'difficult' objects that became crowds, which "
-                          'training ignores', path)
+        account.correct("'difficult' objects that became crowds, which "
+                        'training ignores', path)
         box.crowd = True
     if entry.find('robndbox') is not None:
         numbers = _numbers(entry, 'robndbox', ('cx', 'cy', 'w', 'h', 'angle'))
-        account.put_right(ROTATED, path)
+        account.correct(ROTATED, path)
         return box.surround_rotated(numbers[:2], numbers[2:4],
                                     math.degrees(numbers[4]))
     corners = _numbers(entry, 'bndbox', ('xmin', 'ymin', 'xmax', 'ymax'))
@@ -111,7 +111,7 @@ def _read_object(entry: ElementTree.Element, path: str,
     box.surround(corners)
     rotation = _rotation(entry)
     if rotation:
-        account.put_right(ROTATED, path)
+        account.correct(ROTATED, path)
         box.rotate(rotation)
     return box
 
@@ -140,7 +140,7 @@ def _read_lists(files: ExportFiles, stems: Container[str]
                 ) -> dict[str, str] | None:
     """Return the splits of ImageSets/Main by name; None without lists.
 
-    The lists of one class have -1, 0 or 1 after each name, and are left out.
+    The lists of one class have -1, 0 or 1 after each name, and are skipped.
     """
     splits = None
     for path in files.find_texts():
@@ -154,7 +154,7 @@ def _read_lists(files: ExportFiles, stems: Container[str]
             name = line if line in stems else _stem(line)
             other = splits.get(name)
             if split and other and split != other:
-                files.account.put_right(IN_TWO_SPLITS, line)
+                files.account.correct(IN_TWO_SPLITS, line)
                 splits[name] = min(split, other, key=SPLITS.index)
             else:
                 splits[name] = split or other or ''

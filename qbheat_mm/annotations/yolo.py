@@ -14,14 +14,15 @@ from ..errors import UserError
 from .account import Kind
 from .files import ExportFiles, is_below, split_named
 from .lookup import ImageLookup, strip_hash
-from .records import Export, ListedImage
+from .records import ListedExport, ListedImage
 from .yolo_boxes import are_boxes, read_boxes, reject_poses
 from .yolo_classes import Classes, yaml_beside
 
 _FOLDERS = ('images', 'jpegimages', 'labels')
 
 
-def read_yolo(contents: Mapping[str, Classes], lookup: ImageLookup) -> Export:
+def read_yolo(contents: Mapping[str, Classes], lookup: ImageLookup
+              ) -> ListedExport:
     """Read an export."""
     (path, classes), = contents.items()
     files, account = lookup.files, lookup.files.account
@@ -43,9 +44,9 @@ def read_yolo(contents: Mapping[str, Classes], lookup: ImageLookup) -> Export:
         reject_poses(images, path)
     labels.count_unused()
     by_cvat = osp.basename(path) == 'obj.names'
-    return Export(f'YOLO with {osp.basename(path)}', images,
-                  list(classes.names.values()),
-                  upright=by_cvat or classes.by_label_studio)
+    return ListedExport(f'YOLO with {osp.basename(path)}', images,
+                        list(classes.names.values()),
+                        upright=by_cvat or classes.by_label_studio)
 
 
 class _LabelFiles:
@@ -95,7 +96,7 @@ class _LabelFiles:
                  if other.endswith(f'{osp.basename(key)}.txt')]
         if not text and len(exact or similar) == 1:
             text, = exact or similar
-            self.files.account.put_right(
+            self.files.account.correct(
                 'image names that differ from the files',
                 f'{text} is of {image}')
         return text
@@ -185,7 +186,7 @@ def _listed_images(path: str, settings: Mapping, lookup: ImageLookup
             value = str(value).replace('\\', '/')
             place, names = _find_place(path, settings, value, lookup.files)
             if not names:
-                account.put_right(
+                account.correct(
                     'splits that do not exist here', f'{key}: {value}')
             for name in names:
                 images.append(ListedImage(name, place,

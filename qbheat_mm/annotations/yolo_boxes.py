@@ -19,7 +19,7 @@ _LINE = re.compile(r'\d+(\s+[\d.e+-]+){4,}')
 
 
 def are_boxes(lines: Iterable[str]) -> bool:
-    """Whether lines may be those of a label file."""
+    """Whether lines look like a label file."""
     return all(map(_LINE.fullmatch, lines))
 
 
@@ -41,7 +41,7 @@ def read_boxes(path: str, names: Mapping[int, str], poses: bool,
                 raise ValueError(f'{max(points):g} is no fraction of a side; '
                                  'poses need kpt_shape in the YAML file')
             if _is_rotated_box(points):
-                files.account.put_right(ROTATED, path)
+                files.account.correct(ROTATED, path)
             yield Box(label=label, mask=[points]).surround(points)
 
 
@@ -99,7 +99,7 @@ def _has_lone_corner(points: np.ndarray) -> bool:
 
 
 def _is_rotated_box(points: Sequence[float]) -> bool:
-    """Whether four corners are those of a rotated rectangle."""
+    """Whether four corners make a rotated rectangle."""
     if len(points) != 8:
         return False
     x1, y1, x2, y2, x3, y3, x4, y4 = points

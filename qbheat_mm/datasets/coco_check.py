@@ -70,7 +70,7 @@ def load_coco(path: str,
         masks (bool): Read masks, if there are any. Defaults to False.
         require_masks (bool): Whether there must be masks. Defaults to False.
         allow_subset (bool): Whether the file may have other categories,
-            whose boxes are left out. Defaults to False.
+            whose boxes are skipped. Defaults to False.
         unlabeled (bool): Whether it may have no boxes. Defaults to False.
         name (str): The file's name in messages, if ``path`` is a copy.
 
@@ -244,23 +244,23 @@ def _usable(boxes: np.ndarray, sizes: np.ndarray,
     ignored = np.array(_column(annotations, 'ignore'), bool)
     kept = np.ones(len(boxes), bool)
 
-    def leave_out(mask: np.ndarray, reason: str, where: str = '') -> None:
+    def skip(mask: np.ndarray, reason: str, where: str = '') -> None:
         mask = mask & kept
         kept[mask] = False
         if mask.any():
             report.warnings.append(f'{_example(mask, annotations)} {reason} '
-                                   f'and are left out{where}')
+                                   f'and are skipped{where}')
 
-    leave_out(np.isnan(sizes[:, 0]), "have an image_id that is not in "
-              "'images'")
-    leave_out((boxes[:, 2:] < 0).any(1), 'have a negative size')
-    leave_out((inside == 0).any(1) & (boxes[:, 2:] > 0).all(1),
-              'are outside of their image')
+    skip(np.isnan(sizes[:, 0]), "have an image_id that is not in "
+         "'images'")
+    skip((boxes[:, 2:] < 0).any(1), 'have a negative size')
+    skip((inside == 0).any(1) & (boxes[:, 2:] > 0).all(1),
+         'are outside of their image')
     evaluated = kept.copy()
     # mmdet drops these in training, COCO's evaluation counts them.
-    leave_out((boxes[:, 2:] < 1).any(1) | (areas <= 0),
-              'are thinner than a pixel or have an area of 0', ' of training')
-    leave_out(ignored, "are marked 'ignore'", ' of training')
+    skip((boxes[:, 2:] < 1).any(1) | (areas <= 0),
+         'are thinner than a pixel or have an area of 0', ' of training')
+    skip(ignored, "are marked 'ignore'", ' of training')
     if kept.mean() < 0.5:
         report.fail('most boxes cannot be used: ' + '; '.join(report.warnings))
     return evaluated, kept

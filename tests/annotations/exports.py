@@ -34,8 +34,8 @@ class Case:
     images: str
     folders: tuple = ('', )
     boxes: int = 12
-    left_out: int = 0
-    put_right: tuple = ()
+    skipped: int = 0
+    corrected: tuple = ()
 
     def write(self, root: Path) -> None:
         name, = (name for name, case in CASES.items() if case is self)
@@ -50,13 +50,13 @@ CASES = dict(
     roboflow=Case('COCO', '{}_jpg.rf.{:032x}.jpg',
                   ('train', 'valid', 'test'), 36, 0,
                   ('without a box', )),
-    cvat=Case('CVAT, COCO 1.0', 'images/default/{}.jpg', put_right=(
+    cvat=Case('CVAT, COCO 1.0', 'images/default/{}.jpg', corrected=(
         'crowds that became objects', )),
     via=Case('COCO', '{}.jpg'),
     # In the export, file names have the server's path and a hash.
-    label_studio=Case('Label Studio, COCO', 'images/{}.jpg', put_right=(
+    label_studio=Case('Label Studio, COCO', 'images/{}.jpg', corrected=(
         'image names that differ from the files', )),
-    fiftyone=Case('COCO', 'data/{}.jpg', put_right=(
+    fiftyone=Case('COCO', 'data/{}.jpg', corrected=(
         'numbers written as text', 'without a box')),
     plain=Case('COCO', '{STEM}.JPG', ('train2017', 'val2017'), 24, 0,
                ('boxes computed from their polygon', )),
@@ -64,9 +64,9 @@ CASES = dict(
               ('train/images', 'valid/images'), 24, 0,
               ('splits that do not exist here', )),
     ultralytics=Case('YOLO with pets.yaml', 'images/all/{}.jpg'),
-    voc=Case('Pascal VOC', 'JPEGImages/{}.jpg', put_right=(
+    voc=Case('Pascal VOC', 'JPEGImages/{}.jpg', corrected=(
         "'difficult' objects that became crowds", )),
-    labelme=Case('labelme', '{}.jpg', boxes=13, left_out=1))
+    labelme=Case('labelme', '{}.jpg', boxes=13, skipped=1))
 
 
 def write_image(path: Path, seed: int) -> None:

@@ -69,7 +69,7 @@ def test_rotated_boxes_become_the_box_around_their_corners(form, tmp_path):
     write_rotated(form, tmp_path / 'pets')
     report, boxes = prepare(tmp_path)
     assert boxes['a.jpg'] == [TURNED]
-    assert ('1 put right rotated boxes that became the box around'
+    assert ('1 corrected rotated boxes that became the box around'
             in words(report))
 
 
@@ -86,7 +86,7 @@ def test_parts_of_a_group_are_one_object(tmp_path):
     assert sorted(boxes['c.jpg']) == sorted([
         ('cat', 2, 4, 28, 14), ('cat', *number_box(2)),
         ('cat', 20, 8, 10, 10)])
-    assert '6 put right parts joined by their group_id' in words(report)
+    assert '6 corrected parts joined by their group_id' in words(report)
     annotations = read_content(tmp_path / 'out')['val']['annotations']
     areas = {tuple(each['bbox']): each['area'] for each in annotations}
     assert areas[2, 4, 28, 14] == 100 + 50

@@ -126,7 +126,7 @@ def test_hidden_folders_are_counted(tmp_path):
         write_image(tmp_path / f'in/{("a", "b", ".net")[i % 3]}/{i}.png', i)
     report = prepare_classes(str(tmp_path / 'in'), str(tmp_path / 'out'))
     words = ' '.join(str(report).split())
-    assert "4 files left out in folders '.net', which are hidden" in words
+    assert "4 files skipped in folders '.net', which are hidden" in words
 
 
 def test_names_that_may_be_several_labels_are_told(tmp_path):
@@ -137,10 +137,10 @@ def test_names_that_may_be_several_labels_are_told(tmp_path):
     assert 'class names may be several labels' in str(report)
 
 
-def test_broken_images_are_left_out(tmp_path):
+def test_broken_images_are_skipped(tmp_path):
     path = write_list(tmp_path, lines('{}.jpg,{}'))
     (tmp_path / 'photos/3.jpg').write_bytes(b'no image')
     (tmp_path / 'photos/4.jpg').unlink()
     report = prepare_classes(path, str(tmp_path / 'out'))
-    assert report.account.left_out('images') == 2
+    assert report.account.skipped('images') == 2
     assert len([*(tmp_path / 'out').glob('*/*/*.jpg')]) == 10

@@ -45,11 +45,11 @@ def test_every_image_and_box_is_accounted_for(name, tmp_path):
     assert printed.startswith(f'{case.source}: {images} images, 2 classes')
     lines = [line.split() for line in printed.splitlines()]
     for kind, number, lost in (('images', images, 0),
-                               ('boxes', case.boxes, case.left_out)):
+                               ('boxes', case.boxes, case.skipped)):
         *_, row = (line for line in lines if line[:1] == [kind])
         assert row[1:3] == [str(number + lost), str(lost)]
         assert sum(map(int, row[3:])) == number
-    for line in case.put_right:
+    for line in case.corrected:
         assert line in printed
     found = read(tmp_path / 'out')
     assert {'train', 'val'} <= {*found}
@@ -150,7 +150,7 @@ def test_options_decide(tmp_path):
     content = json.loads((tmp_path / 'out/annotations/val.json').read_text())
     assert [each['name'] for each in content['categories']] == ['dog', 'cat']
     assert not any(each['iscrowd'] for each in content['annotations'])
-    count = report.account['put right', 'crowds that became objects']
+    count = report.account['corrected', 'crowds that became objects']
     assert count.number == 5
     with pytest.raises(UserError, match='exists'):  # it may have been edited
         prepare_boxes(str(tmp_path / 'pets'), str(tmp_path / 'out'))
@@ -170,14 +170,14 @@ def test_losses_are_counted_by_reason(tmp_path):
     printed = ' '.join(str(prepare(
         tmp_path, drop_classes=['category_id None'])).split())
     for line in ('images 6 2', 'boxes 18 9',
-                 "1 boxes left out of class 'category_id None'",
-                 '2 boxes left out thinner than a pixel',
-                 '1 boxes left out outside of their image',
-                 '1 boxes left out of images that are not listed',
-                 '1 images left out whose file is missing gone.jpg',
-                 '1 images left out that cannot be read',
-                 '4 boxes left out of images that are left out',
-                 '1 put right boxes that reached beyond their image'):
+                 "1 boxes skipped of class 'category_id None'",
+                 '2 boxes skipped thinner than a pixel',
+                 '1 boxes skipped outside of their image',
+                 '1 boxes skipped of images that are not listed',
+                 '1 images skipped whose file is missing gone.jpg',
+                 '1 images skipped that cannot be read',
+                 '4 boxes skipped of skipped images',
+                 '1 corrected boxes that reached beyond their image'):
         assert line in printed, line
 
 
@@ -207,8 +207,8 @@ def test_masks_without_labels_are_no_images(tmp_path):
     write_image(tmp_path / f'pets/masks/{STEMS[0]}.png', 0)
     printed = ' '.join(str(prepare(tmp_path)).split())
     assert 'images 6 0' in printed and 'boxes 12 0' in printed
-    assert '2 put right splits that do not exist here' in printed
-    assert '1 files left out that the export does not list' in printed
+    assert '2 corrected splits that do not exist here' in printed
+    assert '1 files skipped that the export does not list' in printed
 
 
 @pytest.mark.parametrize('line, problem', [

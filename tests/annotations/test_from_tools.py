@@ -43,4 +43,4 @@ def test_export_of_the_tool_itself(name, tmp_path):
     assert_equal_boxes((triples, images), read_boxes(tmp_path / 'out'), False,
                        0.02)
     for what in ('images', 'boxes'):
-        assert report.account.left_out(what) == 0
+        assert report.account.skipped(what) == 0

@@ -48,7 +48,7 @@ def test_an_image_with_two_classes_is_refused_or_counted(export):
     else:
         prints = [triple.image for triple in read_classes(export.out)]
         assert len(prints) == len({*prints})
-        assert report.account.left_out('images')
+        assert report.account.skipped('images')
 
 
 def test_one_class_is_refused(export):

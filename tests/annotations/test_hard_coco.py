@@ -121,7 +121,7 @@ def test_the_stronger_claim_has_the_file(missing, there, first, export):
         export.image(f'photos/{number}.jpg', CAT, DOG)
     export.coco(objects)
     report = export.check()
-    assert report.account.left_out('images') == 1
+    assert report.account.skipped('images') == 1
 
 
 @pytest.mark.parametrize('options', [
@@ -160,4 +160,4 @@ def test_a_date_is_no_hash(export):
         export.unlisted(name[9:])
     export.coco(objects)
     report = export.check()
-    assert report.account.left_out('images') == 2
+    assert report.account.skipped('images') == 2

@@ -61,18 +61,18 @@ def test_shapes_of_labelme(export):
             shape('rectangle', [[12, 12], [2, 3]], label='dog',
                   description=''))
     report = export.check()
-    assert report.account.left_out('boxes') == 8
+    assert report.account.skipped('boxes') == 8
 
 
-def test_swapped_corners_are_put_right_or_left_out(export):
+def test_swapped_corners_are_corrected_or_skipped(export):
     """PaddleDetection#2991: right if within the image, else useless."""
     for stem in 'abcd':
         export.image(f'{stem}.jpg', CAT, DOG)
         export.voc(f'{stem}.xml', f'{stem}.jpg', CAT,
                    ('dog', 32, 27, -12, -15), ('dog', 80, 20, -20, -8))
     report = export.check()
-    assert report.account.left_out('boxes') == 4
-    assert report.account['put right', 'corners in the wrong order'
+    assert report.account.skipped('boxes') == 4
+    assert report.account['corrected', 'corners in the wrong order'
                           ].number == 4
 
 
@@ -93,7 +93,7 @@ def test_corners_count_from_what_the_tool_counts_from(database, first,
         export.voc(f'{stem}.xml', f'{stem}.jpg', *objects,
                    source=f'<source><database>{database}</database></source>')
     report = export.check()
-    assert ('put right', 'corners counted from 1') in report.account or (
+    assert ('corrected', 'corners counted from 1') in report.account or (
         not first)
 
 

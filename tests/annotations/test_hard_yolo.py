@@ -20,7 +20,7 @@ def test_two_images_and_one_label_file_of_their_old_name(export):
     export.image('images/0000_6dd1.jpg')
     export.yolo('labels/0000.txt', CAT, DOG)
     report = export.check()
-    assert report.account.left_out('boxes') == 2
+    assert report.account.skipped('boxes') == 2
 
 
 @pytest.mark.parametrize('stem', [
@@ -126,7 +126,7 @@ def test_label_files_in_other_case(export):
     export.image('images/Photo.jpg', CAT, DOG)
     export.yolo('labels/photo.txt', CAT, DOG)
     report = export.check()
-    assert report.account.left_out('boxes') == 0
+    assert report.account.skipped('boxes') == 0
 
 
 def test_a_missing_image_keeps_its_label_file(export):
@@ -138,7 +138,7 @@ def test_a_missing_image_keeps_its_label_file(export):
     export.text('train.txt', '\n'.join(f'./images/{n}.jpg' for n in names))
     export.text('data.yaml', 'train: train.txt\nnames: [cat, dog]\n')
     report = export.check()
-    assert report.account.left_out('boxes') == 2
+    assert report.account.skipped('boxes') == 2
 
 
 PREDICTIONS = ['runs/detect/exp', 'runs/segment/predict2', 'pred', 'a/b/c']
@@ -235,10 +235,10 @@ def test_reasons_are_those_of_the_example(export):
     export.yolo('others/labels/five.txt', CAT, DOG)
     export.yolo('labels/six.txt', CAT)
     account = export.check().account
-    unlisted = account['boxes left out',
+    unlisted = account['boxes skipped',
                        'of label files whose image is in no list']
     assert unlisted.number == 2 and 'five.txt' in unlisted.example
-    without = account['boxes left out', 'of label files without an image']
+    without = account['boxes skipped', 'of label files without an image']
     assert without.number == 1 and 'six.txt' in without.example
 
 

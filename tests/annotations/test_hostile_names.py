@@ -60,7 +60,7 @@ def here(tmp_path, monkeypatch):
 
 def check_boxes(root, out, files, classes):
     report = prepare_boxes(str(root), str(out))
-    assert report.account.left_out('images') == 0
+    assert report.account.skipped('images') == 0
     cfg = load(report.config)
     found = set()
     for split in ('train', 'val'):
@@ -116,7 +116,7 @@ def test_folders_of_classes(copy, here):
             write_image(here / 'pets' / name / f'{number}{name}.jpg',
                         3 * i + number)
     report = prepare_classes(str(here / 'pets'), str(here / 'out'), copy=copy)
-    assert report.account.left_out('images') == 0
+    assert report.account.skipped('images') == 0
     cfg = load(report.config)
     number = 0
     for split in ('train', 'val'):

@@ -43,9 +43,9 @@ def test_other_folders_do_not_replace_missing_images(tmp_path):
     report, boxes = prepare(tmp_path)
     assert boxes == {f'day/{name}': found for name, found in
                      [*numbered(NAMES).items()][1:]}
-    assert count(report, 'images left out') == {'whose file is missing': 1}
-    assert count(report, 'boxes left out') == {
-        'of images that are left out': 1}
+    assert count(report, 'images skipped') == {'whose file is missing': 1}
+    assert count(report, 'boxes skipped') == {
+        'of skipped images': 1}
 
 
 @pytest.mark.parametrize('backup', ['JPEGImages/old', 'backup'])
@@ -55,7 +55,7 @@ def test_voc_images_have_one_folder(backup, tmp_path):
     write_numbered(root / backup, NAMES)
     write_each('voc', root / 'Annotations')
     report, boxes = prepare(tmp_path)
-    assert len(boxes) == 5 and 'images left out' in str(report)
+    assert len(boxes) == 5 and 'images skipped' in str(report)
     assert not any(name.startswith(backup) for name in boxes)
 
 
@@ -81,7 +81,7 @@ def test_a_tail_of_the_path_may_be_enough(tmp_path):
         [f'C:\\Users\\me\\photos\\{name}' for name in NAMES]))
     report, boxes = prepare(tmp_path)
     assert boxes == numbered(names)
-    assert count(report, 'put right') == {
+    assert count(report, 'corrected') == {
         'images found by a tail of their path': 6}
 
 
@@ -99,7 +99,7 @@ def test_yolo_labels_do_not_go_to_neighbors(tmp_path):
     for i in (0, 2, 3):
         expected[images[i]] = []
     assert boxes == expected
-    assert count(report, 'boxes left out') == {
+    assert count(report, 'boxes skipped') == {
         'of label files without an image': 3}
 
 
@@ -155,7 +155,7 @@ def test_renamed_images_are_those_of_their_annotation_files(tmp_path):
     report, boxes = prepare(tmp_path)
     assert boxes == numbered(NAMES)
     assert 'images named like their annotation files' in count(
-        report, 'put right')
+        report, 'corrected')
 
 
 def test_a_neighbor_folder_may_begin_with_the_same_name(tmp_path):

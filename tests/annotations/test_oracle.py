@@ -43,8 +43,8 @@ def test_boxes(form, seed, tmp_path):
         expected_boxes(truth), read_boxes(tmp_path / 'out'), given)
     lost = [photo for photo in truth.photos if photo.missing]
     if features.listed:  # else, a lost negative leaves no trace
-        assert report.account.left_out('images') == len(lost)
-    assert report.account.left_out('boxes') == sum(
+        assert report.account.skipped('images') == len(lost)
+    assert report.account.skipped('boxes') == sum(
         len(photo.targets) for photo in lost)
 
 
@@ -66,7 +66,7 @@ def test_classes(form, seed, tmp_path):
     assert expected == {(triple.split if given else '', *triple[1:3])
                         for triple in found}
     lost = len(truth.photos) - len(expected)
-    assert report.account.left_out('images') == lost
+    assert report.account.skipped('images') == lost
 
 
 def test_boxes_on_stored_pixels_hold_the_same_pixels(tmp_path):

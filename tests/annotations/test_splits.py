@@ -81,7 +81,7 @@ def test_an_image_of_two_splits_is_trained_on(form, tmp_path):
     found = read_splits(tmp_path / 'out')
     assert [found[name] for name in names] == 4 * ['train'] + 2 * ['val']
     assert read_boxes(tmp_path / 'out')[names[3]] == [('cat', *number_box(3))]
-    assert '1 put right images in two splits' in words(report)
+    assert '1 corrected images in two splits' in words(report)
 
 
 @pytest.mark.parametrize('parts', [('valid', 'test'), ('val', 'testing')])
@@ -120,4 +120,4 @@ def test_thumbnails_are_counted_and_in_no_split(form, name, tmp_path):
             write_each(form, root, photos)
         report = prepare_boxes(str(root), str(tmp_path / 'out'))
         assert sorted(read_splits(tmp_path / 'out')) == photos
-    assert f"24 files left out in folders '{name}'" in words(report)
+    assert f"24 files skipped in folders '{name}'" in words(report)

@@ -138,7 +138,7 @@ def test_useless_files_stop(check, change, words):
     (dict(bbox=[10, 10, .5, 40]), 7, 8), (dict(area=0), 7, 8),
     (dict(bbox=[10, 10, 1, 40]), 8, 8),
     (dict(ignore=1), 7, 8), (dict(iscrowd=1), 7, 8)])
-def test_unusable_boxes_are_left_out_and_counted(check, change, trained,
+def test_unusable_boxes_are_skipped_and_counted(check, change, trained,
                                                  evaluated):
     content = sound()
     content['annotations'][0].update(change)

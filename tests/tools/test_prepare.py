@@ -98,8 +98,8 @@ def test_a_table_may_have_splits_and_gaps(photos, tmp_path, capsys):
     printed = capsys.readouterr().out
     assert rows(printed)['a'] == ['6', '1', '2']
     words = ' '.join(printed.split())
-    assert '1 images left out whose file is missing gone.png' in words
-    assert '1 images left out without a class 1.png' in words
+    assert '1 images skipped whose file is missing gone.png' in words
+    assert '1 images skipped without a class 1.png' in words
 
 
 def test_columns_must_be_clear(photos, tmp_path):
