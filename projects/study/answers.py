@@ -142,7 +142,8 @@ def number(rows: Rows, arms: str, stage: str, metric: str) -> str:
         arm, _, seed = arm.partition('@')
         measured = values(rows, arm, stage, metric)
         if seed:
-            return f'{measured[int(seed)]:.1f}'
+            measured = {each: value for each, value in measured.items()
+                        if each == int(seed)}
         return f'{mean(measured.values()):.1f}' if measured else '-'
     pair = Pair((arm, stage), (other, stage))
     comparisons = {}

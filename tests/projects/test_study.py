@@ -278,6 +278,22 @@ def test_pages_name_numbers_of_the_rows():
         '<!--=x/lin/top-1-->-<!--/-->')
     assert number(rows, 'ours:theirs', 'lin', 'top-1, 30 labels?') == (
         'undecided')
+    assert number(rows, 'ours@2', 'lin', 'top-1, 30 labels') == '6.0'
+    assert number(rows, 'ours@9', 'lin', 'top-1, 30 labels') == '-'
+
+
+def test_a_second_probe_may_be_another_stage(study):
+    asked = Question('q', 'Better', ('ridge', 'lin/top-1'), [
+        Pair(('base', 'classes'), ('random', 'classes'))])
+    assert asked.cells == [('base', 'classes'), ('base', 'lin'),
+                           ('random', 'classes'), ('random', 'lin')]
+    rows = {}
+    for arm, top in (('base', 5.), ('random', 3.)):
+        for stage, metric in (('classes', 'ridge'), ('lin', 'top-1')):
+            of = Run(arm, 0, stage)
+            rows[of] = row(of, **{metric: top})
+    [found] = answer(study, rows, asked)
+    assert str(found) == 'ridge +2.0, lin +2.0 (1 of 6 seeds)'
 
 
 def test_own_images_train_random_weights_without_layer_decay(
