@@ -410,6 +410,10 @@ def test_a_verdict_of_classes_is_that_of_both_probes(study, classified):
     del classified[Run('base', 2, 'lin')].metrics['tran-1']
     [found] = answer(study, classified, *study.questions)
     assert found.verdict == '' and found.missing == '2 of 3 seeds'
+    for each in classified.values():
+        each.metrics.pop('tran-1', None)
+    [found] = answer(study, classified, *study.questions)
+    assert found.verdict == '' and [*found.differences] == ['ridge']
 
 
 @pytest.mark.parametrize('ridge, tran, verdict', [
