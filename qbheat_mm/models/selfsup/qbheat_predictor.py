@@ -261,11 +261,11 @@ class QBHeatPredictor(BaseModule):
         """
         z = self.proj(feats.permute(0, 2, 3, 1))
         # Consecutive corners with equally many images are one product.
-        groups = [list(group) for _, group in groupby(positions, _product)]
-        sizes = [sum(count for _, count in group) for group in groups]
-        predicted = []
-        for part, group in zip(z.split(sizes), groups):
-            names = [position for position, _ in group]
+        predicted, start = [], 0
+        for _, group in groupby(positions, _product):
+            names, counts = zip(*group)
+            part = z[start:start + sum(counts)]
+            start += len(part)
             if names[0] == CENTER:
                 predicted.append(self.from_center(part))
             else:
