@@ -7,6 +7,7 @@ import struct
 from pathlib import Path
 
 import numpy as np
+import psutil
 from mmengine.dist import all_gather_object
 from mmengine.logging import print_log
 
@@ -114,8 +115,7 @@ def open_cache() -> ImageCache | None:
 
 def available_memory() -> int:
     """Bytes that can be allocated on this machine, in its control group."""
-    values = dict(line.split()[:2] for line in _lines('/proc/meminfo'))
-    return min(int(values['MemAvailable:']) << 10, *_left_to_groups(), 1 << 62)
+    return min([psutil.virtual_memory().available, *_left_to_groups()])
 
 
 def _left_to_groups() -> list[int]:

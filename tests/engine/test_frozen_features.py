@@ -5,8 +5,10 @@ from types import SimpleNamespace
 import pytest
 import torch
 from mmcv.cnn.bricks import DropPath
+from mmcv.transforms import RandomFlip
 from torch import nn
 
+from qbheat_mm.engine import frozen_features
 from qbheat_mm.engine.frozen_features import (
     FeatureCache,
     FrozenFeaturesHook,
@@ -23,10 +25,11 @@ class Counting(nn.Module):
         self.conv = nn.Conv2d(3, 4, 3, bias=False).requires_grad_(False)
         self.norm = nn.BatchNorm2d(4).requires_grad_(False).eval()
         self.convert = lambda outputs: outputs
-        self.computed = 0
+        self.computed = self.largest = 0
 
     def forward(self, images):
         self.computed += len(images)
+        self.largest = max(self.largest, len(images))
         maps = self.norm(self.conv(images))
         return self.convert((maps, maps.mean((2, 3))))
 
@@ -72,6 +75,33 @@ def test_the_same_bytes_of_another_shape_are_another_image(encoder):
     for shape in ((1, 3, 4, 6), (1, 3, 6, 4)):
         found = encoder(torch.zeros(shape))[0]
         assert found.shape[2:] == (shape[2] - 2, shape[3] - 2)
+
+
+def test_large_images_are_encoded_one_by_one(encoder, images, monkeypatch):
+    expected = encoder(images)
+    monkeypatch.setattr(frozen_features, '_PIXELS_AT_ONCE', 1)
+    encoder.largest = 0
+    FeatureCache(encoder, MIB)
+    for _ in range(2):
+        for part, whole in zip(encoder(images), expected):
+            torch.testing.assert_close(part, whole)
+    assert encoder.largest == 1 and encoder.computed == 6 + 6 + 1
+
+
+def test_half_precision_takes_half_of_the_memory(encoder, images):
+    expected = encoder(images)
+    whole, half = FeatureCache(encoder, MIB), None
+    encoder(images)
+    whole_bytes = whole.bytes
+    whole.remove()
+    half = FeatureCache(encoder, MIB, half=True)
+    first, again = encoder(images), encoder(images)
+    assert half.bytes == whole_bytes / 2
+    for part, other, exact in zip(first, again, expected):
+        assert part.dtype == torch.float32
+        # A resumed run goes on with the numbers of an uninterrupted one.
+        assert torch.equal(part, other)
+        torch.testing.assert_close(part, exact, rtol=1e-3, atol=1e-3)
 
 
 def test_features_are_copies(encoder, images):
@@ -167,10 +197,36 @@ def test_only_frozen_encoders_are_cached(encoder, images, learns):
         logger=SimpleNamespace(info=lambda message: None))
     hook = FrozenFeaturesHook()
     hook.before_train(runner)
-    assert learns or hook.cache.max_bytes == 4 * 1024**3
     for _ in range(2):
         encoder(images)
     assert encoder.computed == (12 if learns else 7)
     hook.after_train(runner)
     encoder(images)
     assert encoder.computed == (18 if learns else 13)
+
+
+@pytest.mark.parametrize('free, kept, report', [
+    (40, 10, 'features of 10 images: 0 MiB needed, 0 MiB free'),
+    (8, 4, '; 40% are kept, the others computed anew')])
+def test_memory_follows_what_is_free(encoder, images, monkeypatch, free, kept,
+                                     report):
+    """Of four images, their mirror images and two to validate."""
+    size = sum(part[0].nbytes for part in encoder(images))
+    monkeypatch.setattr(frozen_features, 'free_memory',
+                        lambda device: free * size)
+    lines = []
+    pipeline = SimpleNamespace(transforms=[RandomFlip(prob=0.5)])
+    runner = SimpleNamespace(
+        model=SimpleNamespace(backbone=encoder), val_loop=True,
+        logger=SimpleNamespace(info=lines.append),
+        train_dataloader=SimpleNamespace(
+            dataset=type('Images', (list, ), dict(pipeline=pipeline))('abcd')),
+        val_dataloader=SimpleNamespace(dataset='ab'))
+    hook = FrozenFeaturesHook()
+    hook.before_train(runner)
+    for batch in (images, images.flip(3)):
+        encoder(batch[:5])
+        hook.after_train_iter(runner, 0)
+    assert hook.cache.bytes == kept * size
+    line, = lines
+    assert report in line
