@@ -1,5 +1,6 @@
 # Copyright (c) QB-Heat MM authors. All rights reserved.
 """Show prepared boxes on one page."""
+import os.path as osp
 from collections.abc import Mapping, Sequence
 from io import BytesIO
 
@@ -11,35 +12,34 @@ from ..report import Report, Table, command_line, tell
 from ..report.style import COLORS
 from .records import ListedImage
 
-_SIDE, _COLUMNS = 320, 4
+#: Longer side of a picture, in pixels.
+_SIDE = 400
 
 
 def tell_boxes(title: str, tables: Sequence[Table],
                parts: Mapping[str, Sequence[ListedImage]],
                names: Sequence[str]) -> str:
-    """Write the page: tables, and a sheet of images with their boxes."""
+    """Write the page: tables, and some images with their boxes."""
     labeled = []
     for images in parts.values():
         labeled += [image for image in images if image.boxes]
-    shown = spread(labeled, 12)
-    sheet = Image.new('RGB', (
-        _COLUMNS * _SIDE, -(-len(shown) // _COLUMNS) * _SIDE), 'white')
-    for i, image in enumerate(shown):
-        sheet.paste(_draw(image, names), (i % _COLUMNS * _SIDE,
-                                          i // _COLUMNS * _SIDE))
-    content = BytesIO()
-    sheet.save(content, 'PNG')
+    files, pictures = [], []
+    for image in spread(labeled, 12):
+        content = BytesIO()
+        _draw(image, names).save(content, 'PNG')
+        files.append(f'{osp.basename(image.name)}.png')
+        pictures.append(content.getvalue())
     report = Report(
         'boxes', 'Boxes', 'Images with their boxes, as training sees them.',
-        list(tables), pictures=['sheet.png'],
+        list(tables), pictures=files, tiles=True,
         source=dict(command=command_line()))
     return tell(title, 'What was prepared for training.',
-                [(report, [content.getvalue()])])
+                [(report, pictures)])
 
 
 def _draw(image: ListedImage, names: Sequence[str]) -> Image.Image:
     picture = Image.fromarray(read_image(image.file)[..., ::-1])
-    scale = (_SIDE - 8) / max(picture.size)
+    scale = _SIDE / max(picture.size)
     picture = picture.resize([max(round(n * scale), 1) for n in picture.size])
     draw = ImageDraw.Draw(picture)
     for box in image.boxes:

@@ -33,6 +33,8 @@ class Report:
         numbers (dict): All numbers by name, also as arrays and tensors.
         pictures (list[str]): PNG files, relative to the report.
         source (dict): Origin of the numbers, such as ``command``.
+        tiles (bool): Whether pages show pictures side by side, as many as
+            fit.
     """
     analysis: str
     title: str
@@ -41,6 +43,7 @@ class Report:
     numbers: dict = field(default_factory=dict)
     pictures: list[str] = field(default_factory=list)
     source: dict = field(default_factory=dict)
+    tiles: bool = False
 
     def to_json(self) -> str:
         """Convert to JSON; numbers that are not finite become null."""
