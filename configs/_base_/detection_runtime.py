@@ -21,8 +21,11 @@ default_hooks = dict(
     # Resume as if the run had not been interrupted.
     random_state=dict(type='RandomStateHook'),
     resume=dict(type='ResumeHook'),
-    # Warn about another run's files and estimate the duration.
+    # Warn about few steps.
     advice=dict(type='RunAdviceHook'),
+    duration=dict(type='DurationHook'),
+    # End with AP, AP50 and AP by class.
+    summary=dict(type='DetectionSummaryHook'),
     stop_on_non_finite_loss=dict(type='StopOnNonFiniteLossHook'))
 
 log_processor = dict(type='ThroughputLogProcessor')

@@ -19,8 +19,9 @@ default_hooks = dict(
     resume=dict(type='ResumeHook'),
     # Write encoder.safetensors with each checkpoint.
     export_encoder=dict(type='ExportEncoderHook'),
-    # Warn about few images or another run's files; estimate the duration.
+    # Warn about few images or steps.
     advice=dict(type='RunAdviceHook'),
+    duration=dict(type='DurationHook'),
     # Encode the training images with the teacher of `teacher=FILE`.
     teacher=dict(type='TeacherHook'),
     stop_on_non_finite_loss=dict(type='StopOnNonFiniteLossHook'))

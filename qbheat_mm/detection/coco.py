@@ -192,8 +192,13 @@ class MatchedCocoMetric(CocoMetric):
         """Evaluate with labels in the order of the category ids.
 
         COCO's evaluation sorts by these ids; ``CocoMetric`` would take the
-        AP of one class for another's.
+        AP of one class for another's. It would call it an error if a
+        detector finds nothing yet.
         """
+        logger = MMLogger.get_current_instance()
+        if self._finds_nothing(results):
+            logger.warning('nothing is found yet: AP is 0')
+            return _no_precision(self.metrics)
         if self._coco_api is not None:
             ids_by_name = {category['name']: category['id']
                            for category in self._coco_api.cats.values()}
@@ -203,4 +208,25 @@ class MatchedCocoMetric(CocoMetric):
             results = [
                 (truth, dict(predicted, labels=ranks[predicted['labels']]))
                 for truth, predicted in results]
-        return super().compute_metrics(results)
+        with contextlib.redirect_stdout(io.StringIO()) as printed:
+            metrics = super().compute_metrics(results)
+        # Without those on its progress
+        summary = [line for line in printed.getvalue().splitlines()
+                   if line.startswith(' Average')]
+        if summary:
+            logger.info('\n'.join(['', *summary]))
+        return metrics
+
+    def _finds_nothing(self, results: list) -> bool:
+        if self.format_only or not {*self.metrics} <= {'bbox', 'segm'}:
+            return False
+        return not any(len(found['labels']) for _, found in results)
+
+
+def _no_precision(kinds: Iterable[str]) -> dict[str, float]:
+    """The metrics of a detector that finds nothing."""
+    metrics = {}
+    for kind in kinds:
+        for item in ('mAP', 'mAP_50', 'mAP_75', 'mAP_s', 'mAP_m', 'mAP_l'):
+            metrics[f'{kind}_{item}'] = 0.
+    return metrics

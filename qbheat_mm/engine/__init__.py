@@ -3,7 +3,7 @@
 from ..trained.encoder import PretrainedEncoder
 from .auto_scale_runner import AutoScaleRunner
 from .check_classes import CheckClassesHook
-from .console import RunAdviceHook, ThroughputLogProcessor
+from .console import DurationHook, RunAdviceHook, ThroughputLogProcessor
 from .frozen_features import FrozenFeaturesHook
 from .parameter_groups import GroupedOptimWrapperConstructor
 from .random_state import RandomStateHook
@@ -17,7 +17,7 @@ from .strict_load import StrictLoadHook
 
 __all__ = [
     'AutoScaleRunner', 'BroadcastBuffersHook', 'CheckClassesHook',
-    'FrozenFeaturesHook', 'GroupedOptimWrapperConstructor',
+    'DurationHook', 'FrozenFeaturesHook', 'GroupedOptimWrapperConstructor',
     'PretrainedEncoder', 'RandomStateHook', 'ResumeHook',
     'RunAdviceHook', 'SafeCheckpointHook', 'StopOnNonFiniteLossHook',
     'StrictLoadHook', 'ThroughputLogProcessor'

@@ -21,7 +21,7 @@ from ..trained.checkpoint import Checkpoint
 from ..utils.modules import unwrap
 from ..utils.settings import loader_settings, type_name
 from .batch_size import batch_fitter
-from .console import shorten_console
+from .console import set_console_level, shorten_console
 from .random_state import SeededBatchSampler
 from .resume import newest_readable
 from .schedules import fit_schedulers
@@ -49,6 +49,10 @@ class AutoScaleRunner(Runner):
     #: The batch size of a process as it was set, if it was lowered.
     _given_batch_size = 0
 
+    def __init__(self, *args, **kwargs) -> None:
+        super().__init__(*args, **kwargs)
+        set_console_level(self.logger, self.cfg.get('log_level') or 'INFO')
+
     @classmethod
     def from_cfg(cls, cfg: Config) -> 'AutoScaleRunner':
         """Build the runner of a config with its encoder, teacher, classes."""
@@ -63,6 +67,9 @@ class AutoScaleRunner(Runner):
         logger = super().build_logger(*args, **kwargs)
         shorten_console(logger)
         logger.info(f'settings and full log: {self.log_dir}')
+        # mmengine reports on the machine, the config and the hooks while it
+        # builds the runner.
+        set_console_level(logger, 'WARNING')
         return logger
 
     def train(self) -> nn.Module:

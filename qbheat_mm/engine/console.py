@@ -1,17 +1,18 @@
 # Copyright (c) QB-Heat MM authors. All rights reserved.
-"""Tell users little, early, and in images per second.
+"""Short logs, early warnings, and speed in images per second.
 
 The log file has every message.
 """
 import logging
 import time
+from collections.abc import Iterator
 from datetime import timedelta
 
 from mmengine.dist import master_only
 from mmengine.hooks import Hook
 from mmengine.logging import MMLogger
 from mmengine.registry import HOOKS, LOG_PROCESSORS
-from mmengine.runner import LogProcessor, Runner
+from mmengine.runner import IterBasedTrainLoop, LogProcessor, Runner
 from torch import nn
 
 from ..teacher import DistillationLoop
@@ -20,9 +21,10 @@ from .frozen_features import FrozenFeaturesHook
 
 #: Fewer images than this give poor features, without a teacher.
 FEW_IMAGES = 1000
-#: Fewer steps than this rarely give a detector any boxes, or good features
-#: with a teacher.
+#: Fewer steps than this rarely give good features with a teacher.
 FEW_STEPS = 500
+#: Fewer steps than this rarely give a detector any boxes.
+FEW_DETECTOR_STEPS = 200
 #: The duration is estimated after so many steps or seconds.
 STEPS, SECONDS = 20, 60
 HOUR = timedelta(hours=1)
@@ -34,17 +36,27 @@ _FILE_ONLY = ('paramwise_options', 'Exp name: ', '"FileClient"',
 
 
 def shorten_console(logger: MMLogger) -> None:
-    """Keep long reports off the console, unless the level is DEBUG."""
+    """Keep repeated messages off the console, unless the level is DEBUG."""
+    for handler in _consoles(logger):
+        handler.addFilter(_is_for_console)
+
+
+def set_console_level(logger: MMLogger, level: str) -> None:
+    """Show messages of this level and above, unless the level is DEBUG."""
+    for handler in _consoles(logger):
+        if handler.level < logging.ERROR:  # that of other processes
+            handler.setLevel(level)
+
+
+def _consoles(logger: MMLogger) -> Iterator[logging.Handler]:
     for handler in logger.handlers:
         if not isinstance(handler, logging.FileHandler) and (
                 handler.level > logging.DEBUG):
-            handler.addFilter(_is_for_console)
+            yield handler
 
 
 def _is_for_console(record: logging.LogRecord) -> bool:
     text = record.getMessage()
-    if record.filename == 'runner.py' and '\n' in text:
-        return False  # mmengine's reports on the whole run
     return not text.startswith(_FILE_ONLY) and ' is skipped since' not in text
 
 
@@ -67,17 +79,11 @@ class ThroughputLogProcessor(LogProcessor):
 
 @HOOKS.register_module()
 class RunAdviceHook(Hook):
-    """Warn of few images or steps; estimate the duration."""
+    """Warn of few images or steps, before the time is spent."""
 
     @master_only
     def before_train(self, runner: Runner) -> None:
-        """Warn before the time is spent."""
-        self._began, self._estimated = None, False
-        # Steps are faster once the features of all images are cached.
-        cached = any(isinstance(hook, FrozenFeaturesHook)
-                     for hook in runner.hooks)
-        self._first = runner.iter + (
-            len(runner.train_dataloader) if cached else 0)
+        """Warn if features or boxes will be poor."""
         images = len(runner.train_dataloader.dataset)
         inputs = _preprocessors(unwrap(runner.model))
         if isinstance(runner.train_loop, DistillationLoop):
@@ -91,43 +97,117 @@ class RunAdviceHook(Hook):
                 f'{images} images are few for pre-training: expect useful '
                 f'features from about {FEW_IMAGES} images, or use published '
                 'weights')
-        if runner.max_iters < FEW_STEPS and 'DetDataPreprocessor' in inputs:
+        if runner.max_iters < FEW_DETECTOR_STEPS and (
+                'DetDataPreprocessor' in inputs):
             runner.logger.warning(
                 f'{runner.max_iters} steps are few for a detector: expect '
-                f'boxes after about {FEW_STEPS}')
+                f'boxes after about {FEW_DETECTOR_STEPS}')
 
-    @master_only
-    def before_train_iter(self, runner: Runner, batch_idx: int,
-                          data_batch=None) -> None:
-        """Note when the first step that is timed starts."""
-        if self._began is None:
-            self._started = time.monotonic()
+
+class Stopwatch:
+    """Add up the time of laps.
+
+    Attributes:
+        seconds (float): Time of all laps.
+        laps (int): Their number.
+    """
+
+    def __init__(self) -> None:
+        self.seconds, self.laps = 0., 0
+
+    def start(self) -> None:
+        """Start a lap; what passed since the last one does not count."""
+        self._started = time.monotonic()
+
+    def lap(self) -> None:
+        """End a lap and start the next."""
+        now = time.monotonic()
+        self.seconds += now - self._started
+        self.laps += 1
+        self._started = now
+
+
+@HOOKS.register_module()
+class DurationHook(Hook):
+    """Estimate the duration of a run, with its evaluations.
+
+    Before the first evaluation, an image is assumed to take as long as in
+    training; after it, the estimate is corrected.
+    """
+
+    def __init__(self) -> None:
+        self._steps, self._evaluations = Stopwatch(), Stopwatch()
+        self._is_estimated = False
+
+    def before_train(self, runner: Runner) -> None:
+        """Note the first step to time."""
+        # Steps are faster once the features of all images are cached.
+        cached = any(isinstance(hook, FrozenFeaturesHook)
+                     for hook in runner.hooks)
+        self._first = runner.iter + (
+            len(runner.train_dataloader) if cached else 0)
 
     @master_only
     def after_train_iter(self, runner: Runner, batch_idx: int,
                          data_batch=None, outputs=None) -> None:
         """Estimate the duration once."""
-        if runner.iter < self._first:
+        if runner.iter == self._first:  # it waited for workers
+            self._steps.start()
+        elif runner.iter > self._first:
+            self._steps.lap()
+        if not self._is_estimated and (self._steps.laps >= STEPS
+                                       or self._steps.seconds >= SECONDS):
+            self._is_estimated = True
+            self._report(runner, 'this run will take', runner.iter + 1)
+
+    def before_val_epoch(self, runner: Runner) -> None:
+        """Time evaluations apart."""
+        self._evaluations.start()
+
+    @master_only
+    def after_val_epoch(self, runner: Runner, metrics=None) -> None:
+        """Correct the estimate after the first evaluation."""
+        self._evaluations.lap()
+        self._steps.start()
+        if self._is_estimated and self._evaluations.laps == 1:
+            self._report(runner, 'the rest will take', runner.iter)
+
+    def _report(self, runner: Runner, start: str, done: int) -> None:
+        step = self._steps.seconds / self._steps.laps
+        evaluation = 0.
+        if self._evaluations.laps:
+            evaluation = self._evaluations.seconds / self._evaluations.laps
+        elif runner.val_loop is not None:
+            evaluation = step * (
+                len(runner.val_dataloader.dataset)
+                / runner.train_dataloader.batch_sampler.batch_size)
+        seconds = (runner.max_iters - done) * step
+        seconds += _count_evaluations(runner) * evaluation
+        if not seconds:
             return
-        now = time.monotonic()
-        if self._began is None:  # the first step also waits for workers
-            self._began = now, runner.iter
-        seconds, steps = now - self._began[0], runner.iter - self._began[1]
-        if not steps and now - self._started > SECONDS:
-            seconds, steps = now - self._started, 1
-        if self._estimated or not steps or (
-                steps < STEPS and seconds < SECONDS):
-            return
-        self._estimated = True
-        left = timedelta(seconds=round(
-            (runner.max_iters - runner.iter - 1) * seconds / steps))
-        evaluations = ', plus evaluations' if runner.val_loop else ''
+        left = timedelta(seconds=round(seconds))
+        included = ', with evaluations' if evaluation else ''
         advice = ''
         if left > HOUR and not next(runner.model.parameters()).is_cuda:
             advice = (': smaller images take less (docs/own_data.md, "Small '
                       'machines and short runs")')
-        runner.logger.info(f'this run will take about {left} on this '
-                           f'machine{evaluations}{advice}')
+        runner.logger.info(f'{start} about {left} on this machine{included}'
+                           f'{advice}')
+
+
+def _count_evaluations(runner: Runner) -> int:
+    """Evaluations that are to come, also right after this step."""
+    loop = runner.train_loop
+    if runner.val_loop is None:
+        return 0
+    done, end = runner.iter, loop.max_iters
+    if not isinstance(loop, IterBasedTrainLoop):
+        done, end = done // len(loop.dataloader), loop.max_epochs
+    number = 0
+    for moment in range(max(done + 1, loop.val_begin), end + 1):
+        if moment % loop.val_interval == 0 or moment == end:
+            number += 1
+    return number
 
 
 def _preprocessors(model: nn.Module) -> list[str]:

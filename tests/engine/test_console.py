@@ -1,15 +1,14 @@
 # Copyright (c) QB-Heat MM authors. All rights reserved.
 """A short console, a complete log file, readable lines, early advice."""
 import contextlib
-import itertools
-from types import SimpleNamespace
 
 import pytest
+from mmengine.hooks import Hook
 from mmengine.logging import MMLogger
 from mmpretrain.models import SelfSupDataPreprocessor
 
 from qbheat_mm.engine import console
-from qbheat_mm.engine.console import shorten_console
+from qbheat_mm.engine.console import set_console_level, shorten_console
 
 from .runs import Stop, StopHook, build
 
@@ -49,8 +48,9 @@ def advice(tmp_path, caplog):
     """Train with the hook; return its lines."""
 
     def advice(preprocessor=None, hooks=(), **settings):
-        runner = build(tmp_path, hooks=[dict(type='RunAdviceHook'), *hooks],
-                       **settings)
+        runner = build(tmp_path, hooks=[
+            dict(type='RunAdviceHook'), dict(type='DurationHook'), *hooks],
+            **settings)
         if preprocessor:  # which would not take the data
             runner.model.data_preprocessor = preprocessor
             runner.register_hook(StopHook('before_train_iter'))
@@ -72,25 +72,57 @@ def test_few_images_for_pre_training(advice):
     assert 'few' not in advice()
 
 
+class Clock:
+    """Time passes in steps and evaluations, and nowhere else."""
+
+    def __init__(self, monkeypatch, step=100, evaluation=0):
+        self.now, self.step, self.evaluation = 0, step, evaluation
+        monkeypatch.setattr(console, 'time', self)
+        monkeypatch.setattr(console, 'STEPS', 3)
+        monkeypatch.setattr(console, 'SECONDS', 10**6)
+
+    def monotonic(self):
+        return self.now
+
+    def hook(self):
+        clock = self
+
+        class Pass(Hook):
+            priority = 'VERY_HIGH'
+
+            def after_train_iter(self, *args, **kwargs):
+                clock.now += clock.step
+
+            def after_val_epoch(self, *args, **kwargs):
+                clock.now += clock.evaluation
+
+        return Pass()
+
+
 def test_the_expected_duration(advice, monkeypatch):
-    assert not advice(epochs=5)
-    clock = SimpleNamespace(monotonic=itertools.count(0, 100).__next__)
-    monkeypatch.setattr(console, 'time', clock)
-    monkeypatch.setattr(console, 'STEPS', 3)
-    monkeypatch.setattr(console, 'SECONDS', 10**6)
-    # 100 seconds for each of the four steps after three of eight
-    assert advice(epochs=9, resume=True) == (
-        'this run will take about 0:06:40 on this machine, plus evaluations')
+    """14 of 18 steps are left when three after the first are timed."""
+    clock = Clock(monkeypatch)
+    assert 'this run will take about 0:23:20 on this machine' in advice(
+        epochs=9, hooks=[clock.hook()])
+    assert not advice(epochs=1)
+
+
+def test_the_duration_includes_evaluations(advice, monkeypatch):
+    """Nine evaluations of four images, in training batches of two."""
+    clock = Clock(monkeypatch, step=10, evaluation=100)
+    monkeypatch.setattr(console, 'STEPS', 1)
+    assert advice(epochs=9, hooks=[clock.hook()]).splitlines() == [
+        # 16 steps, and nine evaluations like two steps
+        'this run will take about 0:05:40 on this machine, with evaluations',
+        # 16 steps, and eight evaluations
+        'the rest will take about 0:16:00 on this machine, with evaluations']
 
 
 def test_the_duration_with_cached_features(advice, monkeypatch):
     """The first of nine epochs, of two steps each, fills the cache."""
-    clock = SimpleNamespace(monotonic=itertools.count(0, 100).__next__)
-    monkeypatch.setattr(console, 'time', clock)
-    monkeypatch.setattr(console, 'STEPS', 1)
-    cached = advice(epochs=9, hooks=[dict(type='FrozenFeaturesHook')])
-    assert 'about 0:25:00' in cached  # 15 steps are left
-    assert 'about 0:28:20' in advice(epochs=9)  # 17
+    clock = Clock(monkeypatch)
+    assert 'about 0:20:00' in advice(epochs=9, hooks=[
+        clock.hook(), dict(type='FrozenFeaturesHook')])
 
 
 def test_few_steps_for_a_detector(advice):
@@ -102,6 +134,20 @@ def test_few_steps_for_a_detector(advice):
 
 
 def test_hours_without_a_gpu(advice, monkeypatch):
-    clock = SimpleNamespace(monotonic=itertools.count(0, 1000).__next__)
-    monkeypatch.setattr(console, 'time', clock)
-    assert 'smaller images take less' in advice(epochs=9)
+    clock = Clock(monkeypatch, step=1000)
+    assert 'smaller images take less' in advice(epochs=9, hooks=[clock.hook()])
+
+
+@pytest.mark.parametrize('level, shown', [('INFO', False), ('DEBUG', True)])
+def test_only_warnings_are_shown_for_a_while(tmp_path, capsys, level, shown):
+    logger = MMLogger.get_instance(
+        f'while-{level}', log_file=str(tmp_path / 'a.log'), log_level=level)
+    set_console_level(logger, 'WARNING')
+    logger.info('report')
+    logger.warning('careful')
+    set_console_level(logger, level)
+    logger.info('training')
+    printed = capsys.readouterr().out
+    assert 'careful' in printed and 'training' in printed
+    assert ('report' in printed) is shown
+    assert 'report' in (tmp_path / 'a.log').read_text()

@@ -1,0 +1,80 @@
+# Copyright (c) QB-Heat MM authors. All rights reserved.
+"""End a run with what its detector achieves, and where to look."""
+import math
+import os.path as osp
+import shlex
+from collections.abc import Mapping
+
+from mmengine.dist import master_only
+from mmengine.hooks import Hook
+from mmengine.registry import HOOKS
+from mmengine.runner import Runner
+
+_KINDS = dict(bbox='boxes', segm='masks')
+
+
+@HOOKS.register_module()
+class DetectionSummaryHook(Hook):
+    """Tell AP, AP50 and AP by class in the last lines of a run."""
+
+    # After the best checkpoint is written.
+    priority = 'LOWEST'
+
+    def __init__(self) -> None:
+        self._best: tuple[float, int, Mapping] | None = None
+
+    def after_val_epoch(self, runner: Runner, metrics: Mapping | None = None
+                        ) -> None:
+        """Keep the metrics of the best evaluation."""
+        score = (metrics or {}).get('coco/bbox_mAP')
+        if score is not None and (
+                self._best is None or score > self._best[0]):
+            self._best = score, runner.iter, metrics
+
+    @master_only
+    def after_train(self, runner: Runner) -> None:
+        """Tell the best evaluation, and the command to look at its boxes."""
+        if self._best is None:
+            return
+        _, step, metrics = self._best
+        for line in summarize(metrics):
+            runner.logger.info(f'validation, step {step}: {line}')
+        for hook in runner.hooks:
+            best = getattr(hook, 'best_ckpt_path', None)
+            if best:
+                command = shlex.join([
+                    'python', 'tools/test.py', runner.cfg.filename,
+                    osp.relpath(best), '--show-dir', 'pictures'])
+                runner.logger.info(f'to see its boxes: {command}')
+
+    @master_only
+    def after_test_epoch(self, runner: Runner, metrics: Mapping | None = None
+                         ) -> None:
+        """Tell the metrics of the test set."""
+        for line in summarize(metrics or {}):
+            runner.logger.info(f'test: {line}')
+
+
+def summarize(metrics: Mapping[str, float]) -> list[str]:
+    """Write COCO's metrics, in percent.
+
+    Args:
+        metrics (Mapping[str, float]): From ``CocoMetric``.
+
+    Returns:
+        list[str]: A line for boxes or masks, and one for the classes.
+    """
+    lines = []
+    for kind, name in _KINDS.items():
+        if f'coco/{kind}_mAP' in metrics:
+            lines.append(f"AP {100 * metrics[f'coco/{kind}_mAP']:.1f}, AP50 "
+                         f"{100 * metrics[f'coco/{kind}_mAP_50']:.1f} "
+                         f'({name})')
+    by_class = []
+    for key, value in metrics.items():
+        if key.endswith('_precision') and not math.isnan(value):
+            label = key.removeprefix('coco/').removesuffix('_precision')
+            by_class.append(f'{label} {100 * value:.1f}')
+    if by_class:
+        lines.append(f"AP by class: {', '.join(by_class)}")
+    return lines
