@@ -9,7 +9,7 @@ import os.path as osp
 from pathlib import Path
 
 from qbheat_mm.annotations import prepare_boxes
-from qbheat_mm.cli.arguments import folder, share
+from qbheat_mm.cli.arguments import count, folder, share
 from qbheat_mm.cli.reporting import report_user_errors
 
 
@@ -47,6 +47,10 @@ def parse_args() -> argparse.Namespace:
         'validation, if the export has none; defaults to 0.2')
     parser.add_argument(
         '--seed', type=int, default=0, help='seed of this split')
+    parser.add_argument(
+        '--size', type=count, metavar='PIXELS', help='longer side that '
+        'training resizes images to; by default, it follows from the sizes '
+        'of the images and boxes')
     parser.add_argument(
         '--copy', action='store_true',
         help='copy the images; by default, they stay where they are')

@@ -3,37 +3,62 @@
 from collections.abc import Sequence
 from pathlib import Path
 
+from .training_plan import TrainingPlan
+
 _PACKAGE = Path(__file__).parents[1]
 # Where the package's configs lie, relative to it: in a wheel or a clone.
 _CONFIGS = '/.mim/configs' if (_PACKAGE / '.mim').is_dir() else '/../configs'
 # mmengine puts the config's folder here, before it compiles the file.
 _FOLDER = 'r"""{{ fileDirname }}/"""'
-#: Below, 24 epochs of batches of 16 are fewer than 1,500 steps.
-FEW_IMAGES = 1000
-#: Config and model settings of the detectors.
-DETECTORS = {
-    'retinanet': ('retinanet_mf-285m', 'bbox_head=heads'),
-    'mask-rcnn': ('mask-rcnn_mf-285m',
-                  'roi_head=dict(bbox_head=heads, mask_head=heads)'),
-    'mf-dec': ('mf-dec-211_mf-285m', 'bbox_head=heads')}
-_BOXES = """\
+_DATA = """\
 data_root = {folder}
 classes = {classes}
 data = dict(
     data_root=data_root,
     data_prefix=dict(img={images}),
     metainfo=dict(classes=classes))
-train_dataloader = dict(batch_size={batch}, dataset=data)
-auto_scale_lr = dict(enable=True)  # rates are for batches of 16
+val_evaluator = dict(ann_file=data_root + 'annotations/val.json')
+test_evaluator = dict(ann_file=data_root + 'annotations/{test}.json')
+"""
+# By the rule of training_plan.py.
+_FIXED_SIZE = """
+# Typical images have {native[0]} x {native[1]} pixels. At this longer and
+# shorter side, 19 of 20 boxes are at least {small_box:.0f} pixels large.
+resize = dict(type='Resize', scale={scale}, keep_ratio=True)
+train_dataloader = dict(num_workers={workers}, dataset=dict(data, pipeline=[
+    *_base_.train_pipeline[:2], resize, *_base_.train_pipeline[3:]]))
+test_pipeline = [
+    _base_.test_pipeline[0], resize, *_base_.test_pipeline[2:]]
+val_dataloader = dict(dataset=dict(data, pipeline=test_pipeline))
+test_dataloader = dict(dataset=dict(
+    data, ann_file='annotations/{test}.json', pipeline=test_pipeline))
+
+# Steps of 8 of {number} images
+train_cfg = dict(max_iters={steps}, val_interval={val_interval})
+"""
+_RETINANET = """
+model = dict(bbox_head=dict(
+    num_classes=len(classes),
+    # The smallest anchors have sides of 8 pixels times this scale.
+    anchor_generator=dict(octave_base_scale={anchor_scale:g})))
+"""
+_MASK_RCNN = """
+heads = dict(num_classes=len(classes))
+model = dict(roi_head=dict(bbox_head=heads, mask_head=heads))
+"""
+_MF_DEC = """
+train_dataloader = dict(dataset=data)
 val_dataloader = dict(dataset=data)
 test_dataloader = dict(
     dataset=dict(data, ann_file='annotations/{test}.json'))
-val_evaluator = dict(ann_file=data_root + 'annotations/val.json')
-test_evaluator = dict(ann_file=data_root + 'annotations/{test}.json')
 
-heads = dict(num_classes=len(classes))
-model = dict({heads})
+model = dict(bbox_head=dict(num_classes=len(classes)))
 """
+#: Bases and settings of the detectors.
+DETECTORS = {
+    'retinanet': ('retinanet_mf-285m', _DATA + _FIXED_SIZE + _RETINANET),
+    'mask-rcnn': ('mask-rcnn_mf-285m', _DATA + _FIXED_SIZE + _MASK_RCNN),
+    'mf-dec': ('mf-dec-211_mf-285m', _DATA + _MF_DEC)}
 _CLASSES = """\
 data = dict(dataset=dict(data_root={folder}))
 train_dataloader = data
@@ -44,23 +69,26 @@ test_dataloader = dict(
 
 
 def write_boxes_config(file: Path, detector: str, classes: Sequence[str],
-                       images: str, number: int, test: str) -> None:
+                       images: str, plan: TrainingPlan, test: str) -> None:
     """Write a detector's config.
 
     Args:
         file (Path): The config; annotations are in its folder.
-        detector (str): Of :data:`DETECTORS`.
+        detector (str): Of :data:`DETECTORS`. MF-Dec keeps the size and length
+            of its own config.
         classes (Sequence[str]): The classes, in their order.
         images (str): Folder of the images.
-        number (int): Of training images. Few have smaller batches, which
-            leave time for more steps.
+        plan (TrainingPlan): Size and length of training.
         test (str): The split to test on.
     """
-    base, heads = DETECTORS[detector]
+    base, template = DETECTORS[detector]
     names = ', '.join(quote(name) for name in classes)
-    body = _BOXES.format(folder=_FOLDER, classes=f'({names}, )', test=test,
-                         images=quote(images), heads=heads,
-                         batch=4 if number < FEW_IMAGES else 16)
+    body = template.format(
+        folder=_FOLDER, classes=f'({names}, )', test=test,
+        images=quote(images), number=plan.images, native=plan.native,
+        scale=plan.scale, small_box=plan.small_box, workers=plan.workers,
+        steps=plan.steps, val_interval=plan.val_interval,
+        anchor_scale=plan.anchor_scale)
     _write(file, f'coco/{base}_own-data.py', body)
 
 

@@ -6,6 +6,8 @@ import shutil
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
+from mmengine.device import is_cuda_available
+
 from .account import Account
 from .cleaning import check_crowds, choose_classes, clean_boxes
 from .coco_output import write_coco
@@ -18,6 +20,7 @@ from .output_folder import drafted, require_new
 from .records import ListedImage
 from .report import Preparation, tabulate_boxes, title
 from .split import assign_splits
+from .training_plan import plan_training
 
 
 def prepare_boxes(folder: str, out: str, *, detector: str = 'retinanet',
@@ -25,7 +28,8 @@ def prepare_boxes(folder: str, out: str, *, detector: str = 'retinanet',
                   drop_classes: Sequence[str] = (),
                   images: str | None = None, keep_crowds: bool | None = None,
                   boxes_on: str | None = None, val: float = 0.2,
-                  seed: int = 0, copy: bool = False) -> Preparation:
+                  seed: int = 0, copy: bool = False,
+                  size: int | None = None) -> Preparation:
     """Prepare an annotation tool's export for training a detector.
 
     Writes ``annotations/{train,val,test}.json``, a config and a page. Each
@@ -49,6 +53,8 @@ def prepare_boxes(folder: str, out: str, *, detector: str = 'retinanet',
         val (float): Share of images for validation, if the export has none.
         seed (int): Seed of this split.
         copy (bool): Whether to copy the images, which stay where they are.
+        size (int, optional): Longer side in pixels that images are resized
+            to. By default, it follows from the sizes of images and boxes.
 
     Returns:
         Preparation: The config, ``out/boxes.py``, and the report.
@@ -73,6 +79,8 @@ def prepare_boxes(folder: str, out: str, *, detector: str = 'retinanet',
     clean_boxes(listed, account)
     parts = assign_splits(listed, names, val, seed, account)
     _drop_unlabeled_test(parts, account)
+    plan = plan_training(parts['train'], len(parts['val']),
+                         is_cuda_available(), size)
     headline = title(export.format, number, names, splits)
     root = osp.commonpath([files.image_root, *(i.file for i in listed)])
     with drafted(out) as draft:
@@ -85,7 +93,7 @@ def prepare_boxes(folder: str, out: str, *, detector: str = 'retinanet',
         write_boxes_config(
             Path(draft, 'boxes.py'), detector, names,
             images='images/' if copy else osp.join(root, ''),
-            number=len(parts['train']),
+            plan=plan,
             test='test' if 'test' in parts else 'val')
         if copy:
             _copy_images(listed, root, osp.join(draft, 'images'))

@@ -8,11 +8,13 @@ from hypothesis import strategies as st
 from mmengine.config import Config
 
 from qbheat_mm.annotations.configs import quote, write_boxes_config
+from qbheat_mm.annotations.training_plan import TrainingPlan
 from qbheat_mm.apis import prepare_boxes, prepare_classes
 from qbheat_mm.errors import UserError
 
 from .exports import coco, read_boxes, write_image, write_json, write_numbered
 
+PLAN = TrainingPlan(1, (640, 480), (512, 384), 32., 600, 150, 0)
 HOSTILE = ['{{ fileDirname }}', '{{$HOME:x}}', '{{ _base_.model }}', "it's",
            'a"b', '"""', "'''", 'back\\slash', '\\x7b', 'new\nline',
            "a\nraise SystemExit('code')", '#', '{', '}}', 'ü 零件', '%s {0}']
@@ -45,20 +47,11 @@ def test_hostile_names_survive(tmp_path):
                 max_size=3))
 def test_any_text_is_the_same_after_loading(tmp_path_factory, names):
     file = tmp_path_factory.mktemp('config') / 'boxes.py'
-    write_boxes_config(file, 'retinanet', names, names[0], 1, 'val')
+    write_boxes_config(file, 'retinanet', names, names[0], PLAN, 'val')
     data = load(file.parent, 'boxes.py').data
     assert data.metainfo.classes == tuple(names)
     assert data.data_prefix.img == names[0]
     assert '{{' not in quote(names[0])
-
-
-@pytest.mark.parametrize('number, batch', [(999, 4), (1000, 16)])
-def test_few_images_have_smaller_batches(number, batch, tmp_path):
-    file = tmp_path / 'boxes.py'
-    write_boxes_config(file, 'retinanet', ['a'], 'images/', number, 'val')
-    cfg = load(tmp_path, 'boxes.py')
-    assert cfg.train_dataloader.batch_size == batch
-    assert cfg.auto_scale_lr == dict(enable=True, base_batch_size=16)
 
 
 @pytest.mark.parametrize('name', ['a"b', 'a\\b', '{{ x }}', 'a\nb'])

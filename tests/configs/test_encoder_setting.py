@@ -129,15 +129,16 @@ def test_a_work_folder_predicts_and_exports(files, folders, data, tmp_path,
     for name, options in ((LINEAR, [
             f'train_dataloader.dataset.data_root={folders}',
             f'val_dataloader.dataset.data_root={folders}',
-            f'{small}.0.scale=64', 'val_dataloader.num_workers=0']), (
+            f'{small}.0.scale=64', 'val_dataloader.num_workers=0',
+            'train_cfg.max_epochs=1']), (
                 RETINANET, [
                     f'train_dataloader.dataset.data_root={data["own"]}/',
-                    'model.bbox_head.stacked_convs=1',
+                    'model.bbox_head.stacked_convs=1', 'train_cfg.max_iters=2',
                     f'{small}.2.scale=(64,64)'])):
         forget()
         run_tool('train.py', ROOT / 'configs' / name, '--no-validate',
                  '--work-dir', tmp_path / name[-12:-3], '--cfg-options',
-                 f'encoder={files["timm"]}', 'train_cfg.max_epochs=1',
+                 f'encoder={files["timm"]}',
                  'train_dataloader.num_workers=0', *options)
     heads = [f'--head=a={tmp_path / LINEAR[-12:-3]}',
              f'--head=b={tmp_path / RETINANET[-12:-3]}']

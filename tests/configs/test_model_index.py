@@ -73,13 +73,16 @@ def models():
     return models
 
 
-def test_every_config_is_listed_once_with_its_epochs_and_batch(models):
+def test_every_config_is_listed_once_with_its_length_and_batch(models):
     assert sorted(model['Config'] for model in models) == [
         f'configs/{name}' for name in NAMES]
     for model in models:
         assert model['Name'] == Path(model['Config']).stem
         cfg = load(model['Config'].removeprefix('configs/'))
-        assert model['Metadata']['Epochs'] == cfg.train_cfg.max_epochs
+        lengths = model['Metadata'].get('Epochs'), (
+            model['Metadata'].get('Steps'))
+        assert lengths == (cfg.train_cfg.get('max_epochs'),
+                           cfg.train_cfg.get('max_iters'))
         assert model['Metadata']['Batch Size'] == (
             cfg.auto_scale_lr.base_batch_size), model['Name']
 

@@ -72,8 +72,9 @@ def test_a_full_run_is_as_the_recipe_says(name):
     assert fitting_batch(range(share), batch, processes, minimum=2) == batch
     schedulers = cfg.param_scheduler
     epoch = share // batch
-    assert fit_schedulers(schedulers, cfg.train_cfg.max_epochs * epoch,
-                          epoch) == schedulers
+    steps = cfg.train_cfg.get('max_iters') or (
+        cfg.train_cfg.max_epochs * epoch)
+    assert fit_schedulers(schedulers, steps, epoch) == schedulers
 
 
 @pytest.mark.parametrize('name', NAMES)

@@ -38,6 +38,7 @@ class Recipe(NamedTuple):
         toolbox (str): 'mmdet' or 'mmpretrain'.
         kind (str): What is trained, such as 'RetinaNet'.
         metric (str): What is measured, if anything.
+        counts_steps (bool): Whether its length is in steps, not epochs.
     """
     name: str
     run: str
@@ -46,6 +47,7 @@ class Recipe(NamedTuple):
     toolbox: str
     kind: str
     metric: str
+    counts_steps: bool
 
     @property
     def config(self) -> str:
@@ -71,6 +73,7 @@ class Recipe(NamedTuple):
         images = STEPS * batch * processes
         options = [f'train_dataloader.batch_size={batch}',
                    f'train_dataloader.dataset.indices={images}',
+                   f'train_cfg.max_iters={STEPS}' if self.counts_steps else
                    'train_cfg.max_epochs=1',
                    'default_hooks.checkpoint.interval=1',
                    'default_hooks.checkpoint.by_epoch=False']
@@ -121,7 +124,7 @@ def read(name: str) -> Recipe:
     if kind == 'PanopticFPN':
         metric = 'coco_panoptic/PQ'
     return Recipe(name, short(name), start, origin, cfg.default_scope, kind,
-                  metric or '')
+                  metric or '', 'max_iters' in cfg.train_cfg)
 
 
 def _pretraining(name: str) -> str:

@@ -134,7 +134,9 @@ def config_tables(cfgs: dict[str, Config],
         links = tables[folder][
             re.sub(r'-\d+e_', '-*e_', stem),
             f'{size.image} | {size.params:.2f} | {madds}']
-        links[stem] = f'[{cfg.train_cfg.max_epochs}](../configs/{name})'
+        length = cfg.train_cfg.get('max_epochs') or (
+            f'{cfg.train_cfg.max_iters} steps')
+        links[stem] = f'[{length}](../configs/{name})'
     return [f'## {FOLDERS[folder]}\n\n{format_configs(rows)}'
             for folder, rows in tables.items()]
 

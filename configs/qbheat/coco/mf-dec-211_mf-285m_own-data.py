@@ -1,38 +1,12 @@
-# MF-Dec-211 on your own data in COCO format, on one GPU. Copy this file within
-# its folder and edit the two settings below (see docs/own_data.md).
+# MF-Dec-211 on your own data, on one GPU (see docs/own_data.md).
 _base_ = [
-    '../../_base_/models/mf-dec.py', '../../_base_/datasets/coco_detr.py',
+    '../../_base_/models/mf-dec.py', '../../_base_/datasets/own_coco_detr.py',
     '../../_base_/schedules/detr_500e.py',
     '../../_base_/detection_runtime.py'
 ]
-
-data_root = 'data/own/'
-# In the order of the categories in the annotation files
-classes = ('first', 'second')
-
-train_dataloader = dict(
-    batch_size=16,
-    num_workers=8,
-    dataset=dict(
-        data_root=data_root,
-        ann_file='annotations/train.json',
-        data_prefix=dict(img='images/'),
-        metainfo=dict(classes=classes),
-        # Keep images without objects.
-        filter_cfg=dict(filter_empty_gt=False, min_size=1)))
-val_dataloader = dict(
-    dataset=dict(
-        data_root=data_root,
-        ann_file='annotations/val.json',
-        data_prefix=dict(img='images/'),
-        metainfo=dict(classes=classes)))
-test_dataloader = val_dataloader
-val_evaluator = dict(
-    ann_file=data_root + 'annotations/val.json', classwise=True)
-test_evaluator = val_evaluator
 
 model = dict(
     backbone=dict(arch='mf-285m'),
     in_channels=(48, 720),
     depths=(2, 1, 1),
-    bbox_head=dict(num_classes=len(classes)))
+    bbox_head=dict(num_classes=len(_base_.classes)))

@@ -1,11 +1,18 @@
 # RetinaNet on the frozen encoder, with an FPN and a head as narrow as those of
 # the drawn study. Without flips, features are computed once for each image.
 # The study sets folder, classes and size of the images.
-_base_ = ['../../../configs/qbheat/coco/retinanet_mf-285m_own-data.py']
+_base_ = [
+    '../../../configs/_base_/models/retinanet_fpn.py',
+    '../../../configs/_base_/datasets/own_coco.py',
+    'mmdet::_base_/schedules/schedule_2x.py',
+    '../../../configs/_base_/detection_runtime.py'
+]
 
 model = dict(
-    neck=dict(out_channels=64),
-    bbox_head=dict(in_channels=64, feat_channels=64, stacked_convs=2))
+    backbone=dict(arch='mf-285m'),
+    neck=dict(in_channels=[48, 720], out_channels=64),
+    bbox_head=dict(
+        num_classes=2, in_channels=64, feat_channels=64, stacked_convs=2))
 
 load = _base_.train_dataloader.dataset.pipeline[0]
 resize = dict(type='Resize', scale=(200, 200), keep_ratio=True)

@@ -1,0 +1,23 @@
+# Your own boxes on images of one size: features of a frozen encoder can be
+# computed once for each image and its mirror image. Children change the size
+# of `resize` in both pipelines.
+_base_ = './own_coco.py'
+
+resize = dict(type='Resize', scale=(640, 640), keep_ratio=True)
+train_pipeline = [
+    *_base_.train_pipeline[:2], resize,
+    dict(type='RandomFlip', prob=0.5),
+    dict(type='PadToScale'),
+    dict(type='PackDetInputs')
+]
+test_pipeline = [
+    _base_.test_pipeline[0], resize, *_base_.test_pipeline[2:]
+]
+
+train_dataloader = dict(
+    batch_size=8,
+    # Epochs end nowhere: the run counts steps.
+    sampler=dict(type='InfiniteSampler', shuffle=True),
+    dataset=dict(pipeline=train_pipeline))
+val_dataloader = dict(batch_size=8, dataset=dict(pipeline=test_pipeline))
+test_dataloader = dict(batch_size=8, dataset=dict(pipeline=test_pipeline))
