@@ -4,7 +4,6 @@
 Each linear model is z(x + dx, y + dy) = z(x, y) + M z(x, y) (Equation 5).
 """
 from collections.abc import Sequence
-from itertools import groupby
 
 import torch
 from mmengine.model import BaseModule
@@ -171,10 +170,19 @@ class MaskToken(nn.Module):
                            self.token.to(z.dtype))
 
 
-def _product(images: tuple[str, int]) -> tuple[bool, int]:
-    """What images must share to be predicted by one product."""
-    position, count = images
-    return position == CENTER, count
+def _share_product(positions: Positions) -> list[tuple[int, list[str]]]:
+    """Group consecutive corners with equally many images, and the center.
+
+    Returns:
+        list[tuple[int, list[str]]]: Images of each position, and positions.
+    """
+    groups, last = [], None
+    for position, count in positions:
+        if (position == CENTER, count) != last:
+            groups.append((count, []))
+        groups[-1][1].append(position)
+        last = position == CENTER, count
+    return groups
 
 
 #: Controls without the heat equation.
@@ -260,11 +268,9 @@ class QBHeatPredictor(BaseModule):
             Tensor: (B, 2h, 2w, embed_dims).
         """
         z = self.proj(feats.permute(0, 2, 3, 1))
-        # Consecutive corners with equally many images are one product.
         predicted, start = [], 0
-        for _, group in groupby(positions, _product):
-            names, counts = zip(*group)
-            part = z[start:start + sum(counts)]
+        for count, names in _share_product(positions):
+            part = z[start:start + count * len(names)]
             start += len(part)
             if names[0] == CENTER:
                 predicted.append(self.from_center(part))
