@@ -62,7 +62,8 @@ class Network(nn.Module):
         """The input as normalized images, (B, 3, H, W)."""
         if self.normalize is None:
             return images
-        images = self.normalize(images.permute(0, 3, 1, 2))
+        # TensorRT takes uint8 into nothing but a cast.
+        images = self.normalize(images.float().permute(0, 3, 1, 2))
         if image_sizes is None:
             return images
         return torch.where(inside(images, image_sizes), images, 0.)

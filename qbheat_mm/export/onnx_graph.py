@@ -28,16 +28,27 @@ def to_onnx(program: ExportedProgram, **options) -> torch.onnx.ONNXProgram:
         program, opset_version=OPSET, dynamo=True, external_data=False,
         verbose=False, custom_translation_table={
             aten.scaled_dot_product_attention.default: _attention,
-            aten.softmax.int: _softmax,
+            aten.hardsigmoid.default: _hardsigmoid,
             aten.gelu.default: _gelu}, **options)
     rules = [TransposedProduct.rule(), ChannelMultiplier.rule()]
     rewrite(written.model, pattern_rewrite_rules=rules)
+    for value in written.model.graph.inputs:
+        if value.dtype == ir.DataType.UINT8:
+            _cast_first(written.model.graph, value)
     # ONNX Runtime's quantization replaces initializers under their names, and
     # then fails at declared types and shapes.
     for value in written.model.graph.initializers.values():
         if not value.is_graph_output():
             value.type = value.shape = None
     return written
+
+
+def _cast_first(graph: ir.Graph, pixels: ir.Value) -> None:
+    """Read pixels only through their cast, as TensorRT requires of uint8."""
+    cast, = (node for node in pixels.consumers() if node.op_type == 'Cast')
+    ir.convenience.replace_all_uses_with(pixels, cast.outputs[0])
+    cast.replace_input_with(0, pixels)
+    graph.sort()
 
 
 def _attention(query, key, value, attn_mask=None, dropout_p=0.,
@@ -56,24 +67,21 @@ def _attention(query, key, value, attn_mask=None, dropout_p=0.,
     return op.MatMul(op.Softmax(scores, axis=-1), value)
 
 
-def _softmax(x, dim, dtype=None):
-    """Softmax that does not move its axis to the end and back."""
+def _hardsigmoid(x):
+    """In parts: OpenCV 5 takes HardSigmoid times a number for HardSwish."""
     op = opset18
-    if dim % len(x.shape) == len(x.shape) - 1:
-        return op.Softmax(x, axis=dim)
-    exps = op.Exp(op.Sub(x, op.ReduceMax(x, [dim], keepdims=1)))
-    return op.Div(exps, op.ReduceSum(exps, [dim], keepdims=1))
+    return op.Clip(op.Add(op.Mul(x, 1 / 6), 0.5), 0., 1.)
 
 
 def _gelu(x, approximate='none'):
-    """GELU in the order of operations that ONNX Runtime recognizes."""
+    """GELU in an order that ONNX Runtime fuses and OpenCV 5 can read."""
     op = opset18
     if approximate == 'tanh':
         cubic = op.Mul(op.Mul(op.Mul(x, x), x), 0.044715)
         bend = op.Tanh(op.Mul(op.Add(x, cubic), math.sqrt(2 / math.pi)))
     else:
         bend = op.Erf(op.Div(x, math.sqrt(2)))
-    return op.Mul(op.Mul(x, op.Add(bend, 1.)), 0.5)
+    return op.Mul(op.Mul(x, 0.5), op.Add(bend, 1.))
 
 
 class TransposedProduct(pattern.RewriteRuleClassBase):
