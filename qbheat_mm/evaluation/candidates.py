@@ -1,5 +1,6 @@
 # Copyright (c) QB-Heat MM authors. All rights reserved.
 """What a comparison compares: encoders of any source, and baselines."""
+import copy
 import os
 from collections.abc import Mapping
 from pathlib import Path
@@ -19,6 +20,8 @@ from .features import Features, describe_images, hog, maps_by, thumbnails
 
 #: Takes part without being asked.
 RANDOM = 'random weights'
+#: Side of the images.
+SIZE = 160
 #: The network of the random weights, with ImageNet's normalization.
 NETWORK = dict(model=dict(
     backbone=dict(type='MobileFormer', arch='mf-285m'),
@@ -26,7 +29,7 @@ NETWORK = dict(model=dict(
                            std=[58.395, 57.12, 57.375], to_rgb=True)))
 
 
-class Contender(NamedTuple):
+class Candidate(NamedTuple):
     """Features to compare, by a name; an encoder's are maps and tokens."""
     name: str
     features: Features
@@ -58,37 +61,66 @@ def open_encoder(source: str | Path | Encoder) -> Encoder:
     return published_encoder(source)
 
 
-def list_contenders(encoders: Mapping[str, str | Path | Encoder],
-                    loader: dict, device: str = 'cpu') -> list[Contender]:
+def list_candidates(encoders: Mapping[str, str | Path | Encoder],
+                    loader: dict, device: str = 'cpu') -> list[Candidate]:
     """List what to compare, from cheap to dear.
 
     Encoders with random weights get the statistics of the images for batch
-    norm.
+    norm. Given encoders are copied.
+
+    Raises:
+        UserError: If a name is reserved, or an encoder does not exist or take
+            the images.
     """
-    contenders = [Contender('thumbnails', thumbnails, False),
-                  Contender('HOG', hog, False)]
     torch.manual_seed(0)
     described = EncoderConfig(NETWORK, RANDOM)
     opened = {RANDOM: Encoder(described.build(), described.normalization)}
     for name, source in encoders.items():
         if name in ('thumbnails', 'HOG', RANDOM) or '/' in name:
-            raise UserError(f'the name {name!r} of an encoder is taken or has '
-                            'a slash: choose another')
-        opened[name] = open_encoder(source)
+            raise UserError(f'the name {name!r} of an encoder is reserved, or '
+                            "contains '/': choose another")
+        encoder = open_encoder(source)
+        opened[name] = copy.deepcopy(encoder) if encoder is source else encoder
     for name, encoder in opened.items():
-        encoder.to(device)
-        if not encoder.checkpoint:
-            calibrate(encoder, loader)
-        contenders.append(Contender(name, maps_by(encoder), True))
-    return contenders
+        set_input_size(name, encoder.to(device))
+    candidates = [Candidate('thumbnails', thumbnails, False),
+                  Candidate('HOG', hog, False)]
+    for name, encoder in opened.items():
+        calibrate(encoder, loader)
+        candidates.append(Candidate(name, maps_by(encoder), True))
+    return candidates
+
+
+def set_input_size(name: str, encoder: Encoder) -> None:
+    """Let an encoder take the images, or raise UserError."""
+    try:
+        if hasattr(encoder.backbone, 'set_input_size'):
+            encoder.backbone.set_input_size((SIZE, SIZE))
+        with torch.no_grad():
+            maps_by(encoder)(torch.zeros(1, 3, SIZE, SIZE))
+    # Networks raise errors of any type.
+    except Exception as error:
+        raise UserError(
+            f'encoder {name!r} ({encoder.name}) makes no map of {SIZE}x{SIZE} '
+            f'pixels, which is the size of all images: '
+            f'{type(error).__name__}: {" ".join(str(error).split())[:200]}'
+        ) from error
 
 
 def calibrate(encoder: Encoder, loader: dict) -> None:
-    """Set the statistics of batch norm to those of the images."""
+    """Set fresh statistics of batch norm to those of the images."""
+    fresh = []
     for module in encoder.modules():
-        if isinstance(module, nn.BatchNorm2d):
+        if isinstance(module, nn.BatchNorm2d) and _is_fresh(module):
+            fresh.append(module.train())
             module.momentum = None  # the mean of all batches
-    encoder.train()
-    describe_images(maps_by(encoder), dict(
-        loader, sampler=dict(type='DefaultSampler', shuffle=True, seed=0)))
+    if fresh and not encoder.checkpoint:
+        describe_images(maps_by(encoder), dict(
+            loader, sampler=dict(type='DefaultSampler', shuffle=True, seed=0)))
     encoder.eval()
+
+
+def _is_fresh(norm: nn.BatchNorm2d) -> bool:
+    """Whether batch norm has the statistics that it begins with."""
+    return norm.track_running_stats and bool(
+        (norm.running_mean == 0).all() and (norm.running_var == 1).all())

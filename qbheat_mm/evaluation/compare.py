@@ -2,20 +2,21 @@
 """Compare frozen encoders on labeled images, and say which to use."""
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from importlib.util import find_spec
 from pathlib import Path
 
 import numpy as np
+from matplotlib.figure import Figure
 from mmengine.utils import ProgressBar
 from mmpretrain.registry import DATASETS
 
 from ..annotations import prepare_classes
 from ..errors import UserError
 from ..trained.encoder import Encoder
+from .candidates import SIZE, Candidate, list_candidates
 from .comparison import Comparison
 from .comparison_page import draw_curves, draw_neighbors, write_page
-from .contenders import list_contenders
 from .features import (
     Parts,
     choose_few,
@@ -31,8 +32,6 @@ from .probes import probe
 COUNTS, CHOICES = (30, 120, 480), 3
 #: Steps and learning rate of `tran-1`.
 STEPS, RATE = 800, 1e-3
-#: Shorter side that images are scaled to, and side of their center crop.
-SIZE = 160
 
 
 def compare(folder: str | Path, encoders: Mapping[str, str | Path | Encoder],
@@ -46,7 +45,7 @@ def compare(folder: str | Path, encoders: Mapping[str, str | Path | Encoder],
     Args:
         folder (str | Path): ``train/CLASS`` and ``val/CLASS``, as
             :func:`prepare_classes` writes them, or anything that it reads,
-            such as folders of classes.
+            such as folders of classes without ``val``.
         encoders (Mapping): By name, an encoder or what :func:`open_encoder`
             opens.
         out (str | Path): Folder of the page, ``index.html``, and the table,
@@ -57,8 +56,9 @@ def compare(folder: str | Path, encoders: Mapping[str, str | Path | Encoder],
         Comparison: Accuracies, and which encoder to use.
 
     Raises:
-        UserError: If a name is taken, or classes of ``train`` and ``val``
-            differ, or scikit-image is not installed.
+        UserError: If a name is reserved, an encoder does not take images of
+            160 x 160 pixels, classes of ``train`` and ``val`` differ, or
+            scikit-image is not installed.
 
     Examples:
         >>> found = compare('data/classes', dict(
@@ -70,47 +70,66 @@ def compare(folder: str | Path, encoders: Mapping[str, str | Path | Encoder],
     if find_spec('skimage') is None:
         raise UserError('HOG takes part, which needs scikit-image: '
                         'pip install scikit-image')
-    if not Path(folder, 'train').is_dir():
+    # A class may be called train.
+    if not all(Path(folder, split).is_dir() for split in ('train', 'val')):
         folder = Path(prepare_classes(
             str(folder), str(out / 'classes')).config).parent
     loaders = make_loader(folder, 'train'), make_loader(folder, 'val')
     require_equal_classes(loaders[0]['dataset'], loaders[1]['dataset'])
     files = list_files(loaders[0]), list_files(loaders[1])
-    number = len(files[0]) + len(files[1])
     comparison, figures, start = Comparison(len(files[1])), {}, time.time()
-    contenders = list_contenders(encoders, loaders[0], device)
-    for done, contender in enumerate(contenders):
-        print(f'{contender.name} ({done + 1} of {len(contenders)}'
-              f'{_time_left(start, done, len(contenders))})', flush=True)
-        bar = ProgressBar(number, file=sys.stdout)
-        known, labels = describe_images(
-            contender.features, loaders[0], bar.update)
-        new, new_labels = describe_images(
-            contender.features, loaders[1], bar.update)
-        print()
-        judge = ridge_or_svm
-        if contender.has_maps:
-            comparison.probes[contender.name] = probe(
-                'tran-1', known, labels, new, new_labels, STEPS, RATE,
-                device)
-            judge, known, new = ridge, pool_maps(known), pool_maps(new)
-        comparison.accuracies[contender.name] = measure(
-            judge, known, labels, new, new_labels)
-        vectors = next(iter(known))
-        title = f'nearest, {contender.name}'
-        figures[title] = draw_neighbors(
-            title, known[vectors], new[vectors], *files)
-    write_page(out, comparison, {
-        'labels': draw_curves(comparison.accuracies), **figures})
-    comparison.write_csv(out / 'accuracies.csv')
+    candidates = list_candidates(encoders, loaders[0], device)
+    try:
+        for done, candidate in enumerate(candidates):
+            print(f'{candidate.name} ({done + 1} of {len(candidates)}'
+                  f'{_time_left(start, done, len(candidates))})', flush=True)
+            title = f'nearest, {candidate.name}'
+            figures[title] = score_candidate(
+                candidate, comparison, loaders, files, device)
+    finally:  # what was found outlives a candidate that fails
+        if comparison.accuracies:
+            write_page(out, comparison, {
+                'labels': draw_curves(comparison.accuracies), **figures})
+            comparison.write_csv(out / 'accuracies.csv')
     return comparison
 
 
-def _time_left(start: float, done: int, all_contenders: int) -> str:
+def score_candidate(candidate: Candidate, comparison: Comparison,
+                    loaders: Sequence[dict], files: Sequence[Sequence[str]],
+                    device: str) -> Figure:
+    """Add a candidate's accuracies; return a figure of nearest images.
+
+    Args:
+        candidate (Candidate): Features.
+        comparison (Comparison): Changed in place.
+        loaders (Sequence[dict]): Settings of loaders of train and test images.
+        files (Sequence[Sequence[str]]): Files of both.
+        device (str): Device of ``tran-1``.
+    """
+    bar = ProgressBar(len(files[0]) + len(files[1]), file=sys.stdout)
+    train, labels = describe_images(
+        candidate.features, loaders[0], bar.update)
+    test, test_labels = describe_images(
+        candidate.features, loaders[1], bar.update)
+    print()
+    classifier = ridge_or_svm
+    if candidate.has_maps:
+        top1 = probe('tran-1', train, labels, test, test_labels, STEPS, RATE,
+                     device)
+        comparison.probes[candidate.name] = top1
+        classifier, train, test = ridge, pool_maps(train), pool_maps(test)
+    comparison.accuracies[candidate.name] = measure(
+        classifier, train, labels, test, test_labels)
+    vectors = next(iter(train))
+    return draw_neighbors(f'nearest, {candidate.name}', train[vectors],
+                          test[vectors], *files)
+
+
+def _time_left(start: float, done: int, candidates: int) -> str:
     """Say how long the rest takes, if it takes as long as what is done."""
     if not done:
         return ''
-    seconds = (time.time() - start) / done * (all_contenders - done)
+    seconds = (time.time() - start) / done * (candidates - done)
     return f', about {seconds / 60:.0f} minutes left'
 
 
@@ -134,14 +153,17 @@ def list_files(loader: dict) -> list[str]:
     """Files of a loader's images, in order; at most ``MAX_IMAGES``."""
     data = DATASETS.build(loader['dataset'])
     if len(data) > MAX_IMAGES:
+        print(f'{data.img_prefix}: {MAX_IMAGES} of {len(data)} images, '
+              'balanced over classes')
         rows = choose_few(np.array(data.get_gt_labels()), MAX_IMAGES, seed=0)
         loader['dataset']['indices'] = rows.tolist()
         data = DATASETS.build(loader['dataset'])
     return [data.get_data_info(i)['img_path'] for i in range(len(data))]
 
 
-def measure(judge: Callable[..., float], known: Parts, labels: np.ndarray,
-            new: Parts, new_labels: np.ndarray) -> dict[int, list[float]]:
+def measure(classifier: Callable[..., float], train: Parts,
+            labels: np.ndarray, test: Parts,
+            test_labels: np.ndarray) -> dict[int, list[float]]:
     """Top-1 by number of labels, at least one a class, and by choice."""
     accuracies = {}
     for count in COUNTS:
@@ -149,7 +171,7 @@ def measure(judge: Callable[..., float], known: Parts, labels: np.ndarray,
             accuracies[count] = []
             for seed in range(CHOICES):
                 rows = choose_few(labels, count, seed)
-                accuracies[count].append(judge(
-                    select(known, rows), labels[rows], new, new_labels))
-    accuracies[len(labels)] = [judge(known, labels, new, new_labels)]
+                accuracies[count].append(classifier(
+                    select(train, rows), labels[rows], test, test_labels))
+    accuracies[len(labels)] = [classifier(train, labels, test, test_labels)]
     return accuracies

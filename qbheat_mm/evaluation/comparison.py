@@ -33,18 +33,23 @@ class Comparison:
         return list(next(iter(self.accuracies.values())))
 
     def advise(self, count: int) -> str:
-        """Say which to use with a number of labels: the cheapest is enough."""
+        """Say which to use with a number of labels.
+
+        Features without learning are cheap: the first that is good enough is
+        preferred. Encoders are preferred by score.
+        """
         scores = {name: mean(by_count[count])
                   for name, by_count in self.accuracies.items()}
-        best = max(scores, key=scores.get)
+        best = chosen = max(scores, key=scores.get)
         matters = max(POINTS, 100 * IMAGES / self.images)
-        for name in scores:
-            if scores[name] > scores[best] - matters:
+        for name, score in scores.items():
+            if name not in self.probes and score > scores[best] - matters:
+                chosen = name
                 break
-        more = '' if name == best else (
+        more = '' if chosen == best else (
             f'; {best} has {scores[best]:.1f} %, not {matters:.0f} points '
             'more')
-        return (f'With {count} labels, use {name} ({scores[name]:.1f} % '
+        return (f'With {count} labels, use {chosen} ({scores[chosen]:.1f} % '
                 f'right{more}).')
 
     @property
@@ -56,11 +61,11 @@ class Comparison:
         """Write a row for each accuracy."""
         with open(file, 'w', encoding='utf-8', newline='') as table:
             writer = csv.writer(table)
-            writer.writerow(['features', 'judge', 'labels', 'choice', 'top1'])
+            writer.writerow(['features', 'probe', 'labels', 'choice', 'top1'])
             for name, by_count in self.accuracies.items():
-                judge = 'ridge' if name in self.probes else 'ridge or SVM'
+                probe = 'ridge' if name in self.probes else 'ridge or SVM'
                 for count, scores in by_count.items():
                     for choice, score in enumerate(scores):
-                        writer.writerow([name, judge, count, choice, score])
+                        writer.writerow([name, probe, count, choice, score])
             for name, score in self.probes.items():
                 writer.writerow([name, 'tran-1', self.counts[-1], 0, score])

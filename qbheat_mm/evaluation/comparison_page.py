@@ -40,23 +40,23 @@ def draw_curves(accuracies: Mapping[str, Mapping[int, list[float]]]
 
 
 @in_style()
-def draw_neighbors(title: str, known: np.ndarray, new: np.ndarray,
-                   files: Sequence[str], new_files: Sequence[str]) -> Figure:
+def draw_neighbors(title: str, train: np.ndarray, test: np.ndarray,
+                   files: Sequence[str], test_files: Sequence[str]) -> Figure:
     """Draw some images, and the training images nearest to them by cosine.
 
     Args:
         title (str): What found them.
-        known (np.ndarray): Features of the training images, (N, D).
-        new (np.ndarray): Features of the others, (M, D).
-        files, new_files (Sequence[str]): Their files.
+        train (np.ndarray): Features of the training images, (N, D).
+        test (np.ndarray): Features of the others, (M, D).
+        files, test_files (Sequence[str]): Their files.
     """
     figure = new_figure(1.2 * (NEIGHBORS + 1), 1.2 * SHOWN)
     figure.suptitle(title)
     axes = figure.subplots(SHOWN, NEIGHBORS + 1, squeeze=False)
-    known, new = normalize(known), normalize(new)
-    for row, line in zip(spread(range(len(new)), SHOWN), axes):
-        nearest = np.argsort(-(known @ new[row]))[:NEIGHBORS]
-        shown = [new_files[row], *(files[i] for i in nearest)]
+    train, test = normalize(train), normalize(test)
+    for row, line in zip(spread(range(len(test)), SHOWN), axes):
+        nearest = np.argsort(-(train @ test[row]))[:NEIGHBORS]
+        shown = [test_files[row], *(files[i] for i in nearest)]
         for axis, file in zip(line, shown):
             show_picture(axis, fit(read_image(file), (SIZE, SIZE))[..., ::-1])
     return figure

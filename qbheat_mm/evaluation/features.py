@@ -95,12 +95,12 @@ BASELINES: dict[str, Features] = dict(hog=hog, thumbnails=thumbnails)
 def require_equal_classes(train: dict, test: dict) -> None:
     """Raise UserError if the settings of two data sets differ in classes."""
     with DefaultScope.overwrite_default_scope('mmpretrain'):
-        known = {*DATASETS.build(train).metainfo['classes']}
-        new = {*DATASETS.build(test).metainfo['classes']}
-    if known != new:
+        train_classes = {*DATASETS.build(train).metainfo['classes']}
+        test_classes = {*DATASETS.build(test).metainfo['classes']}
+    if train_classes != test_classes:
         raise UserError('give training and test images the same class '
                         'folders, perhaps empty ones: only one of them has '
-                        f'{sorted(known ^ new)}')
+                        f'{sorted(train_classes ^ test_classes)}')
 
 
 @torch.no_grad()

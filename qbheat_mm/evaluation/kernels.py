@@ -1,5 +1,5 @@
 # Copyright (c) QB-Heat MM authors. All rights reserved.
-"""Judges without steps: ridge regression, and an SVM with an RBF kernel."""
+"""Probes without steps: ridge regression, and an SVM with an RBF kernel."""
 from typing import NamedTuple
 
 import numpy as np
@@ -23,29 +23,29 @@ class Score(NamedTuple):
     tested: float
 
 
-def search(classifier, grid: dict, known: np.ndarray, labels: np.ndarray,
-           new: np.ndarray, new_labels: np.ndarray) -> Score:
+def search(classifier, grid: dict, train: np.ndarray, labels: np.ndarray,
+           test: np.ndarray, test_labels: np.ndarray) -> Score:
     """Choose a classifier's setting by cross-validation, and test it."""
-    best = GridSearchCV(classifier, grid, cv=3).fit(known, labels)
-    return Score(100 * best.best_score_, 100 * best.score(new, new_labels))
+    best = GridSearchCV(classifier, grid, cv=3).fit(train, labels)
+    return Score(100 * best.best_score_, 100 * best.score(test, test_labels))
 
 
-def score_classifiers(known: np.ndarray, labels: np.ndarray, new: np.ndarray,
-                      new_labels: np.ndarray) -> dict[str, Score]:
+def score_classifiers(train: np.ndarray, labels: np.ndarray, test: np.ndarray,
+                      test_labels: np.ndarray) -> dict[str, Score]:
     """Score ridge regression and an SVM on standardized features (N, D)."""
-    scale = StandardScaler().fit(known)
-    known, new = scale.transform(known), scale.transform(new)
-    gamma = 1 / known.shape[1]
+    scale = StandardScaler().fit(train)
+    train, test = scale.transform(train), scale.transform(test)
+    gamma = 1 / train.shape[1]
     return {
         'ridge': search(RidgeClassifier(), dict(alpha=STRENGTHS),
-                        known, labels, new, new_labels),
+                        train, labels, test, test_labels),
         'RBF': search(SVC(kernel='precomputed'), dict(C=COSTS),
-                      rbf_kernel(known, gamma=gamma), labels,
-                      rbf_kernel(new, known, gamma=gamma), new_labels)}
+                      rbf_kernel(train, gamma=gamma), labels,
+                      rbf_kernel(test, train, gamma=gamma), test_labels)}
 
 
-def choose(known: Parts, labels: np.ndarray, new: Parts,
-           new_labels: np.ndarray) -> dict[str, float]:
+def choose(train: Parts, labels: np.ndarray, test: Parts,
+           test_labels: np.ndarray) -> dict[str, float]:
     """Choose features and classifier by cross-validation, and test them.
 
     Returns:
@@ -53,8 +53,9 @@ def choose(known: Parts, labels: np.ndarray, new: Parts,
         on their best features, and ``top-1``, the better classifier's.
     """
     best: dict[str, Score] = {}
-    for name in known:
-        scores = score_classifiers(known[name], labels, new[name], new_labels)
+    for name in train:
+        scores = score_classifiers(train[name], labels, test[name],
+                                   test_labels)
         for classifier, score in scores.items():
             before = best.setdefault(classifier, score)
             if score.validated > before.validated:
@@ -64,29 +65,29 @@ def choose(known: Parts, labels: np.ndarray, new: Parts,
             'top-1': winner.tested}
 
 
-def ridge(known: Parts, labels: np.ndarray, new: Parts,
-          new_labels: np.ndarray) -> float:
+def ridge(train: Parts, labels: np.ndarray, test: Parts,
+          test_labels: np.ndarray) -> float:
     """Choose features and strength leaving one out; top-1 in percent."""
     tested = {}
-    for name in known:
-        scale = StandardScaler().fit(known[name])
+    for name in train:
+        scale = StandardScaler().fit(train[name])
         fit = RidgeClassifierCV(STRENGTHS).fit(
-            scale.transform(known[name]), labels)
+            scale.transform(train[name]), labels)
         tested[fit.best_score_] = fit.score(
-            scale.transform(new[name]), new_labels)
+            scale.transform(test[name]), test_labels)
     return 100 * tested[max(tested)]
 
 
-def ridge_and_svm(known: Parts, labels: np.ndarray, new: Parts,
-                  new_labels: np.ndarray) -> dict[str, float]:
+def ridge_and_svm(train: Parts, labels: np.ndarray, test: Parts,
+                  test_labels: np.ndarray) -> dict[str, float]:
     """Top-1 in percent; no SVM if no class has three images."""
     if np.bincount(labels).max() < 3:
-        score = ridge(known, labels, new, new_labels)
+        score = ridge(train, labels, test, test_labels)
         return {'ridge': score, 'top-1': score}
-    return choose(known, labels, new, new_labels)
+    return choose(train, labels, test, test_labels)
 
 
-def ridge_or_svm(known: Parts, labels: np.ndarray, new: Parts,
-                 new_labels: np.ndarray) -> float:
+def ridge_or_svm(train: Parts, labels: np.ndarray, test: Parts,
+                 test_labels: np.ndarray) -> float:
     """Top-1 in percent of the better one in cross-validation."""
-    return ridge_and_svm(known, labels, new, new_labels)['top-1']
+    return ridge_and_svm(train, labels, test, test_labels)['top-1']

@@ -1,5 +1,5 @@
 # Copyright (c) QB-Heat MM authors. All rights reserved.
-"""The judges ``lin`` and ``tran-1``, trained on features kept in memory."""
+"""The probes ``lin`` and ``tran-1``, trained on features kept in memory."""
 import math
 from collections.abc import Callable, Iterator
 
@@ -117,11 +117,11 @@ def learn(kind: str, parts: Parts, labels: np.ndarray, steps: int,
     return classify
 
 
-def probe(kind: str, known: Parts, labels: np.ndarray, new: Parts,
-          new_labels: np.ndarray, steps: int, rate: float,
+def probe(kind: str, train: Parts, labels: np.ndarray, test: Parts,
+          test_labels: np.ndarray, steps: int, rate: float,
           device: str | torch.device = 'cpu', seed: int = 0) -> float:
-    """Train a probe, see :func:`learn`; top-1 on new images, in percent."""
+    """Train a probe, see :func:`learn`; top-1 on test images, in percent."""
     torch.manual_seed(seed)
-    classes = 1 + max(labels.max(), new_labels.max())
-    classify = learn(kind, known, labels, steps, rate, classes, device=device)
-    return 100 * float((classify(new) == new_labels).mean())
+    classes = 1 + max(labels.max(), test_labels.max())
+    classify = learn(kind, train, labels, steps, rate, classes, device=device)
+    return 100 * float((classify(test) == test_labels).mean())

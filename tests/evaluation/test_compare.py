@@ -1,6 +1,8 @@
 # Copyright (c) QB-Heat MM authors. All rights reserved.
 """One page says which encoder to use."""
 import csv
+import shutil
+from itertools import permutations
 
 import cv2
 import numpy as np
@@ -9,19 +11,24 @@ import torch
 
 from qbheat_mm.apis import build_encoder
 from qbheat_mm.errors import UserError
-from qbheat_mm.evaluation import compare, comparison_page, contenders
+from qbheat_mm.evaluation import candidates, compare, comparison_page
 from qbheat_mm.evaluation.comparison import Comparison
 from qbheat_mm.evaluation.features import describe_images, maps_by
 from qbheat_mm.evaluation.kernels import ridge, ridge_or_svm
+from qbheat_mm.models.backbones import TimmEncoder
+from qbheat_mm.trained import Encoder, Normalization
 
 from ..apis.conftest import MODEL, settings_of, write_checkpoint
 from ..conftest import import_tool, run_tool
 
 
 def comparison(images, **by_name):
-    return Comparison(images, {
+    found = Comparison(images, {
         name: {30: [few], 300: [many]}
         for name, (few, many) in by_name.items()})
+    for name in {*by_name} - {'thumbnails', 'HOG'}:
+        found.probes[name] = 50.
+    return found
 
 
 @pytest.mark.parametrize('count, said', [
@@ -39,12 +46,21 @@ def test_the_cheapest_that_is_good_enough_is_recommended(count, said):
         few.advise(30))
 
 
-@pytest.mark.parametrize('judge', [ridge, ridge_or_svm])
-def test_no_class_is_left_without_a_label(judge, monkeypatch):
+def test_encoders_are_recommended_by_score():
+    """In any order: one costs what another does."""
+    scores = dict(good=(80., 80.), better=(81., 81.), poor=(20., 20.))
+    for names in permutations(scores):
+        found = comparison(100, HOG=(30., 30.), **{
+            name: scores[name] for name in names})
+        assert found.advise(30) == 'With 30 labels, use better (81.0 % right).'
+
+
+@pytest.mark.parametrize('classifier', [ridge, ridge_or_svm])
+def test_no_class_is_left_without_a_label(classifier, monkeypatch):
     labels = np.arange(40).repeat(4)
     parts = dict(exact=np.eye(40)[labels])
     monkeypatch.setattr(compare, 'COUNTS', (30, 40, 120))
-    found = compare.measure(judge, parts, labels, parts, labels)
+    found = compare.measure(classifier, parts, labels, parts, labels)
     assert found == {40: [100.] * 3, 120: [100.] * 3, 160: [100.]}
 
 
@@ -70,8 +86,8 @@ def test_names_of_encoders_are_clear(names):
 
 @pytest.mark.parametrize('name', ['HOG', 'random weights', 'timm/net'])
 def test_names_of_others_are_refused(name):
-    with pytest.raises(UserError, match=f'{name!r} of an encoder is taken'):
-        contenders.list_contenders({name: 'encoder.safetensors'}, {})
+    with pytest.raises(UserError, match=f'{name!r} of an encoder is reserved'):
+        candidates.list_candidates({name: 'encoder.safetensors'}, {})
 
 
 @pytest.fixture
@@ -110,23 +126,79 @@ def test_a_page_and_a_table_compare_encoders(images, quick, monkeypatch,
         rows = list(csv.DictReader(file))
     # Three choices of four labels, and all, by four; tran-1 by two.
     assert len(rows) == 4 * 4 + 2
-    assert rows[0] == dict(features='thumbnails', judge='ridge or SVM',
+    assert rows[0] == dict(features='thumbnails', probe='ridge or SVM',
                            labels='4', choice='0', top1='100.0')
-    assert [row['features'] for row in rows if row['judge'] == 'tran-1'] == [
+    assert [row['features'] for row in rows if row['probe'] == 'tran-1'] == [
         'random weights', 'ours']
 
-    monkeypatch.setattr(compare, 'MAX_IMAGES', 10)
+    monkeypatch.setattr(compare, 'MAX_IMAGES', 3)
     run_tool(*arguments)
-    assert 'With 10 labels' in (out / 'index.html').read_text('utf-8')
+    assert 'With 3 labels' in (out / 'index.html').read_text('utf-8')
+    printed = capsys.readouterr().out
+    for split, number in (('train', 16), ('val', 4)):
+        assert (f'{images / split}: 3 of {number} images, balanced over '
+                'classes') in printed
     (images / 'val/light').rename(images / 'val/bright')
     with pytest.raises(SystemExit, match="has .'bright', 'light'.$"):
         run_tool(*arguments)
 
 
-def test_class_folders_without_a_split_are_prepared(images, quick):
-    found = compare.compare(images / 'train', {}, images / 'out')
+@pytest.mark.parametrize('folder, renamed', [
+    ('train', {}), ('train', {'train/dark': 'train/train'}),
+    ('.', {'val': 'other'})])
+def test_images_without_a_split_are_prepared(images, quick, folder, renamed):
+    """Also those of a class called train, or beside no val."""
+    for old, new in renamed.items():
+        (images / old).rename(images / new)
+    if (images / 'other').exists():
+        shutil.rmtree(images / 'other')
+    found = compare.compare(images / folder, {}, images / 'out')
     assert found.images == 4  # a fifth of 16, two of each class
     assert found.counts == [4, 12]
+
+
+class Fails(torch.nn.Module):
+    """Takes a batch of one image, as a network that runs out of memory."""
+
+    def __init__(self):
+        super().__init__()
+        self.conv = torch.nn.Conv2d(3, 4, 3)
+
+    def forward(self, x):
+        if len(x) > 1:
+            raise MemoryError('too many')
+        return self.conv(x)
+
+
+def test_results_outlive_a_candidate_that_fails(images, quick):
+    encoder = Encoder(Fails(), Normalization())
+    with pytest.raises(MemoryError, match='too many'):
+        compare.compare(images, dict(fails=encoder), images / 'out')
+    page = (images / 'out/index.html').read_text('utf-8')
+    assert 'nearest, random weights' in page and 'nearest, fails' not in page
+    assert (images / 'out/accuracies.csv').stat().st_size
+
+
+class OfOneSize(Fails):
+    """As a transformer with fixed position embeddings."""
+
+    def forward(self, x):
+        assert x.shape[2:] == (224, 224), 'wrong size'
+        return self.conv(x)
+
+
+def test_encoders_get_the_size_of_the_images_or_are_refused(images):
+    """Before any candidate takes time; given encoders stay as they are."""
+    loader = compare.make_loader(images, 'train')
+    transformer = TimmEncoder('vit_tiny_patch16_224', depth=1)
+    given = Encoder(transformer, Normalization())
+    *_, found = candidates.list_candidates(dict(vit=given), loader)
+    assert found.features(torch.zeros(1, 3, 160, 160))['pixels'].shape == (
+        1, 192, 5, 5)
+    assert given(torch.zeros(1, 3, 224, 224))[0].shape[2:] == (14, 14)
+    fixed = Encoder(OfOneSize(), Normalization())
+    with pytest.raises(UserError, match="'fixed'.*160x160.*wrong size"):
+        candidates.list_candidates(dict(vit=given, fixed=fixed), loader)
 
 
 CONFIG = """
@@ -141,14 +213,14 @@ def test_encoders_come_from_files_configs_and_models(tmp_path):
     file, config = tmp_path / 'epoch_1.pth', tmp_path / 'own.py'
     write_checkpoint(file, MODEL, settings_of())
     config.write_text(CONFIG)
-    assert contenders.open_encoder(file).checkpoint == str(file)
-    random = contenders.open_encoder(config)
+    assert candidates.open_encoder(file).checkpoint == str(file)
+    random = candidates.open_encoder(config)
     assert type(random.backbone).__name__ == 'ResNet' and not random.checkpoint
-    assert contenders.open_encoder(random) is random
+    assert candidates.open_encoder(random) is random
     with pytest.raises(UserError, match="gone.pth' does not exist"):
-        contenders.open_encoder('gone.pth')
+        candidates.open_encoder('gone.pth')
     with pytest.raises(UserError, match="'gone' is neither timm/NAME nor"):
-        contenders.open_encoder('gone')
+        candidates.open_encoder('gone')
 
 
 def test_random_weights_get_the_statistics_of_the_images(images, forget):
@@ -157,15 +229,33 @@ def test_random_weights_get_the_statistics_of_the_images(images, forget):
     encoder = build_encoder(str(config))
     loader = compare.make_loader(images, 'train')
     torch.manual_seed(0)
-    contenders.calibrate(encoder, loader)
+    candidates.calibrate(encoder, loader)
     norm = encoder.backbone.bn1
-    assert norm.num_batches_tracked == 1 and not encoder.training
+    assert norm.num_batches_tracked == 1
+    assert not any(module.training for module in encoder.modules())
     inputs = []
     encoder.backbone.conv1.register_forward_hook(
         lambda module, args, out: inputs.append(out))
     describe_images(maps_by(encoder), loader)
     torch.testing.assert_close(
         norm.running_mean, inputs[0].mean((0, 2, 3)), rtol=1e-3, atol=1e-5)
+
+
+def test_trained_statistics_stay(images, forget):
+    """Of an encoder that names no file, or whose init_cfg names one."""
+    config, file = images / 'own.py', images / 'weights.pth'
+    config.write_text(CONFIG)
+    trained = build_encoder(str(config))
+    trained.train()(torch.randn(4, 3, 64, 64))
+    trained.eval()
+    torch.save(trained.backbone.state_dict(), file)
+    config.write_text(CONFIG.replace(
+        'init_cfg=None', f"init_cfg=dict(type='Pretrained', "
+        f"checkpoint={str(file)!r})"))
+    for encoder in (trained, build_encoder(str(config))):
+        candidates.calibrate(encoder, compare.make_loader(images, 'train'))
+        for name, tensor in encoder.backbone.state_dict().items():
+            assert torch.equal(tensor, torch.load(file)[name]), name
 
 
 def test_a_missing_package_is_named_before_time_is_spent(tmp_path,

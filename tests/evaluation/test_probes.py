@@ -1,5 +1,5 @@
 # Copyright (c) QB-Heat MM authors. All rights reserved.
-"""The judges of frozen encoders, and the labels that they get."""
+"""Probes of frozen encoders, and the labels that they get."""
 import numpy as np
 import pytest
 
@@ -37,18 +37,18 @@ def features(rng, labels):
                 tokens=np.zeros((len(labels), 1, 1), 'f4'))
 
 
-@pytest.mark.parametrize('judge, settings', [
+@pytest.mark.parametrize('kind, settings', [
     ('ridge', ()), ('lin', (100, 1e-2)), ('tran-1', (25, 1e-3))])
-def test_judges_find_what_features_tell(judge, settings):
+def test_probes_find_what_features_tell(kind, settings):
     rng = np.random.default_rng(0)
-    labels, new_labels = rng.integers(0, 2, (2, 128))
-    known, new = features(rng, labels), features(rng, new_labels)
+    labels, test_labels = rng.integers(0, 2, (2, 128))
+    train, test = features(rng, labels), features(rng, test_labels)
 
-    def judged(labels):
-        if judge == 'ridge':
-            return ridge(pool_maps(known), labels, pool_maps(new),
-                         new_labels)
-        return probe(judge, known, labels, new, new_labels, *settings)
+    def accuracy(labels):
+        if kind == 'ridge':
+            return ridge(pool_maps(train), labels, pool_maps(test),
+                         test_labels)
+        return probe(kind, train, labels, test, test_labels, *settings)
 
-    assert judged(labels) > 95
-    assert judged(rng.permutation(labels)) < 75
+    assert accuracy(labels) > 95
+    assert accuracy(rng.permutation(labels)) < 75
