@@ -8,7 +8,7 @@ from PIL import Image, ImageDraw
 
 from ..datasets.images import read_image
 from ..datasets.selection import spread
-from ..report import Report, Table, command_line, tell
+from ..report import Report, Table, command_line, render_page
 from ..report.style import COLORS
 from .records import ListedImage
 
@@ -33,8 +33,8 @@ def tell_boxes(title: str, tables: Sequence[Table],
         'boxes', 'Boxes', 'Images with their boxes, as training sees them.',
         list(tables), pictures=files, tiles=True,
         source=dict(command=command_line()))
-    return tell(title, 'What was prepared for training.',
-                [(report, pictures)])
+    return render_page(title, 'What was prepared for training.',
+                       [(report, pictures)])
 
 
 def _draw(image: ListedImage, names: Sequence[str]) -> Image.Image:

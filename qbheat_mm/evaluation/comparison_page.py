@@ -9,7 +9,7 @@ from matplotlib.figure import Figure
 from sklearn.preprocessing import normalize
 
 from ..datasets import fit, read_image, spread
-from ..report import Report, Table, find_reports, tell
+from ..report import Report, Table, find_reports, render_page
 from ..report.style import in_style, new_figure, show_picture
 from .comparison import Comparison
 
@@ -81,4 +81,4 @@ def write_page(out: Path, comparison: Comparison,
                     [table], dict(accuracies=comparison.accuracies))
     report.save(str(out), figures)
     (out / 'index.html').write_text(
-        tell(TITLE, comparison.advice, find_reports(str(out))), 'utf-8')
+        render_page(TITLE, comparison.advice, find_reports(str(out))), 'utf-8')

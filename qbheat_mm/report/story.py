@@ -38,7 +38,7 @@ def find_reports(folder: str) -> list[tuple[Report, list[bytes]]]:
     return reports
 
 
-def tell(title: str, introduction: str,
+def render_page(title: str, introduction: str,
          reports: Sequence[tuple[Report, Sequence[bytes]]],
          reload: int | None = None) -> str:
     """Write the page.

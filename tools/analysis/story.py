@@ -14,7 +14,7 @@ from qbheat_mm.analysis.run_log import report_run
 from qbheat_mm.cli.arguments import count, target
 from qbheat_mm.cli.reporting import report_user_errors
 from qbheat_mm.errors import UserError
-from qbheat_mm.report import find_reports, tell
+from qbheat_mm.report import find_reports, render_page
 from qbheat_mm.utils.atomic_write import atomic_write
 
 INTRODUCTION = 'Every picture and number was made by the command below it.'
@@ -51,8 +51,9 @@ def write_page(args: argparse.Namespace) -> None:
     title = args.title or osp.basename(osp.abspath(args.folder))
     out = args.out or osp.join(args.folder, 'index.html')
     with atomic_write(out) as part:
-        Path(part).write_text(tell(title, INTRODUCTION, reports, args.every),
-                              encoding='utf-8')
+        Path(part).write_text(
+            render_page(title, INTRODUCTION, reports, args.every),
+            encoding='utf-8')
     print(f'{len(reports)} reports on one page: {out}', flush=True)
 
 
