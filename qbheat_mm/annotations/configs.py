@@ -24,9 +24,13 @@ test_evaluator = dict(ann_file=data_root + 'annotations/{test}.json')
 _FIXED_SIZE = """
 # Typical images have {native[0]} x {native[1]} pixels. At this longer and
 # shorter side, 19 of 20 boxes are at least {small_box:.0f} pixels large.
-resize = dict(type='Resize', scale={scale}, keep_ratio=True)
+size = {scale}
+resize = dict(
+    type='Resize', scale=size, keep_ratio=True,
+    interpolation={interpolation!r})
 train_dataloader = dict(num_workers={workers}, dataset=dict(data, pipeline=[
-    *_base_.train_pipeline[:2], resize, *_base_.train_pipeline[3:]]))
+    dict(_base_.train_pipeline[0], scale=size), _base_.train_pipeline[1],
+    resize, *_base_.train_pipeline[3:]]))
 test_pipeline = [
     _base_.test_pipeline[0], resize, *_base_.test_pipeline[2:]]
 val_dataloader = dict(dataset=dict(data, pipeline=test_pipeline))
@@ -86,7 +90,7 @@ def write_boxes_config(file: Path, detector: str, classes: Sequence[str],
     body = template.format(
         folder=_FOLDER, classes=f'({names}, )', test=test,
         images=quote(images), number=plan.images, native=plan.native,
-        scale=plan.scale, small_box=plan.small_box, workers=plan.workers,
+        scale=plan.scale, interpolation=plan.interpolation, small_box=plan.small_box, workers=plan.workers,
         steps=plan.steps, val_interval=plan.val_interval,
         anchor_scale=plan.anchor_scale)
     _write(file, f'coco/{base}_own-data.py', body)

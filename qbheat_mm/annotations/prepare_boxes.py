@@ -81,6 +81,7 @@ def prepare_boxes(folder: str, out: str, *, detector: str = 'retinanet',
     _drop_unlabeled_test(parts, account)
     plan = plan_training(parts['train'], len(parts['val']),
                          is_cuda_available(), size)
+    plan.note_tiny_boxes(account)
     headline = title(export.format, number, names, splits)
     root = osp.commonpath([files.image_root, *(i.file for i in listed)])
     with drafted(out) as draft:

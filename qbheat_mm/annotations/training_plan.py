@@ -18,6 +18,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from .account import Account
 from .records import ListedImage
 
 #: Side of small boxes to aim at, and stride of the finest map, in pixels.
@@ -55,10 +56,24 @@ class TrainingPlan(NamedTuple):
     workers: int
 
     @property
+    def interpolation(self) -> str:
+        """Name of mmcv's interpolation: antialiased if images shrink."""
+        return 'area' if self.scale < self.native else 'bilinear'
+
+    @property
     def anchor_scale(self) -> float:
         """Side of the smallest anchors in cells of the finest map."""
         cells = round(2 * self.small_box / STRIDE) / 2
         return min(max(cells, 1), SMALL_BOX / STRIDE)
+
+
+    def note_tiny_boxes(self, account: Account) -> None:
+        """Warn of boxes that are smaller than a cell of the finest map."""
+        if self.small_box < STRIDE:
+            account.note('warnings', (
+                f'1 in 20 boxes is below {self.small_box:.1f} pixels at the '
+                f'size of training, {self.scale[0]} x {self.scale[1]}: cut '
+                'the images into tiles, or set --size'))
 
 
 def plan_training(train: Sequence[ListedImage], val_images: int,

@@ -1,11 +1,14 @@
 # Your own boxes on images of one size: features of a frozen encoder can be
 # computed once for each image and its mirror image. Children change the size
-# of `resize` in both pipelines.
+# in both pipelines.
 _base_ = './own_coco.py'
 
-resize = dict(type='Resize', scale=(640, 640), keep_ratio=True)
+size = (640, 640)
+resize = dict(
+    type='Resize', scale=size, keep_ratio=True, interpolation='area')
 train_pipeline = [
-    *_base_.train_pipeline[:2], resize,
+    # Large photographs are decoded once.
+    dict(type='LoadShrunkImage', scale=size), _base_.train_pipeline[1], resize,
     dict(type='RandomFlip', prob=0.5),
     dict(type='PadToScale'),
     dict(type='PackDetInputs')
