@@ -22,29 +22,30 @@ test_evaluator = dict(ann_file=data_root + 'annotations/{test}.json')
 """
 # By the rule of training_plan.py.
 _FIXED_SIZE = """
-# Typical images have {native[0]} x {native[1]} pixels. At this longer and
-# shorter side, 19 of 20 boxes are at least {small_box:.0f} pixels large.
-size = {scale}
+# Typical images have {plan.native[0]} x {plan.native[1]} pixels. At this size,
+# 19 of 20 boxes are at least {plan.small_box:.0f} pixels large.
+size = {plan.scale}
 resize = dict(
     type='Resize', scale=size, keep_ratio=True,
-    interpolation={interpolation!r})
-train_dataloader = dict(num_workers={workers}, dataset=dict(data, pipeline=[
-    dict(_base_.train_pipeline[0], scale=size), _base_.train_pipeline[1],
-    resize, *_base_.train_pipeline[3:]]))
+    interpolation={plan.interpolation!r})
+train_dataloader = dict(num_workers={plan.workers}, dataset=dict(
+    data, pipeline=[
+        dict(_base_.train_pipeline[0], scale=size), _base_.train_pipeline[1],
+        resize, *_base_.train_pipeline[3:]]))
 test_pipeline = [
     _base_.test_pipeline[0], resize, *_base_.test_pipeline[2:]]
 val_dataloader = dict(dataset=dict(data, pipeline=test_pipeline))
 test_dataloader = dict(dataset=dict(
     data, ann_file='annotations/{test}.json', pipeline=test_pipeline))
 
-# Steps of 8 of {number} images
-train_cfg = dict(max_iters={steps}, val_interval={val_interval})
+# Steps of 8 of {plan.images} images
+train_cfg = dict(max_iters={plan.steps}, val_interval={plan.val_interval})
 """
 _RETINANET = """
 model = dict(bbox_head=dict(
     num_classes=len(classes),
     # The smallest anchors have sides of 8 pixels times this scale.
-    anchor_generator=dict(octave_base_scale={anchor_scale:g})))
+    anchor_generator=dict(octave_base_scale={plan.anchor_scale:g})))
 """
 _MASK_RCNN = """
 heads = dict(num_classes=len(classes))
@@ -88,11 +89,8 @@ def write_boxes_config(file: Path, detector: str, classes: Sequence[str],
     base, template = DETECTORS[detector]
     names = ', '.join(quote(name) for name in classes)
     body = template.format(
-        folder=_FOLDER, classes=f'({names}, )', test=test,
-        images=quote(images), number=plan.images, native=plan.native,
-        scale=plan.scale, interpolation=plan.interpolation, small_box=plan.small_box, workers=plan.workers,
-        steps=plan.steps, val_interval=plan.val_interval,
-        anchor_scale=plan.anchor_scale)
+        folder=_FOLDER, classes=f'({names}, )', images=quote(images),
+        test=test, plan=plan)
     _write(file, f'coco/{base}_own-data.py', body)
 
 
