@@ -194,7 +194,16 @@ class MatchedCocoMetric(CocoMetric):
         COCO's evaluation sorts by these ids; ``CocoMetric`` would take the
         AP of one class for another's. It would call it an error if a
         detector finds nothing yet.
+
+        Raises:
+            UserError: If images share an id, whose boxes would be mixed.
         """
+        ids = {predicted['img_id'] for _, predicted in results}
+        if len(ids) < len(results):
+            raise UserError(
+                f'{len(results)} images with {len(ids)} ids were evaluated: '
+                'give each its own id in one annotation file, and evaluate '
+                'it once')
         logger = MMLogger.get_current_instance()
         if self._finds_nothing(results):
             logger.warning('nothing is found yet: AP is 0')

@@ -256,6 +256,26 @@ def test_an_image_is_evaluated_once(tiny_config, exports, wrapper, with_file):
         validate_on(tiny_config, wrapper(one)).train()
 
 
+@pytest.mark.parametrize('wrapper', [
+    concat, lambda *parts: wrap(parts[0], times=2)])
+@pytest.mark.parametrize('with_file', [True, False])
+def test_metrics_stop_at_equal_ids_without_the_hook(coco_root, exports,
+                                                    wrapper, with_file):
+    dataset = DATASETS.build(wrapper(*exports))
+    options = dict(ann_file=str(coco_root / 'ann.json')) if with_file else {}
+    metric = METRICS.build(dict(type='MatchedCocoMetric', **options))
+    metric.dataset_meta = dataset.metainfo
+    found = dict(bboxes=torch.zeros(0, 4), scores=torch.zeros(0),
+                 labels=torch.zeros(0))
+    for i in range(len(dataset)):
+        info = dataset.get_data_info(i)
+        metric.process({}, [dict(
+            img_id=info['img_id'], ori_shape=(info['height'], info['width']),
+            instances=info['instances'], pred_instances=found)])
+    with pytest.raises(UserError, match='8 images with 4 ids'):
+        metric.evaluate(len(dataset))
+
+
 def test_data_sets_of_one_wrapper_have_the_same_classes(tiny_config, exports):
     one, other = exports
     other = dict(other, metainfo=dict(classes=CLASSES[::-1]))
