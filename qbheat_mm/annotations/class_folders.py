@@ -3,7 +3,7 @@
 import os.path as osp
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 
 from ..errors import UserError
 from .files import ExportFiles, split_named
@@ -12,15 +12,22 @@ from .records import ListedExport, ListedImage
 _MASK = '(mask|gt|ground.?truth|label|seg|segmentation)s?'
 #: The end of a mask's name, which begins like its image's.
 _MASK_NAME = re.compile(rf'[ _.-]*{_MASK}$', re.IGNORECASE)
+_MASK_FOLDER = re.compile(_MASK, re.IGNORECASE)
 #: Folders of masks, and of their images.
-_MASK_FOLDER = re.compile(rf'{_MASK}|(image|img)s?', re.IGNORECASE)
+_INNER_FOLDER = re.compile(rf'{_MASK}|(image|img)s?', re.IGNORECASE)
+#: Names of splits, with words that say no more about their images.
+_SPLIT_NAME = re.compile(
+    r'[^a-z]*((image|img|photo|picture|data|set)s?[^a-z]*)*'
+    r'(train|training|val|valid|validation|test|testing)'
+    r'([^a-z]*(image|img|photo|picture|data|set)s?)*[^a-z]*', re.IGNORECASE)
 
 
 def read_class_folders(files: ExportFiles) -> ListedExport:
     """Read CLASS/... or SPLIT/CLASS/...; a split has folders below it.
 
     Raises:
-        UserError: If images may be masks of others.
+        UserError: If images may be masks of others, or a folder next to the
+            classes may be a split.
     """
     parents = {}
     for path in files.images:
@@ -31,6 +38,8 @@ def read_class_folders(files: ExportFiles) -> ListedExport:
         split = split_named(folder)
         if split and folders != {''}:
             splits[folder] = split
+    if not splits:
+        _reject_splits(inner, files.image_root)
     images, classes = [], defaultdict(list)
     for path, folders in parents.items():
         split = splits.get(folders[0], '') if folders else ''
@@ -58,6 +67,17 @@ def _inner_folders(parents: Iterable[Sequence[str]]) -> dict[str, set[str]]:
     return inner
 
 
+def _reject_splits(names: Collection[str], root: str) -> None:
+    """Raise UserError if one of several class folders may be a split."""
+    for name in names:
+        others = sorted(set(names) - {name})
+        if others and _SPLIT_NAME.fullmatch(name):
+            raise UserError(
+                f"'{osp.join(root, name)}' is a split or a class, like "
+                f'{others[:5]}: put class folders into those of splits '
+                '(train/CLASS), or rename it')
+
+
 def _reject_masks(label: str, paths: Sequence[tuple[list[str], str]]) -> None:
     """Raise UserError if a third of a class's images may be masks, or copies.
 
@@ -71,7 +91,7 @@ def _reject_masks(label: str, paths: Sequence[tuple[list[str], str]]) -> None:
     """
     photos = defaultdict(list)
     for folders, path in paths:
-        place = [name for name in folders if not _MASK_FOLDER.fullmatch(name)]
+        place = [name for name in folders if not _INNER_FOLDER.fullmatch(name)]
         name = osp.splitext(osp.basename(path))[0]
         photos[(*place, _MASK_NAME.sub('', name))].append(path)
     if 3 * (len(paths) - len(photos)) >= len(paths):
@@ -80,3 +100,11 @@ def _reject_masks(label: str, paths: Sequence[tuple[list[str], str]]) -> None:
             f"'{first}' and '{second}' share a name, as an image and its mask "
             f'do, and so do many images of class {label!r}: move masks and '
             'copies elsewhere')
+
+
+def is_mask(path: str) -> bool:
+    """Whether a listed path has a folder of masks, or a mask's name."""
+    *folders, name = path.replace('\\', '/').split('/')
+    stem = osp.splitext(name)[0]
+    return bool(_MASK_NAME.search(stem)) or any(
+        _MASK_FOLDER.fullmatch(folder) for folder in folders)

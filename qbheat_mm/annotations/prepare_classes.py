@@ -4,7 +4,7 @@ import os
 import os.path as osp
 import re
 import shutil
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
@@ -13,7 +13,7 @@ from .account import Account, Kind
 from .class_folders import read_class_folders
 from .class_lists import read_class_list
 from .configs import write_classes_config
-from .files import ExportFiles
+from .files import ExportFiles, is_below
 from .images import match_files, open_images
 from .lookup import ImageLookup
 from .output_folder import drafted, require_new
@@ -49,11 +49,14 @@ def prepare_classes(source: str, out: str, *, images: str | None = None,
 
     Raises:
         UserError: If the source can be read in two ways, has fewer than two
-            classes, or a class is too small to be split.
+            classes or some that the training split lacks, a class is too
+            small to be split, or ``out`` is in a folder to read.
     """
     require_new(out, ('classes.py', 'train', 'val', 'test'))
     account = Account()
     files = ExportFiles(source, images, account)
+    if images or not files.only:
+        _require_outside(out, files.image_root)
     lookup = ImageLookup(files)
     if files.only:
         export = read_class_list(files.only, lookup)
@@ -71,6 +74,7 @@ def prepare_classes(source: str, out: str, *, images: str | None = None,
             'classifier needs two classes: give the folder that contains the '
             'class folders, or a list of images and classes')
     _check_names(classes, source, account)
+    _check_splits(listed, source, account)
     splits = {image.split or 'train' for image in listed}
     parts = assign_splits(listed, classes, val, seed, account)
     headline = title(export.format, number, classes, splits)
@@ -97,6 +101,39 @@ def _check_names(classes: Sequence[str], source: str, account: Account
         account.note(
             Kind.NOTICE, 'class names may be several labels, but each image '
             'is of one class', separated[0], len(separated))
+
+
+def _require_outside(out: str, folder: str) -> None:
+    """Refuse to write where images are read, now and the next time."""
+    target, root = osp.realpath(out), osp.realpath(folder)
+    if target == root or is_below(target, root):
+        raise UserError(f"--out '{out}' is in '{folder}', whose images are "
+                        'read: choose a folder elsewhere')
+
+
+def _check_splits(images: Sequence[ListedImage], source: str,
+                  account: Account) -> None:
+    """Require that val and test have classes of train; note missing ones.
+
+    Empty folders are written for these, so training could not tell.
+    """
+    classes = defaultdict(set)
+    for image in images:
+        classes[image.split or 'train'].add(image.label)
+    trained = sorted(classes.pop('train', ()))
+    if not trained:
+        return  # which is refused for another reason
+    for split, found in sorted(classes.items()):
+        unknown = sorted(found.difference(trained))
+        if unknown:
+            raise UserError(
+                f"'{source}': {split} has the classes {sorted(found)[:8]}, "
+                f'but train has {trained[:8]} and lacks {unknown[:8]}: give '
+                'all splits the same classes, or move other images elsewhere')
+        absent = [name for name in trained if name not in found]
+        if absent:
+            account.note(Kind.NOTICE, f'classes have no images in {split}',
+                         absent[0], len(absent))
 
 
 def _place(parts: Mapping[str, Iterable[ListedImage]],

@@ -134,3 +134,60 @@ def test_a_class_may_have_the_name_of_a_split(export):
     prepare_classes(str(export.root), str(export.out))
     assert {triple.label for triple in read_classes(export.out)} == {
         'train', 'bus'}
+
+
+@pytest.mark.parametrize('paths, named', [
+    (('train/cat', 'train/dog', 'val/cats', 'val/dogs'), ['cats', 'dog']),
+    (('train/cat', 'train/dog', 'val/cat', 'val/Dog'), ['Dog', 'dog']),
+    (('train/cat', 'train/dog', 'test/images'), ['images', 'cat']),
+    (('cat', 'dog', 'test/unlabeled'), ['unlabeled', 'cat']),
+    (('train/cat', 'train/dog', 'val/cat', 'test/cow'), ['cow', 'dog'])])
+def test_classes_that_train_lacks_are_refused(paths, named, export):
+    """Empty folders would hide them from the check before training."""
+    for path in paths:
+        for number in range(6):
+            export.unlisted(f'{path}/{number}.jpg')
+    with pytest.raises(UserError, match='train has .* lacks') as error:
+        prepare_classes(str(export.root), str(export.out))
+    assert all(repr(name) in str(error.value) for name in named)
+    assert '\n' not in str(error.value) and not export.out.exists()
+
+
+def test_classes_without_validation_images_are_told(export):
+    for path in ('train/cat', 'train/dog', 'train/cow', 'val/cat'):
+        for number in range(6):
+            export.unlisted(f'{path}/{number}.jpg')
+    report = prepare_classes(str(export.root), str(export.out))
+    count = report.account['to know', 'classes have no images in val']
+    assert (count.number, count.example) == (2, 'cow')
+
+
+@pytest.mark.parametrize('name', [
+    'test', 'Valid', 'training', 'test1', 'test_images', 'train-set'])
+def test_a_split_next_to_classes_is_refused(name, export):
+    for path in ('cat', 'dog', name):
+        for number in range(6):
+            export.unlisted(f'{path}/{number}.jpg')
+    with pytest.raises(UserError, match=f"/{name}' is a split or a class"):
+        prepare_classes(str(export.root), str(export.out))
+    assert not export.out.exists()
+
+
+def test_words_of_splits_may_be_in_names_of_classes(export):
+    for path in ('train_station', 'test tube'):
+        for number in range(6):
+            export.unlisted(f'{path}/{number}.jpg')
+    prepare_classes(str(export.root), str(export.out))
+    assert {triple.label for triple in read_classes(export.out)} == {
+        'train_station', 'test tube'}
+
+
+@pytest.mark.parametrize('out', ['', 'new', 'cat/new'])
+def test_output_in_the_input_is_refused(out, export):
+    for label in ('cat', 'dog'):
+        for number in range(6):
+            export.unlisted(f'{label}/{number}.jpg')
+    before = sorted(export.root.rglob('*'))
+    with pytest.raises(UserError, match='--out .* choose a folder elsewhere'):
+        prepare_classes(str(export.root), str(export.root / out), copy=True)
+    assert sorted(export.root.rglob('*')) == before

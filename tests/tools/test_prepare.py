@@ -67,15 +67,22 @@ def test_a_split_in_folders_is_kept(photos, tmp_path, capsys):
     assert (tmp_path / 'out/val/b').is_dir()
 
 
-def test_classes_may_be_called_like_splits(photos, tmp_path, capsys):
+def test_classes_called_like_splits_are_refused(photos, tmp_path, capsys):
+    """Unless they are in the folder of a split."""
     for name, new in (('a', 'valid'), ('b', 'train')):
         (photos / name).rename(photos / new)
-    run_tool('prepare_classes.py', photos, '--out', tmp_path / 'out')
+    with pytest.raises(SystemExit, match='is a split or a class'):
+        run_tool('prepare_classes.py', photos, '--out', tmp_path / 'out')
+    (tmp_path / 'split').mkdir()
+    photos.rename(tmp_path / 'split/train')
+    run_tool('prepare_classes.py', tmp_path / 'split', '--out',
+             tmp_path / 'out')
     found = rows(capsys.readouterr().out)
     assert found['train'] == found['valid'] == ['8', '2']
     (tmp_path / 'out/classes.py').unlink()  # as if the tool was interrupted
     with pytest.raises(SystemExit, match="out/train' exists: choose another"):
-        run_tool('prepare_classes.py', photos, '--out', tmp_path / 'out')
+        run_tool('prepare_classes.py', tmp_path / 'split', '--out',
+                 tmp_path / 'out')
 
 
 def test_equal_names_are_numbered(tmp_path):
