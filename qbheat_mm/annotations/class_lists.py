@@ -8,38 +8,21 @@ labels are those of the lines of ``classes.txt``, if that is beside the list.
 import csv
 import io
 import os.path as osp
-import re
 from collections.abc import Sequence
-from typing import NamedTuple
 
-from ..datasets.images import EXTENSIONS
 from ..errors import UserError
 from .account import Kind
+from .class_columns import (
+    Table,
+    choose_columns,
+    has_extension,
+    is_label_header,
+)
 from .files import ExportFiles, reading, split_named
 from .lookup import ImageLookup
 from .records import ListedExport, ListedImage
 
-_SAMPLE = 100
-_LABEL = re.compile('class|class_?name|labels?|category|target|species|breed')
-_SPLIT = re.compile('split|subset|set|partition')
 _CLASS_FILES = ('classes.txt', 'meta/classes.txt')
-
-
-class _Table(NamedTuple):
-    """The rows of a list; ``header`` is its first row or ()."""
-    path: str
-    header: Sequence[str]
-    rows: list[list[str]]
-
-    def column(self, i: int) -> list[str]:
-        return [row[i] for row in self.rows]
-
-
-class _Columns(NamedTuple):
-    """The numbers of the columns; that of splits is -1 if there is none."""
-    image: int
-    label: int
-    split: int
 
 
 def read_class_list(path: str, lookup: ImageLookup) -> ListedExport:
@@ -50,8 +33,8 @@ def read_class_list(path: str, lookup: ImageLookup) -> ListedExport:
     """
     files = lookup.files
     table = _read_table(path, lookup)
-    columns = _choose_columns(table, lookup)
-    names = _read_class_names(table.column(columns.label), path, files)
+    columns = choose_columns(table, lookup)
+    names = _read_class_names(table.cells(columns.label), path, files)
     images = []
     for row in table.rows:
         label = row[columns.label]
@@ -72,7 +55,7 @@ def read_class_list(path: str, lookup: ImageLookup) -> ListedExport:
     return ListedExport('Class list', images)
 
 
-def _read_table(path: str, lookup: ImageLookup) -> _Table:
+def _read_table(path: str, lookup: ImageLookup) -> Table:
     """Read the cells of a list, and tell whether it has a header."""
     text = lookup.files.read(path)
     with reading(path):
@@ -87,7 +70,7 @@ def _read_table(path: str, lookup: ImageLookup) -> _Table:
                         f'{min(widths)}: write an image and its class in each '
                         'line, separated by a comma or a blank')
     header = rows[0] if _is_header(rows, path, lookup) else ()
-    return _Table(path, header, rows[1:] if header else rows)
+    return Table(path, header, rows[1:] if header else rows)
 
 
 def _split_cells(text: str) -> list[list[str]]:
@@ -116,46 +99,17 @@ def _is_header(rows: Sequence[Sequence[str]], path: str, lookup: ImageLookup
                ) -> bool:
     """Whether the first row names the columns.
 
-    It does not if one of its cells is an image, or is found below it.
+    It does not if one of its cells is an image's name, or is found below it.
     """
+    if len(rows) < 2:
+        return False
     for i, cell in enumerate(rows[0]):
-        if cell.lower().endswith(EXTENSIONS) or lookup.knows(cell, path):
+        below = {row[i] for row in rows[1:]}
+        if has_extension(cell) or cell and cell in below:
             return False
-        for row in rows[1:]:
-            if row[i] == cell:
-                return False
-    return len(rows) > 1
-
-
-def _choose_columns(table: _Table, lookup: ImageLookup) -> _Columns:
-    """Find the columns of images, of classes and of splits."""
-    sample = table.rows[::max(len(table.rows) // _SAMPLE, 1)]
-    images, splits, others = [], [], []
-    for i in range(len(table.rows[0])):
-        known = sum(lookup.knows(row[i], table.path) for row in sample)
-        if 2 * known > len(sample):
-            images.append(i)
-        elif table.header and _SPLIT.fullmatch(table.header[i].lower()):
-            splits.append(i)
-        else:
-            others.append(i)
-    if len(images) > 1:
-        # Classes are repeated.
-        image = max(images, key=lambda i: len(set(table.column(i))))
-        others += [i for i in images if i != image]
-        images = [image]
-    if table.header and len(others) > 1:
-        named = []
-        for i in others:
-            if _LABEL.fullmatch(table.header[i].lower()):
-                named.append(i)
-        others = named or others
-    if len(images) != 1 or len(others) != 1:
-        raise UserError(
-            f"'{table.path}' has the columns "
-            f'{list(table.header or table.rows[0])}: keep one of image names '
-            '(in its folder, or else in --images DIR) and one of classes')
-    return _Columns(images[0], others[0], splits[0] if splits else -1)
+    if any(is_label_header(cell) for cell in rows[0]):
+        return True
+    return not any(lookup.candidates(cell, path) for cell in rows[0])
 
 
 def _read_class_names(labels: Sequence[str], path: str, files: ExportFiles

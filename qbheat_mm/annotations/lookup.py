@@ -109,10 +109,14 @@ class ImageLookup:
             if image.file and not image.split:
                 image.split = self.files.split_of_image(image.file)
 
-    def knows(self, name: str, source: str) -> bool:
-        """Whether a name may mean an image."""
+    def candidates(self, name: str, source: str) -> list[str]:
+        """List the files that a name may mean, if it is an image's."""
         image = ListedImage(name, source)
-        return bool(self._in_place(image) or self._longest_tails(image))
+        written = self._as_written(image, self._places)
+        if written:
+            return [written]
+        return [*self._in_place(image)] or [
+            tail.file for tail in self._longest_tails(image)]
 
     def _name(self, images: Sequence[ListedImage],
               places: Callable[[str, str], list[str]]) -> list[ListedImage]:

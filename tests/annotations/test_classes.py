@@ -76,6 +76,145 @@ def test_lists_are_read(text, name, files, tmp_path):
                                for i in range(start, 12, 2))
 
 
+def written_to(out):
+    """The label of each image, by its name."""
+    return {path.name: path.parent.name for path in out.glob('*/*/*')}
+
+
+#: Another number for each of twelve images.
+OTHER = [7 * i % 12 for i in range(12)]
+
+
+@pytest.mark.parametrize('header, row', [
+    (',image,label', '{other},{i}.jpg,{label}'),
+    ('id,file,label', '{other},{i}.jpg,{number}'),
+    ('label,image,Unnamed: 0', '{number},{i}.jpg,{other}'),
+    ('', '{other},{i}.jpg,{label}'), ('', '{number};{i}.JPG;{other}'),
+    (',file,animal', '{other},{i}.jpg,{label}'),
+    ('id,name,width,class', '{other},{i}.jpg,{i},{label}'),
+    ('id,name,fold,class', '{i},lost {i},{number},{label}'),
+    ('name,url,label', '{i}.jpg,https://a.b/{other}.html,{label}')])
+def test_full_names_beat_numbers(header, row, tmp_path):
+    """An index, ids or sizes may be the names of files without extension."""
+    text = header + '\n' + ''.join(row.format(
+        i=i, other=OTHER[i], label=LABELS[i % 2], number=i % 2) + '\n'
+        for i in range(12))
+    prepare_classes(write_list(tmp_path, text), str(tmp_path / 'out'))
+    labels = LABELS if '{label}' in row else ['0', '1']
+    assert written_to(tmp_path / 'out') == {
+        f'{i}.jpg': labels[i % 2] for i in range(12)}
+
+
+@pytest.mark.parametrize('header, row, files, named', [
+    ('mask,image,label', 'b/{0}.png,{0}.jpg,{1}', 'b/{}.png',
+     ['mask', 'image']),
+    ('image,label,thumbnail', '{0}.jpg,{1},x{0}.jpg', 'x{}.jpg',
+     ['image', 'thumbnail']),
+    ('image,mask,label', '{0},m/{0}_mask.png,{1}', 'm/{}_mask.png',
+     ['image', 'mask']),
+    ('image,mask,label', 'lost{0}.jpg,{0}_mask.png,{1}', '{}_mask.png',
+     ['image', 'mask']),
+    (',id,label', '{2},{0},{1}', '{}.jpg', ["''", 'id']),
+    ('nr,original,label', '{2},a{0}.jpg,{1}', '{}.jpg', ['nr', 'original'])])
+def test_columns_that_name_images_equally_well_are_refused(
+        header, row, files, named, tmp_path):
+    text = header + '\n' + ''.join(
+        row.format(i, LABELS[i % 2], OTHER[i]) + '\n' for i in range(12))
+    path = write_list(tmp_path, text)
+    for i in range(12):
+        if files != '{}.jpg':
+            write_image(tmp_path / 'photos' / files.format(i), 100 + i)
+    with pytest.raises(UserError, match='the column') as error:
+        prepare_classes(path, str(tmp_path / 'out'))
+    for name in named:
+        assert name in str(error.value)
+    assert '\n' not in str(error.value)
+    assert not (tmp_path / 'out').exists()
+
+
+def test_two_columns_may_name_the_same_images(tmp_path):
+    """A name, which is in two folders, and a path."""
+    text = lines('{0}.jpg,photos/{0}.jpg,{1}', 'name,path,label\n')
+    write_list(tmp_path, text)
+    for i in range(12):
+        write_image(tmp_path / f'other/{i}.jpg', 100 + i)
+    text = tmp_path / 'list.csv'
+    (tmp_path / 'photos/list.csv').rename(text)
+    prepare_classes(str(text), str(tmp_path / 'out'))
+    for file in (tmp_path / 'out').glob('*/*/*'):
+        assert file.resolve().parent == tmp_path / 'photos'
+
+
+def test_columns_that_are_not_used_are_told(tmp_path):
+    report = prepare_classes(write_list(tmp_path, lines(
+        '{0}.jpg,{1},{2}', 'image,label,doctor\n')), str(tmp_path / 'out'))
+    assert "'doctor'" in report.account[
+        'to know', 'columns of the list are not used'].example
+
+
+def test_titles_may_be_names_of_images(tmp_path):
+    write_image(tmp_path / 'photos/image.jpg', 99)
+    write_image(tmp_path / 'photos/label.jpg', 98)
+    prepare_classes(write_list(tmp_path, lines('{},{}', 'image,label\n')),
+                    str(tmp_path / 'out'))
+    assert written_to(tmp_path / 'out') == {
+        f'{i}.jpg': LABELS[i % 2] for i in range(12)}
+
+
+@pytest.mark.parametrize('title', ['split', 'part', 'data set', 'Usage'])
+@pytest.mark.parametrize('names', [('train', 'val'), ('Training', 'TEST')])
+def test_splits_may_have_any_title(title, names, tmp_path):
+    text = f'image,{title},label\n' + ''.join(
+        f'{i}.jpg,{names[i // 6]},{LABELS[i % 2]}\n' for i in range(12))
+    report = prepare_classes(write_list(tmp_path, text),
+                             str(tmp_path / 'out'))
+    split = names[1].lower()
+    found = (tmp_path / 'out' / split).glob('*/*')
+    assert {path.name for path in found} == {
+        f'{i}.jpg' for i in range(6, 12)}
+    assert f'already split into train, {split}' in report.title
+
+
+@pytest.mark.parametrize('header, row, named', [
+    ('image,label,is_valid', '{0}.jpg,{1},{3}', ['is_valid']),
+    ('image,split,label,old', '{0}.jpg,{2},{1},{2}', ['split', 'old'])])
+def test_splits_that_are_unclear_are_refused(header, row, named, tmp_path):
+    text = header + '\n' + ''.join(row.format(
+        i, LABELS[i % 2], ('train', 'val')[i // 6], i > 5) + '\n'
+        for i in range(12))
+    with pytest.raises(UserError, match='split') as error:
+        prepare_classes(write_list(tmp_path, text), str(tmp_path / 'out'))
+    assert all(name in str(error.value) for name in named)
+
+
+def test_classes_of_lists_must_be_trained_on(tmp_path):
+    text = 'image,label,split\n' + ''.join(
+        f'{i}.jpg,{LABELS[i % 2]}{"s" * (i > 10)},{split}\n'
+        for i, split in enumerate(6 * ['train'] + 6 * ['val']))
+    with pytest.raises(UserError, match=r"val has .*\['mel', 'nv', 'nvs'\].*"
+                       r"train has \['mel', 'nv'\]"):
+        prepare_classes(write_list(tmp_path, text), str(tmp_path / 'out'))
+    assert not (tmp_path / 'out').exists()
+
+
+def test_ids_that_lost_their_zeros_are_named(tmp_path):
+    path = write_list(tmp_path, lines('{},{}', 'id,label\n'),
+                      files='00{}.jpg')
+    with pytest.raises(UserError, match="'0'.*lost the zeros of .*000.jpg"):
+        prepare_classes(path, str(tmp_path / 'out'))
+
+
+@pytest.mark.parametrize('text', [
+    lines('{0},{2}', 'id,label\n'), lines('{0};{1};', 'image;label;\n')])
+def test_classes_are_no_images(text, tmp_path):
+    """Numbers of classes match files, or all images are lost."""
+    path = write_list(tmp_path, text, files='x{}.jpg')
+    for i in range(2):
+        write_image(tmp_path / f'photos/{i}.jpg', i)
+    with pytest.raises(UserError, match='none names files'):
+        prepare_classes(path, str(tmp_path / 'out'))
+
+
 @pytest.mark.parametrize('header', ['', 'id,label\n'])
 def test_numbers_may_be_ids_and_classes(header, tmp_path):
     """Also where images have the names of both."""
