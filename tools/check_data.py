@@ -17,6 +17,7 @@ from qbheat_mm.cli.arguments import add_cfg_options
 from qbheat_mm.cli.reporting import report_user_errors
 from qbheat_mm.config.reading import read_config
 from qbheat_mm.datasets import LoadNamedImageFromFile
+from qbheat_mm.datasets.images import describe_missing, is_local
 from qbheat_mm.errors import UserError
 from qbheat_mm.utils.settings import type_name
 
@@ -85,8 +86,11 @@ def read_split(settings: dict, cfg: Config, deep: bool) -> Split:
              if report else count_labels(dataset, infos))
     infos = [info for info in infos if 'img_path' in info]
     split.files = [info['img_path'] for info in infos]
+    load = find_loader(dataset)
     if deep:
-        decode_all(dataset, infos, split)
+        decode_all(load, infos, split)
+    else:
+        find_missing(load, split)
     return split
 
 
@@ -101,13 +105,29 @@ def count_labels(dataset, infos: list[dict]) -> Split:
     return warn_of_empty(split)
 
 
-def decode_all(dataset, infos: list[dict], split: Split) -> None:
+def find_loader(dataset):
+    """Return the transform that reads images, or a new one."""
+    for step in dataset.pipeline.transforms:
+        load = getattr(step, 'load', step)
+        if isinstance(load, LoadNamedImageFromFile):
+            return load
+    return LoadNamedImageFromFile()
+
+
+def find_missing(load, split: Split) -> None:
+    """Add an error if images are missing, e.g. behind broken links."""
+    missing = []
+    for file in split.files:
+        if is_local(file, load.backend_args) and not osp.isfile(file):
+            missing.append(file)
+    if missing:
+        split.errors.append(
+            f'{len(missing)} of {len(split.files)} images are missing, e.g. '
+            f"'{missing[0]}' {describe_missing(missing[0])}")
+
+
+def decode_all(load, infos: list[dict], split: Split) -> None:
     """Decode every image as in training; add the errors and warnings."""
-    loaders = [getattr(step, 'load', step)
-               for step in dataset.pipeline.transforms]
-    load = next((step for step in loaders
-                 if isinstance(step, LoadNamedImageFromFile)),
-                LoadNamedImageFromFile())
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter('default')
         for info in track_iter_progress(infos):

@@ -158,10 +158,19 @@ def is_local(path: str, backend_args: Mapping | None = None) -> bool:
     return '://' not in path and backend == 'local'
 
 
+def describe_missing(path: str) -> str:
+    """Say why there is no file, also where a broken link points to."""
+    if osp.islink(path) and not osp.exists(path):
+        return (f'is a link to {osp.realpath(path)!r}, which does not exist: '
+                'move the images back, or prepare the data again (--copy '
+                'copies images instead of linking them)')
+    return 'does not exist or is not a regular file'
+
+
 def _read_bytes(path: str, backend_args: dict | None) -> bytes:
     # Reading a pipe would block.
     if is_local(str(path), backend_args) and not osp.isfile(path):
-        raise ImageError(path, 'does not exist or is not a regular file')
+        raise ImageError(path, describe_missing(path))
     try:
         content = fileio.get(path, backend_args=backend_args)
     except Exception as error:  # each storage has its own errors

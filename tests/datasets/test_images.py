@@ -242,6 +242,15 @@ def test_reduced_decoding_keeps_the_image(tmp_path, reduction):
     assert np.abs(found - np.asarray(expected, int)).mean() <= 1
 
 
+def test_a_broken_link_says_where_it_points(tmp_path):
+    """Also through another link."""
+    (tmp_path / 'one.png').symlink_to(tmp_path / 'two.png')
+    (tmp_path / 'two.png').symlink_to(tmp_path / 'gone/three.png')
+    with pytest.raises(ImageError, match="one.png' is a link to '.*gone/three"
+                       ".png', which does not exist"):
+        read_image(str(tmp_path / 'one.png'))
+
+
 def test_what_is_not_a_file(tmp_path):
     os.mkfifo(tmp_path / 'pipe.jpg')
     (tmp_path / 'folder.jpg').mkdir()

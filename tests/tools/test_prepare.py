@@ -85,6 +85,26 @@ def test_classes_called_like_splits_are_refused(photos, tmp_path, capsys):
                  tmp_path / 'out')
 
 
+@pytest.mark.parametrize('deep', [(), ('--deep', )])
+def test_links_without_their_images_are_errors(deep, photos, tmp_path,
+                                               capsys):
+    """As after what was prepared went to another machine."""
+    run_tool('prepare_classes.py', photos, '--out', tmp_path / 'data/out')
+    (tmp_path / 'data').rename(tmp_path / 'elsewhere')
+    (photos / 'a').rename(tmp_path / 'gone')
+    config = tmp_path / 'elsewhere/out/classes.py'
+    with pytest.raises(SystemExit) as error:
+        run_tool('check_data.py', config, *deep)
+    printed = capsys.readouterr().out
+    assert 'no errors' not in printed
+    message = str(error.value)
+    assert f"is a link to '{photos}/a/" in message
+    assert '/elsewhere/out/train/a/' in message and '\n' not in message
+    if not deep:
+        assert '8 of 16 images are missing' in message
+        assert '2 of 4 images are missing' in printed
+
+
 def test_equal_names_are_numbered(tmp_path):
     for i, name in enumerate(('x/a', 'y/a', 'a_2', 'b')):
         for part in ('train', 'val'):
