@@ -11,6 +11,7 @@ import pytest
 from PIL import Image, ImageOps
 
 from qbheat_mm.apis import prepare_boxes, prepare_classes
+from qbheat_mm.errors import UserError
 
 from .oracle import forms_classes, forms_coco, forms_files, forms_yolo
 from .oracle.read_back import (
@@ -53,8 +54,20 @@ def test_boxes(form, seed, tmp_path):
 def test_classes(form, seed, tmp_path):
     write, features = CLASSES[form]
     truth = draw_truth(seed, features)
-    source = write(truth, tmp_path / 'export', np.random.default_rng(seed))
-    report = prepare_classes(str(source), str(tmp_path / 'out'))
+    written = write(truth, tmp_path / 'export', np.random.default_rng(seed))
+    options = {}
+    if written.images:
+        options['images'] = str(written.images)
+    try:
+        report = prepare_classes(
+            str(written.source), str(tmp_path / 'out'), **options)
+    except UserError as error:
+        assert written.ambiguous, error
+        assert '\n' not in str(error)
+        assert all(word in str(error) for word in written.ambiguous), error
+        assert not (tmp_path / 'out').exists()
+        return
+    assert not written.wrong
     given = 'val' in truth.splits
     expected = set()
     for photo in truth.photos:

@@ -150,6 +150,8 @@ class Features:
     #: Whether equal stems with different extensions are told apart.
     extensions: bool = True
     splits: bool = True
+    #: Whether there are always splits.
+    must_split: bool = False
     negatives: bool = True
     #: Whether it names images, also those that are missing.
     listed: bool = True
@@ -228,7 +230,8 @@ def draw_truth(seed: int, features: Features) -> Truth:
               if features.slashes or '/' not in label]
     labels = labels[:random.integers(2, 5)]
     splits = ['train', 'val', 'test'][:random.integers(2, 4)]
-    if not features.splits or random.random() < 0.25:
+    if not features.splits or (
+            random.random() < 0.25 and not features.must_split):
         splits = ['']
     photos = []
     for folder, name in draw_paths(random, features):
