@@ -17,8 +17,8 @@ from PIL import Image
 
 from qbheat_mm.annotations.account import Account
 from qbheat_mm.annotations.coco_output import write_coco
-from qbheat_mm.annotations.configs import require_new
 from qbheat_mm.annotations.files import ExportFiles
+from qbheat_mm.annotations.output_folder import require_new
 from qbheat_mm.annotations.records import Box, ListedImage
 from qbheat_mm.annotations.voc import read_voc
 from qbheat_mm.cli.reporting import report_user_errors
