@@ -10,8 +10,6 @@ import gc
 import importlib
 import importlib.util
 import re
-import runpy
-import sys
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -26,13 +24,13 @@ from mmengine.runner import loops
 from mmengine.utils import ManagerMixin
 from PIL import Image
 
+from .helpers.tools import DRAWN_WORLD
+
 WITHOUT_MMDET = importlib.util.find_spec('mmdet') is None
 MISSING = re.compile(r"No module named '?(mmdet|mmcv\._ext|mim)\b"
                      r'|mmdet is not installed')  # a base config
 IMPORTS_MMDET = re.compile(r'^(from|import) mmdet\b', re.M)
 
-ROOT = Path(__file__).parents[1]
-DRAWN_WORLD = ROOT / 'projects/drawn_world/configs'
 #: Heads of the drawn world's encoder, by a name.
 HEADS = dict(lin='mf-demo_linear', tran='mf-demo_tran1',
              boxes='retinanet_mf-demo_fpn_frozen', dec='mf-dec_mf-demo_frozen',
@@ -51,26 +49,6 @@ mmengine.config.config.FormatCode = lambda text, **kwargs: (text, True)
 loops.time = SimpleNamespace(sleep=lambda seconds: None)
 # The models are tiny, and each worker has a core.
 torch.set_num_threads(1)
-
-
-def run_tool(name, *args):
-    """Do what ``python tools/NAME ARGS`` does, in this process."""
-    file = ROOT / 'tools' / name
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(sys, 'argv', [str(file), *map(str, args)])
-        patch.syspath_prepend(str(file.parent))
-        runpy.run_path(str(file), run_name='__main__')
-
-
-def import_tool(name):
-    """Return a tool as a module, without running it."""
-    file = ROOT / 'tools' / name
-    spec = importlib.util.spec_from_file_location(file.stem, file)
-    module = importlib.util.module_from_spec(spec)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.syspath_prepend(str(file.parent))
-        spec.loader.exec_module(module)
-    return module
 
 
 def pytest_report_header():

@@ -188,3 +188,15 @@ def test_tools_import_the_package_at_the_top(file):
         above = source.splitlines()[node.lineno - 2].strip()
         assert (imported.split('.')[0] != PACKAGE or not node.col_offset
                 or above.startswith('#')), f'{file}, line {node.lineno}'
+
+
+@pytest.mark.parametrize('file', sorted((ROOT / 'tests').rglob('*.py')),
+                         ids=lambda file: f'{file.parent.name}/{file.stem}')
+def test_only_pytest_imports_tests_and_fixtures(file):
+    """What several modules share is in helpers, or in a module beside them."""
+    for node in ast.walk(ast.parse(file.read_text(encoding='utf-8'))):
+        if isinstance(node, ast.ImportFrom) and node.level:
+            names = [alias.name for alias in node.names]
+            for name in (node.module or '').split('.') + names:
+                assert not name.startswith(('test_', 'conftest')), (
+                    f'line {node.lineno}: move it to tests/helpers')

@@ -16,7 +16,7 @@ from torch import nn
 from benchmarks.counters import kept_bytes, operator_counter
 from qbheat_mm.config.reading import read_config
 
-from .conftest import ROOT, import_tool, run_tool
+from .helpers.tools import ROOT, import_tool, run_tool
 
 DEMO = shlex.quote(
     f'{ROOT}/projects/drawn_world/configs/qbheat_mf-demo_pretrain.py')

@@ -15,7 +15,7 @@ from torch.utils._pytree import tree_leaves
 
 from qbheat_mm.models.selfsup.quarters import sample_positions
 
-from .conftest import ROOT, import_tool
+from .helpers.tools import ROOT, import_tool
 
 model_size = import_tool('analysis/model_size.py')
 FAMILIES = [

@@ -1,9 +1,6 @@
 # Copyright (c) QB-Heat MM authors. All rights reserved.
 """What an installation contains, and what an import finds."""
-import os
 import re
-import shutil
-import subprocess
 import sys
 import sysconfig
 import tarfile
@@ -13,23 +10,11 @@ from pathlib import Path
 
 import pytest
 
+from .helpers.packages import BUILD, build, copy_tree, python
+
 ROOT = Path(__file__).resolve().parents[1]
-SOURCES = ('qbheat_mm', 'configs', 'tools', 'projects',
-           'requirements', 'setup.py', 'pyproject.toml', 'MANIFEST.in',
-           'model-index.yml', 'LICENSE')
-BUILD = ('import sys, setuptools.build_meta as backend; '
-         'print(getattr(backend, sys.argv[1])(sys.argv[2]))')
 # Tools that only work in a clone.
 NOT_SHIPPED = ('tools/env/', )
-
-
-def python(*args, cwd, executable=sys.executable, **variables):
-    """Run Python and return the last line that it prints."""
-    result = subprocess.run(
-        [executable, *map(str, args)], cwd=cwd, capture_output=True,
-        text=True, env={**os.environ, **variables})
-    assert result.returncode == 0, result.stdout + result.stderr
-    return (result.stdout.strip().splitlines() or [''])[-1]
 
 
 def shipped(root):
@@ -50,26 +35,7 @@ def mim_of(wheel):
 
 @pytest.fixture
 def tree(tmp_path):
-    """A clone named after the package, with leftovers of use."""
-    root = tmp_path / 'qbheat_mm'
-    root.mkdir()
-    ignore = shutil.ignore_patterns('.mim', '__pycache__')
-    for name in SOURCES:
-        if (ROOT / name).is_dir():
-            shutil.copytree(ROOT / name, root / name, ignore=ignore)
-        else:
-            shutil.copy(ROOT / name, root / name)
-    for folder in ('configs', 'tools'):
-        cache = root / folder / '__pycache__'
-        cache.mkdir()
-        (cache / 'litter.cpython-311.pyc').write_bytes(b'')
-    return root
-
-
-def build(kind, tree):
-    out = tree.parent / kind
-    out.mkdir(exist_ok=True)
-    return out / python('-c', BUILD, f'build_{kind}', out, cwd=tree)
+    return copy_tree(tmp_path)
 
 
 def test_a_wheel_has_configs_and_tools_and_nothing_else(tree):

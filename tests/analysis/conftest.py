@@ -14,8 +14,8 @@ from mmengine.config import Config
 from mmengine.registry import MODELS, init_default_scope
 from PIL import Image
 
-from ..apis.conftest import MODEL, settings_of, write_checkpoint
-from ..conftest import ROOT
+from ..helpers.checkpoints import MODEL, settings_of, write_checkpoint
+from ..helpers.tools import ROOT
 
 TOOLS = ROOT / 'tools' / 'analysis'
 

@@ -25,7 +25,7 @@ from qbheat_mm.errors import UserError
 from qbheat_mm.evaluation.labeled import LabeledFolder, knn_of_folders
 from qbheat_mm.trained import Encoder, Normalization, Normalize
 
-from .conftest import MODEL
+from ..helpers.checkpoints import MODEL
 
 HOOK = dict(type='AnalysisHook', interval=2)
 

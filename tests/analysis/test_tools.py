@@ -15,8 +15,8 @@ from qbheat_mm.analysis.heat_flow import projected_features
 from qbheat_mm.datasets import load_images
 from qbheat_mm.errors import UserError
 
-from ..conftest import run_tool
-from .conftest import MODEL
+from ..helpers.checkpoints import MODEL
+from ..helpers.tools import run_tool
 
 
 def report_of(folder, name):

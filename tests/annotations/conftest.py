@@ -8,7 +8,9 @@ import pytest
 from qbheat_mm.apis import prepare_boxes
 from qbheat_mm.errors import UserError
 
-from .exports import (
+from ..helpers.exports import (
+    CAT,
+    DOG,
     HEIGHT,
     SIZE,
     WIDTH,
@@ -24,9 +26,6 @@ from .oracle.read_back import (
     fingerprint,
     read_boxes,
 )
-
-#: Left, top, width and height of a cat and a dog.
-CAT, DOG = ('cat', 2, 3, 10, 9), ('dog', 20, 12, 12, 15)
 
 
 class Export:

@@ -12,7 +12,7 @@ from qbheat_mm.datasets.coco_check import load_coco
 from qbheat_mm.datasets.images import ImageFile
 from qbheat_mm.errors import UserError
 
-from .exports import (
+from ..helpers.exports import (
     HEIGHT,
     NAMES,
     WIDTH,

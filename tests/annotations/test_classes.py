@@ -7,7 +7,12 @@ import pytest
 from qbheat_mm.apis import prepare_boxes, prepare_classes
 from qbheat_mm.errors import UserError
 
-from .exports import read_boxes, write_image, write_numbered, write_yolo
+from ..helpers.exports import (
+    read_boxes,
+    write_image,
+    write_numbered,
+    write_yolo,
+)
 
 LABELS = ['mel', 'nv']
 

@@ -12,7 +12,13 @@ from qbheat_mm.annotations.training_plan import TrainingPlan
 from qbheat_mm.apis import prepare_boxes, prepare_classes
 from qbheat_mm.errors import UserError
 
-from .exports import coco, read_boxes, write_image, write_json, write_numbered
+from ..helpers.exports import (
+    coco,
+    read_boxes,
+    write_image,
+    write_json,
+    write_numbered,
+)
 
 PLAN = TrainingPlan(1, (640, 480), (512, 384), 32., 600, 150, 0)
 HOSTILE = ['{{ fileDirname }}', '{{$HOME:x}}', '{{ _base_.model }}', "it's",

@@ -12,9 +12,16 @@ from qbheat_mm.apis import prepare_boxes
 from qbheat_mm.datasets.coco_check import check_images, load_coco
 from qbheat_mm.errors import UserError
 
-from ..configs.shipped import shrink
-from ..conftest import run_tool
-from .exports import BOXES, CASES, CLASSES, STEMS, write_coco, write_image
+from ..helpers.exports import (
+    BOXES,
+    CASES,
+    CLASSES,
+    STEMS,
+    write_coco,
+    write_image,
+)
+from ..helpers.shipped import shrink
+from ..helpers.tools import run_tool
 
 
 def prepare(folder, **options):

@@ -10,7 +10,7 @@ import pytest
 
 from qbheat_mm.errors import UserError
 
-from .conftest import CAT, DOG
+from ..helpers.exports import CAT, DOG
 
 
 def test_names_with_and_without_folders_in_one_file(export):

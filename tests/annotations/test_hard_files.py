@@ -8,7 +8,7 @@ import json
 
 import pytest
 
-from .conftest import CAT, DOG
+from ..helpers.exports import CAT, DOG
 
 
 def test_filenames_without_extension_and_sizes_of_zero(export):

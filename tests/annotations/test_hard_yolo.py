@@ -9,7 +9,7 @@ import pytest
 
 from qbheat_mm.errors import UserError
 
-from .conftest import CAT, DOG
+from ..helpers.exports import CAT, DOG
 
 
 def test_two_images_and_one_label_file_of_their_old_name(export):

@@ -5,7 +5,13 @@ import pytest
 from qbheat_mm.apis import prepare_boxes, prepare_classes
 from qbheat_mm.errors import UserError
 
-from .exports import NAMES, coco, write_image, write_json, write_numbered
+from ..helpers.exports import (
+    NAMES,
+    coco,
+    write_image,
+    write_json,
+    write_numbered,
+)
 
 
 def snapshot(root):

@@ -7,7 +7,7 @@ import pytest
 from qbheat_mm.apis import prepare_boxes, prepare_classes
 from qbheat_mm.errors import UserError
 
-from .exports import (
+from ..helpers.exports import (
     NAMES,
     coco,
     number_box,

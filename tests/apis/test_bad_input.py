@@ -8,8 +8,8 @@ from mmengine.config import Config
 
 from qbheat_mm.trained.safe_load import safe_load
 
-from ..conftest import run_tool
-from .conftest import settings_of
+from ..helpers.checkpoints import settings_of
+from ..helpers.tools import run_tool
 
 
 @pytest.fixture

@@ -14,10 +14,10 @@ from mmengine.registry import MODELS, DefaultScope
 from qbheat_mm.apis import find_config, load_encoder
 from qbheat_mm.export import export_encoder
 
-from ..configs.shipped import write_classes, write_image
-from ..docs.reading import read_blocks
-from ..test_packaging import build, tree  # noqa: F401
-from ..tools.conftest import run
+from ..helpers.packages import build, copy_tree
+from ..helpers.pages import read_blocks
+from ..helpers.shipped import write_classes, write_image
+from ..helpers.tools import run
 
 PAGE = [block.text for page in ('README.md', 'docs/elsewhere.md')
         for block in read_blocks(page)
@@ -57,7 +57,8 @@ def folder(tmp_path):
     return folder
 
 
-def test_each_snippet(tree, folder):  # noqa: F811
+def test_each_snippet(folder, tmp_path):
+    tree = copy_tree(tmp_path)
     zipfile.ZipFile(build('wheel', tree)).extractall(folder / 'site')
     has_mmdet = importlib.util.find_spec('mmdet') is not None
     blocks = takewhile(lambda text: has_mmdet or 'mmdet' not in text, PAGE)

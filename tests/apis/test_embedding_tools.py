@@ -14,8 +14,8 @@ from qbheat_mm.errors import UserError
 from qbheat_mm.evaluation import knn_accuracy
 from qbheat_mm.evaluation.labeled import LabeledFolder
 
-from ..conftest import run_tool
-from .conftest import settings_of
+from ..helpers.checkpoints import settings_of
+from ..helpers.tools import run_tool
 
 
 def test_the_file(checkpoint, folders, tmp_path, capsys):

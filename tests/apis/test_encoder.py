@@ -9,8 +9,14 @@ from qbheat_mm.apis import load_encoder
 from qbheat_mm.errors import UserError
 from qbheat_mm.export import export_encoder
 
-from ..export.conftest import RETINANET, write_run
-from .conftest import MEAN, MODEL, STD, settings_of, write_checkpoint
+from ..helpers.checkpoints import (
+    MEAN,
+    MODEL,
+    STD,
+    settings_of,
+    write_checkpoint,
+)
+from ..helpers.networks import RETINANET, write_run
 
 RESNET = dict(
     type='ImageClassifier',

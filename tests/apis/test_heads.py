@@ -11,7 +11,7 @@ from qbheat_mm.apis import load_heads
 from qbheat_mm.errors import UserError
 from qbheat_mm.export import load_model
 
-from ..export.conftest import RETINANET, write_run
+from ..helpers.networks import RETINANET, write_run
 
 pytest.importorskip('mmdet')
 from mmdet.structures import DetDataSample  # noqa: E402

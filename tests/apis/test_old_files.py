@@ -7,7 +7,7 @@ from mmengine.config import Config
 from qbheat_mm.apis import load_encoder, load_heads
 from qbheat_mm.export import Exported, load_model
 
-from ..conftest import ROOT
+from ..helpers.tools import ROOT
 
 FILES = ROOT / 'tests/data/v0.3.0'
 IMAGES = torch.randint(0, 256, (2, 3, 40, 56), dtype=torch.uint8,

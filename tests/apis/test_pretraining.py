@@ -12,7 +12,7 @@ from qbheat_mm.errors import UserError
 from qbheat_mm.export import hook
 from qbheat_mm.trained.safe_load import safe_load
 
-from .conftest import ARCH
+from ..helpers.checkpoints import ARCH
 
 TINY = {
     'model.predictor.embed_dims': 12, 'model.neck.embed_dims': 12,

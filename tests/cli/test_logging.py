@@ -10,7 +10,7 @@ from mmengine.registry import VISUALIZERS, DefaultScope
 from qbheat_mm.cli.arguments import add_cfg_options
 from qbheat_mm.config.reading import read_config
 
-from ..conftest import ROOT
+from ..helpers.tools import ROOT
 
 
 def test_the_command_of_the_docs(tmp_path):

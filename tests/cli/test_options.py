@@ -18,7 +18,7 @@ from qbheat_mm.cli.arguments import (
 from qbheat_mm.config.reading import read_config
 from qbheat_mm.errors import UserError
 
-from ..conftest import ROOT
+from ..helpers.tools import ROOT
 
 CONFIGS = ROOT / 'configs'
 PRETRAIN = 'qbheat/qbheat_mf-285m_8xb128-amp-coslr-100e_in1k.py'

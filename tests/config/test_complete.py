@@ -13,7 +13,7 @@ from qbheat_mm.errors import UserError
 from qbheat_mm.export import export_encoder
 from qbheat_mm.trained import Encoder, Normalization
 
-from ..conftest import ROOT
+from ..helpers.tools import ROOT
 
 CONFIGS = ROOT / 'configs/qbheat'
 LINEAR = str(CONFIGS / 'benchmarks/'

@@ -1,6 +1,6 @@
 import pytest
 
-from .shipped import (
+from ..helpers.shipped import (
     write_coco,
     write_folders,
     write_imagenet,

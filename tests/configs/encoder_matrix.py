@@ -8,27 +8,21 @@ Half an hour on two cores, so pytest collects this file only if it is named:
 Networks that a config refuses are skipped with its reason. Exporting compares
 ONNX Runtime with PyTorch.
 """
-import os
-from datetime import timedelta
 
 import pytest
 import timm
 import torch
-import torch.distributed as dist
-import torch.multiprocessing as mp
 from mmengine.registry import DefaultScope
 from mmpretrain import get_model
 from torch.nn.modules.batchnorm import _BatchNorm
 
 from qbheat_mm.apis import load_encoder, published_encoder
-from qbheat_mm.cli import init_processes
-from qbheat_mm.config.encoder import use_encoder
 from qbheat_mm.errors import UserError
 from qbheat_mm.export import export_encoder, export_network
 from qbheat_mm.trained import Normalization
 from qbheat_mm.trained.model import TrainedModel
 
-from .test_one_step import small, take_steps
+from .steps import QBHEAT, config_of, take_steps, train_on_two_processes
 
 NETWORKS = [
     'timm/convnext_atto', 'timm/edgenext_xx_small', 'timm/efficientnet_lite0',
@@ -37,7 +31,6 @@ NETWORKS = [
     'timm/resnet18', 'mobilenet-v2_8xb32_in1k', 'regnetx-400mf_8xb128_in1k',
     'resnet18_8xb32_in1k']
 BENCHMARKS = 'qbheat/benchmarks/mf-285m_'
-QBHEAT = 'qbheat/qbheat_mf-285m_1xb64-amp-coslr-80e_own-images.py'
 CLASSIFIERS = [
     f'{BENCHMARKS}1xb256-linear-coslr-90e_own-folders.py',
     f'{BENCHMARKS}1xb256-tran1-coslr-200e_own-folders.py']
@@ -87,35 +80,6 @@ def use_statistics_of_noise(network):
     network.train()
     with torch.no_grad():
         network(torch.randn(8, 3, 64, 64))
-
-
-def config_of(name, frozen, file, data, folder):
-    """A config with the encoder of a file."""
-    cfg = small(name, data, folder)
-    if name == QBHEAT:  # four quarters of stride 32
-        cfg.train_dataloader.dataset.pipeline[0].scale = 128
-    cfg.model.backbone.frozen_stages = 5 if frozen else -1
-    cfg.encoder = file
-    try:
-        use_encoder(cfg)
-    except UserError as error:
-        pytest.skip(str(error).replace(str(file), 'FILE'))
-    return cfg
-
-
-def train_on_two_processes(cfg, folder):
-    mp.start_processes(process, (folder, cfg), 2, start_method='fork')
-
-
-def process(rank, folder, cfg):
-    """Train for two steps as one of two processes."""
-    os.environ.update(RANK=str(rank), WORLD_SIZE='2', LOCAL_RANK=str(rank))
-    dist.init_process_group(
-        'gloo', init_method=f'file://{folder}/store', rank=rank, world_size=2,
-        timeout=timedelta(seconds=120))
-    cfg.launcher = 'pytorch'
-    init_processes(cfg)
-    take_steps(cfg, 2)
 
 
 @pytest.mark.parametrize('name, frozen', CASES)

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import yaml
 
-from .shipped import DEMOS, NAMES, load
+from ..helpers.shipped import DEMOS, NAMES, load
 
 FOLDER = Path(__file__).parents[1] / 'data/recipes'
 ALL = sorted([*NAMES, *DEMOS])

@@ -22,10 +22,15 @@ from qbheat_mm.models.backbones import TimmEncoder
 from qbheat_mm.models.selfsup.qbheat import reject_pixel_attention
 from qbheat_mm.trained import Checkpoint, Encoder, Normalization
 
-from ..conftest import ROOT, run_tool
-from .encoder_matrix import config_of, train_on_two_processes
-from .shipped import find, load
-from .test_one_step import encoder_of, small, take_a_step
+from ..helpers.shipped import find, load
+from ..helpers.tools import ROOT, run_tool
+from .steps import (
+    config_of,
+    encoder_of,
+    small,
+    take_a_step,
+    train_on_two_processes,
+)
 
 BENCHMARKS, OWN = 'qbheat/benchmarks/mf-285m_1xb256', '_own-folders.py'
 LINEAR = f'{BENCHMARKS}-linear-coslr-90e{OWN}'

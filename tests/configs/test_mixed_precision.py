@@ -6,7 +6,7 @@ from mmengine.hooks import Hook
 from mmengine.runner import Runner
 from torch.nn.modules.batchnorm import _BatchNorm
 
-from .shipped import load, shrink
+from ..helpers.shipped import load, shrink
 
 RECIPES = dict(
     pretraining='qbheat/qbheat_mf-285m_8xb128-amp-coslr-100e_in1k.py',

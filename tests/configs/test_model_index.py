@@ -9,8 +9,8 @@ import yaml
 
 import qbheat_mm  # noqa: F401  (lists its models)
 
-from ..conftest import ROOT
-from .shipped import NAMES, load
+from ..helpers.shipped import NAMES, load
+from ..helpers.tools import ROOT
 
 ENCODERS = ('285m', '1.0g', '3.7g')
 TOP1, AP = 'Top 1 Accuracy (paper)', 'box AP (paper)'

@@ -8,14 +8,13 @@ from types import ModuleType
 import numpy as np
 import pytest
 import torch
-from mmengine.hooks import Hook
 from mmengine.runner import Runner
 
 from qbheat_mm.errors import UserError
 from qbheat_mm.trained.safe_load import safe_load
-from qbheat_mm.utils.modules import unwrap
 
-from .shipped import NAMES, load, shrink
+from ..helpers.shipped import NAMES, load
+from .steps import encoder_of, small, take_a_step
 
 # Ablations, other sizes and other schedules repeat parts that these steps run;
 # test_recipes_*.py compares their values.
@@ -25,59 +24,6 @@ REPEATED = re.compile(
     r'|mf-dec.*mf-285m_frozen.*-50e|mf-dec-522.*_ft_'
     r'|mf-dec.*(mf-294m_e2e|mf-508m_frozen)'
     r'|mobile_former/mf-(52|96|151|214|294)m')
-
-
-class Done(Exception):
-    """Raised after the last step."""
-
-
-class StopHook(Hook):
-
-    def __init__(self, steps):
-        self.steps = steps
-
-    def before_train(self, runner):
-        self.encoder = encoder_of(runner.model)
-
-    def after_train_iter(self, runner, batch_idx, data_batch=None,
-                         outputs=None):
-        self.loss = outputs['loss']
-        if runner.iter + 1 == self.steps:
-            raise Done
-
-
-def small(name, data, work_dir):
-    cfg = load(name)
-    # Four sub-blocks of a quarter at stride 32 need 128 pixels.
-    size = 128 if 'resnet50' in name or 'convnext' in name else 64
-    kind = {'own-data': 'own', 'own-folders': 'folders'}.get(
-        name.removesuffix('.py').split('_')[-1], cfg.default_scope)
-    return shrink(cfg, data[kind], work_dir, size)
-
-
-def take_steps(cfg, number):
-    """Train for some iterations of the whole run; return the runner."""
-    runner, stop = Runner.from_cfg(cfg), StopHook(number)
-    runner.register_hook(stop, 'LOWEST')
-    with pytest.raises(Done):
-        runner.train()
-    assert torch.isfinite(stop.loss)
-    # Frozen encoders stay bit-identical, BN statistics included.
-    backbone = unwrap(runner.model).backbone
-    trained = any(p.requires_grad for p in backbone.parameters())
-    for name, tensor in encoder_of(runner.model).items():
-        assert trained or torch.equal(tensor, stop.encoder[name]), name
-    return runner
-
-
-def take_a_step(cfg):
-    """Train for one iteration of the whole run; return the runner."""
-    return take_steps(cfg, 1)
-
-
-def encoder_of(model):
-    return {name: tensor.clone()
-            for name, tensor in unwrap(model).backbone.state_dict().items()}
 
 
 @pytest.fixture

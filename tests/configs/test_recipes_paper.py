@@ -12,9 +12,9 @@ from mmengine.optim import build_optim_wrapper
 from mmengine.registry import MODELS, DefaultScope
 from torch import nn
 
-from ..engine.runs import learning_rates
+from ..helpers.runs import learning_rates
+from ..helpers.shipped import find, load
 from .reference import resolved
-from .shipped import find, load
 
 ENCODERS = ('285m', '1.0g', '3.7g')
 

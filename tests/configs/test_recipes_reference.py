@@ -11,9 +11,9 @@ import pytest
 from qbheat_mm.engine.batch_size import fitting_batch
 from qbheat_mm.engine.schedules import fit_schedulers
 
-from ..conftest import ROOT, import_tool
+from ..helpers.shipped import NAMES, load
+from ..helpers.tools import ROOT, import_tool
 from .reference import ALL, read, resolved
-from .shipped import NAMES, load
 
 DOCS = ROOT / 'docs'
 REFERENCE = read()

@@ -8,7 +8,7 @@ from PIL import Image
 from qbheat_mm.datasets.coco_check import check_images, load_coco
 from qbheat_mm.errors import UserError
 
-from .conftest import turned
+from .pictures import turned
 
 CLASSES = ['cup', 'fork']
 

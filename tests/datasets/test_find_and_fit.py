@@ -7,7 +7,7 @@ from PIL import Image
 from qbheat_mm.datasets import find_images, fit, load_images, short_names
 from qbheat_mm.errors import UserError
 
-from .conftest import draw, encode
+from .pictures import draw, encode
 
 
 def test_folders_are_searched_and_sorted(tmp_path):

@@ -9,7 +9,7 @@ from mmpretrain.registry import DATASETS
 from qbheat_mm.datasets import find_images
 from qbheat_mm.errors import UserError
 
-from .conftest import draw, encode
+from .pictures import draw, encode
 
 PIPELINE = [dict(type='LoadImageFromFile', _scope_='qbheat_mm')]
 every_kind = pytest.mark.parametrize(

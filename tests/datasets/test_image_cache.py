@@ -13,7 +13,7 @@ from qbheat_mm.datasets import image_cache
 from qbheat_mm.engine.random_state import SeededBatchSampler
 from qbheat_mm.errors import UserError
 
-from .conftest import encode, turned
+from .pictures import encode, turned
 
 PHOTOGRAPH = load_sample_image('china.jpg')
 

@@ -13,7 +13,7 @@ from qbheat_mm.datasets import ImageError, find_images, read_image
 from qbheat_mm.datasets.images import ImageFile
 from qbheat_mm.evaluation import embedding
 
-from .conftest import FORMATS, draw, encode, turned
+from .pictures import FORMATS, draw, encode, turned
 
 # Damage that leaves no trace in data without check sums.
 HIDDEN = {(extension, how) for extension in FORMATS if extension != 'png'

@@ -8,7 +8,7 @@ from mmengine.registry import TRANSFORMS
 from qbheat_mm.datasets import ImageError
 from qbheat_mm.errors import UserError
 
-from .conftest import draw, encode, turned
+from .pictures import draw, encode, turned
 
 LOADERS = [dict(type='LoadImageFromFile', _scope_='qbheat_mm'),
            dict(type='LoadRandomResizedCrop', scale=32)]

@@ -8,7 +8,7 @@ from mmpretrain.registry import TRANSFORMS
 from PIL import Image
 from sklearn.datasets import load_sample_image
 
-from .conftest import turned
+from .pictures import turned
 
 CROP = dict(type='RandomResizedCrop', _scope_='qbheat_mm')
 SIZES = [dict(scale=96), dict(scale=(64, 128), crop_ratio_range=(0.2, 1.)),

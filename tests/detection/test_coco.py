@@ -10,7 +10,7 @@ from mmengine.runner import Runner
 
 from qbheat_mm.errors import UserError
 
-from .conftest import CLASSES
+from .inputs import CLASSES
 
 
 def change(root, function, target=None):

@@ -12,7 +12,7 @@ from torch.nn import functional as F
 
 from qbheat_mm.detection.layers.scale import make_scale
 
-from .conftest import make_feats, make_samples
+from .inputs import make_feats, make_samples
 
 HEADS = 4
 

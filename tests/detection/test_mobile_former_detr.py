@@ -14,8 +14,8 @@ from qbheat_mm.cli import augment_at_test_time
 from qbheat_mm.detection.layers.scale import make_scale, upsample
 from qbheat_mm.errors import UserError
 
-from ..conftest import DRAWN_WORLD
-from .conftest import make_feats, make_samples
+from ..helpers.tools import DRAWN_WORLD
+from .inputs import make_feats, make_samples
 
 SIZES = [(131, 170), (97, 213)]
 

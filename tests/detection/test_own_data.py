@@ -13,9 +13,9 @@ from mmengine.runner import Runner
 from qbheat_mm.annotations.configs import write_boxes_config
 from qbheat_mm.annotations.training_plan import TrainingPlan
 
-from ..configs.shipped import shrink_pipeline
-from ..conftest import run_tool
-from .conftest import TINY_ARCH, TINY_DECODER
+from ..helpers.shipped import shrink_pipeline
+from ..helpers.tools import run_tool
+from .inputs import TINY_ARCH, TINY_DECODER
 
 CLASSES = ('cup', 'pen', 'key')
 PLAN = TrainingPlan(8, (64, 48), (64, 48), 32., 600, 150, 0)

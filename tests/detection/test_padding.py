@@ -9,7 +9,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from qbheat_mm.detection.layers.scale import make_scale, zero_padding
 
-from .conftest import make_feats, make_samples
+from .inputs import make_feats, make_samples
 
 # Sizes of which none is a multiple of 16 or 32, one image fills the batch in
 # neither direction, one in one, one in both.

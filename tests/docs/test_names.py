@@ -6,7 +6,7 @@ from functools import cache
 
 import pytest
 
-from .reading import ROOT, pages
+from ..helpers.pages import ROOT, pages
 
 #: Equations, figures and tables that the paper prints.
 PRINTED = dict(Eq=12, Fig=14, Table=16)

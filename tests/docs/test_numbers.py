@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from .reading import ROOT, pages
+from ..helpers.pages import ROOT, pages
 
 #: Pages whose numbers have other sources.
 OTHERS = {

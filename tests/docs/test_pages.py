@@ -11,7 +11,7 @@ from PIL import Image
 from qbheat_mm.apis import build_encoder
 from qbheat_mm.export import export_encoder
 
-from .reading import ROOT, pages, read_blocks
+from ..helpers.pages import ROOT, pages, read_blocks
 
 DOCS = ROOT / 'docs'
 

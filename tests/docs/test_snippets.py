@@ -8,8 +8,7 @@ from mmengine.config import Config, DictAction
 
 from qbheat_mm.config.options import check_values
 
-from .reading import ROOT, pages, read_blocks
-from .test_tutorials import TUTORIALS
+from ..helpers.pages import ROOT, TUTORIALS, pages, read_blocks
 
 BLOCKS = [block for page in pages() for block in read_blocks(page)]
 TOOL = re.compile(r'(?<![\w/])(tools/[\w/]+\.(?:py|sh))')

@@ -11,13 +11,11 @@ from mmengine.config import Config
 
 from projects.drawn_world.data import ensure_demo_data
 
-from .reading import ROOT, read_blocks
-from .running import Page
+from ..helpers.pages import ROOT, read_blocks
+from ..helpers.running import Page
 
 pytestmark = pytest.mark.skipif(
     torch.cuda.is_available(), reason='needs no GPU')
-TUTORIALS = {f'docs/tutorials/{name}.md' for name in (
-    'images', 'boxes', 'heads', 'own_encoder')}
 ENCODER = 'qbheat_mf-285m_1xb64-amp-coslr-80e_own-images'
 ARCH = dict(
     _delete_=True, stem=4, tokens=(2, 8), conv=24,

@@ -19,15 +19,12 @@ from qbheat_mm.engine.batch_size import fitting_batch
 from qbheat_mm.engine.random_state import SeededBatchSampler
 from qbheat_mm.errors import UserError
 
-from ..configs.shipped import write_image
-from .runs import build
+from ..helpers.models import NARROW
+from ..helpers.runs import build
+from ..helpers.shipped import write_image
 
 RECIPE = Path(__file__).parents[2] / (
     'configs/qbheat/qbheat_mf-285m_1xb64-amp-coslr-80e_own-images.py')
-ARCH = dict(
-    stem=4, tokens=(2, 8), conv=16,
-    stages=[[('lite', 8, 4)], [('lite-down', 8, 8)], [('mf-down', 16, 8)],
-            [('mf-down', 16, 8), ('mf', 16, 8)]])
 # A tiny network, and one rate that is easy to read.
 CHANGES = {
     'model.predictor.in_channels': 16, 'model.predictor.embed_dims': 8,
@@ -51,7 +48,7 @@ def config(tmp_path):
             write_image(root / f'{i}.png', 32, 32)
         cfg = Config.fromfile(RECIPE)
         cfg.merge_from_dict(CHANGES)
-        cfg.model.backbone.arch = ARCH
+        cfg.model.backbone.arch = NARROW
         cfg.train_dataloader.dataset.data_root = str(root)
         cfg.work_dir = str(tmp_path / 'work')
         cfg.merge_from_dict(changes)

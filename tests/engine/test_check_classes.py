@@ -9,8 +9,8 @@ from mmengine.registry import RUNNERS
 
 from qbheat_mm.errors import UserError
 
-from ..configs.shipped import write_classes
-from .test_auto_scale_runner import ARCH
+from ..helpers.models import NARROW
+from ..helpers.shipped import write_classes
 
 CONFIGS = Path(__file__).parents[2] / 'configs/qbheat/benchmarks'
 
@@ -33,7 +33,7 @@ def build(tmp_path):
                 if 'Crop' in step.type or step.type == 'ResizeEdge':
                     step['crop_size' if step.type == 'CenterCrop'
                          else 'scale'] = 32
-        cfg.model.backbone.update(arch=ARCH, init_cfg=None)
+        cfg.model.backbone.update(arch=NARROW, init_cfg=None)
         cfg.model.neck.update(in_channels=16, token_dims=8, embed_dims=12,
                               num_heads=2)
         cfg.model.head.in_channels = 12

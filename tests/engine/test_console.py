@@ -10,7 +10,7 @@ from mmpretrain.models import SelfSupDataPreprocessor
 from qbheat_mm.engine import console
 from qbheat_mm.engine.console import set_console_level, shorten_console
 
-from .runs import Stop, StopHook, build
+from ..helpers.runs import Stop, StopHook, build
 
 REPORTS = ['fc.bias is skipped since its requires_grad=False', 'Exp name: x',
            '"FileClient" will be deprecated',

@@ -9,7 +9,14 @@ import torch
 from qbheat_mm.engine.run_state import checkpoints_in, latest
 from qbheat_mm.trained.safe_load import safe_load
 
-from .runs import Encoder, StopHook, names, refusal, resumed_epoch, train
+from ..helpers.runs import (
+    Encoder,
+    StopHook,
+    names,
+    refusal,
+    resumed_epoch,
+    train,
+)
 
 
 @pytest.fixture(scope='module')

@@ -7,7 +7,15 @@ import pytest
 import torch
 from mmengine.hooks import Hook
 
-from .runs import Stop, StopHook, build, names, refusal, resumed_epoch, train
+from ..helpers.runs import (
+    Stop,
+    StopHook,
+    build,
+    names,
+    refusal,
+    resumed_epoch,
+    train,
+)
 
 
 class RuinHook(Hook):

@@ -5,7 +5,7 @@ from mmengine.optim import LinearLR
 
 from qbheat_mm.engine.schedules import fit_schedulers
 
-from .runs import learning_rates
+from ..helpers.runs import learning_rates
 
 WARM_UP = dict(type=LinearLR, start_factor=1e-4, by_epoch=True, begin=0,
                end=10, convert_to_iter_based=True)

@@ -20,7 +20,7 @@ from qbheat_mm.engine import RandomStateHook  # noqa: F401
 from qbheat_mm.errors import UserError
 from qbheat_mm.trained.safe_load import safe_load
 
-from .runs import QuickRunner
+from ..helpers.runs import QuickRunner
 
 HOOKS = Config.fromfile(Path(__file__).parents[2] / (
     'configs/_base_/runtime_mmpretrain.py')).default_hooks

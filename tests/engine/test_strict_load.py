@@ -7,7 +7,7 @@ from mmengine.model import ImgDataPreprocessor
 from qbheat_mm.engine import StrictLoadHook
 from qbheat_mm.errors import UserError
 
-from .runs import Network, build, refusal, train
+from ..helpers.runs import Network, build, refusal, train
 
 
 @pytest.fixture

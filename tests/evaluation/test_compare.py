@@ -18,8 +18,8 @@ from qbheat_mm.evaluation.kernels import ridge, ridge_or_svm
 from qbheat_mm.models.backbones import TimmEncoder
 from qbheat_mm.trained import Encoder, Normalization
 
-from ..apis.conftest import MODEL, settings_of, write_checkpoint
-from ..conftest import import_tool, run_tool
+from ..helpers.checkpoints import MODEL, settings_of, write_checkpoint
+from ..helpers.tools import import_tool, run_tool
 
 
 def comparison(images, **by_name):

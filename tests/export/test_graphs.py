@@ -16,9 +16,14 @@ from qbheat_mm.export import Exported, export_network, load_model
 from qbheat_mm.export.programs import largest_difference
 from qbheat_mm.trained import Encoder, Normalization
 
-from .conftest import ARCH, CLASSIFIER, MOBILE_FORMER, weighted, write_run
-from .test_heads import load as load_all
-from .test_heads import runs  # noqa: F401, a fixture
+from ..helpers.networks import (
+    ARCH,
+    CLASSIFIER,
+    MOBILE_FORMER,
+    weighted,
+    write_run,
+)
+from .checks import load_runs
 
 onnx = pytest.importorskip('onnx')
 pytest.importorskip('onnxscript')
@@ -69,8 +74,8 @@ def files(request, tmp_path_factory):
         if name == 'pretrained':
             return load_encoder(request.getfixturevalue(name)[2])
         if name == 'heads':
-            return load_all(request.getfixturevalue('runs'), 'classes',
-                            'boxes', 'queries')
+            return load_runs(request.getfixturevalue('runs'), 'classes',
+                             'boxes', 'queries')
         if name == 'lin':
             model = dict(CLASSIFIER, neck=[
                 dict(type='PoolWithToken'),

@@ -1,7 +1,5 @@
 # Copyright (c) QB-Heat MM authors. All rights reserved.
 """Heads in one file: what each computes alone, with one encoder."""
-import copy
-
 import pytest
 import torch
 
@@ -11,55 +9,20 @@ from qbheat_mm.export import Exported, load_model
 from qbheat_mm.export.make_network import make_network
 from qbheat_mm.export.programs import relative_difference
 
-from .conftest import (
-    CLASSIFIER,
-    DETECTOR,
-    MF_DEC,
-    MOBILE_FORMER,
-    RETINANET,
-    any_size,
-    write_run,
-)
-from .test_networks import SIZES, check, pictures
+from ..helpers.networks import DETECTS, HEADS, RETINANET, any_size, write_run
+from .checks import SIZES, check, load_runs, pictures
 
 pytest.importorskip('mmdet')
 import qbheat_mm.detection  # noqa: E402, F401
 
-DETECTS = dict(
-    backbone=dict(MOBILE_FORMER, out_indices=(2, 4), frozen_stages=5),
-    data_preprocessor=dict(DETECTOR['data_preprocessor'], bgr_to_rgb=True))
-MODELS = dict(
-    classes=CLASSIFIER,
-    boxes=dict(RETINANET, **DETECTS,
-               neck=dict(RETINANET['neck'], in_channels=[16, 32])),
-    queries=dict(MF_DEC, **DETECTS, in_channels=(16, 32)))
 #: The shape of the weights of the encoder's first convolution.
 STEM = [8, 3, 3, 3]
-
-
-@pytest.fixture(scope='session')
-def runs(tmp_path_factory):
-    """Runs of a classifier and two detectors on one encoder."""
-    found, encoder = {}, None
-    for name, model in MODELS.items():
-        folder = tmp_path_factory.mktemp(name)
-        found[name] = write_run(
-            folder, copy.deepcopy(model),
-            'mmpretrain' if name == 'classes' else 'mmdet', encoder,
-            dataset_meta=dict(classes=[*'abcde'][:5 if name == 'classes'
-                                                 else 3]))
-        encoder = found[name][3].backbone
-    return found
 
 
 def options(runs, *names):
     """``--head`` of these runs."""
     return [word for name in names
             for word in ('--head', '{}={}:{}'.format(name, *runs[name][1:3]))]
-
-
-def load(runs, *names):
-    return load_heads({name: runs[name][1:3] for name in names})
 
 
 def alone(runs, names, images, sizes):
@@ -121,8 +84,8 @@ def test_one_file_computes_what_each_head_computes_alone(
 
 @torch.no_grad()
 def test_inputs_are_those_that_some_head_needs(runs):
-    assert make_network(load(runs, 'classes')).inputs == ('images', )
-    network = make_network(load(runs, 'classes', 'queries', 'boxes'))
+    assert make_network(load_runs(runs, 'classes')).inputs == ('images', )
+    network = make_network(load_runs(runs, 'classes', 'queries', 'boxes'))
     assert network.inputs == ('images', 'image_sizes')
     assert network.outputs == (
         'classes.logits', 'queries.logits', 'queries.boxes', 'boxes.scores',
@@ -132,7 +95,7 @@ def test_inputs_are_those_that_some_head_needs(runs):
 
 def test_an_embedding_needs_the_last_features(runs, tmp_path):
     backbone = dict(DETECTS['backbone'], out_indices=(1, 2))
-    model = dict(MODELS['boxes'], backbone=backbone,
+    model = dict(HEADS['boxes'], backbone=backbone,
                  neck=dict(RETINANET['neck'], in_channels=[16, 16]))
     run = write_run(tmp_path, model, 'mmdet')
     heads = load_heads(dict(boxes=run[1:3]))
@@ -167,7 +130,7 @@ def test_heads_that_do_not_share_an_encoder(error_of, runs, tmp_path):
     twice = options(runs, 'boxes') * 2
     assert "'boxes' is given twice" in error_of(*twice, *to)
     torch.manual_seed(1)  # draws other tokens
-    other = dict(tuned=write_run(tmp_path, MODELS['boxes'], 'mmdet'))
+    other = dict(tuned=write_run(tmp_path, HEADS['boxes'], 'mmdet'))
     line = error_of(*options(runs, 'classes'), *options(other, 'tuned'), *to)
     assert "'tuned'" in line and 'tensors differ (tokens' in line
 

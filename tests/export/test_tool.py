@@ -8,7 +8,7 @@ import torch
 from mmengine.config import Config
 from mmengine.registry import MODELS
 
-from .conftest import TINY_RESNET, any_size, pretraining, write_run
+from ..helpers.networks import TINY_RESNET, any_size, pretraining, write_run
 
 
 @MODELS.register_module()

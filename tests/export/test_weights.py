@@ -16,7 +16,8 @@ from qbheat_mm.engine import PretrainedEncoder
 from qbheat_mm.export import export_encoder
 from qbheat_mm.version import __version__
 
-from .conftest import MOBILE_FORMER, namespace_of_docs, pretraining, write_run
+from ..helpers.networks import MOBILE_FORMER, pretraining, write_run
+from .checks import namespace_of_docs
 
 
 @pytest.fixture(scope='module')

@@ -11,9 +11,8 @@ from pathlib import Path
 import pytest
 import torch
 
-from ..conftest import ROOT
-
-DEVICE = os.environ.get('QBHEAT_TEST_DEVICE', 'cuda')
+from ..helpers.tools import ROOT
+from .device import DEVICE
 
 
 def pytest_collection_modifyitems(items):

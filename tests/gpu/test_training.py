@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from .conftest import DEVICE
+from .device import DEVICE
 
 PRETRAIN = 'qbheat_mf-demo_pretrain.py'
 SHORT = ('train_cfg.max_epochs=1', 'val_dataloader.dataset.sizes=tiny',

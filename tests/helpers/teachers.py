@@ -10,8 +10,8 @@ from mmpretrain.registry import DATASETS
 from qbheat_mm.export import export_encoder
 from qbheat_mm.trained import Encoder, Normalization
 
-from ..conftest import ROOT
-from ..models.test_mobile_former import TINY
+from .models import TINY
+from .tools import ROOT
 
 RECIPE = str(ROOT / 'configs/qbheat'
              / 'qbheat_mf-285m_1xb64-amp-coslr-80e_own-images.py')

@@ -10,10 +10,8 @@ from qbheat_mm.errors import UserError
 from qbheat_mm.models import MobileFormer
 from qbheat_mm.models.layers import MobileFormerBlock
 
-TINY = dict(
-    stem=8, tokens=(3, 16), conv=24,
-    stages=[[('lite', 16, 8)], [('mf-down', 16, 8)], [('mf-down', 16, 12)],
-            [('mf-down', 24, 16), ('mf', 32, 16)]])
+from ..helpers.models import TINY
+
 ALL = tuple(range(6))
 
 

@@ -19,7 +19,7 @@ from qbheat_mm.models.selfsup.quarters import (
 )
 from qbheat_mm.models.selfsup.targets import ImageTargets
 
-from .test_mobile_former import TINY
+from ..helpers.models import qbheat
 
 # Column and row of each corner.
 CORNERS = dict(
@@ -28,19 +28,6 @@ QUARTERS = (*CORNERS, 'center')
 
 
 HOG = dict(type='HOGGenerator')
-
-
-def qbheat(backbone=None, in_channels=24, patch_size=16, kind='QBHeat',
-           prediction='linear', out_channels=None, **kwargs):
-    torch.manual_seed(0)
-    return MODELS.build(dict(
-        type=kind, backbone=backbone or dict(type='MobileFormer', arch=TINY),
-        predictor=dict(type='QBHeatPredictor', in_channels=in_channels,
-                       embed_dims=32, prediction=prediction),
-        neck=dict(type='QBHeatDecoder', embed_dims=32, depth=1, num_heads=4,
-                  patch_size=patch_size, out_channels=out_channels),
-        head=dict(type='QBHeatPretrainHead', patch_size=patch_size),
-        **kwargs))
 
 
 def source_of(y, x, position, size):

@@ -13,9 +13,8 @@ from qbheat_mm.models.selfsup.quarters import (
     sample_positions,
 )
 
-from ..conftest import ROOT
-from .test_mobile_former import TINY
-from .test_qbheat import qbheat
+from ..helpers.models import TINY, qbheat
+from ..helpers.tools import ROOT
 
 
 @pytest.mark.parametrize('size', ['285m', '3.7g'])

@@ -7,7 +7,7 @@ import pytest
 
 from projects.study import jobs
 
-from ..conftest import run_tool
+from ..helpers.tools import run_tool
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ from pathlib import Path
 from projects.drawn_world import demo
 from qbheat_mm.cli.arguments import add_cfg_options
 
-from ..conftest import ROOT
+from ..helpers.tools import ROOT
 
 
 def test_a_place_with_a_comma_is_one_value():

@@ -14,7 +14,7 @@ from projects.real_images import classify, labels, layout
 from qbheat_mm.errors import UserError
 from qbheat_mm.evaluation.features import choose_few
 
-from ..conftest import ROOT, run_tool
+from ..helpers.tools import ROOT, run_tool
 
 VOC = ('<annotation><filename>wrong</filename><object><name>{}</name><bndbox>'
        '<xmin>2</xmin><ymin>3</ymin><xmax>12</xmax><ymax>9</ymax></bndbox>'

@@ -40,7 +40,7 @@ from projects.study.results import (
 from projects.study.run import command, measured, pending
 from qbheat_mm.errors import UserError
 
-from ..conftest import ROOT
+from ..helpers.tools import ROOT
 
 STUDY = ROOT / 'projects/study'
 

@@ -30,7 +30,6 @@ from qbheat_mm.trained import (
 )
 from qbheat_mm.trained.safe_load import safe_load
 
-from ..conftest import ROOT
 from ..helpers.teachers import (
     FLIPS,
     IDENTITY,
@@ -41,6 +40,7 @@ from ..helpers.teachers import (
     tiny_settings,
     write_teacher,
 )
+from ..helpers.tools import ROOT
 
 MOCO = str(ROOT / 'configs/mocov2'
            / 'mocov2_mf-285m_1xb256-coslr-200e_own-images.py')

@@ -1,7 +1,5 @@
 # Copyright (c) QB-Heat MM authors. All rights reserved.
 """Tiny data sets, configs and runs of the tools."""
-import os
-import subprocess
 import sys
 
 import mmcv
@@ -9,7 +7,7 @@ import mmengine
 import numpy as np
 import pytest
 
-from ..conftest import ROOT, run_tool
+from ..helpers.tools import ROOT, run, run_tool
 
 CLASSIFIER = """
 _base_ = '{root}/configs/_base_/runtime_mmpretrain.py'
@@ -117,16 +115,6 @@ train_cfg = dict(type='EpochBasedTrainLoop', max_epochs=1)
 val_cfg = dict(type='ValLoop')
 test_cfg = dict(type='TestLoop')
 """
-
-
-def run(*command, cwd, ok=True, **env):
-    """Run a command, which should succeed or not, and return its output."""
-    done = subprocess.run([str(part) for part in command], cwd=cwd,
-                          capture_output=True, text=True, timeout=900,
-                          env=dict(os.environ, OMP_NUM_THREADS='1', **env))
-    output = done.stdout + done.stderr
-    assert (done.returncode == 0) == ok, output
-    return output
 
 
 @pytest.fixture(scope='session')

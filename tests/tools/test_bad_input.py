@@ -6,7 +6,7 @@ import traceback
 import pytest
 import torch
 
-from ..conftest import run_tool
+from ..helpers.tools import run_tool
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ import cv2
 import numpy as np
 import pytest
 
-from ..conftest import run_tool
+from ..helpers.tools import run_tool
 
 
 @pytest.fixture

@@ -3,7 +3,7 @@
 import subprocess
 import sys
 
-from .conftest import ROOT
+from ..helpers.tools import ROOT
 
 SCRIPT = """
 import runpy, sys

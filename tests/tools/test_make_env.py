@@ -9,7 +9,7 @@ import pytest
 
 from qbheat_mm import build_mmcv
 
-from ..conftest import ROOT, import_tool
+from ..helpers.tools import ROOT, import_tool
 
 WHEEL = 'mmcv-2.1.0-cp311-cp311-linux_x86_64.whl'
 # How mmcv 2.1.0 and onedl-mmcv 2.3.6 set the language standard.

@@ -7,8 +7,7 @@ import matplotlib
 import mmcv
 import pytest
 
-from ..conftest import run_tool
-from .conftest import ROOT
+from ..helpers.tools import ROOT, run_tool
 
 mmdet = pytest.importorskip('mmdet')
 TOOLS = Path(mmdet.__file__).parent / '.mim/tools'

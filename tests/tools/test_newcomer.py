@@ -9,11 +9,11 @@ import re
 import pytest
 import torch
 
-from ..annotations.exports import CASES
-from ..configs.shipped import write_classes, write_image
-from ..docs.reading import read_blocks
-from ..docs.running import Page
-from .conftest import ROOT
+from ..helpers.exports import CASES
+from ..helpers.pages import read_blocks
+from ..helpers.running import Page
+from ..helpers.shipped import write_classes, write_image
+from ..helpers.tools import ROOT
 
 BLOCKS = [block for block in read_blocks('README.md')
           if block.tested == 'tests/tools/test_newcomer.py']

@@ -14,7 +14,7 @@ from qbheat_mm.cli.head_option import split_head
 from qbheat_mm.cli.predictions import prediction_to_json
 from qbheat_mm.errors import UserError
 
-from ..conftest import run_tool
+from ..helpers.tools import run_tool
 
 pytest.importorskip('mmdet')
 from mmdet.apis import inference_detector, init_detector  # noqa: E402

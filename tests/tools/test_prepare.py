@@ -4,9 +4,8 @@ import sys
 
 import pytest
 
-from ..annotations.exports import CASES, write_image
-from ..conftest import ROOT, run_tool
-from .conftest import run
+from ..helpers.exports import CASES, write_image
+from ..helpers.tools import ROOT, run, run_tool
 
 
 @pytest.fixture

@@ -14,7 +14,7 @@ from mmengine.registry import HOOKS
 from qbheat_mm.config.reading import read_config
 from qbheat_mm.trained.safe_load import safe_load
 
-from ..conftest import ROOT, run_tool
+from ..helpers.tools import ROOT, run_tool
 
 
 @HOOKS.register_module()

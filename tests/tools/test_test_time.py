@@ -12,8 +12,7 @@ from mmengine.config import Config
 
 from qbheat_mm.cli import augment_at_test_time
 
-from ..conftest import run_tool
-from .conftest import ROOT
+from ..helpers.tools import ROOT, run_tool
 
 
 @pytest.fixture

@@ -2,7 +2,7 @@
 """All but detection runs without mmdet and compiled operators."""
 import sys
 
-from .conftest import ROOT, run
+from ..helpers.tools import ROOT, run
 
 SCRIPT = """
 import runpy, sys

@@ -12,7 +12,7 @@ from qbheat_mm.errors import UserError
 from qbheat_mm.export import export_encoder
 from qbheat_mm.trained.safe_load import safe_load
 
-from ..apis.conftest import MODEL, settings_of, write_checkpoint
+from ..helpers.checkpoints import MODEL, settings_of, write_checkpoint
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ import torch
 pytest.importorskip('mmdet')
 import qbheat_mm.detection  # noqa: E402,F401
 
-from ...conftest import ROOT, import_tool  # noqa: E402
+from ...helpers.tools import ROOT, import_tool
 
 tool = import_tool('analysis/complexity.py')
 COUNTED = {

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from ...conftest import run_tool
+from ...helpers.tools import run_tool
 
 
 @pytest.fixture

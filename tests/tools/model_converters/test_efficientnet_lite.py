@@ -5,7 +5,7 @@ import torch
 
 from qbheat_mm.apis import load_encoder
 
-from ...conftest import run_tool
+from ...helpers.tools import run_tool
 
 
 def test_features_are_those_of_the_weights(tmp_path):

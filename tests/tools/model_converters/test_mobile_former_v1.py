@@ -11,7 +11,7 @@ from mmengine.config import Config
 from mmengine.registry import init_default_scope
 from mmpretrain.registry import MODELS
 
-from ...conftest import ROOT, run_tool
+from ...helpers.tools import ROOT, run_tool
 from .published_weights import DATA, image, listed_shapes, weights
 
 VARIANTS = ('26m', '52m', '96m', '151m', '214m', '294m', '508m')

@@ -20,6 +20,8 @@ CLASSES = ('cat', 'dog')
 STEMS = [f'photo{letter}' for letter in 'abcdef']
 #: Names of images with numbered boxes.
 NAMES = [f'{letter}.jpg' for letter in 'abcdef']
+#: Left, top, width and height of a cat and a dog.
+CAT, DOG = ('cat', 2, 3, 10, 9), ('dog', 20, 12, 12, 15)
 #: Boxes (x, y, width, height) of the cat and the dog.
 BOXES = [(4, 6, 20, 16), (30, 20, 24, 20)]
 

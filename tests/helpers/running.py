@@ -14,7 +14,7 @@ from pathlib import Path
 
 from mmengine.utils import get_installed_path
 
-from .reading import ROOT, Block
+from .pages import ROOT, Block
 
 _ASSIGNMENT = re.compile(r'(?:export )?(\w+)=(\S*)')
 

@@ -13,6 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
+TUTORIALS = {f'docs/tutorials/{name}.md' for name in (
+    'images', 'boxes', 'heads', 'own_encoder')}
 _BLOCK = re.compile(
     r'(?:^ *<!-- (?P<kind>needs|tested): (?P<value>.*?) -->\n+)?'
     r'^(?P<indent> *)```(?P<language>\S*)\n(?P<text>.*?)^(?P=indent)```$',
