@@ -14,8 +14,11 @@ from mmpretrain.registry import MODELS
 from torch import nn
 
 from benchmarks.counters import kept_bytes, operator_counter
+from qbheat_mm.apis import published_encoder
 from qbheat_mm.config.reading import read_config
+from qbheat_mm.export import export_encoder
 
+from .helpers.exports import CASES
 from .helpers.tools import ROOT, import_tool, run_tool
 
 DEMO = shlex.quote(
@@ -153,3 +156,18 @@ def test_operators_of_a_step_without_views_and_allocations():
     # To bfloat16: input, weight and bias; back: gradients of both.
     assert found == dict(
         _to_copy=5, addmm=1, mm=1, sum=2, ones_like=1, copy_=1)
+
+
+def test_a_detector_of_ones_own_boxes(report, tmp_path):
+    pytest.importorskip('mmcv.ops')
+    timm = pytest.importorskip('timm')
+    torch.save(timm.create_model('test_resnet').state_dict(),
+               tmp_path / 'net.pth')
+    encoder = export_encoder(
+        published_encoder('timm/test_resnet', tmp_path / 'net.pth'),
+        tmp_path / 'net.safetensors')
+    CASES['plain'].write(tmp_path / 'pets')
+    last = report('own_boxes.py', f'{tmp_path}/pets --encoder {encoder} '
+                  '--cfg-options train_cfg.max_iters=2')[-1]
+    assert re.search(r'pets: [\d.]+ minutes of 2 cores to train, [\d.]+ to '
+                     r'test, \d+ MiB, AP [\d.]+, AP50 [\d.]+$', last)

@@ -48,9 +48,8 @@ def parse_args() -> argparse.Namespace:
     parser.add_argument(
         '--seed', type=int, default=0, help='seed of this split')
     parser.add_argument(
-        '--size', type=count, metavar='PIXELS', help='longer side that '
-        'training resizes images to; by default, it follows from the sizes '
-        'of the images and boxes')
+        '--size', type=count, metavar='PIXELS', help='longer side of images '
+        'in training; follows from the images and boxes by default')
     parser.add_argument(
         '--copy', action='store_true',
         help='copy the images; by default, they stay where they are')

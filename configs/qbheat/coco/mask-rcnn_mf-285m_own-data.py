@@ -32,5 +32,6 @@ model = dict(
         mask_roi_extractor=rois,
         mask_head=dict(heads, in_channels=64, conv_out_channels=64)))
 
-default_hooks = dict(logger=dict(interval=20))
+default_hooks = dict(
+    logger=dict(interval=20), checkpoint=dict(by_epoch=False))
 log_processor = dict(by_epoch=False)

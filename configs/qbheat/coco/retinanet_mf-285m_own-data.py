@@ -16,5 +16,6 @@ model = dict(
         feat_channels=64,
         stacked_convs=2))
 
-default_hooks = dict(logger=dict(interval=20))
+default_hooks = dict(
+    logger=dict(interval=20), checkpoint=dict(by_epoch=False))
 log_processor = dict(by_epoch=False)
