@@ -30,6 +30,7 @@ STEPS = dict(qbheat=720, copy=720, masking=330, barlow=165, mocov2=220)
 #: The same for other targets than pixels, measured in turn with `qbheat`.
 TARGET_STEPS = dict(hog=650, teacher=665, both=660, copied=710,
                     masked=330, distilled=305)
+TARGET_STEPS['several-maps'] = TARGET_STEPS['distilled']
 #: Where the teacher's maps are kept for all arms.
 MAPS = 'model.target_generator.folder=work_dirs/teacher'
 #: Size of images with boxes, and steps of 16 of them.
@@ -91,7 +92,14 @@ def targets(data: str) -> list[Arm]:
         taught('distilled', 'plain distillation', 'Distillation'),
         Arm(f'{data}-distilled-recipe', 'plain distillation (40 epochs)',
             RECIPE, (f'{TRAIN}.dataset.data_root=data/{data}/train',
-                     f'teacher={PUBLISHED}', MAPS)),
+                     f'teacher={PUBLISHED}',
+                     'teacher_method=Distillation', MAPS)),
+        taught('several-maps', 'distilled, several maps',
+               'MultiScaleDistillation'),
+        Arm(f'{data}-several-maps-recipe',
+            'distilled, several maps (40 epochs)', RECIPE,
+            (f'{TRAIN}.dataset.data_root=data/{data}/train',
+             f'teacher={PUBLISHED}', MAPS)),
         taught('distilled', 'plain distillation (crop 0.5)', 'Distillation',
                f'{CROP}.crop_ratio_range=(0.5,1.0)', trial='-0.5'),
         taught('distilled', 'plain distillation (teacher at 448 pixels)',
@@ -102,7 +110,7 @@ def targets(data: str) -> list[Arm]:
 
 def own_networks_and_few_images(data: str) -> list[Arm]:
     """ResNet-18 from random weights, and the recipe on few images."""
-    teacher = (f'teacher={PUBLISHED}', MAPS)
+    teacher = (f'teacher={PUBLISHED}', 'teacher_method=Distillation', MAPS)
     folder = f'{TRAIN}.dataset.data_root=data/{data}/train'
     few = config('few_images')
     return [
@@ -369,6 +377,19 @@ QUESTIONS = [
     ask('finer-maps-boxes', 'Do finer maps of the teacher help a frozen '
         'detector', dict(steel=against('distilled-448', 'distilled')),
         'RetinaNet-{}', ('AP', ), (0, )),
+    ask('several-maps-boxes', 'Do several maps help a frozen detector',
+        dict.fromkeys(BOXES, against(
+            'several-maps', 'distilled', 'published')),
+        'RetinaNet-{}', ('AP', ), (0, )),
+    ask('several-maps-recipe-boxes', 'Do several maps help a frozen detector, '
+        "in the recipe's length", dict(steel=against(
+            'several-maps-recipe', 'distilled-recipe', 'published')),
+        'RetinaNet-{}', ('AP', ), (0, )),
+    tabulate('several-maps', 'Do several maps help a frozen classifier', [
+        *against('several-maps', 'distilled', 'published'),
+        *against('several-maps-recipe', 'distilled-recipe', 'published')],
+        ('distilled', 'several-maps', 'distilled-recipe',
+         'several-maps-recipe', 'published'), PROBED, (0, )),
 ]
 
 ARMS = []

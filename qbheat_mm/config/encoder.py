@@ -11,7 +11,7 @@ from torch import nn
 
 from ..errors import UserError
 from ..models.backbones import MobileFormer
-from ..models.outputs import Outputs
+from ..models.outputs import Outputs, num_outputs
 from ..models.selfsup import Distillation
 from ..trained.checkpoint import Checkpoint
 from ..trained.encoder_config import EncoderConfig
@@ -126,32 +126,18 @@ def _has_layer_depths(network: nn.Module) -> bool:
 def _choose_outputs(encoder: EncoderConfig, network: nn.Module,
                     given: Outputs) -> tuple[dict, Outputs]:
     """Choose the deepest maps of the given strides or coarser, and tokens."""
-    number = _num_outputs(network)
+    number = num_outputs(network)
     if number is None:
         return dict(encoder.settings), Outputs.of(network)
     outputs = Outputs.of(encoder.build(range(number)))
     indices = [len(outputs.strides) - 1]
     if len(given.strides) > 1:
-        deepest = {}
-        for i, stride in enumerate(outputs.strides):
-            if stride >= min(given.strides):
-                deepest[stride] = i
-        indices = sorted(deepest.values())
+        indices = sorted(i for stride, i in outputs.deepest.items()
+                         if stride >= min(given.strides))
     if given.token_dims and outputs.token_dims:
         indices.append(len(outputs.strides))
     return (dict(encoder.settings, out_indices=tuple(indices)),
             outputs.select(indices))
-
-
-def _num_outputs(network: nn.Module) -> int | None:
-    """The number of outputs to choose from; None if they are fixed."""
-    if hasattr(network, 'num_outputs'):
-        return network.num_outputs
-    # A published classifier takes the last one.
-    indices = getattr(network, 'out_indices', None)
-    if not isinstance(indices, tuple | list) or min(indices, default=-1) < 0:
-        return None
-    return max(indices) + 1
 
 
 def _require_outputs(model: ConfigDict, given: Outputs, outputs: Outputs,

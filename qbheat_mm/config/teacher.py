@@ -10,10 +10,15 @@ from ..utils.settings import type_name
 
 #: Models that predict the features of whole images, or of masked patches.
 DISTILLATION = 'Distillation'
+MULTI_SCALE = 'MultiScaleDistillation'
+WHOLE = (DISTILLATION, MULTI_SCALE)
 MASKED = ('QBHeat', 'RandomMasking')
-METHODS = (DISTILLATION, *MASKED)
-#: Settings of a model that :class:`Distillation` has as well.
-_KEPT = ('backbone', 'data_preprocessor', 'init_cfg', 'in_channels')
+METHODS = (*WHOLE, *MASKED)
+#: Settings of a model that distillation has as well.
+_KEPT = {
+    DISTILLATION: ('backbone', 'data_preprocessor', 'init_cfg',
+                   'in_channels'),
+    MULTI_SCALE: ('backbone', 'data_preprocessor', 'init_cfg', 'pairs')}
 
 
 def use_teacher(cfg: Config) -> None:
@@ -39,10 +44,12 @@ def use_teacher(cfg: Config) -> None:
     method = cfg.pop('teacher_method', None) or type_name(cfg.model)
     _require_method(cfg.model, method, path)
     target = _target_generator(cfg.model, path)
-    if method == DISTILLATION:
+    if method == MULTI_SCALE and target.get('out_indices') is not None:
+        method = DISTILLATION  # all of them teach the student's last map
+    if method in WHOLE:
         kept = {name: value for name, value in cfg.model.items()
-                if name in _KEPT}
-        cfg.model = ConfigDict(kept, type=DISTILLATION)
+                if name in _KEPT[method]}
+        cfg.model = ConfigDict(kept, type=method)
         if 'distillation' in cfg and 'max_epochs' in cfg.train_cfg:
             cfg.train_cfg.update(type='DistillationLoop', **cfg.distillation)
     else:
@@ -64,14 +71,14 @@ def _require_method(model: ConfigDict, method: str, path: str) -> None:
     if method not in METHODS:
         raise UserError(f"teacher='{path}': teacher_method or model.type is "
                         f'{method!r}, not one of {", ".join(METHODS)}')
-    possible = METHODS if method == DISTILLATION else MASKED
+    possible = METHODS if method in WHOLE else MASKED
     if given not in possible:
         raise UserError(
             f"teacher='{path}': {method} needs a config with model.type="
             f'{" or ".join(possible)}, and this one has {given!r}')
-    if method == DISTILLATION and model.get('with_pixels'):
+    if method in WHOLE and model.get('with_pixels'):
         raise UserError('model.with_pixels=True needs teacher_method=QBHeat '
-                        'or RandomMasking: Distillation masks nothing')
+                        f'or RandomMasking: {method} masks nothing')
 
 
 def _target_generator(model: ConfigDict, path: str) -> ConfigDict:

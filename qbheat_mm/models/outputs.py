@@ -40,6 +40,11 @@ class Outputs:
         """Width of the pooled last map and the first token."""
         return self.channels[-1] + self.token_dims
 
+    @property
+    def deepest(self) -> dict[int, int]:
+        """The index of the deepest map of each stride."""
+        return {stride: i for i, stride in enumerate(self.strides)}
+
     def select(self, indices: Sequence[int]) -> 'Outputs':
         """Choose maps; tokens follow the last one."""
         number = len(self.strides)
@@ -47,3 +52,14 @@ class Outputs:
         return Outputs([self.strides[i] for i in maps],
                        [self.channels[i] for i in maps],
                        self.token_dims if number in indices else 0)
+
+
+def num_outputs(network: nn.Module) -> int | None:
+    """The number of outputs to choose from; None if they are fixed."""
+    if hasattr(network, 'num_outputs'):
+        return network.num_outputs
+    # A published classifier takes the last one.
+    indices = getattr(network, 'out_indices', None)
+    if not isinstance(indices, tuple | list) or min(indices, default=-1) < 0:
+        return None
+    return max(indices) + 1

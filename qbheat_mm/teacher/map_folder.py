@@ -99,6 +99,7 @@ class MapFolder:
                 self._announce(teacher, images, part)
             barrier()
             _require_shared(part)
+            teacher.reduce(images.dataset, workers)
             borders = [len(images) * i // processes for i in (rank, rank + 1)]
             self._encode(teacher, images, range(*borders), workers,
                          os.path.join(part, f'{rank:05}.npy'))

@@ -40,16 +40,18 @@ class Crops(NamedTuple):
 
     def sample(self, grid: tuple[int, int]) -> Tensor:
         """Sample the boxes on a grid, (B, C of all maps, rows, columns)."""
-        parts = []
+        return torch.cat([self.sample_map(i, grid)
+                          for i in range(len(self.maps))], 1)
+
+    def sample_map(self, index: int, grid: tuple[int, int]) -> Tensor:
+        """Sample the boxes of one map on a grid, (B, C, rows, columns)."""
+        maps = self.maps[index]
         numbers = torch.arange(len(self.boxes)).to(self.boxes)
-        for maps in self.maps:
-            height, width = maps.shape[2:]
-            corners = self.boxes * self.boxes.new_tensor(
-                [width, height, width, height])
-            parts.append(roi_align(
-                maps, torch.cat([numbers[:, None], corners], 1), grid,
-                aligned=True))
-        cells = torch.cat(parts, 1)
+        height, width = maps.shape[2:]
+        corners = self.boxes * self.boxes.new_tensor(
+            [width, height, width, height])
+        cells = roi_align(maps, torch.cat([numbers[:, None], corners], 1),
+                          grid, aligned=True)
         for axis, flip in ((3, self.flips[:, 0]), (2, self.flips[:, 1])):
             cells = torch.where(flip.view(-1, 1, 1, 1), cells.flip(axis),
                                 cells)
@@ -120,8 +122,13 @@ class Standardization(NamedTuple):
     std: Tensor
 
     @classmethod
-    def of(cls, batches: Iterable[list[Tensor]]) -> 'Standardization':
-        """Compute the statistics of batches of maps (B, C, h, w)."""
+    def of(cls, batches: Iterable[list[Tensor]],
+           groups: Sequence[int] | None = None) -> 'Standardization':
+        """Compute the statistics of batches of maps (B, C, h, w).
+
+        ``groups`` has the numbers of channels that are compared with each
+        other for the smallest deviation. Defaults to all.
+        """
         total = squares = torch.zeros(())
         images = 0
         for maps in batches:
@@ -133,7 +140,14 @@ class Standardization(NamedTuple):
         mean = total / images
         std = (squares / images - mean**2).clamp(min=0).sqrt()
         # Channels that hardly ever change don't drown the others.
-        return cls(mean.float(), std.clamp(min=MIN_STD * std.mean()).float())
+        parts = [part.clamp(min=MIN_STD * part.mean())
+                 for part in std.split(groups or [len(std)])]
+        return cls(mean.float(), torch.cat(parts).float())
+
+    def split(self, groups: Sequence[int]) -> list['Standardization']:
+        """Return those of groups of channels."""
+        return [Standardization(*each) for each in zip(
+            self.mean.split(groups), self.std.split(groups))]
 
     def to(self, device: torch.device | str) -> 'Standardization':
         """Move to a device."""
@@ -160,6 +174,20 @@ class Targets(NamedTuple):
         cells = self.source.crops(images, data_samples).sample(grid)
         return self.standardize(cells.flatten(2).transpose(1, 2))
 
+    def of_maps(self, images: Tensor, data_samples: Sequence[DataSample],
+                wanted: Sequence[tuple[int, tuple[int, int]]]
+                ) -> list[Tensor]:
+        """Return targets (B, L, C) of pairs of a map's index and a grid."""
+        crops = self.source.crops(images, data_samples)
+        standardize = self.standardize.split(
+            [maps.shape[1] for maps in crops.maps])
+        targets = []
+        for index, grid in wanted:
+            cells = crops.sample_map(index, grid)
+            targets.append(standardize[index](
+                cells.flatten(2).transpose(1, 2)))
+        return targets
+
 
 @MODELS.register_module()
 class EncoderTarget(TargetGenerator):
@@ -181,6 +209,8 @@ class EncoderTarget(TargetGenerator):
             to False.
         folder (str, optional): Folder of the maps. Defaults to the work
             folder. Runs with the same folder share them.
+        multi_scale (bool): Take the deepest map of each stride, see
+            :class:`Teacher`. Defaults to False.
 
     Attributes:
         targets (Targets, optional): None before :meth:`prepare`.
@@ -191,13 +221,17 @@ class EncoderTarget(TargetGenerator):
                  out_indices: Sequence[int] | None = None,
                  size: int | None = None,
                  online: bool = False,
-                 folder: str | None = None) -> None:
+                 folder: str | None = None,
+                 multi_scale: bool = False) -> None:
         super().__init__()
         self.encoder = encoder
         self.out_indices = out_indices
         self.size = size
         self.online = online
         self.folder = folder
+        self.multi_scale = multi_scale
+        #: Strides of the maps, if several; None before :meth:`select`.
+        self.strides: list[int] | None = None
         self.targets: Targets | None = None
 
     @cached_property
@@ -207,7 +241,17 @@ class EncoderTarget(TargetGenerator):
         Models of given channels, such as those of trained checkpoints, are
         built without its file.
         """
-        return Teacher(self.encoder, self.out_indices, self.size)
+        teacher = Teacher(self.encoder, self.out_indices, self.size,
+                          self.multi_scale)
+        if self.strides is not None:
+            teacher.select(self.strides)
+        return teacher
+
+    def select(self, strides: Sequence[int]) -> None:
+        """Take the maps of these strides only, if they are several."""
+        self.strides = sorted(set(strides))
+        if 'teacher' in vars(self):  # loaded
+            self.teacher.select(self.strides)
 
     @property
     def channels(self) -> int:
@@ -235,7 +279,11 @@ class EncoderTarget(TargetGenerator):
             require_crop_box(dataset.pipeline)
         self.teacher.encoder.to(device)
         rows = spread(range(len(dataset)), STATISTICS)
+        groups = None
+        if self.multi_scale:
+            groups = [shape[0] for shape in self.teacher.shapes]
         if self.online:
+            self.teacher.reduce(dataset, workers)
             source = MapsOfCrops(self.teacher, normalization)
             batches = (maps for _, maps in self.teacher.encode_images(
                 dataset, rows, workers))
@@ -246,7 +294,8 @@ class EncoderTarget(TargetGenerator):
             del self.teacher  # frees its memory
             batches = (maps.split(maps[rows[i:i + 256]])
                        for i in range(0, len(rows), 256))
-        self.targets = Targets(source, Standardization.of(batches).to(device))
+        self.targets = Targets(
+            source, Standardization.of(batches, groups).to(device))
 
     @torch.no_grad()
     def forward(self, images: Tensor, data_samples: Sequence[DataSample],
@@ -256,8 +305,33 @@ class EncoderTarget(TargetGenerator):
         Raises:
             UserError: If :meth:`prepare` was not called.
         """
+        with outside_autocast(images):
+            return self._prepared()(images, data_samples, grid)
+
+    @torch.no_grad()
+    def of_maps(self, images: Tensor, data_samples: Sequence[DataSample],
+                wanted: Sequence[tuple[int, tuple[int, int]]]
+                ) -> list[Tensor]:
+        """Return the targets of several maps, each on a grid of its own.
+
+        Args:
+            images, data_samples: See :class:`TargetGenerator`.
+            wanted (Sequence[tuple]): Stride of a map, and rows and columns
+                of the grid.
+
+        Returns:
+            list[Tensor]: (B, rows * columns, C) each.
+
+        Raises:
+            UserError: If :meth:`prepare` was not called.
+        """
+        by_index = [(self.strides.index(stride), grid)
+                    for stride, grid in wanted]
+        with outside_autocast(images):
+            return self._prepared().of_maps(images, data_samples, by_index)
+
+    def _prepared(self) -> Targets:
         if self.targets is None:
             raise UserError('EncoderTarget has encoded no image: add '
                             "dict(type='TeacherHook') to custom_hooks")
-        with outside_autocast(images):
-            return self.targets(images, data_samples, grid)
+        return self.targets

@@ -2,21 +2,30 @@
 """Frozen encoders whose features are targets."""
 import hashlib
 import json
-from collections.abc import Iterator, Sequence
+import math
+from collections.abc import Iterable, Iterator, Sequence
 
 import torch
 from mmengine.dataset import BaseDataset
+from mmengine.dist import broadcast_object_list, get_dist_info
+from mmengine.registry import MODELS, DefaultScope
 from torch import Tensor
 from torch.nn import functional as F
 from torch.utils.data import DataLoader
 
+from ..datasets.selection import spread
 from ..errors import UserError
+from ..models.outputs import num_outputs
+from ..trained.encoder import Encoder
 from ..trained.loading import load_encoder
+from .reduction import Reduction, find_reductions, within
 from .whole_images import WholeImages
 
 #: Batch size of a teacher. Larger ones are slower on a CPU, whose allocator
 #: returns their memory after every layer.
 BATCH = 8
+#: Images whose maps give the principal components of the channels.
+SAMPLE = 512
 
 
 class Teacher:
@@ -30,13 +39,18 @@ class Teacher:
             one.
         size (int | tuple[int, int], optional): Side, or height and width, of
             its input. Defaults to that of its training, or 224.
+        multi_scale (bool): Take the deepest map of each stride, from which
+            :meth:`select` chooses, instead of ``out_indices``. Principal
+            components take the place of channels until the maps of an image
+            are no larger than the last one. Defaults to False.
 
     Attributes:
         path (str): As given.
         encoder (Encoder): The network.
         size (tuple[int, int]): Height and width of its input.
         shapes (list[torch.Size]): Shapes (C, h, w) of the maps of an image.
-        fingerprint (str): Hash of its weights, settings and outputs.
+            :meth:`reduce` gives them their channels.
+        strides (list[int]): Stride of each map.
 
     Raises:
         FileNotFoundError: If there is no such file.
@@ -45,22 +59,78 @@ class Teacher:
 
     def __init__(self, path: str,
                  out_indices: Sequence[int] | None = None,
-                 size: int | tuple[int, int] | None = None) -> None:
+                 size: int | tuple[int, int] | None = None,
+                 multi_scale: bool = False) -> None:
         self.path = path
+        self.multi_scale = multi_scale
         # Random weights are drawn first; the student's stay the same.
         with torch.random.fork_rng(devices=[]):
             self.encoder = load_encoder(path, out_indices=out_indices)
+            if multi_scale:
+                _return_all_maps(self.encoder)
         given = size or self.encoder.size or 224
         self.size = (given, given) if isinstance(given, int) else tuple(given)
-        self.fingerprint = self._fingerprint(out_indices)
+        self._hash = self._fingerprint(out_indices)
         if hasattr(self.encoder.backbone, 'set_input_size'):
             self.encoder.backbone.set_input_size(self.size)
         self.encoder.requires_grad_(False)
+        self._reductions: list[Reduction | None] = []
+        self._indices = None
         self.shapes = [each.shape[1:]
                        for each in self(torch.zeros(1, 3, *self.size))]
         if not self.shapes:
             raise UserError(f"'{path}' ({self.encoder.name}) returns no map "
                             '(B, C, H, W), and cannot be a teacher')
+        self.strides = [2**round(math.log2(self.size[0] / shape[1]))
+                        for shape in self.shapes]
+        self._all = {}  # a stride's deepest map
+        for index, stride in enumerate(self.strides):
+            self._all[stride] = index, self.shapes[index]
+        if multi_scale:
+            self.select(self._all)
+
+    @property
+    def fingerprint(self) -> str:
+        """Hash of its weights, settings and outputs."""
+        if not self.multi_scale:
+            return self._hash
+        facts = f'{self._hash} {self._indices} {self.shapes}'
+        return hashlib.sha1(facts.encode()).hexdigest()
+
+    def select(self, strides: Iterable[int]) -> None:
+        """Take the maps of some strides, the deepest of each.
+
+        Raises:
+            UserError: If there is no such map.
+        """
+        missing = {*strides} - {*self._all}
+        if missing:
+            raise UserError(
+                f"model.pairs: teacher '{self.path}' has maps of strides "
+                f'{sorted(self._all)}, not {sorted(missing)}')
+        self.strides = sorted(strides)
+        chosen = [self._all[stride] for stride in self.strides]
+        self._indices = [index for index, _ in chosen]
+        last = max(self._all.values())[1].numel()
+        self.shapes = within([shape for _, shape in chosen], last)
+
+    def reduce(self, dataset: BaseDataset, workers: int = 0) -> None:
+        """Find the principal components that the shapes leave to the maps.
+
+        The main process finds them in a sample of images, for all.
+        """
+        raw = [self._all[stride][1] for stride in self.strides]
+        if raw == self.shapes:
+            return
+        reductions = [None]
+        if get_dist_info()[0] == 0:
+            rows = spread(range(len(dataset)), SAMPLE)
+            channels = [shape[0] for shape in self.shapes]
+            batches = (maps for _, maps in self.encode_images(
+                dataset, rows, workers))
+            reductions = [find_reductions(batches, channels)]
+        broadcast_object_list(reductions)
+        self._reductions = reductions[0]
 
     @property
     def channels(self) -> int:
@@ -75,7 +145,13 @@ class Teacher:
             images = F.interpolate(images, self.size, mode='bicubic',
                                    antialias=True).clamp(0, 255)
         outs = self.encoder(self.encoder.normalize(images))
-        return [out.float() for out in outs if out.ndim == 4]
+        maps = [out.float() for out in outs if out.ndim == 4]
+        if self._indices is not None:
+            maps = [maps[i] for i in self._indices]
+        for i, reduction in enumerate(self._reductions):
+            if reduction is not None:
+                maps[i] = reduction(maps[i])
+        return maps
 
     def encode_images(self, dataset: BaseDataset, rows: Sequence[int],
                       workers: int = 0
@@ -102,3 +178,18 @@ class Teacher:
             found.update(f'{name} {tensor.dtype} {tensor.shape}'.encode())
             found.update(tensor.contiguous().view(-1).view(torch.uint8).numpy())
         return found.hexdigest()
+
+
+def _return_all_maps(encoder: Encoder) -> None:
+    """Let an encoder return all maps that its file has the weights of."""
+    number = num_outputs(encoder.backbone)
+    if number is None:
+        return
+    with DefaultScope.overwrite_default_scope('mmengine'):
+        backbone = MODELS.build(dict(encoder.settings,
+                                     out_indices=tuple(range(number))))
+    try:
+        backbone.load_state_dict(encoder.backbone.state_dict())
+    except RuntimeError:  # a ConvNeXt has a norm of its own for each output
+        return
+    encoder.backbone = backbone.eval()

@@ -32,7 +32,7 @@ class TeacherHook(Hook):
         runner.logger.info(
             f"teacher '{teacher.path}': {teacher.channels} channels of "
             f'{teacher.encoder.name} at {teacher.size[0]}x{teacher.size[1]} '
-            'pixels')
+            f'pixels, strides {teacher.strides}')
         _require_same_teacher(runner, teacher)
         loader = runner.train_dataloader
         generator.prepare(

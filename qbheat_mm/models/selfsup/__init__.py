@@ -3,6 +3,7 @@
 from .decoder import QBHeatDecoder
 from .distillation import Distillation
 from .masked_image_model import MaskedImageModel
+from .multi_scale_distillation import MultiScaleDistillation
 from .pretrain_head import QBHeatPretrainHead
 from .qbheat import QBHeat
 from .qbheat_predictor import QBHeatPredictor
@@ -11,7 +12,7 @@ from .self_supervisor import SelfSupervisor
 from .targets import TargetGenerator
 
 __all__ = [
-    'Distillation', 'MaskedImageModel', 'QBHeat', 'QBHeatDecoder',
-    'QBHeatPredictor', 'QBHeatPretrainHead', 'RandomMasking',
-    'SelfSupervisor', 'TargetGenerator'
+    'Distillation', 'MaskedImageModel', 'MultiScaleDistillation', 'QBHeat',
+    'QBHeatDecoder', 'QBHeatPredictor', 'QBHeatPretrainHead',
+    'RandomMasking', 'SelfSupervisor', 'TargetGenerator'
 ]

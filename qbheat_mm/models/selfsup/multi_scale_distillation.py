@@ -1,0 +1,170 @@
+# Copyright (c) QB-Heat MM authors. All rights reserved.
+"""Distill the maps of several strides of a teacher."""
+import math
+from collections.abc import Collection, Sequence
+
+import torch
+import torch.nn.functional as F
+from mmengine.logging import print_log
+from mmengine.registry import MODELS
+from mmpretrain.registry import MODELS as MMPRETRAIN_MODELS
+from torch import Tensor, nn
+
+from ...errors import UserError
+from ..outputs import Outputs, num_outputs
+from .self_supervisor import SelfSupervisor
+
+#: Finest stride that learns and teaches, as detectors read; ``pairs`` may
+#: name finer ones.
+FINEST = 8
+
+
+@MODELS.register_module()
+class MultiScaleDistillation(SelfSupervisor):
+    """Distill a teacher at several strides, as detectors read them.
+
+    The encoder's deepest map of a stride is mapped to those of the teacher
+    by a linear layer and compared with the smooth L1 loss; the losses of all
+    strides are added. By default, each map from stride 8 on learns the
+    teacher's map of the nearest stride, and the last one also all coarser
+    ones: see :func:`pair_strides`.
+
+    The encoder's ``out_indices`` after training remain those of the config.
+
+    Args:
+        backbone (dict): Config of the encoder.
+        target_generator (dict): Config of :class:`EncoderTarget`.
+        pairs (Sequence[tuple[int, int]], optional): Strides of the student's
+            and the teacher's maps, such as ``[(8, 8), (16, 16), (16, 32)]``.
+            Defaults to those of :func:`pair_strides`.
+        **kwargs: See :class:`SelfSupervisor`.
+
+    Raises:
+        UserError: If ``pairs`` names a map that doesn't exist.
+    """
+
+    def __init__(self,
+                 backbone: dict,
+                 target_generator: dict,
+                 pairs: Sequence[tuple[int, int]] | None = None,
+                 **kwargs) -> None:
+        _require_pairs(pairs)
+        students = [student for student, _ in pairs or []]
+        super().__init__(_with_maps(backbone, students),
+                         dict(target_generator, multi_scale=True), **kwargs)
+        outputs = Outputs.of(self.backbone)
+        self.backbone.train()
+        teacher = self.target_generator.teacher
+        if pairs is None:
+            pairs = pair_strides(outputs.strides, teacher.strides)
+        _require_strides([student for student, _ in pairs], outputs)
+        self.target_generator.select([taught for _, taught in pairs])
+        channels = dict(zip(teacher.strides, teacher.shapes))
+        self.taught: dict[int, list[int]] = {}
+        for student, taught in pairs:
+            self.taught.setdefault(student, []).append(taught)
+        self.indices = outputs.deepest
+        self.proj = nn.ModuleDict()
+        for student, strides in self.taught.items():
+            self.proj[str(student)] = nn.Linear(
+                outputs.channels[self.indices[student]],
+                sum(channels[stride][0] for stride in strides))
+        print_log('multi-scale distillation, strides of student and teacher: '
+                  f'{", ".join(f"{s} <- {t}" for s, t in pairs)}', 'current')
+
+    def loss(self,
+             inputs: Tensor,
+             data_samples: list | None = None) -> dict[str, Tensor]:
+        """Compute the losses of images (B, 3, H, W), one for each stride."""
+        feats = self._run(self.backbone, nn.Conv2d, inputs)
+        maps = [feat for feat in feats if feat.ndim == 4]
+        wanted = []
+        for student, strides in self.taught.items():
+            grid = maps[self.indices[student]].shape[2:]
+            wanted += [(stride, grid) for stride in strides]
+        targets = iter(self.target_generator.of_maps(
+            inputs, data_samples, wanted))
+        losses = {}
+        for student, strides in self.taught.items():
+            feat = maps[self.indices[student]].flatten(2).transpose(1, 2)
+            target = torch.cat([next(targets) for _ in strides], 2)
+            losses[f'loss_{student}'] = F.smooth_l1_loss(
+                self.proj[str(student)](feat), target)
+        return losses
+
+    def extract_feat(self, inputs: Tensor) -> tuple[Tensor, ...]:
+        """Return the encoder's last map of whole images (B, 3, H, W)."""
+        return super().extract_feat(inputs)[-1:]
+
+
+def pair_strides(student: Collection[int], teacher: Collection[int]
+                 ) -> list[tuple[int, int]]:
+    """Pair the strides of maps: who learns from whom.
+
+    Each map of the student learns the teacher's map of the nearest stride,
+    the finer one of two. The last map also learns all coarser ones. Maps
+    finer than stride 8 take no part, unless there are no others.
+
+    Args:
+        student, teacher (Collection[int]): Strides of all maps.
+
+    Returns:
+        list[tuple[int, int]]: Strides of student and teacher.
+    """
+    students, teachers = _coarse(student), _coarse(teacher)
+    pairs = []
+    for stride in students:
+        nearest = min(teachers,
+                      key=lambda other: abs(math.log2(other / stride)))
+        pairs.append((stride, nearest))
+    pairs += [(students[-1], stride) for stride in teachers
+              if stride > nearest]
+    return pairs
+
+
+def _coarse(strides: Collection[int]) -> list[int]:
+    """Sort the strides from 8 on; the last one if there are none."""
+    chosen = sorted({stride for stride in strides if stride >= FINEST})
+    return chosen or [max(strides)]
+
+
+def _require_pairs(pairs: Sequence | None) -> None:
+    """Raise UserError unless pairs are some of two strides."""
+    try:
+        good = pairs is None or (len(pairs) > 0 and all(
+            isinstance(stride, int) for student, taught in pairs
+            for stride in (student, taught)))
+    except (TypeError, ValueError):
+        good = False
+    if not good:
+        raise UserError(
+            f'model.pairs={pairs!r} must be pairs of a stride of the student '
+            'and one of the teacher, such as [(8, 8), (16, 32)]')
+
+
+def _require_strides(wanted: Collection[int], outputs: Outputs) -> None:
+    """Raise UserError unless an encoder has maps of some strides."""
+    missing = {*wanted} - {*outputs.strides}
+    if missing:
+        raise UserError(
+            'model.pairs: the encoder has maps of strides '
+            f'{sorted({*outputs.strides})}, not {sorted(missing)}')
+
+
+def _with_maps(backbone: dict, strides: Collection[int]) -> dict:
+    """Let a backbone return the deepest map of some strides.
+
+    These are given, or all from 8 on.
+    """
+    settings = {**backbone, 'init_cfg': None}
+    # Random weights are drawn, but not those of the encoder.
+    with torch.random.fork_rng(devices=[]):
+        number = num_outputs(MMPRETRAIN_MODELS.build(dict(settings)))
+        if number is None:
+            return backbone
+        outputs = Outputs.of(MMPRETRAIN_MODELS.build(dict(
+            settings, out_indices=tuple(range(number)))))
+    _require_strides(strides, outputs)
+    chosen = {*strides} or _coarse(outputs.strides)
+    indices = sorted(outputs.deepest[stride] for stride in chosen)
+    return dict(backbone, out_indices=tuple(indices))

@@ -1,0 +1,94 @@
+# Copyright (c) QB-Heat MM authors. All rights reserved.
+"""Fewer channels for the maps of a teacher, by principal components."""
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+#: Smallest deviation of a channel, relative to the mean of its map.
+MIN_STD = 0.1
+
+
+class Reduction(NamedTuple):
+    """Project the standardized channels of a map.
+
+    Attributes:
+        mean: (C, ).
+        matrix: (C, K).
+    """
+    mean: Tensor
+    matrix: Tensor
+
+    def __call__(self, maps: Tensor) -> Tensor:
+        """Maps (B, C, h, w) to (B, K, h, w)."""
+        pixels = maps.permute(0, 2, 3, 1) - self.mean.to(maps)
+        return (pixels @ self.matrix.to(maps)).permute(0, 3, 1, 2)
+
+
+def within(shapes: Sequence[torch.Size], most: int) -> list[torch.Size]:
+    """Limit the channels of all maps until their values are few enough.
+
+    Args:
+        shapes (Sequence[torch.Size]): Shapes (C, h, w) of the maps.
+        most (int): Largest number of values of all maps.
+
+    Returns:
+        list[torch.Size]: Shapes with the largest limit that fits, at least
+        one channel.
+    """
+    def limited(limit: int) -> list[torch.Size]:
+        return [torch.Size([min(shape[0], limit), *shape[1:]])
+                for shape in shapes]
+
+    limit = max(shape[0] for shape in shapes)
+    while limit > 1 and sum(
+            shape.numel() for shape in limited(limit)) > most:
+        limit -= 1
+    return limited(limit)
+
+
+def find_reductions(batches: Iterable[list[Tensor]], channels: Sequence[int]
+                    ) -> list[Reduction | None]:
+    """Find the principal components of the channels of maps.
+
+    Channels are standardized before. Components are rotated at random, so
+    each has an equal share of the variance, as channels have.
+
+    Args:
+        batches (Iterable[list[Tensor]]): Maps (B, C, h, w).
+        channels (Sequence[int]): Number K of components of each map; None
+            are found if it has no more channels.
+    """
+    means, products, number = [0.] * len(channels), [0.] * len(channels), 0
+    for maps in batches:
+        number += len(maps[0])
+        for i, each in enumerate(maps):
+            if each.shape[1] > channels[i]:
+                pixels = each.permute(0, 2, 3, 1).flatten(1, 2)
+                positions = pixels.shape[1]
+                pixels = pixels.flatten(0, 1)
+                means[i] = means[i] + pixels.double().sum(0) / positions
+                products[i] = products[i] + (
+                    (pixels.T @ pixels).double() / positions)
+    reductions = []
+    for mean, product, components in zip(means, products, channels):
+        reduction = None
+        if isinstance(mean, Tensor):
+            mean = mean / number
+            covariance = product / number - torch.outer(mean, mean)
+            reduction = Reduction(mean.float(),
+                                  _components(covariance, components))
+        reductions.append(reduction)
+    return reductions
+
+
+def _components(covariance: Tensor, number: int) -> Tensor:
+    """Return standardized, rotated principal components, (C, number)."""
+    std = covariance.diagonal().clamp(min=0).sqrt()
+    std = std.clamp(min=MIN_STD * std.mean())
+    _, vectors = torch.linalg.eigh(covariance / torch.outer(std, std))
+    noise = torch.randn(number, number, dtype=torch.float64,
+                        generator=torch.Generator().manual_seed(0))
+    rotation = torch.linalg.qr(noise).Q
+    return (vectors[:, -number:] @ rotation / std[:, None]).float()
