@@ -46,6 +46,9 @@ def use_teacher(cfg: Config) -> None:
     target = _target_generator(cfg.model, path)
     if method == MULTI_SCALE and target.get('out_indices') is not None:
         method = DISTILLATION  # all of them teach the student's last map
+    if method != MULTI_SCALE and cfg.model.get('pairs') is not None:
+        raise UserError(f'model.pairs needs teacher_method={MULTI_SCALE}, '
+                        'and no out_indices of the teacher')
     if method in WHOLE:
         kept = {name: value for name, value in cfg.model.items()
                 if name in _KEPT[method]}
