@@ -1,5 +1,6 @@
 # Copyright (c) QB-Heat MM authors. All rights reserved.
 """Compare frozen encoders on labeled images, and say which to use."""
+import math
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -26,12 +27,12 @@ from .features import (
     select,
 )
 from .kernels import MAX_IMAGES, ridge, ridge_or_svm
-from .probes import probe
+from .probes import BATCH, probe
 
 #: Numbers of labels, besides all, and choices of each.
 COUNTS, CHOICES = (30, 120, 480), 3
-#: Steps and learning rate of `tran-1`.
-STEPS, RATE = 800, 1e-3
+#: Epochs, least and most steps, and learning rate of `tran-1`.
+EPOCHS, STEPS, RATE = 40, (200, 800), 1e-3
 
 
 def compare(folder: str | Path, encoders: Mapping[str, str | Path | Encoder],
@@ -114,8 +115,8 @@ def score_candidate(candidate: Candidate, comparison: Comparison,
     print()
     classifier = ridge_or_svm
     if candidate.has_maps:
-        top1 = probe('tran-1', train, labels, test, test_labels, STEPS, RATE,
-                     device)
+        top1 = probe('tran-1', train, labels, test, test_labels,
+                     count_steps(len(labels)), RATE, device)
         comparison.probes[candidate.name] = top1
         classifier, train, test = ridge, pool_maps(train), pool_maps(test)
     comparison.accuracies[candidate.name] = measure(
@@ -123,6 +124,12 @@ def score_candidate(candidate: Candidate, comparison: Comparison,
     vectors = next(iter(train))
     return draw_neighbors(f'nearest, {candidate.name}', train[vectors],
                           test[vectors], *files)
+
+
+def count_steps(images: int) -> int:
+    """Steps of ``tran-1``, which take most of the time, for some images."""
+    least, most = STEPS
+    return min(max(EPOCHS * math.ceil(images / BATCH), least), most)
 
 
 def _time_left(start: float, done: int, candidates: int) -> str:

@@ -105,7 +105,7 @@ def images(tmp_path):
 @pytest.fixture
 def quick(monkeypatch):
     monkeypatch.setattr(compare, 'COUNTS', (4, ))
-    monkeypatch.setattr(compare, 'STEPS', 2)
+    monkeypatch.setattr(compare, 'STEPS', (2, 2))
     monkeypatch.setattr(comparison_page, 'SHOWN', 2)
 
 
@@ -155,6 +155,12 @@ def test_images_without_a_split_are_prepared(images, quick, folder, renamed):
     found = compare.compare(images / folder, {}, images / 'out')
     assert found.images == 4  # a fifth of 16, two of each class
     assert found.counts == [4, 12]
+
+
+@pytest.mark.parametrize('images, steps', [
+    (2, 200), (320, 200), (321, 240), (1280, 800), (5000, 800)])
+def test_few_images_take_few_steps(images, steps):
+    assert compare.count_steps(images) == steps
 
 
 class Fails(torch.nn.Module):
