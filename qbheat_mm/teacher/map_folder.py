@@ -141,8 +141,7 @@ class MapFolder:
             np.lib.format.write_array_header_1_0(out, dict(
                 descr='<f2', fortran_order=False,
                 shape=(len(rows), self.width)))
-            for _, maps in teacher.encode_images(images.dataset, rows,
-                                                 workers):
+            for maps in teacher.encode_images(images.dataset, rows, workers):
                 flat = torch.cat([each.flatten(1) for each in maps], 1).half()
                 if not flat.isfinite().all():
                     raise UserError(

@@ -37,19 +37,17 @@ def within(shapes: Sequence[torch.Size], most: int) -> list[torch.Size]:
         list[torch.Size]: Shapes with the largest limit that fits, at least
         one channel.
     """
-    def limited(limit: int) -> list[torch.Size]:
-        return [torch.Size([min(shape[0], limit), *shape[1:]])
-                for shape in shapes]
-
-    limit = max(shape[0] for shape in shapes)
-    while limit > 1 and sum(
-            shape.numel() for shape in limited(limit)) > most:
+    limit = max(shapes)[0]
+    while True:
+        limited = [torch.Size([min(shape[0], limit), *shape[1:]])
+                   for shape in shapes]
+        if limit == 1 or sum(map(torch.Size.numel, limited)) <= most:
+            return limited
         limit -= 1
-    return limited(limit)
 
 
-def find_reductions(batches: Iterable[list[Tensor]], channels: Sequence[int]
-                    ) -> list[Reduction | None]:
+def find_reductions(batches: Iterable[list[Tensor]],
+                    shapes: Sequence[torch.Size]) -> list[Reduction | None]:
     """Find the principal components of the channels of maps.
 
     Channels are standardized before. Components are rotated at random, so
@@ -57,14 +55,14 @@ def find_reductions(batches: Iterable[list[Tensor]], channels: Sequence[int]
 
     Args:
         batches (Iterable[list[Tensor]]): Maps (B, C, h, w).
-        channels (Sequence[int]): Number K of components of each map; None
-            are found if it has no more channels.
+        shapes (Sequence[torch.Size]): Shapes (K, h, w) that they get, with
+            K components, or all channels: then, there is no reduction.
     """
-    means, products, number = [0.] * len(channels), [0.] * len(channels), 0
+    means, products, number = [0.] * len(shapes), [0.] * len(shapes), 0
     for maps in batches:
         number += len(maps[0])
         for i, each in enumerate(maps):
-            if each.shape[1] > channels[i]:
+            if each.shape[1] > shapes[i][0]:
                 pixels = each.permute(0, 2, 3, 1).flatten(1, 2)
                 positions = pixels.shape[1]
                 pixels = pixels.flatten(0, 1)
@@ -72,13 +70,13 @@ def find_reductions(batches: Iterable[list[Tensor]], channels: Sequence[int]
                 products[i] = products[i] + (
                     (pixels.T @ pixels).double() / positions)
     reductions = []
-    for mean, product, components in zip(means, products, channels):
+    for mean, product, shape in zip(means, products, shapes):
         reduction = None
         if isinstance(mean, Tensor):
             mean = mean / number
             covariance = product / number - torch.outer(mean, mean)
             reduction = Reduction(mean.float(),
-                                  _components(covariance, components))
+                                  _components(covariance, shape[0]))
         reductions.append(reduction)
     return reductions
 

@@ -40,8 +40,10 @@ class Crops(NamedTuple):
 
     def sample(self, grid: tuple[int, int]) -> Tensor:
         """Sample the boxes on a grid, (B, C of all maps, rows, columns)."""
-        return torch.cat([self.sample_map(i, grid)
-                          for i in range(len(self.maps))], 1)
+        parts = []
+        for index in range(len(self.maps)):
+            parts.append(self.sample_map(index, grid))
+        return torch.cat(parts, 1)
 
     def sample_map(self, index: int, grid: tuple[int, int]) -> Tensor:
         """Sample the boxes of one map on a grid, (B, C, rows, columns)."""
@@ -140,14 +142,15 @@ class Standardization(NamedTuple):
         mean = total / images
         std = (squares / images - mean**2).clamp(min=0).sqrt()
         # Channels that hardly ever change don't drown the others.
-        parts = [part.clamp(min=MIN_STD * part.mean())
-                 for part in std.split(groups or [len(std)])]
+        parts = []
+        for part in std.split(groups or [len(std)]):
+            parts.append(part.clamp(min=MIN_STD * part.mean()))
         return cls(mean.float(), torch.cat(parts).float())
 
     def split(self, groups: Sequence[int]) -> list['Standardization']:
         """Return those of groups of channels."""
-        return [Standardization(*each) for each in zip(
-            self.mean.split(groups), self.std.split(groups))]
+        return list(map(Standardization, self.mean.split(groups),
+                        self.std.split(groups)))
 
     def to(self, device: torch.device | str) -> 'Standardization':
         """Move to a device."""
@@ -285,8 +288,7 @@ class EncoderTarget(TargetGenerator):
         if self.online:
             self.teacher.reduce(dataset, workers)
             source = MapsOfCrops(self.teacher, normalization)
-            batches = (maps for _, maps in self.teacher.encode_images(
-                dataset, rows, workers))
+            batches = self.teacher.encode_images(dataset, rows, workers)
         else:
             maps = MapFolder(self.teacher, dataset, self.folder or folder,
                              workers)
@@ -325,8 +327,9 @@ class EncoderTarget(TargetGenerator):
         Raises:
             UserError: If :meth:`prepare` was not called.
         """
-        by_index = [(self.strides.index(stride), grid)
-                    for stride, grid in wanted]
+        by_index = []
+        for stride, grid in wanted:
+            by_index.append((self.strides.index(stride), grid))
         with outside_autocast(images):
             return self._prepared().of_maps(images, data_samples, by_index)
 

@@ -75,7 +75,8 @@ class Teacher:
             self.encoder.backbone.set_input_size(self.size)
         self.encoder.requires_grad_(False)
         self._reductions: list[Reduction | None] = []
-        self._indices = None
+        self._indices: list[int] | None = None
+        self._is_reduced = False
         self.shapes = [each.shape[1:]
                        for each in self(torch.zeros(1, 3, *self.size))]
         if not self.shapes:
@@ -103,32 +104,33 @@ class Teacher:
         Raises:
             UserError: If there is no such map.
         """
-        missing = {*strides} - {*self._all}
+        missing = {*strides}.difference(self._all)
         if missing:
             raise UserError(
                 f"model.pairs: teacher '{self.path}' has maps of strides "
                 f'{sorted(self._all)}, not {sorted(missing)}')
         self.strides = sorted(strides)
-        chosen = [self._all[stride] for stride in self.strides]
-        self._indices = [index for index, _ in chosen]
-        last = max(self._all.values())[1].numel()
-        self.shapes = within([shape for _, shape in chosen], last)
+        self._indices, shapes = [], []
+        for stride in self.strides:
+            index, shape = self._all[stride]
+            self._indices.append(index)
+            shapes.append(shape)
+        _, last = max(self._all.values())
+        self.shapes = within(shapes, last.numel())
+        self._is_reduced = self.shapes != shapes
 
     def reduce(self, dataset: BaseDataset, workers: int = 0) -> None:
         """Find the principal components that the shapes leave to the maps.
 
         The main process finds them in a sample of images, for all.
         """
-        raw = [self._all[stride][1] for stride in self.strides]
-        if raw == self.shapes:
+        if not self._is_reduced:
             return
         reductions = [None]
         if get_dist_info()[0] == 0:
             rows = spread(range(len(dataset)), SAMPLE)
-            channels = [shape[0] for shape in self.shapes]
-            batches = (maps for _, maps in self.encode_images(
-                dataset, rows, workers))
-            reductions = [find_reductions(batches, channels)]
+            maps = self.encode_images(dataset, rows, workers)
+            reductions = [find_reductions(maps, self.shapes)]
         broadcast_object_list(reductions)
         self._reductions = reductions[0]
 
@@ -154,20 +156,15 @@ class Teacher:
         return maps
 
     def encode_images(self, dataset: BaseDataset, rows: Sequence[int],
-                      workers: int = 0
-                      ) -> Iterator[tuple[Sequence[int], list[Tensor]]]:
+                      workers: int = 0) -> Iterator[list[Tensor]]:
         """Encode whole images of a data set.
 
         Yields:
-            tuple[Sequence[int], list[Tensor]]: Rows, and their maps,
-            (B, C, h, w), on the CPU.
+            list[Tensor]: Maps of the next rows, (B, C, h, w), on the CPU.
         """
         images = WholeImages(dataset, rows, self.size)
-        start = 0
         for batch in DataLoader(images, BATCH, num_workers=workers):
-            yield (rows[start:start + len(batch)],
-                   [each.cpu() for each in self(batch)])
-            start += len(batch)
+            yield [each.cpu() for each in self(batch)]
 
     def _fingerprint(self, out_indices: Sequence[int] | None) -> str:
         found = hashlib.sha1()

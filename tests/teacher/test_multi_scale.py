@@ -93,18 +93,14 @@ TIMM = {'model.backbone': dict(type='TimmEncoder', name='test_resnet',
 def test_every_map_of_the_student_learns(options, strides, pyramid, images,
                                          tmp_path):
     model, inputs, samples = built(pyramid, images, tmp_path, **options)
-    losses = model(inputs, samples, mode='loss')
-    assert [*losses] == [f'loss_{stride}' for stride in strides]
     outs = model.backbone(inputs)
     assert [inputs.shape[3] // out.shape[3] for out in outs] == strides
+    model._run = lambda part, kind, images: outs
+    losses = model(inputs, samples, mode='loss')
+    assert [*losses] == [f'loss_{stride}' for stride in strides]
     for out, loss in zip(outs, losses.values()):
-        assert loss > 0
-        parameters = [each for each in model.backbone.parameters()
-                      if each.requires_grad]
-        gradients = torch.autograd.grad(loss, parameters, retain_graph=True,
-                                        allow_unused=True)
-        assert any(each is not None and each.abs().sum() > 0
-                   for each in gradients)
+        gradient, = torch.autograd.grad(loss, out, retain_graph=True)
+        assert gradient.abs().sum() > 0
     sum(losses.values()).backward()
     # DistributedDataParallel finds no unused parameters.
     assert all(each.grad is not None for each in model.parameters()
@@ -186,7 +182,7 @@ def test_components_keep_the_variance_and_share_it():
     mixture = torch.randn(3, 24)
     batches = [[torch.randn(16, 5, 5, 3).matmul(mixture).permute(0, 3, 1, 2)]
                for _ in range(8)]
-    reduction, = find_reductions(batches, [3])
+    reduction, = find_reductions(batches, [torch.Size([3, 5, 5])])
     maps = torch.cat([batch[0] for batch in batches])
     pixels = maps.permute(0, 2, 3, 1).flatten(0, 2)
     reduced = reduction(maps).permute(0, 2, 3, 1).flatten(0, 2)
@@ -196,7 +192,7 @@ def test_components_keep_the_variance_and_share_it():
         reduced, pixels - pixels.mean(0)).solution
     torch.testing.assert_close(fitted, pixels - pixels.mean(0), atol=1e-3,
                                rtol=0)
-    assert find_reductions(batches, [24]) == [None]
+    assert find_reductions(batches, [torch.Size([24, 5, 5])]) == [None]
 
 
 def reduce_in_one_of_two_processes(rank, teacher, images, folder):

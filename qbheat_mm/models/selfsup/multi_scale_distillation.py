@@ -2,6 +2,7 @@
 """Distill the maps of several strides of a teacher."""
 import math
 from collections.abc import Collection, Sequence
+from itertools import islice
 
 import torch
 import torch.nn.functional as F
@@ -21,22 +22,22 @@ FINEST = 8
 
 @MODELS.register_module()
 class MultiScaleDistillation(SelfSupervisor):
-    """Distill a teacher at several strides, as detectors read them.
+    """Multi-scale feature distillation: learn a teacher at several strides.
 
-    The encoder's deepest map of a stride is mapped to those of the teacher
-    by a linear layer and compared with the smooth L1 loss; the losses of all
-    strides are added. By default, each map from stride 8 on learns the
-    teacher's map of the nearest stride, and the last one also all coarser
-    ones: see :func:`pair_strides`.
+    A linear layer maps the encoder's deepest map of a stride to the maps of
+    the teacher that it learns. The smooth L1 losses of all strides are added.
+    By default, each map from stride 8 on learns the teacher's map of the
+    nearest stride, and the last one also all coarser ones. Maps are sampled
+    on the encoder's grid.
 
-    The encoder's ``out_indices`` after training remain those of the config.
+    The exported encoder has the ``out_indices`` of the config.
 
     Args:
         backbone (dict): Config of the encoder.
         target_generator (dict): Config of :class:`EncoderTarget`.
         pairs (Sequence[tuple[int, int]], optional): Strides of the student's
             and the teacher's maps, such as ``[(8, 8), (16, 16), (16, 32)]``.
-            Defaults to those of :func:`pair_strides`.
+            Finer ones than 8 are possible. Defaults to the rule above.
         **kwargs: See :class:`SelfSupervisor`.
 
     Raises:
@@ -66,9 +67,11 @@ class MultiScaleDistillation(SelfSupervisor):
         self.indices = outputs.deepest
         self.proj = nn.ModuleDict()
         for student, strides in self.taught.items():
+            width = 0
+            for stride in strides:
+                width += channels[stride][0]
             self.proj[str(student)] = nn.Linear(
-                outputs.channels[self.indices[student]],
-                sum(channels[stride][0] for stride in strides))
+                outputs.channels[self.indices[student]], width)
         print_log('multi-scale distillation, strides of student and teacher: '
                   f'{", ".join(f"{s} <- {t}" for s, t in pairs)}', 'current')
 
@@ -81,13 +84,14 @@ class MultiScaleDistillation(SelfSupervisor):
         wanted = []
         for student, strides in self.taught.items():
             grid = maps[self.indices[student]].shape[2:]
-            wanted += [(stride, grid) for stride in strides]
+            for stride in strides:
+                wanted.append((stride, grid))
         targets = iter(self.target_generator.of_maps(
             inputs, data_samples, wanted))
         losses = {}
         for student, strides in self.taught.items():
             feat = maps[self.indices[student]].flatten(2).transpose(1, 2)
-            target = torch.cat([next(targets) for _ in strides], 2)
+            target = torch.cat([*islice(targets, len(strides))], 2)
             losses[f'loss_{student}'] = F.smooth_l1_loss(
                 self.proj[str(student)](feat), target)
         return losses
@@ -117,8 +121,9 @@ def pair_strides(student: Collection[int], teacher: Collection[int]
         nearest = min(teachers,
                       key=lambda other: abs(math.log2(other / stride)))
         pairs.append((stride, nearest))
-    pairs += [(students[-1], stride) for stride in teachers
-              if stride > nearest]
+    for stride in teachers:
+        if stride > nearest:
+            pairs.append((students[-1], stride))
     return pairs
 
 
@@ -166,5 +171,5 @@ def _with_maps(backbone: dict, strides: Collection[int]) -> dict:
             settings, out_indices=tuple(range(number)))))
     _require_strides(strides, outputs)
     chosen = {*strides} or _coarse(outputs.strides)
-    indices = sorted(outputs.deepest[stride] for stride in chosen)
-    return dict(backbone, out_indices=tuple(indices))
+    indices = map(outputs.deepest.get, chosen)
+    return dict(backbone, out_indices=tuple(sorted(indices)))
