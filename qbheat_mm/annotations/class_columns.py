@@ -166,7 +166,7 @@ def _choose_image(table: Table, matches: dict[int, Match],
                   lookup: ImageLookup) -> int:
     """Find the column that names images best.
 
-    Of columns that name the same files, that with the most exact paths.
+    Of columns that name the same files, that with the most of their folders.
     """
     possible = [i for i in matches if not table.has_header(i, _LABEL)]
     best = max((matches[i] for i in possible), default=Match.NONE)
@@ -180,6 +180,7 @@ def _choose_image(table: Table, matches: dict[int, Match],
         for i in possible:
             if matches[i] == Match.NONE and _has_extensions(table, i):
                 rivals.append(i)
+    rivals.sort(key=lambda i: _count_folders(table, i, lookup), reverse=True)
     for i in rivals:
         others = [other for other in rivals if other != i]
         if all(_agree(table, i, other, lookup) for other in others):
@@ -187,6 +188,16 @@ def _choose_image(table: Table, matches: dict[int, Match],
     raise UserError(
         f"'{table.path}': the columns {table.describe(rivals)} may all name "
         'the images, but not the same ones: delete those that do not')
+
+
+def _count_folders(table: Table, column: int, lookup: ImageLookup) -> int:
+    """Count the folders of files that the cells state as they are."""
+    total = 0
+    for cell in _sample(table, column):
+        for file in lookup.candidates(cell, table.path):
+            if file.endswith(f'/{cell.lstrip("/")}'):
+                total += cell.count('/')
+    return total
 
 
 def _agree(table: Table, column: int, other: int, lookup: ImageLookup

@@ -70,6 +70,7 @@ def lines(text, header=''):
     (lines('000{0}c.d,{1},{2},0.5', 'image_id,label,target_id,score\n'),
      'a.csv', '000{}c.d.png'),
     (lines('photo {}.jpg {}'), 'train.txt', 'photo {}.jpg'),
+    (lines('{};{};', 'file;animal;\n'), 'a.csv', '{}.jpg'),
     (lines('"a, {}.jpg",{}', 'path,class\n'), 'a.csv', 'a, {}.jpg')])
 def test_lists_are_read(text, name, files, tmp_path):
     prepare_classes(write_list(tmp_path, text, name, files),
@@ -119,6 +120,8 @@ def test_full_names_beat_numbers(header, row, tmp_path):
      ['image', 'mask']),
     ('image,mask,label', 'lost{0}.jpg,{0}_mask.png,{1}', '{}_mask.png',
      ['image', 'mask']),
+    ('image,mask,label', 'lost{0},{0}_mask.png,{1}', '{}_mask.png',
+     ['image', 'mask']),
     (',id,label', '{2},{0},{1}', '{}.jpg', ["''", 'id']),
     ('nr,original,label', '{2},a{0}.jpg,{1}', '{}.jpg', ['nr', 'original'])])
 def test_columns_that_name_images_equally_well_are_refused(
@@ -148,6 +151,29 @@ def test_two_columns_may_name_the_same_images(tmp_path):
     prepare_classes(str(text), str(tmp_path / 'out'))
     for file in (tmp_path / 'out').glob('*/*/*'):
         assert file.resolve().parent == tmp_path / 'photos'
+
+
+def test_a_lost_image_is_not_that_of_its_name(tmp_path):
+    write_list(tmp_path, lines('{0}.jpg,photos/{0}.jpg,{1}',
+                               'name,path,label\n'))
+    (tmp_path / 'photos/3.jpg').rename(tmp_path / '3.jpg')
+    (tmp_path / 'photos/list.csv').rename(tmp_path / 'list.csv')
+    report = prepare_classes(str(tmp_path / 'list.csv'),
+                             str(tmp_path / 'out'))
+    assert '3.jpg' not in written_to(tmp_path / 'out')
+    assert report.title.startswith('Class list: 12 images')
+
+
+@pytest.mark.parametrize('original', ['a{1}', 'DSC{0}.tif'])
+def test_names_are_no_classes(original, tmp_path):
+    """Ids that are names of other images, or names from before."""
+    text = 'original,file,animal\n' + ''.join(
+        f'{original.format(i // 2, OTHER[i])},a{i}.jpg,{LABELS[i % 2]}\n'
+        for i in range(12))
+    prepare_classes(write_list(tmp_path, text, files='a{}.jpg'),
+                    str(tmp_path / 'out'))
+    assert written_to(tmp_path / 'out') == {
+        f'a{i}.jpg': LABELS[i % 2] for i in range(12)}
 
 
 def test_columns_that_are_not_used_are_told(tmp_path):
