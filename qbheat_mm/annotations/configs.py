@@ -29,9 +29,8 @@ resize = dict(
     type='Resize', scale=size, keep_ratio=True,
     interpolation={plan.interpolation!r})
 train_dataloader = dict(num_workers={plan.workers}, dataset=dict(
-    data, pipeline=[
-        dict(_base_.train_pipeline[0], scale=size), _base_.train_pipeline[1],
-        resize, *_base_.train_pipeline[3:]]))
+    data, shrink_to=size, pipeline=[
+        *_base_.train_pipeline[:2], resize, *_base_.train_pipeline[3:]]))
 test_pipeline = [
     _base_.test_pipeline[0], resize, *_base_.test_pipeline[2:]]
 val_dataloader = dict(dataset=dict(data, pipeline=test_pipeline))

@@ -6,7 +6,7 @@ The only part of the package that needs mmdet and mmcv's compiled ops.
 from .coco import MatchedCocoDataset, MatchedCocoMetric
 from .mobile_former_detr import MobileFormerDETR
 from .summary import DetectionSummaryHook
-from .transforms import LoadShrunkImage, PadToScale
+from .transforms import PadToScale
 
-__all__ = ['DetectionSummaryHook', 'LoadShrunkImage', 'MatchedCocoDataset',
-           'MatchedCocoMetric', 'MobileFormerDETR', 'PadToScale']
+__all__ = ['DetectionSummaryHook', 'MatchedCocoDataset', 'MatchedCocoMetric',
+           'MobileFormerDETR', 'PadToScale']

@@ -21,7 +21,8 @@ from msgspec.structs import asdict
 from ..datasets.coco_check import check_images, load_coco
 from ..datasets.coco_file import CocoFile
 from ..datasets.images import is_local
-from ..errors import UserError
+from ..errors import ImageError, UserError
+from .photographs import Photographs
 
 
 def index_coco(content: CocoFile, for_evaluation: bool = False) -> COCO:
@@ -63,6 +64,9 @@ class MatchedCocoDataset(CocoDataset):
             the classes. Defaults to False.
         unlabeled (bool): Accept a file without boxes, such as a test set to
             be submitted. Defaults to False.
+        shrink_to (tuple[int, int], optional): Longer and shorter side that
+            ``Resize`` fits images to. Images of twice that size are then
+            decoded once; see :class:`Photographs`. Defaults to None.
         **kwargs: See ``CocoDataset``.
 
     Attributes:
@@ -73,7 +77,11 @@ class MatchedCocoDataset(CocoDataset):
                  *args,
                  allow_subset: bool = False,
                  unlabeled: bool = False,
+                 shrink_to: tuple[int, int] | None = None,
                  **kwargs) -> None:
+        self.photographs = None
+        if shrink_to is not None:
+            self.photographs = Photographs(shrink_to)
         self.allow_subset = allow_subset
         self.unlabeled = unlabeled
         prefix = kwargs.get('data_prefix')
@@ -114,6 +122,17 @@ class MatchedCocoDataset(CocoDataset):
         for line in self.report.warnings:
             logger.warning(f"annotation file '{self.ann_file}': {line}")
         return index_coco(content)
+
+    def prepare_data(self, idx: int) -> dict | None:
+        """Transform a sample; None if its file is skipped."""
+        sample = self.get_data_info(idx)
+        if self.photographs is not None:
+            load = self.pipeline.transforms[0]
+            try:
+                sample = self.photographs.shrink(sample, load)
+            except ImageError as error:
+                return load.skip(error)
+        return self.pipeline(sample)
 
     def filter_data(self) -> list[dict]:
         """Filter images; raise UserError if none is left."""

@@ -7,8 +7,7 @@ size = (640, 640)
 resize = dict(
     type='Resize', scale=size, keep_ratio=True, interpolation='area')
 train_pipeline = [
-    # Large photographs are decoded once.
-    dict(type='LoadShrunkImage', scale=size), _base_.train_pipeline[1], resize,
+    *_base_.train_pipeline[:2], resize,
     dict(type='RandomFlip', prob=0.5),
     dict(type='PadToScale'),
     dict(type='PackDetInputs')
@@ -21,6 +20,7 @@ train_dataloader = dict(
     batch_size=8,
     # Epochs end nowhere: the run counts steps.
     sampler=dict(type='InfiniteSampler', shuffle=True),
-    dataset=dict(pipeline=train_pipeline))
+    # Large photographs are decoded once, at this size.
+    dataset=dict(shrink_to=size, pipeline=train_pipeline))
 val_dataloader = dict(batch_size=8, dataset=dict(pipeline=test_pipeline))
 test_dataloader = dict(batch_size=8, dataset=dict(pipeline=test_pipeline))
