@@ -73,8 +73,9 @@ def lines(text, header=''):
     (lines('{};{};', 'file;animal;\n'), 'a.csv', '{}.jpg'),
     (lines('"a, {}.jpg",{}', 'path,class\n'), 'a.csv', 'a, {}.jpg')])
 def test_lists_are_read(text, name, files, tmp_path):
-    prepare_classes(write_list(tmp_path, text, name, files),
-                    str(tmp_path / 'out'))
+    report = prepare_classes(write_list(tmp_path, text, name, files),
+                             str(tmp_path / 'out'))
+    assert ': 12 images, 2 classes' in report.title
     for label, start in zip(LABELS, (0, 1)):
         found = sorted(path.name for path in (tmp_path / 'out').glob(
             f'*/{label}/*'))
@@ -97,6 +98,8 @@ OTHER = [(7 * i + 1) % 12 for i in range(12)]
     ('label,image,Unnamed: 0', '{number},{i}.jpg,{other}'),
     ('', '{other},{i}.jpg,{label}'), ('', '{number};{i}.JPG;{other}'),
     (',file,animal', '{other},{i}.jpg,{label}'),
+    (',image,label', '{other},{i}.tif,{label}'),
+    ('url,id,label', 'https://a.b/x{other}.jpg,{i},{label}'),
     ('id,name,width,class', '{other},{i}.jpg,{i},{label}'),
     ('id,name,fold,class', '{i},lost {i},{number},{label}'),
     ('name,url,label', '{i}.jpg,https://a.b/{other}.html,{label}')])
@@ -204,6 +207,18 @@ def test_splits_may_have_any_title(title, names, tmp_path):
     assert {path.name for path in found} == {
         f'{i}.jpg' for i in range(6, 12)}
     assert f'already split into train, {split}' in report.title
+
+
+def test_words_of_splits_are_no_splits(tmp_path):
+    """Classes of two columns, places, and the numbers of sets."""
+    prepare_classes(write_list(tmp_path, lines('{},{}').replace(
+        'mel', 'train').replace('nv', 'test')), str(tmp_path / 'out'))
+    assert {*written_to(tmp_path / 'out').values()} == {'train', 'test'}
+    text = 'image,set,place,part,label\n' + ''.join(
+        f'{i}.jpg,{i % 3},train {i},{("train", "val")[i // 6]},'
+        f'{LABELS[i % 2]}\n' for i in range(12))
+    prepare_classes(write_list(tmp_path, text), str(tmp_path / 'other'))
+    assert len([*(tmp_path / 'other/val').glob('*/*')]) == 6
 
 
 @pytest.mark.parametrize('header, row, named', [
