@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
-from mmengine.registry import MODELS
+from mmengine.registry import MODELS, RUNNERS
 from mmpretrain.registry import DATASETS
 
 from qbheat_mm.config.reading import read_config
@@ -13,6 +13,7 @@ from qbheat_mm.models.backbones import TimmEncoder
 from qbheat_mm.models.selfsup.multi_scale_distillation import pair_strides
 from qbheat_mm.teacher import EncoderTarget, MapFolder, Teacher
 from qbheat_mm.teacher.reduction import find_reductions, within
+from qbheat_mm.trained import Checkpoint
 
 from ..helpers.teachers import (
     FLIPS,
@@ -24,6 +25,7 @@ from ..helpers.teachers import (
     write_teacher,
 )
 from .test_map_folder import names, read
+from .test_teacher import StopAtTwo  # noqa: F401
 
 
 @MODELS.register_module()
@@ -255,3 +257,28 @@ def test_wrong_pairs_are_one_line(pairs, named, pyramid, images, tmp_path):
     with pytest.raises(UserError, match=f'^model.pairs.*{named}') as caught:
         built(pyramid, images, tmp_path, **{'model.pairs': pairs})
     assert '\n' not in str(caught.value)
+
+
+@pytest.mark.parametrize('online', [False, True])
+def test_a_resumed_run_is_exact(online, pyramid, images, tmp_path):
+    """Also if the components are found again."""
+    def run(folder, **settings):
+        cfg = read_config(RECIPE, {
+            **tiny_settings(images), 'teacher': pyramid,
+            'model.target_generator': dict(online=online),
+            'default_hooks.checkpoint.interval': 1})
+        cfg.merge_from_dict({'work_dir': str(tmp_path / folder), **settings})
+        RUNNERS.build(cfg).train()
+
+    run('whole')
+    with pytest.raises(KeyboardInterrupt):
+        run('parts', custom_hooks=[dict(type='StopAtTwo')])
+    run('parts', resume=True)
+    states = []
+    for folder in ('whole', 'parts'):
+        states.append(Checkpoint.read(tmp_path / folder / 'epoch_2.pth'))
+    assert 'proj.16.weight' in states[0].weights
+    for name, value in states[0].weights.items():
+        assert torch.equal(value, states[1].weights[name]), name
+    with pytest.raises(UserError, match='does not fit'):
+        run('parts', resume=True, **{'model.pairs': [(8, 8), (16, 16)]})
