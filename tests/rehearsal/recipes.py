@@ -54,6 +54,11 @@ class Recipe(NamedTuple):
         return str(ROOT / 'configs' / self.name)
 
     @property
+    def way(self) -> tuple:
+        """What distinguishes the paths through runner and tools."""
+        return self.toolbox, self.start, bool(self.metric), self.counts_steps
+
+    @property
     def missing(self) -> str:
         """A package that it needs and that is not installed."""
         needs = 'panopticapi' if self.kind == 'PanopticFPN' else ''
