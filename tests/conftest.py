@@ -1,16 +1,15 @@
 # Copyright (c) QB-Heat MM authors. All rights reserved.
 """Isolate tests from each other, and skip those of detection without mmdet.
 
-Without mmdet (the extra ``pretrain``), a test that fails because mmdet is
-missing is skipped. ``test_without_mmdet.py`` makes sure everywhere that
-pre-training, probing and analysis do not need it.
+Tests that need mmdet (the extra ``pretrain`` is without it) are marked, lie in
+a folder of ``collect_ignore``, or call ``pytest.importorskip``.
+``test_without_mmdet.py`` makes sure everywhere that pre-training, probing and
+analysis do not need it.
 """
 import functools
 import gc
 import importlib
 import importlib.util
-import re
-from pathlib import Path
 from types import SimpleNamespace
 
 import mmengine.config.utils
@@ -27,10 +26,7 @@ from PIL import Image
 from .helpers.tools import DRAWN_WORLD
 
 WITHOUT_MMDET = importlib.util.find_spec('mmdet') is None
-MISSING = re.compile(r"No module named '?(mmdet|mmcv\._ext|mim)\b"
-                     r'|mmdet is not installed')  # a base config
-IMPORTS_MMDET = re.compile(r'^(from|import) mmdet\b', re.M)
-
+collect_ignore = ['detection', 'rehearsal'] if WITHOUT_MMDET else []
 #: Heads of the drawn world's encoder, by a name.
 HEADS = dict(lin='mf-demo_linear', tran='mf-demo_tran1',
              boxes='retinanet_mf-demo_fpn_frozen', dec='mf-dec_mf-demo_frozen',
@@ -55,35 +51,11 @@ def pytest_report_header():
     return 'mmdet is missing: its tests are skipped' if WITHOUT_MMDET else []
 
 
-def pytest_ignore_collect(collection_path: Path):
-    """Ignore folders whose conftest needs mmdet."""
-    common = collection_path / 'conftest.py'
-    if WITHOUT_MMDET and common.is_file() and IMPORTS_MMDET.search(
-            common.read_text(encoding='utf-8')):
-        return True
-    return None
-
-
-def _skip_without_mmdet(report, path) -> None:
-    found = (WITHOUT_MMDET and report.failed
-             and MISSING.search(report.longreprtext))
-    if found:
-        report.outcome = 'skipped'
-        report.longrepr = (str(path), 0, f'Skipped: {found.group()}')
-
-
-@pytest.hookimpl(wrapper=True)
-def pytest_make_collect_report(collector):
-    report = yield
-    _skip_without_mmdet(report, collector.path)
-    return report
-
-
-@pytest.hookimpl(wrapper=True)
-def pytest_runtest_makereport(item):
-    report = yield
-    _skip_without_mmdet(report, item.path)
-    return report
+def pytest_collection_modifyitems(items):
+    if WITHOUT_MMDET:
+        for item in items:
+            if item.get_closest_marker('mmdet'):
+                item.add_marker(pytest.mark.skip(reason='needs mmdet'))
 
 
 def _managers(kind: type = ManagerMixin) -> list[type]:

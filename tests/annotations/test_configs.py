@@ -30,6 +30,7 @@ def load(out, name):
     return Config.fromfile(out / name, import_custom_modules=False)
 
 
+@pytest.mark.mmdet
 def test_hostile_names_survive(tmp_path):
     root = tmp_path / "it's {{ fileBasename }}\nimport os"
     names = [f'{name}.jpg'.replace('/', '') for name in HOSTILE]
@@ -49,6 +50,7 @@ def test_hostile_names_survive(tmp_path):
     assert len(read_boxes(tmp_path / "o'ut {1}")) == len(names)
 
 
+@pytest.mark.mmdet
 @given(st.lists(st.text(st.characters(codec='utf-8')), min_size=1,
                 max_size=3))
 def test_any_text_is_the_same_after_loading(tmp_path_factory, names):

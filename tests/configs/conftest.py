@@ -12,6 +12,7 @@ from ..helpers.shipped import (
 @pytest.fixture(scope='session')
 def data(tmp_path_factory):
     """Folders of a tiny ImageNet, COCO, own boxes and own folders."""
+    pytest.importorskip('mmdet')
     from mmdet.datasets import CocoDataset, CocoPanopticDataset
     imagenet, coco, own, folders = map(
         tmp_path_factory.mktemp, ('imagenet', 'coco', 'own', 'folders'))
