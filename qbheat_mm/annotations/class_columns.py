@@ -6,6 +6,7 @@ an index of 27 is not ``27.png``. So full names beat names without extension,
 and columns that name other images equally well are refused.
 """
 import re
+from collections import defaultdict
 from collections.abc import Collection, Sequence
 from enum import IntEnum
 from statistics import median_low
@@ -88,12 +89,14 @@ def choose_columns(table: Table, lookup: ImageLookup) -> Columns:
     """
     filled = [i for i in table.columns if any(table.cells(i))]
     split = _choose_split(table, filled)
-    rest = [i for i in filled if i != split]
-    matches = {i: _match(table, i, lookup) for i in rest}
+    matches = {}
+    for i in filled:
+        if i != split:
+            matches[i] = _match(table, i, lookup)
     image = _choose_image(table, matches, lookup)
     label = _choose_label(table, image, matches)
     _check_masks(table, image, label, matches)
-    unused = [i for i in filled if i not in (image, label, split)]
+    unused = sorted(matches.keys() - {image, label})
     if unused:
         _tell_unused(table, unused, split, lookup)
     return Columns(image, label, split)
@@ -168,26 +171,40 @@ def _choose_image(table: Table, matches: dict[int, Match],
 
     Of columns that name the same files, that with the most of their folders.
     """
-    possible = [i for i in matches if not table.has_header(i, _LABEL)]
-    best = max((matches[i] for i in possible), default=Match.NONE)
-    if best == Match.NONE:
-        raise _not_found(table, lookup)
-    rivals = [i for i in possible if matches[i] == best]
-    times = _ROWS_PER_CLASS if len(matches) == 2 else _ROWS_PER_VALUE
-    rivals = [i for i in rivals if not _repeats(table, i, times)] or rivals
-    if best < Match.FULL_NAME:
-        # The images may be elsewhere.
-        for i in possible:
-            if matches[i] == Match.NONE and _has_extensions(table, i):
-                rivals.append(i)
+    rivals = _list_rivals(table, matches, lookup)
+    if len(rivals) == 1:
+        return rivals[0]
     rivals.sort(key=lambda i: _count_folders(table, i, lookup), reverse=True)
     for i in rivals:
-        others = [other for other in rivals if other != i]
-        if all(_agree(table, i, other, lookup) for other in others):
+        if _agrees(table, i, rivals, lookup):
             return i
     raise UserError(
         f"'{table.path}': the columns {table.describe(rivals)} may all name "
         'the images, but not the same ones: delete those that do not')
+
+
+def _list_rivals(table: Table, matches: dict[int, Match], lookup: ImageLookup
+                 ) -> list[int]:
+    """List the columns that may be those of images equally well."""
+    by_match = defaultdict(list)
+    for i, match in matches.items():
+        if not table.has_header(i, _LABEL):
+            by_match[match].append(i)
+    best = max(by_match, default=Match.NONE)
+    if best == Match.NONE:
+        raise _not_found(table, lookup)
+    times = _ROWS_PER_CLASS if len(matches) == 2 else _ROWS_PER_VALUE
+    rivals = []
+    for i in by_match[best]:
+        if not _repeats(table, i, times):
+            rivals.append(i)
+    rivals = rivals or by_match[best]
+    if best < Match.FULL_NAME:
+        # The images may be elsewhere.
+        for i in by_match[Match.NONE]:
+            if _has_extensions(table, i):
+                rivals.append(i)
+    return rivals
 
 
 def _count_folders(table: Table, column: int, lookup: ImageLookup) -> int:
@@ -200,29 +217,31 @@ def _count_folders(table: Table, column: int, lookup: ImageLookup) -> int:
     return total
 
 
-def _agree(table: Table, column: int, other: int, lookup: ImageLookup
-           ) -> bool:
-    """Whether a column names the files of another one, or fewer of them."""
+def _agrees(table: Table, column: int, rivals: Sequence[int],
+            lookup: ImageLookup) -> bool:
+    """Whether a column names the files of all rivals, or fewer of them."""
     for row in table.rows:
-        if row[column].endswith(f'/{row[other]}'):
-            continue
         files = set(lookup.candidates(row[column], table.path))
-        possible = set(lookup.candidates(row[other], table.path))
-        if not files and not possible:
-            continue
-        if not files or not files <= possible:
-            return False
+        for other in rivals:
+            if other == column or row[column].endswith(f'/{row[other]}'):
+                continue
+            possible = set(lookup.candidates(row[other], table.path))
+            if files == possible:
+                continue
+            if not files or not files <= possible:
+                return False
     return True
 
 
 def _choose_label(table: Table, image: int, matches: dict[int, Match]) -> int:
     """Find the column of classes, by its header or as the only one left."""
-    others = [i for i in matches if i != image]
-    titled = [i for i in others if table.has_header(i, _LABEL)]
+    titled, others = [], []
+    for i in sorted(matches.keys() - {image}):
+        if table.has_header(i, _LABEL):
+            titled.append(i)
+        elif not _identifies(table, i, matches[i]):
+            others.append(i)
     possible = titled or others
-    if len(possible) > 1:
-        possible = [i for i in possible
-                    if not _identifies(table, i, matches[i])]
     if len(possible) == 1:
         return possible[0]
     problem = 'none may be classes'

@@ -130,7 +130,7 @@ def _check_splits(images: Sequence[ListedImage], source: str,
                 f"'{source}': {split} has the classes {sorted(found)[:8]}, "
                 f'but train has {trained[:8]} and lacks {unknown[:8]}: give '
                 'all splits the same classes, or move other images elsewhere')
-        absent = [name for name in trained if name not in found]
+        absent = sorted(set(trained) - found)
         if absent:
             account.note(Kind.NOTICE, f'classes have no images in {split}',
                          absent[0], len(absent))

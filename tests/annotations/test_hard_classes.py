@@ -45,12 +45,13 @@ def test_an_image_with_two_classes_is_refused(export):
     assert not export.out.exists()
 
 
-def test_one_class_is_refused(export):
+@pytest.mark.parametrize('folder, below', [
+    ('archive', 'cat/'), ('train', '')])
+def test_one_class_is_refused(folder, below, export):
     """Such as of an archive's only folder, which holds the classes."""
-    for label in ('cat', 'dog'):
-        for number in range(4):
-            export.unlisted(f'archive/{label}/{number}.jpg')
-    with pytest.raises(UserError, match="'archive' only.*two classes"):
+    for number in range(4):
+        export.unlisted(f'{folder}/{below}{number}.jpg')
+    with pytest.raises(UserError, match=f"'{folder}' only.*two classes"):
         prepare_classes(str(export.root), str(export.out))
     assert not export.out.exists()
 
