@@ -75,7 +75,8 @@ def test_pairs_are_nearest_and_the_last_map_learns_all_coarser_ones(
 
 def built(teacher, images, folder, **options):
     cfg = read_config(RECIPE, {
-        **tiny_settings(images), 'teacher': str(teacher), **options})
+        **tiny_settings(images), 'teacher': str(teacher),
+        'teacher_method': 'MultiScaleDistillation', **options})
     model = MODELS.build(cfg.model)
     dataset = DATASETS.build(cfg.train_dataloader.dataset)
     model.target_generator.prepare(dataset, str(folder), IDENTITY)
@@ -130,7 +131,9 @@ def test_a_target_is_the_map_of_its_stride(online, pyramid, images, tmp_path):
 
 def test_the_encoder_keeps_its_outputs_and_its_weights(pyramid, images,
                                                        tmp_path):
-    cfg = read_config(RECIPE, dict(tiny_settings(images), teacher=pyramid))
+    cfg = read_config(RECIPE, dict(
+        tiny_settings(images), teacher=pyramid,
+        teacher_method='MultiScaleDistillation'))
     assert 'out_indices' not in cfg.model.backbone
     torch.manual_seed(0)
     several = MODELS.build(cfg.model).backbone.state_dict()
@@ -265,6 +268,7 @@ def test_a_resumed_run_is_exact(online, pyramid, images, tmp_path):
     def run(folder, **settings):
         cfg = read_config(RECIPE, {
             **tiny_settings(images), 'teacher': pyramid,
+            'teacher_method': 'MultiScaleDistillation',
             'model.target_generator': dict(online=online),
             'default_hooks.checkpoint.interval': 1})
         cfg.merge_from_dict({'work_dir': str(tmp_path / folder), **settings})
