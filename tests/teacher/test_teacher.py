@@ -206,22 +206,22 @@ def test_a_home_folder_and_a_url_are_read(teacher, images, tmp_path,
                                           monkeypatch):
     monkeypatch.setenv('HOME', os.path.dirname(teacher))
     monkeypatch.setenv('USERPROFILE', os.path.dirname(teacher))
-    content = safe_load(teacher)
+    monkeypatch.setattr(torch.hub, 'get_dir', lambda: str(tmp_path / 'hub'))
     downloads = []
 
-    def download(url, **options):
+    def download(url, file):
         downloads.append(url)
-        return content
+        shutil.copy(teacher, file)
 
-    monkeypatch.setattr(torch.hub, 'load_state_dict_from_url', download)
-    url = 'https://example.com/teacher.pth'
+    monkeypatch.setattr(torch.hub, 'download_url_to_file', download)
+    url = f'https://example.com/{os.path.basename(teacher)}'
     for path in (f'~/{os.path.basename(teacher)}', url):
         cfg = read_config(RECIPE, dict(tiny_settings(images), teacher=path))
         target = MODELS.build(cfg.model).target_generator
         target.prepare(DATASETS.build(cfg.train_dataloader.dataset),
-                       str(tmp_path), IDENTITY)
+                       str(tmp_path / 'maps'), IDENTITY)
     assert downloads == [url]
-    assert len(list(tmp_path.iterdir())) == 1
+    assert len(list((tmp_path / 'maps').iterdir())) == 1
 
 
 @pytest.mark.parametrize('method', ['Distillation', 'QBHeat',
