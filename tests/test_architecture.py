@@ -107,7 +107,7 @@ def test_the_table_tells_what_a_layer_needs(row):
 
 #: Comprehensions that a room may have per 100 statements.
 DENSITY = {
-    'qbheat_mm': 3.6,
+    'qbheat_mm': 3.5,
     'benchmarks': 4.5,
     'tools': 4.5,
     'projects': 4.5,

@@ -1,5 +1,7 @@
 # Copyright (c) QB-Heat MM authors. All rights reserved.
 """A teacher of mean colors, and tiny runs that learn from it."""
+from pathlib import Path
+
 import torch
 import torch.nn.functional as F
 from mmengine.config import Config
@@ -59,3 +61,13 @@ FLIPS = [dict(type='RandomFlip', _scope_='qbheat_mm',
               prob=[0.25, 0.25, 0.25],
               direction=['horizontal', 'vertical', 'diagonal']),
          dict(type='PackInputs', _scope_='qbheat_mm')]
+
+
+def read(maps):
+    """All maps of a ``MapFolder``."""
+    return maps[range(maps.starts[-1])].numpy()
+
+
+def names(folder):
+    """The names of a folder's content, sorted."""
+    return sorted(path.name for path in Path(folder).iterdir())

@@ -18,16 +18,10 @@ from ..helpers.teachers import (
     IDENTITY,
     MeanColors,
     dataset_of,
+    names,
+    read,
     write_teacher,
 )
-
-
-def read(maps):
-    return maps[range(maps.starts[-1])].numpy()
-
-
-def names(folder):
-    return sorted(path.name for path in Path(folder).iterdir())
 
 
 def test_a_second_run_reads_the_maps_of_the_first(teacher, images, tmp_path,

@@ -21,10 +21,11 @@ from ..helpers.teachers import (
     RECIPE,
     MeanColors,
     dataset_of,
+    names,
+    read,
     tiny_settings,
     write_teacher,
 )
-from .test_map_folder import names, read
 from .test_teacher import StopAtTwo  # noqa: F401
 
 
