@@ -26,7 +26,6 @@ from ..helpers.teachers import (
     tiny_settings,
     write_teacher,
 )
-from .test_teacher import StopAtTwo  # noqa: F401
 
 
 @MODELS.register_module()

@@ -8,8 +8,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 from mmengine.config import Config
-from mmengine.hooks import Hook
-from mmengine.registry import HOOKS, MODELS, RUNNERS
+from mmengine.registry import MODELS, RUNNERS
 from mmpretrain.registry import DATASETS
 
 from qbheat_mm.apis import load_encoder, pretrain, published_encoder
@@ -247,15 +246,6 @@ class Vectors(MeanColors):
 
 
 # --------------------------------------------------------------------- a run
-
-@HOOKS.register_module()
-class StopAtTwo(Hook):
-    """End a run in its second epoch, after its first checkpoint."""
-
-    def before_train_epoch(self, runner):
-        if runner.epoch == 1:
-            raise KeyboardInterrupt
-
 
 @pytest.mark.parametrize('method', ['MultiScaleDistillation', 'Distillation',
                                     'QBHeat', 'RandomMasking'])
