@@ -16,10 +16,10 @@ from qbheat_mm.cli.reporting import report_user_errors
 from qbheat_mm.config.reading import read_config
 from qbheat_mm.evaluation.features import (
     BASELINES,
-    Parts,
+    Features,
     choose_few,
-    describe_images,
-    maps_by,
+    extract_features,
+    map_extractor,
     pool_maps,
     select,
 )
@@ -30,7 +30,7 @@ from qbheat_mm.evaluation.probes import probe
 DEVICE = 'cuda' if torch.cuda.is_available() else 'cpu'
 
 
-def evaluate(train: Parts, labels: np.ndarray, test: Parts,
+def evaluate(train: Features, labels: np.ndarray, test: Features,
              test_labels: np.ndarray, steps: int, rates: Mapping[str, float],
              seed: int) -> dict[str, float]:
     """Measure top-1 of every probe, in percent; learned ones need maps."""
@@ -50,17 +50,17 @@ def main() -> None:
     args = parse_args(__doc__)
     cfg = read_config(args.config, args.cfg_options)
     seed = cfg.randomness.seed
-    features = BASELINES.get(args.features) or maps_by(
+    extract = BASELINES.get(args.features) or map_extractor(
         load_encoder(args.features, device=DEVICE))
     train_images, test_images = image_loaders(cfg)
-    train, labels = describe_images(features, train_images)
+    train, labels = extract_features(extract, train_images)
     if cfg.tuning:
         rows, held = train_test_split(np.arange(len(labels)), test_size=1 / 3,
                                       stratify=labels, random_state=seed)
         test, test_labels = select(train, held), labels[held]
         train, labels = select(train, rows), labels[rows]
     else:
-        test, test_labels = describe_images(features, test_images)
+        test, test_labels = extract_features(extract, test_images)
     metrics = evaluate(train, labels, test, test_labels, cfg.steps, cfg.rates,
                        seed)
     for count in cfg.label_counts:

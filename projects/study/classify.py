@@ -16,8 +16,8 @@ from qbheat_mm.cli.reporting import report_user_errors
 from qbheat_mm.config.reading import read_config
 from qbheat_mm.evaluation.features import (
     BASELINES,
-    describe_images,
-    pooled_by,
+    extract_features,
+    pooled_extractor,
     require_equal_classes,
     select,
 )
@@ -59,14 +59,14 @@ def main() -> None:
     """Classify with the better of ridge regression and an SVM."""
     args = parse_args(__doc__)
     cfg = read_config(args.config, args.cfg_options)
-    features = BASELINES.get(args.features) or pooled_by(
+    extract = BASELINES.get(args.features) or pooled_extractor(
         load_encoder(args.features))
     train_images, test_images = image_loaders(cfg)
-    train, labels = describe_images(features, train_images)
+    train, labels = extract_features(extract, train_images)
     rows = np.random.default_rng(0).permutation(len(labels))[:MAX_IMAGES]
     write_metrics(args.work_dir, choose(
         select(train, rows), labels[rows],
-        *describe_images(features, test_images)))
+        *extract_features(extract, test_images)))
 
 
 if __name__ == '__main__':

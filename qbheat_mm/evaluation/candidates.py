@@ -16,7 +16,13 @@ from ..trained.encoder import Encoder
 from ..trained.encoder_config import EncoderConfig
 from ..trained.loading import build_encoder, load_encoder
 from ..trained.published_encoder import published_encoder
-from .features import Features, describe_images, hog, maps_by, thumbnails
+from .features import (
+    Extractor,
+    extract_features,
+    hog,
+    map_extractor,
+    thumbnails,
+)
 
 #: Takes part without being asked.
 RANDOM = 'random weights'
@@ -30,9 +36,9 @@ NETWORK = dict(model=dict(
 
 
 class Candidate(NamedTuple):
-    """Features to compare, by a name; an encoder's are maps and tokens."""
+    """What to compare, by name; an encoder has maps and tokens."""
     name: str
-    features: Features
+    extract: Extractor
     has_maps: bool
 
 
@@ -87,7 +93,7 @@ def list_candidates(encoders: Mapping[str, str | Path | Encoder],
                   Candidate('HOG', hog, False)]
     for name, encoder in opened.items():
         calibrate(encoder, loader)
-        candidates.append(Candidate(name, maps_by(encoder), True))
+        candidates.append(Candidate(name, map_extractor(encoder), True))
     return candidates
 
 
@@ -97,7 +103,7 @@ def set_input_size(name: str, encoder: Encoder) -> None:
         if hasattr(encoder.backbone, 'set_input_size'):
             encoder.backbone.set_input_size((SIZE, SIZE))
         with torch.no_grad():
-            maps_by(encoder)(torch.zeros(1, 3, SIZE, SIZE))
+            map_extractor(encoder)(torch.zeros(1, 3, SIZE, SIZE))
     # Networks raise errors of any type.
     except Exception as error:
         raise UserError(
@@ -115,7 +121,7 @@ def calibrate(encoder: Encoder, loader: dict) -> None:
             fresh.append(module.train())
             module.momentum = None  # the mean of all batches
     if fresh and not encoder.checkpoint:
-        describe_images(maps_by(encoder), dict(
+        extract_features(map_extractor(encoder), dict(
             loader, sampler=dict(type='DefaultSampler', shuffle=True, seed=0)))
     encoder.eval()
 

@@ -19,9 +19,9 @@ from .candidates import SIZE, Candidate, list_candidates
 from .comparison import Comparison
 from .comparison_page import draw_curves, draw_neighbors, write_page
 from .features import (
-    Parts,
+    Features,
     choose_few,
-    describe_images,
+    extract_features,
     pool_maps,
     require_equal_classes,
     select,
@@ -101,17 +101,17 @@ def score_candidate(candidate: Candidate, comparison: Comparison,
     """Add a candidate's accuracies; return a figure of nearest images.
 
     Args:
-        candidate (Candidate): Features.
+        candidate (Candidate): What to score.
         comparison (Comparison): Changed in place.
         loaders (Sequence[dict]): Settings of loaders of train and test images.
         files (Sequence[Sequence[str]]): Files of both.
         device (str): Device of ``tran-1``.
     """
     bar = ProgressBar(len(files[0]) + len(files[1]), file=sys.stdout)
-    train, labels = describe_images(
-        candidate.features, loaders[0], bar.update)
-    test, test_labels = describe_images(
-        candidate.features, loaders[1], bar.update)
+    train, labels = extract_features(
+        candidate.extract, loaders[0], bar.update)
+    test, test_labels = extract_features(
+        candidate.extract, loaders[1], bar.update)
     print()
     classifier = ridge_or_svm
     if candidate.has_maps:
@@ -168,8 +168,8 @@ def list_files(loader: dict) -> list[str]:
     return [data.get_data_info(i)['img_path'] for i in range(len(data))]
 
 
-def measure(classifier: Callable[..., float], train: Parts,
-            labels: np.ndarray, test: Parts,
+def measure(classifier: Callable[..., float], train: Features,
+            labels: np.ndarray, test: Features,
             test_labels: np.ndarray) -> dict[int, list[float]]:
     """Top-1 by number of labels, at least one a class, and by choice."""
     accuracies = {}

@@ -16,9 +16,9 @@ from ..trained.encoder import Encoder
 
 #: A batch of RGB images (B, 3, H, W), 0-255, to features by name, one per
 #: image: vectors (B, D), or maps (B, C, h, w) and tokens (B, T, d).
-Features = Callable[[Tensor], Mapping[str, Tensor]]
+Extractor = Callable[[Tensor], Mapping[str, Tensor]]
 #: Features of a data set by name, one per image.
-Parts = Mapping[str, np.ndarray]
+Features = Mapping[str, np.ndarray]
 #: Side of the maps that probes see: equal for all encoders, and cheap.
 SIDE = 5
 
@@ -41,32 +41,32 @@ def pool(pixels: Tensor, tokens: Tensor, side: int) -> Tensor:
     return torch.cat([pooled, tokens[:, 0]], dim=1)
 
 
-def pooled_by(encoder: Encoder) -> Features:
-    """Describe images by pooled features, for kernel classifiers."""
+def pooled_extractor(encoder: Encoder) -> Extractor:
+    """Return an extractor of pooled features, for kernel classifiers."""
 
-    def features(images: Tensor) -> dict[str, Tensor]:
+    def extract(images: Tensor) -> dict[str, Tensor]:
         pixels, tokens = map_and_tokens(encoder, images)
         return {'1 x 1': pool(pixels, tokens, 1).cpu(),
                 '4 x 4': pool(pixels, tokens, 4).cpu()}
 
-    return features
+    return extract
 
 
-def maps_by(encoder: Encoder) -> Features:
-    """Describe images by maps and tokens, for probes."""
+def map_extractor(encoder: Encoder) -> Extractor:
+    """Return an extractor of maps and tokens, for probes."""
 
-    def features(images: Tensor) -> dict[str, Tensor]:
+    def extract(images: Tensor) -> dict[str, Tensor]:
         pixels, tokens = map_and_tokens(encoder, images)
         pixels = F.adaptive_avg_pool2d(pixels, SIDE)
         return dict(pixels=pixels.cpu(), tokens=tokens.cpu())
 
-    return features
+    return extract
 
 
-def pool_maps(parts: Parts) -> dict[str, np.ndarray]:
-    """Pool the features of :func:`maps_by` to vectors, in two ways."""
-    pixels = torch.from_numpy(parts['pixels'])
-    tokens = torch.from_numpy(parts['tokens'])
+def pool_maps(features: Features) -> dict[str, np.ndarray]:
+    """Pool the features of :func:`map_extractor` to vectors, in two ways."""
+    pixels = torch.from_numpy(features['pixels'])
+    tokens = torch.from_numpy(features['tokens'])
     return {'1 x 1': pool(pixels, tokens, 1).numpy(),
             '2 x 2': pool(pixels, tokens, 2).numpy()}
 
@@ -88,8 +88,8 @@ def thumbnails(images: Tensor) -> dict[str, Tensor]:
     return {'16 x 16': F.adaptive_avg_pool2d(images, 16).flatten(1)}
 
 
-#: Features without learning.
-BASELINES: dict[str, Features] = dict(hog=hog, thumbnails=thumbnails)
+#: Extractors without learning.
+BASELINES: dict[str, Extractor] = dict(hog=hog, thumbnails=thumbnails)
 
 
 def require_equal_classes(train: dict, test: dict) -> None:
@@ -104,13 +104,13 @@ def require_equal_classes(train: dict, test: dict) -> None:
 
 
 @torch.no_grad()
-def describe_images(features: Features, loader: dict,
+def extract_features(extract: Extractor, loader: dict,
                     watch: Callable[[int], Any] = lambda number: None
                     ) -> tuple[dict[str, np.ndarray], np.ndarray]:
     """Compute the features of labeled images.
 
     Args:
-        features (Callable): See ``Features``.
+        extract (Callable): See ``Extractor``.
         loader (dict): Settings of a data loader.
         watch (Callable): Callback for the number of images in each batch.
 
@@ -122,14 +122,14 @@ def describe_images(features: Features, loader: dict,
     batches, labels = [], []
     for batch in loaded:
         images = torch.stack(tuple(batch['inputs'])).flip(1)  # to RGB
-        batches.append(features(images.float()))
+        batches.append(extract(images.float()))
         for sample in batch['data_samples']:
             labels.append(int(sample.gt_label))
         watch(len(images))
-    parts = {}
+    features = {}
     for name in batches[0]:
-        parts[name] = torch.cat([batch[name] for batch in batches]).numpy()
-    return parts, np.array(labels)
+        features[name] = torch.cat([batch[name] for batch in batches]).numpy()
+    return features, np.array(labels)
 
 
 def choose_few(labels: np.ndarray, count: int, seed: int) -> np.ndarray:
@@ -148,6 +148,6 @@ def choose_few(labels: np.ndarray, count: int, seed: int) -> np.ndarray:
     return chosen[np.argsort(labels[chosen], kind='stable')]
 
 
-def select(parts: Parts, rows: np.ndarray) -> dict[str, np.ndarray]:
-    """Select images from all parts."""
-    return {name: part[rows] for name, part in parts.items()}
+def select(features: Features, rows: np.ndarray) -> dict[str, np.ndarray]:
+    """Select the features of some images."""
+    return {name: values[rows] for name, values in features.items()}

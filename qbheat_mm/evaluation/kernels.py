@@ -9,7 +9,7 @@ from sklearn.model_selection import GridSearchCV
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC
 
-from .features import Parts
+from .features import Features
 
 #: Maximum number of training images, since kernels grow quadratically.
 MAX_IMAGES = 5000
@@ -44,7 +44,7 @@ def score_classifiers(train: np.ndarray, labels: np.ndarray, test: np.ndarray,
                       rbf_kernel(test, train, gamma=gamma), test_labels)}
 
 
-def choose(train: Parts, labels: np.ndarray, test: Parts,
+def choose(train: Features, labels: np.ndarray, test: Features,
            test_labels: np.ndarray) -> dict[str, float]:
     """Choose features and classifier by cross-validation, and test them.
 
@@ -65,7 +65,7 @@ def choose(train: Parts, labels: np.ndarray, test: Parts,
             'top-1': winner.tested}
 
 
-def ridge(train: Parts, labels: np.ndarray, test: Parts,
+def ridge(train: Features, labels: np.ndarray, test: Features,
           test_labels: np.ndarray) -> float:
     """Choose features and strength leaving one out; top-1 in percent."""
     tested = {}
@@ -78,7 +78,7 @@ def ridge(train: Parts, labels: np.ndarray, test: Parts,
     return 100 * tested[max(tested)]
 
 
-def ridge_and_svm(train: Parts, labels: np.ndarray, test: Parts,
+def ridge_and_svm(train: Features, labels: np.ndarray, test: Features,
                   test_labels: np.ndarray) -> dict[str, float]:
     """Top-1 in percent; no SVM if no class has three images."""
     if np.bincount(labels).max() < 3:
@@ -87,7 +87,7 @@ def ridge_and_svm(train: Parts, labels: np.ndarray, test: Parts,
     return choose(train, labels, test, test_labels)
 
 
-def ridge_or_svm(train: Parts, labels: np.ndarray, test: Parts,
+def ridge_or_svm(train: Features, labels: np.ndarray, test: Features,
                  test_labels: np.ndarray) -> float:
     """Top-1 in percent of the better one in cross-validation."""
     return ridge_and_svm(train, labels, test, test_labels)['top-1']

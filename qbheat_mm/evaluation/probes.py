@@ -9,7 +9,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from ..models.necks import TransformerProbe
-from .features import Parts
+from .features import Features
 
 BATCH = 64
 #: Width of the transformer block of ``tran-1``.
@@ -57,15 +57,15 @@ def draw_batches(images: int, batch: int, steps: int) -> Iterator[Tensor]:
         yield rows
 
 
-def learn(kind: str, parts: Parts, labels: np.ndarray, steps: int,
+def learn(kind: str, features: Features, labels: np.ndarray, steps: int,
           rate: float, classes: int, batch: int = BATCH,
           device: str | torch.device = 'cpu'
-          ) -> Callable[[Parts], np.ndarray]:
+          ) -> Callable[[Features], np.ndarray]:
     """Train a probe with AdamW, a warm-up and a cosine schedule.
 
     Args:
         kind (str): ``'lin'`` or ``'tran-1'``.
-        parts (Mapping[str, np.ndarray]): ``pixels``, (N, C, h, w), and
+        features (Mapping[str, np.ndarray]): ``pixels``, (N, C, h, w), and
             ``tokens``, (N, T, d), perhaps in half precision.
         labels (np.ndarray): Classes, (N, ).
         steps (int): Number of steps.
@@ -75,10 +75,10 @@ def learn(kind: str, parts: Parts, labels: np.ndarray, steps: int,
         device (str | torch.device): Defaults to 'cpu'.
 
     Returns:
-        Callable: From parts to classes, (N, ).
+        Callable: From features to classes, (N, ).
     """
-    pixels = torch.from_numpy(parts['pixels']).to(device)
-    tokens = torch.from_numpy(parts['tokens']).to(device)
+    pixels = torch.from_numpy(features['pixels']).to(device)
+    tokens = torch.from_numpy(features['tokens']).to(device)
     # Maps of random weights differ in scale by orders of magnitude.
     pixel_scale = pixels.std().float() + 1e-6
     token_scale = tokens.std().float() + 1e-6
@@ -104,11 +104,11 @@ def learn(kind: str, parts: Parts, labels: np.ndarray, steps: int,
     network.eval()
 
     @torch.no_grad()
-    def classify(parts: Parts) -> np.ndarray:
+    def classify(features: Features) -> np.ndarray:
         classified = []
         for pixels, tokens in zip(
-                torch.from_numpy(parts['pixels']).split(256),
-                torch.from_numpy(parts['tokens']).split(256)):
+                torch.from_numpy(features['pixels']).split(256),
+                torch.from_numpy(features['tokens']).split(256)):
             logits = network(pixels.to(device).float() / pixel_scale,
                              tokens.to(device).float() / token_scale)
             classified.append(logits.argmax(1).cpu())
@@ -117,7 +117,7 @@ def learn(kind: str, parts: Parts, labels: np.ndarray, steps: int,
     return classify
 
 
-def probe(kind: str, train: Parts, labels: np.ndarray, test: Parts,
+def probe(kind: str, train: Features, labels: np.ndarray, test: Features,
           test_labels: np.ndarray, steps: int, rate: float,
           device: str | torch.device = 'cpu', seed: int = 0) -> float:
     """Train a probe, see :func:`learn`; top-1 on test images, in percent."""

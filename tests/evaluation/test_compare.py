@@ -13,7 +13,7 @@ from qbheat_mm.apis import build_encoder
 from qbheat_mm.errors import UserError
 from qbheat_mm.evaluation import candidates, compare, comparison_page
 from qbheat_mm.evaluation.comparison import Comparison
-from qbheat_mm.evaluation.features import describe_images, maps_by
+from qbheat_mm.evaluation.features import extract_features, map_extractor
 from qbheat_mm.evaluation.kernels import ridge, ridge_or_svm
 from qbheat_mm.models.backbones import TimmEncoder
 from qbheat_mm.trained import Encoder, Normalization
@@ -196,7 +196,7 @@ def test_encoders_get_the_size_of_the_images_or_are_refused(images):
     transformer = TimmEncoder('vit_tiny_patch16_224', depth=1)
     given = Encoder(transformer, Normalization())
     *_, found = candidates.list_candidates(dict(vit=given), loader)
-    assert found.features(torch.zeros(1, 3, 160, 160))['pixels'].shape == (
+    assert found.extract(torch.zeros(1, 3, 160, 160))['pixels'].shape == (
         1, 192, 5, 5)
     assert given(torch.zeros(1, 3, 224, 224))[0].shape[2:] == (14, 14)
     fixed = Encoder(OfOneSize(), Normalization())
@@ -239,7 +239,7 @@ def test_random_weights_get_the_statistics_of_the_images(images, forget):
     inputs = []
     encoder.backbone.conv1.register_forward_hook(
         lambda module, args, out: inputs.append(out))
-    describe_images(maps_by(encoder), loader)
+    extract_features(map_extractor(encoder), loader)
     torch.testing.assert_close(
         norm.running_mean, inputs[0].mean((0, 2, 3)), rtol=1e-3, atol=1e-5)
 
