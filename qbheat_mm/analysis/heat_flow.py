@@ -130,7 +130,7 @@ def error_by_distance(fields: Tensor, flow_x: Flow, flow_y: Flow,
 
     Errors are the root of
     :math:`\overline{|\hat z - z|^2} / \overline{|z - \bar z|^2}`: 1 for the
-    mean feature, about 1.41 for that of another position.
+    mean feature, about 1.41 for the feature of another position.
 
     Args:
         fields (Tensor): Feature maps (B, H, W, D).

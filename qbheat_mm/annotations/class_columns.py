@@ -65,7 +65,7 @@ class Table(NamedTuple):
 
 
 class Columns(NamedTuple):
-    """The numbers of the columns; that of splits is -1 if there is none."""
+    """Column numbers; ``split`` is -1 if the table has no splits."""
     image: int
     label: int
     split: int
@@ -185,7 +185,7 @@ def _choose_image(table: Table, matches: dict[int, Match],
 
 def _list_rivals(table: Table, matches: dict[int, Match], lookup: ImageLookup
                  ) -> list[int]:
-    """List the columns that may be those of images equally well."""
+    """List the columns that could just as well hold the images."""
     by_match = defaultdict(list)
     for i, match in matches.items():
         if not table.has_header(i, _LABEL):

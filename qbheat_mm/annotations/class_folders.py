@@ -1,5 +1,5 @@
 # Copyright (c) QB-Heat MM authors. All rights reserved.
-"""Read images in folders of classes, perhaps below those of splits."""
+"""Read images in class folders, which may be inside split folders."""
 import os.path as osp
 import re
 from collections import defaultdict
@@ -87,7 +87,7 @@ def _reject_masks(label: str, paths: Sequence[tuple[list[str], str]]) -> None:
     Args:
         label (str): The class.
         paths (Sequence[tuple[list[str], str]]): For each image, the folders
-            within that of the class, and the path.
+            inside the class folder, and the path.
     """
     photos = defaultdict(list)
     for folders, path in paths:

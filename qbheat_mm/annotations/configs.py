@@ -94,7 +94,7 @@ def write_boxes_config(file: Path, detector: str, classes: Sequence[str],
 
 
 def write_classes_config(file: Path, test: str) -> None:
-    """Write a classifier's config, whose folder has those of the classes."""
+    """Write a classifier's config beside the folders of the splits."""
     body = _CLASSES.format(folder=_FOLDER, test=test)
     _write(file, 'benchmarks/mf-285m_1xb16-tran1-coslr-30e_own-folders.py',
            body)

@@ -20,7 +20,7 @@ from .split import perceptual_hash
 
 def match_files(export: ListedExport, lookup: ImageLookup, account: Account
                 ) -> list[ListedImage]:
-    """Find the files of an export's images; merge those of one file.
+    """Find the files of an export's images; merge images of the same file.
 
     An image of several splits is in the first of them, with all its boxes.
 

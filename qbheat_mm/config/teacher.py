@@ -24,7 +24,7 @@ _KEPT = {
 def use_teacher(cfg: Config) -> None:
     """Predict the features of the encoder in the file ``cfg.teacher``.
 
-    ``cfg.teacher_method`` names the model, by default that of the config.
+    ``cfg.teacher_method`` names the model; defaults to the config's.
     ``cfg.model.target_generator`` may have further settings of
     :class:`EncoderTarget`. ``cfg.distillation`` has the epochs and steps of
     ``DistillationLoop``.

@@ -98,7 +98,7 @@ def new_folders(root: str, folders: Sequence[str], seen: set[str],
 def _is_skipped(name: str, images: Collection[str]) -> bool:
     """Whether a folder is hidden, or holds thumbnails or deleted files.
 
-    Those of ordinary names do if there are images beside them.
+    A name that is also an ordinary word counts only beside images.
     """
     return bool(_SYSTEM_FOLDER.fullmatch(name)
                 or images and _THUMBNAILS.fullmatch(name))

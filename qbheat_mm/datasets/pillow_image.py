@@ -54,7 +54,7 @@ def open_image(path: str, content: bytes) -> Image.Image:
 def require_one_page(path: str, image: Image.Image) -> None:
     """Raise ImageError if a TIFF file has several images.
 
-    Those of reduced size and masks are parts of another.
+    Reduced copies and masks belong to another image and don't count.
     """
     if image.format != 'TIFF' or not image.is_animated:
         return
@@ -115,7 +115,7 @@ def to_rgb(path: str, image: Image.Image) -> np.ndarray:
 def orientation_of(image: Image.Image) -> int:
     """Return the EXIF orientation, 1 (upright) to 8.
 
-    Of decoded images: Pillow rotates those of some formats while decoding.
+    Ask after decoding: Pillow rotates some formats while it decodes them.
     """
     try:
         found = image.getexif().get(ExifTags.Base.Orientation)

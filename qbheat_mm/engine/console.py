@@ -44,7 +44,7 @@ def shorten_console(logger: MMLogger) -> None:
 def set_console_level(logger: MMLogger, level: str) -> None:
     """Show messages of this level and above, unless the level is DEBUG."""
     for handler in _consoles(logger):
-        if handler.level < logging.ERROR:  # that of other processes
+        if handler.level < logging.ERROR:  # silent in other processes
             handler.setLevel(level)
 
 

@@ -71,7 +71,6 @@ def compare(folder: str | Path, encoders: Mapping[str, str | Path | Encoder],
     if find_spec('skimage') is None:
         raise UserError('HOG takes part, which needs scikit-image: '
                         'pip install scikit-image')
-    # A class may be called train.
     if not all(Path(folder, split).is_dir() for split in ('train', 'val')):
         folder = Path(prepare_classes(
             str(folder), str(out / 'classes')).config).parent

@@ -29,7 +29,7 @@ class Comparison:
 
     @property
     def counts(self) -> list[int]:
-        """Numbers of labels; the last is that of all."""
+        """Numbers of labels, ascending; the last one is all of them."""
         return list(next(iter(self.accuracies.values())))
 
     def advise(self, count: int) -> str:

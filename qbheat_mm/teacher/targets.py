@@ -65,7 +65,7 @@ class MapsOfCrops:
 
     Args:
         teacher (Teacher): The teacher.
-        normalization (Normalization): That of the student.
+        normalization (Normalization): The student's input normalization.
     """
 
     def __init__(self, teacher: Teacher,
@@ -148,7 +148,7 @@ class Standardization(NamedTuple):
         return cls(mean.float(), torch.cat(parts).float())
 
     def split(self, groups: Sequence[int]) -> list['Standardization']:
-        """Return those of groups of channels."""
+        """Split into groups of channels."""
         return list(map(Standardization, self.mean.split(groups),
                         self.std.split(groups)))
 
@@ -269,7 +269,7 @@ class EncoderTarget(TargetGenerator):
         Args:
             dataset (BaseDataset): The training images.
             folder (str): Folder of the maps, unless one is set.
-            normalization (Normalization): That of the student's input.
+            normalization (Normalization): The student's input normalization.
             device (torch.device | str): Device of the teacher. Defaults to
                 'cpu'.
             workers (int): Processes that load images. Defaults to 0.

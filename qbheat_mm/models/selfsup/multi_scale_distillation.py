@@ -162,7 +162,7 @@ def _with_maps(backbone: dict, strides: Collection[int]) -> dict:
     These are given, or all from 8 on.
     """
     settings = {**backbone, 'init_cfg': None}
-    # Random weights are drawn, but not those of the encoder.
+    # Building draws random weights, which must not change the encoder's.
     with torch.random.fork_rng(devices=[]):
         number = num_outputs(MMPRETRAIN_MODELS.build(dict(settings)))
         if number is None:
