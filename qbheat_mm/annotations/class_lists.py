@@ -2,8 +2,8 @@
 """Read lists of images and their classes.
 
 CSV files with or without a header, also Kaggle's ``id,label`` with names
-without extension, and mmpretrain's lists of lines ``PATH LABEL``. A number
-is the line of the class in ``classes.txt``, if that file is beside the list.
+without extension, and mmpretrain's lists of lines ``PATH LABEL``. Numbers as
+labels count the lines of ``classes.txt`` from 0, if that is beside the list.
 """
 import csv
 import io

@@ -35,9 +35,9 @@ class MapFolder:
     """The maps of all images of a data set, in half precision.
 
     They are computed unless ``folder`` already has a folder for this teacher
-    and these images. Each process of a run encodes a block of
-    images into a file of its own there; all processes, and other runs, read
-    all of them. The folder appears when it is complete.
+    and these images. Each process of a run encodes a block of images into a
+    file of its own there; all processes, and other runs, read all of them.
+    The folder appears when it is complete.
 
     Args:
         teacher (Teacher): The teacher.
