@@ -97,13 +97,18 @@ def write(placed: Sequence[Placed], classes: Sequence[str], out: Path
           ) -> None:
     """Copy images, and write the COCO files of their boxes."""
     require_new(str(out), ('annotations', ))
-    splits = dict(train=[], test=[])
+    # Settings are chosen with "held", every third training image.
+    splits = dict(train=[], test=[], fit=[], held=[])
     for image, place in placed:
         target = out / place
         target.parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(image.file, target)
         image.file, image.size = str(target), Image.open(target).size
-        splits[target.relative_to(out).parts[0]].append(image)
+        split = target.relative_to(out).parts[0]
+        if split == 'train':
+            third = len(splits['train']) % 3 == 0
+            splits['held' if third else 'fit'].append(image)
+        splits[split].append(image)
     write_coco(str(out), splits, classes, str(out), masks=False,
                account=Account())
     for split, images in splits.items():

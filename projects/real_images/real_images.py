@@ -180,6 +180,15 @@ def boxes(data: str, *options: str, name: str = 'RetinaNet') -> Probe:
                  [*settings, *options])
 
 
+def boxes_tuning(data: str) -> Probe:
+    """The same, tested on a third of the training images."""
+    return boxes(
+        data, f'{TRAIN}.dataset.ann_file=annotations/fit.json',
+        'val_dataloader.dataset.ann_file=annotations/held.json',
+        f'val_evaluator.ann_file=data/{data}/annotations/held.json',
+        name='RetinaNet_tuning')
+
+
 def tuned(data: str, count: int | None) -> Probe:
     """Fine-tuning with all labels, or with a few."""
     options = [f'{part}_dataloader.dataset.data_root=data/{data}'
@@ -197,6 +206,7 @@ PROBES = [
     *(classes(data, name) for data in CLASSES
       for name in ('classes', 'classes_tuning')),
     *(boxes(data) for data in BOXES),
+    *(boxes_tuning(data) for data in ('steel', 'pcb')),
     boxes('steel', 'model.backbone.frozen_stages=-1', 'custom_hooks=[]',
           name='RetinaNet-trained'),
     *(tuned(data, count) for data in CLASSES for count in (None, 30)),
@@ -245,6 +255,34 @@ def trials(data: str) -> list[Arm]:
                      STEPS['barlow'] // 2, f'{RATE}={rate}', option)
           for rate in (6e-4, 2e-3) for tokens, option in (
               ('slow', SLOW_TOKENS), ('fast', FAST_TOKENS)))]
+
+
+#: Settings of several maps: steps that take equal time, and options.
+MAP_TRIALS = {
+    'base': (305, ()),
+    'only 16 and 32': (305, ('model.pairs=[(16,16),(16,32)]', )),
+    'only 8 and 32': (305, ('model.pairs=[(8,8),(16,32)]', )),
+    'cosine': (305, ('model.smooth_l1=0', 'model.cosine=1')),
+    'smooth L1 and cosine': (305, ('model.cosine=1', )),
+    'stride 8 twice': (305, ("model.weights={'8':2.}", )),
+    'stride 16 twice': (305, ("model.weights={'16':2.}", )),
+    'rate 4e-3': (305, (f'{RATE}=4e-3', )),
+    'rate 1e-3': (305, (f'{RATE}=1e-3', )),
+    'batch 32': (610, (f'{TRAIN}.batch_size=32', )),
+    'crop 0.5': (305, (f'{CROP}.crop_ratio_range=(0.5,1.0)', )),
+    '192 pixels': (150, (f'{CROP}.scale=192', )),
+    '3 times': (915, ()),
+}
+
+
+def map_trials(data: str) -> list[Arm]:
+    """Trials of settings of several maps."""
+    tried = []
+    for name, (steps, options) in MAP_TRIALS.items():
+        plain = name.replace(',', '').replace(' ', '-')
+        tried.append(pretrained(data, f'maps-{plain}', name, 'multi_scale',
+                                steps, *options))
+    return tried
 
 
 # ------------------------------------------------------------ 2. does it help?
@@ -305,6 +343,7 @@ FEW = ('ridge', 'tran-1', 'lin')
 BETTER = against('published', 'qbheat')
 TUNED = dict.fromkeys(CLASSES, [*against('qbheat', 'random'), *BETTER])
 TRIED = [arm.name.removeprefix('steel-') for arm in trials('steel')]
+MAPS_TRIED = [arm.name.removeprefix('steel-') for arm in map_trials('steel')]
 QUESTIONS = [
     tabulate('tuning', 'Which settings', [], [*RANDOM, *TRIED], FEW,
              (TUNING, ), 'classes_tuning-{}'),
@@ -386,6 +425,11 @@ QUESTIONS = [
         "in the recipe's length", dict(steel=against(
             'several-maps-recipe', 'distilled-recipe', 'published')),
         'RetinaNet-{}', ('AP', ), (0, )),
+    tabulate('several-maps-tuning', 'Which settings of several maps', [],
+             MAPS_TRIED, FEW, (TUNING, ), 'classes_tuning-{}'),
+    tabulate('several-maps-tuning-boxes', 'Which settings of several maps, '
+             'for detectors', [], MAPS_TRIED, ('AP', ), (TUNING, ),
+             'RetinaNet_tuning-{}', ('steel', 'pcb')),
     tabulate('several-maps', 'Do several maps help a frozen classifier', [
         *against('several-maps', 'distilled', 'published'),
         *against('several-maps-recipe', 'distilled-recipe', 'published')],
@@ -398,6 +442,8 @@ for data in dict.fromkeys((*CLASSES, *BOXES)):
     ARMS += arms(data)
     if data in CLASSES:
         ARMS += trials(data)
+    if data != 'blood':
+        ARMS += map_trials(data)
 TIME = Column(ENCODER, 'CPU minutes', 'steel-')
 FIRST = [Column('RetinaNet-steel', 'AP', 'steel-')]
 for data in ('steel', 'clothing'):

@@ -92,9 +92,13 @@ class MultiScaleDistillation(SelfSupervisor):
         for student, strides in self.taught.items():
             feat = maps[self.indices[student]].flatten(2).transpose(1, 2)
             target = torch.cat([*islice(targets, len(strides))], 2)
-            losses[f'loss_{student}'] = F.smooth_l1_loss(
+            losses[f'loss_{student}'] = self.compare(
                 self.proj[str(student)](feat), target)
         return losses
+
+    def compare(self, pred: Tensor, target: Tensor) -> Tensor:
+        """Compute the loss of predicted features (B, L, C)."""
+        return F.smooth_l1_loss(pred, target)
 
     def extract_feat(self, inputs: Tensor) -> tuple[Tensor, ...]:
         """Return the encoder's last map of whole images (B, 3, H, W)."""
