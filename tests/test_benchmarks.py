@@ -47,6 +47,7 @@ def test_a_step_stands_next_to_maes_and_the_limit(report):
     assert flops == pytest.approx(6 * blocks / 1e9, rel=0.1)
 
 
+@pytest.mark.mmdet
 def test_one_command_measures_a_gpu(tmp_path):
     """A part that fails loses no others."""
     done = subprocess.run(
@@ -58,6 +59,7 @@ def test_one_command_measures_a_gpu(tmp_path):
     assert re.match(r"\| runs \| failed: .*image 'missing' does not", table)
 
 
+@pytest.mark.mmdet
 def test_steps_of_a_gpu_are_timed():
     gpu = import_tool('../benchmarks/gpu.py')
     args = Namespace(size=64, device='cpu', repeats=1)

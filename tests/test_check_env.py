@@ -132,6 +132,7 @@ def test_training_is_not_blamed_for_what_is_broken_before():
     assert 'training' not in fixes(errors=dict(mim='broken', training='too'))
 
 
+@pytest.mark.mmdet
 def test_a_problem_ends_with_its_command(monkeypatch, capsys):
     monkeypatch.setattr(check_env, 'probe', lambda names: {name: dict(
         error='ImportError: undefined symbol' if name == 'mmcv.ops' else '',

@@ -42,9 +42,10 @@ class TeacherHook(Hook):
 
 def _require_same_teacher(runner: Runner, teacher: Teacher) -> None:
     """Raise UserError if the checkpoint of a resumed run had another one."""
-    # Restored on resuming only, empty in checkpoints before 0.5.
+    # Empty in checkpoints before 0.5.
     before = runner.message_hub.get_info('teacher')
-    if before and before['fingerprint'] != teacher.fingerprint:
+    resumed = runner.iter > 0
+    if resumed and before and before['fingerprint'] != teacher.fingerprint:
         raise UserError(
             f"'{runner.work_dir}' was trained with another teacher, "
             f"'{before['path']}', than '{teacher.path}', or other settings "

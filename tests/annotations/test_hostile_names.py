@@ -82,6 +82,7 @@ def check_boxes(root, out, files, classes):
     str(report)
 
 
+@pytest.mark.mmdet
 @pytest.mark.parametrize('folder', range(0, len(NAMES), 6))
 def test_files_and_folders(folder, here):
     """In one folder name, and in those of many files."""
@@ -92,6 +93,7 @@ def test_files_and_folders(folder, here):
     check_boxes(root, here / 'out', files, ['cat', 'dog'])
 
 
+@pytest.mark.mmdet
 def test_names_of_classes(here):
     names = [name for name in NAMES if name == name.strip()]
     files = [f'{i}.jpg' for i in range(6)]
@@ -108,6 +110,7 @@ def test_output_folders_that_configs_cannot_hold(text, here):
     assert not out.exists()
 
 
+@pytest.mark.mmdet
 @pytest.mark.parametrize('name', ['--out', '-', 'e\u0301', '${a}', "it's",
                                   ' a', 'a ', '\u202eevil', '%s%(a)s'])
 def test_output_folder(name, here):

@@ -62,6 +62,7 @@ def test_threads_embed_with_a_model_in_training_mode(checkpoint, pictures):
         assert torch.equal(buffer, statistics[name])
 
 
+@pytest.mark.mmdet
 def test_threads_predict_with_several_heads(head_runs, pictures):
     pytest.importorskip('mmdet')
     heads = load_heads({name: head_runs[name] for name in ('lin', 'boxes')})

@@ -13,6 +13,7 @@ from qbheat_mm.config.reading import read_config
 from ..helpers.tools import ROOT
 
 
+@pytest.mark.mmdet
 def test_the_command_of_the_docs(tmp_path):
     pytest.importorskip('tensorboard')
     page = (ROOT / 'docs' / 'analysis.md').read_text(encoding='utf-8')

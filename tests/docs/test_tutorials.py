@@ -14,8 +14,8 @@ from projects.drawn_world.data import ensure_demo_data
 from ..helpers.pages import ROOT, read_blocks
 from ..helpers.running import Page
 
-pytestmark = pytest.mark.skipif(
-    torch.cuda.is_available(), reason='needs no GPU')
+pytestmark = [pytest.mark.mmdet, pytest.mark.skipif(
+    torch.cuda.is_available(), reason='needs no GPU')]
 ENCODER = 'qbheat_mf-285m_1xb64-amp-coslr-80e_own-images'
 ARCH = dict(
     _delete_=True, stem=4, tokens=(2, 8), conv=24,

@@ -5,6 +5,8 @@ import sys
 from argparse import ArgumentParser, Namespace
 from pathlib import Path
 
+import pytest
+
 from projects.drawn_world import demo
 from qbheat_mm.cli.arguments import add_cfg_options
 
@@ -22,6 +24,7 @@ def test_a_place_with_a_comma_is_one_value():
         out / 'pretrained/encoder/encoder.safetensors')
 
 
+@pytest.mark.mmdet
 def test_the_demo_runs_from_end_to_end(tmp_path, monkeypatch, capsys,
                                        in_process):
     out = tmp_path / 'out'
