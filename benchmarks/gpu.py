@@ -30,6 +30,8 @@ from qbheat_mm.cli.reporting import report_user_errors
 from qbheat_mm.config.reading import read_config
 
 CONFIG = 'qbheat_mf-{}_8xb128-amp-coslr-100e_in1k.py'
+#: Models whose steps are also timed with more than the first batch size.
+LARGE_BATCHES = 'MAE ViT-S/16', 'MF-285M', 'MF-3.7G'
 
 
 def models(pixels: int) -> dict[str, Callable[[], nn.Module]]:
@@ -56,14 +58,16 @@ def time_steps(args: argparse.Namespace) -> Iterator[tuple[str, str]]:
     the launches bind.
     """
     first, *others = args.batch_size
-    for name, build in models(args.size).items():
+    builders = models(args.size)
+    for name in args.models:
         for way in args.ways if name.startswith('MF') else ['bf16']:
             yield (f'{name}, {way}, batch {first}',
-                   time_step(build, way, first, args))
+                   time_step(builders[name], way, first, args))
     for size in others:
-        for name in ('MAE ViT-S/16', 'MF-285M', 'MF-3.7G'):
-            yield (f'{name}, bf16, batch {size}',
-                   time_step(models(args.size)[name], 'bf16', size, args))
+        for name in args.models:
+            if name in LARGE_BATCHES:
+                yield (f'{name}, bf16, batch {size}',
+                       time_step(builders[name], 'bf16', size, args))
 
 
 def time_compiled(args: argparse.Namespace) -> Iterator[tuple[str, str]]:
@@ -160,6 +164,9 @@ def parse_args() -> argparse.Namespace:
     parser = common.make_parser(__doc__, threads=2, repeats=8)
     parser.add_argument('--batch-size', type=count, nargs='+',
                         default=[256, 512, 1024])
+    names = [*models(256)]
+    parser.add_argument('--models', nargs='+', choices=names, default=names,
+                        metavar='MODEL', help='models of the steps')
     parser.add_argument(
         '--ways', nargs='+', metavar='WAY',
         default=['bf16', 'fp16', 'bf16, channels_last',
