@@ -422,9 +422,9 @@ QUESTIONS = [
             'several-maps', 'distilled', 'published')),
         'RetinaNet-{}', ('AP', ), (0, )),
     ask('several-maps-recipe-boxes', 'Do several maps help a frozen detector, '
-        "in the recipe's length", dict(steel=against(
+        "in the recipe's length", dict.fromkeys(BOXES, against(
             'several-maps-recipe', 'distilled-recipe', 'published')),
-        'RetinaNet-{}', ('AP', ), (0, )),
+        'RetinaNet-{}', ('AP', )),
     tabulate('several-maps-tuning', 'Which settings of several maps', [],
              MAPS_TRIED, FEW, (TUNING, ), 'classes_tuning-{}'),
     tabulate('several-maps-tuning-boxes', 'Which settings of several maps, '
@@ -434,7 +434,7 @@ QUESTIONS = [
         *against('several-maps', 'distilled', 'published'),
         *against('several-maps-recipe', 'distilled-recipe', 'published')],
         ('distilled', 'several-maps', 'distilled-recipe',
-         'several-maps-recipe', 'published'), PROBED, (0, )),
+         'several-maps-recipe', 'published'), PROBED),
 ]
 
 ARMS = []
