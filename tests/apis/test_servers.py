@@ -11,7 +11,7 @@ import torch
 
 from qbheat_mm.apis import embed, load_encoder, load_heads
 
-#: As docs/elsewhere.md says: one thread before a fork.
+#: As docs/in_python.md says: one thread before a fork.
 SERVER = """
 import multiprocessing, sys
 import numpy as np, torch

@@ -1,5 +1,5 @@
 # Copyright (c) QB-Heat MM authors. All rights reserved.
-"""README and docs/elsewhere.md, run in an empty folder with the wheel."""
+"""Python of README and guides, run in an empty folder with the wheel."""
 import importlib.util
 import re
 import sys
@@ -19,9 +19,10 @@ from ..helpers.pages import read_blocks
 from ..helpers.shipped import write_classes, write_image
 from ..helpers.tools import run
 
-PAGE = [block.text for page in ('README.md', 'docs/elsewhere.md')
-        for block in read_blocks(page)
-        if block.language == 'python' and not block.needs]
+PAGES = ('README.md', 'docs/in_python.md', 'docs/detection.md',
+         'docs/tutorials/heads.md')
+SNIPPETS = [block.text for page in PAGES for block in read_blocks(page)
+            if block.tested == 'tests/apis/test_in_python.py']
 # Replacements that make it faster.
 SHORTER = {
     "pretrain('my_images', 'runs/first')":
@@ -43,7 +44,7 @@ def save(name, path, parts=None):
 
 @pytest.fixture
 def folder(tmp_path):
-    """The files that the page names."""
+    """The files that the pages name."""
     folder = tmp_path / 'folder'
     for i in range(3):
         write_image(folder / f'my_images/{i}.png')
@@ -61,7 +62,7 @@ def test_each_snippet(folder, tmp_path):
     tree = copy_tree(tmp_path)
     zipfile.ZipFile(build('wheel', tree)).extractall(folder / 'site')
     has_mmdet = importlib.util.find_spec('mmdet') is not None
-    blocks = takewhile(lambda text: has_mmdet or 'mmdet' not in text, PAGE)
+    blocks = takewhile(lambda text: has_mmdet or 'mmdet' not in text, SNIPPETS)
     if has_mmdet:
         import qbheat_mm.detection  # noqa: F401
         save('mf-dec-211_mf-285m_frozen_8xb2-50e_coco',
