@@ -89,21 +89,21 @@ def targets(data: str) -> list[Arm]:
         taught('copied', 'teacher (A = B = 0)', 'QBHeat',
                'model.predictor.prediction=copy'),
         taught('masked', 'teacher (random masking)', 'RandomMasking'),
-        taught('distilled', 'plain distillation', 'Distillation'),
-        Arm(f'{data}-distilled-recipe', 'plain distillation (40 epochs)',
+        taught('distilled', 'distillation', 'Distillation'),
+        Arm(f'{data}-distilled-recipe', 'distillation (40 epochs)',
             RECIPE, (f'{TRAIN}.dataset.data_root=data/{data}/train',
                      f'teacher={PUBLISHED}',
                      'teacher_method=Distillation', MAPS)),
-        taught('several-maps', 'distilled, several maps',
+        taught('several-maps', 'several maps',
                'MultiScaleDistillation'),
         Arm(f'{data}-several-maps-recipe',
-            'distilled, several maps (40 epochs)', RECIPE,
+            'several maps (40 epochs)', RECIPE,
             (f'{TRAIN}.dataset.data_root=data/{data}/train',
              f'teacher={PUBLISHED}',
              'teacher_method=MultiScaleDistillation', MAPS)),
-        taught('distilled', 'plain distillation (crop 0.5)', 'Distillation',
+        taught('distilled', 'distillation (crop 0.5)', 'Distillation',
                f'{CROP}.crop_ratio_range=(0.5,1.0)', trial='-0.5'),
-        taught('distilled', 'plain distillation (teacher at 448 pixels)',
+        taught('distilled', 'distillation (teacher at 448 pixels)',
                'Distillation', 'model.target_generator.size=448',
                trial='-448'),
     ]
@@ -116,12 +116,12 @@ def own_networks_and_few_images(data: str) -> list[Arm]:
     few = config('few_images')
     return [
         pretrained(data, 'resnet', 'ResNet-18 (pixels)', 'resnet18', 600),
-        pretrained(data, 'resnet-distilled', 'ResNet-18 (plain distillation)',
+        pretrained(data, 'resnet-distilled', 'ResNet-18 (distillation)',
                    'resnet18', 185, *teacher),
         Arm(f'{data}-few', 'pixels (80 epochs)', few, (folder, )),
-        Arm(f'{data}-few-distilled', 'plain distillation (40 epochs)', few,
+        Arm(f'{data}-few-distilled', 'distillation (40 epochs)', few,
             (folder, *teacher, 'distillation.steps=0')),
-        Arm(f'{data}-few-distilled-80', 'plain distillation (80 epochs)', few,
+        Arm(f'{data}-few-distilled-80', 'distillation (80 epochs)', few,
             (folder, *teacher, 'distillation.epochs=80'))]
 
 
@@ -136,14 +136,14 @@ def arms(data: str) -> list[Arm]:
         pretrained(data, 'qbheat', 'QB-Heat', 'qbheat', STEPS['qbheat']),
         Arm(f'{data}-recipe', 'QB-Heat (80 epochs)', RECIPE, (
             f'{TRAIN}.dataset.data_root=data/{data}/train', )),
-        pretrained(data, 'copy', 'copy (A = B = 0)', 'qbheat', STEPS['copy'],
+        pretrained(data, 'copy', 'A = B = 0', 'qbheat', STEPS['copy'],
                    'model.predictor.prediction=copy'),
-        pretrained(data, 'masking', 'random masking (MAE-style)', 'qbheat',
+        pretrained(data, 'masking', 'random masking', 'qbheat',
                    STEPS['masking'], 'model.type=RandomMasking'),
         pretrained(data, 'barlow', 'Barlow Twins', 'barlowtwins',
                    STEPS['barlow']),
         pretrained(data, 'mocov2', 'MoCo-v2', 'mocov2', STEPS['mocov2']),
-        Arm(published, 'EfficientNet-Lite0 (ImageNet)', None,
+        Arm(published, 'EfficientNet-Lite0', None,
             weights=PUBLISHED),
         pretrained(data, 'published-qbheat', 'ImageNet then QB-Heat',
                    'qbheat', STEPS['qbheat'] // 2, f'{RATE}=2e-4',
@@ -287,6 +287,8 @@ def map_trials(data: str) -> list[Arm]:
 
 # ------------------------------------------------------------ 2. does it help?
 
+#: Names of sets in sentences and figures, if others than those of folders.
+NAMES = dict(pcb='boards')
 #: Probes of classes, which must agree; the first is the primary one.
 AGREEING = ('ridge', 'tran-1')
 
@@ -294,8 +296,9 @@ def pairs(data: str, couples: Sequence[tuple[str, str]], stage: str
           ) -> list[Pair]:
     """Pairs of arms of a set of images, whose name fills the gap."""
     stage = stage.format(data)
+    images = NAMES.get(data, data)
     return [Pair((f'{data}-{first}', stage), (f'{data}-{second}', stage),
-                 data) for first, second in couples]
+                 images) for first, second in couples]
 
 
 def ask(name: str, title: str, couples: Mapping[str, Sequence[
