@@ -3,12 +3,14 @@
 
 FOLDER holds the files as they are published, unpacked;
 projects/study/README.md names the sources. Writes images to OUT/train and
-OUT/test, and their boxes to COCO files in OUT/annotations.
+OUT/test, and their boxes to COCO files in OUT/annotations: train and test, and
+of the training images, "held" (every third) and "fit", to choose settings.
 """
 import argparse
 import shutil
 import subprocess
 import sys
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
@@ -97,15 +99,14 @@ def write(placed: Sequence[Placed], classes: Sequence[str], out: Path
           ) -> None:
     """Copy images, and write the COCO files of their boxes."""
     require_new(str(out), ('annotations', ))
-    # Settings are chosen with "held", every third training image.
-    splits = dict(train=[], test=[], fit=[], held=[])
+    splits = defaultdict(list)
     for image, place in placed:
         target = out / place
         target.parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(image.file, target)
         image.file, image.size = str(target), Image.open(target).size
         split = target.relative_to(out).parts[0]
-        if split == 'train':
+        if split == 'train':  # settings are chosen on every third image
             third = len(splits['train']) % 3 == 0
             splits['held' if third else 'fit'].append(image)
         splits[split].append(image)
