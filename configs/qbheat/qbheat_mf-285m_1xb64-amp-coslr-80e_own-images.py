@@ -6,11 +6,11 @@
 # use the config that this one inherits from.
 _base_ = './qbheat_mf-285m_1xb256-amp-coslr-400e_own-images.py'
 
-# `teacher=FILE` distills a published encoder (docs/tutorials/own_encoder.md);
-# `teacher_method=MultiScaleDistillation` also learns its finer maps, which
-# detectors read, and `QBHeat` predicts those of the unseen quarters.
+# `teacher=FILE` distills a published encoder (docs/tutorials/own_encoder.md):
+# its last map, and finer ones, which detectors read. `Distillation` learns the
+# last map only, and `QBHeat` predicts that of the unseen quarters.
 teacher = None
-teacher_method = 'Distillation'
+teacher_method = 'MultiScaleDistillation'
 # Distillation stops after 40 epochs, since its steps, on whole images, take
 # more than twice as long. With few images, it goes on until step 800, or
 # `train_cfg.max_epochs`.
