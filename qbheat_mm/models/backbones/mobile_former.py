@@ -99,7 +99,7 @@ class MobileFormer(BaseModule):
         channels = self.arch['stem']
         self.tokens = nn.Parameter(torch.randn(num_tokens, token_dims))
         self.stem = ConvBN(
-            *conv_bn(3, channels, 3, stride=2), nn.ReLU6(inplace=True))
+            *conv_bn(3, channels, 3, stride=2), nn.ReLU6())
         self.stages = nn.ModuleList()
         depth, last = 0, max(self.num_blocks - 1, 1)
         for rows in self.arch['stages']:
@@ -118,7 +118,7 @@ class MobileFormer(BaseModule):
         self.conv = ConvBN(
             nn.ChannelShuffle(groups) if groups > 1 else nn.Identity(),
             *conv_bn(channels, self.arch['conv'], groups=groups),
-            nn.ReLU6(inplace=True))
+            nn.ReLU6())
 
     @staticmethod
     def _resolve_arch(arch: str | dict) -> dict:
