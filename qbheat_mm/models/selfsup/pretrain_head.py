@@ -98,6 +98,4 @@ class QBHeatPretrainHead(BaseModule):
             Tensor: A scalar.
         """
         target = self.target(images, masked_ids)
-        if mask is None:
-            mask = target.new_ones(target.shape[:2])
         return self.loss_module(pred, target, mask)

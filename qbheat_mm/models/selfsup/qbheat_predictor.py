@@ -103,23 +103,17 @@ class LinearExtrapolation(nn.Module):
         Returns:
             Tensor: (G, 2, 2, N, embed_dims), by row and column.
         """
-        matrices = dict(zip(DIRECTIONS.values(), self._all_matrices().to(
-            z.dtype).unbind()))
-        steps = []
-        for column, row in cells:
-            steps += [matrices[step] for step in _steps(column, row)]
-        weights = torch.stack(steps)
+        matrices = self._all_matrices().to(z.dtype)
+        staying = torch.zeros_like(matrices[:1])
+        steps = torch.tensor([_steps(*cell) for cell in cells],
+                             device=z.device)
+        weights = torch.cat([matrices, staying]).index_select(
+            0, steps.flatten())
         # One product for all cells.
-        moved = torch.bmm(z, weights.unflatten(0, (-1, 3)).flatten(
+        moves = torch.bmm(z, weights.unflatten(0, (-1, 4)).flatten(
             1, 2).transpose(1, 2))
-        moved = moved.unflatten(2, (3, -1)) + z[:, :, None]
-        grids = []
-        for known, others, (column, row) in zip(
-                z.unbind(), moved.unbind(), cells):
-            own = 2 * row + column  # xor: this cell, along x, along y, both
-            parts = [known, *others.unbind(1)]
-            grids += [parts[own ^ i] for i in range(4)]
-        return torch.stack(grids).unflatten(0, (-1, 2, 2))
+        grid = z[:, :, None] + moves.unflatten(2, (4, -1))
+        return grid.transpose(1, 2).unflatten(1, (2, 2))
 
     def _all_matrices(self) -> Tensor:
         """Return the matrices of all DIRECTIONS, (8, D, D)."""
@@ -128,10 +122,15 @@ class LinearExtrapolation(nn.Module):
         return torch.stack([self.matrix(d) for d in DIRECTIONS.values()])
 
 
-def _steps(column: int, row: int) -> list[Direction]:
-    """Return the steps from a cell along x, y and both."""
-    step_x, step_y = 1 - 2 * column, 1 - 2 * row
-    return [(step_x, 0), (0, step_y), (step_x, step_y)]
+def _steps(column: int, row: int) -> list[int]:
+    """Index the steps to the cells of a 2x2 grid; the last index stays."""
+    indices = {step: i for i, step in enumerate(DIRECTIONS.values())}
+    steps = []
+    for to_row in range(2):
+        for to_column in range(2):
+            step = to_column - column, to_row - row
+            steps.append(indices.get(step, len(indices)))
+    return steps
 
 
 class CopiedFeatures(nn.Module):

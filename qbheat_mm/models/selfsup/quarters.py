@@ -2,6 +2,7 @@
 """Position of the visible quarter in an image."""
 from collections.abc import Sequence
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -76,8 +77,8 @@ def masked_patch_ids(positions: Positions, height: int, width: int) -> Tensor:
     """
     rows = []
     for position, count in positions:
-        masked = torch.ones(height, width, dtype=torch.bool)
+        masked = np.ones((height, width), dtype=bool)
         top, left = quarter_offset(position, height, width)
         masked[top:top + height // 2, left:left + width // 2] = False
-        rows.append(masked.flatten().nonzero()[:, 0].expand(count, -1))
-    return torch.cat(rows)
+        rows += [np.flatnonzero(masked)] * count
+    return torch.from_numpy(np.stack(rows))
