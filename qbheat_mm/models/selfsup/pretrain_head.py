@@ -1,11 +1,12 @@
 # Copyright (c) QB-Heat MM authors. All rights reserved.
 """QB-Heat's loss."""
-import torch
 import torch.nn.functional as F
 from mmengine.model import BaseModule
 from mmengine.registry import MODELS
 from mmpretrain.registry import MODELS as MMPRETRAIN_MODELS
 from torch import Tensor
+
+from ..layers.transformer import pick
 
 
 @MODELS.register_module()
@@ -60,10 +61,7 @@ class QBHeatPretrainHead(BaseModule):
         """
         patches = self.patchify(images)
         if masked_ids is not None:
-            # Faster than `gather`: indexing copies whole rows.
-            first = torch.arange(len(patches), device=patches.device)
-            rows = masked_ids + first[:, None] * patches.shape[1]
-            patches = patches.flatten(0, 1)[rows]
+            patches = pick(patches, masked_ids)
         return self._normalize(patches) if self.norm_pix else patches
 
     @staticmethod
