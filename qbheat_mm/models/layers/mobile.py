@@ -19,46 +19,40 @@ class _LargerLine(torch.autograd.Function):
     """
 
     @staticmethod
-    def forward(ctx, x: Tensor, slopes: Tensor) -> Tensor:
-        ctx.dtype = slopes.dtype
-        slopes = slopes.to(x.dtype)
-        ctx.save_for_backward(x, slopes)
-        first, second = _lines(slopes)
+    def forward(ctx, x: Tensor, first: Tensor, second: Tensor) -> Tensor:
+        ctx.dtype = first.dtype
+        first, second = first.to(x.dtype), second.to(x.dtype)
+        ctx.save_for_backward(x, first, second)
         return (second * x).clamp_(min=first * x)
 
     @staticmethod
-    def backward(ctx, grad: Tensor) -> tuple[Tensor, Tensor]:
-        x, slopes = ctx.saved_tensors
-        first, second = _lines(slopes)
+    def backward(ctx, grad: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        x, first, second = ctx.saved_tensors
         difference = first - second
         lead = difference * x  # positive where the first line is larger
         keep = torch.ops.aten.threshold_backward
         grad_x = (grad * second).addcmul_(keep(grad, lead, 0), difference)
-        grad_lines = grad * x
-        both = grad_lines.sum((2, 3), dtype=ctx.dtype)
-        grad_first = keep(grad_lines, lead, 0).sum((2, 3), dtype=ctx.dtype)
-        return grad_x, torch.cat([grad_first, both - grad_first], dim=1)
-
-
-def _lines(slopes: Tensor) -> tuple[Tensor, Tensor]:
-    """Split slopes (B, 2C) into two (B, C, 1, 1)."""
-    return slopes[..., None, None].chunk(2, dim=1)
+        lines = grad * x
+        both = lines.sum((2, 3), keepdim=True, dtype=ctx.dtype)
+        grad_first = keep(lines, lead, 0).sum(
+            (2, 3), keepdim=True, dtype=ctx.dtype)
+        return grad_x, grad_first, both - grad_first
 
 
 class DynamicReLU(nn.Module):
     """DY-ReLU: ``max(a1 * x, a2 * x)`` with slopes per image and channel."""
 
-    def forward(self, x: Tensor, slopes: Tensor) -> Tensor:
+    def forward(self, x: Tensor, first: Tensor, second: Tensor) -> Tensor:
         """Apply the slopes.
 
         Args:
             x (Tensor): Features, (B, C, H, W).
-            slopes (Tensor): (B, 2C); the first C entries are a1, at least 0,
-                the others a2.
+            first (Tensor): Slopes a1, at least 0, (B, C, 1, 1).
+            second (Tensor): Slopes a2, (B, C, 1, 1).
         """
         if torch.is_grad_enabled():
-            return _LargerLine.apply(x, slopes)
-        first, second = _lines(slopes.to(x.dtype))
+            return _LargerLine.apply(x, first, second)
+        first, second = first.to(x.dtype), second.to(x.dtype)
         if x.dtype in _HALF or torch.compiler.is_compiling():
             return torch.maximum(first * x, second * x)
         # Two passes over the map. The division needs a positive slope, and
@@ -83,10 +77,11 @@ class DynamicReLUCoefficients(nn.Module):
         self.squeeze = nn.Linear(token_dims, len(channels) * (token_dims // 4))
         self.expand = nn.ModuleList(
             nn.Linear(token_dims // 4, 2 * width) for width in channels)
-        self.widths = [2 * width for width in channels]
-        least = [torch.tensor([0., -1.]).repeat_interleave(width)
-                 for width in channels]
-        self.register_buffer('least', torch.cat(least), persistent=False)
+        self.widths, ends = [], []
+        for width in channels:
+            self.widths += [width, width]
+            ends += [torch.ones(width), torch.zeros(width)]
+        self.register_buffer('center', torch.cat(ends), persistent=False)
 
     def forward(self, tokens: Tensor) -> tuple[Tensor, ...]:
         """Compute the slopes.
@@ -95,15 +90,18 @@ class DynamicReLUCoefficients(nn.Module):
             tokens (Tensor): (B, T, d); only the first token is used.
 
         Returns:
-            tuple[Tensor]: (B, 2C) for each DY-ReLU. a1 lies in [0, 2], a2 in
-            [-1, 1]; a linear layer of zeros makes them 1 and 0 (ReLU).
+            tuple[Tensor]: a1 and a2, (B, C, 1, 1), of each DY-ReLU in turn.
+            a1 lies in [0, 2], a2 in [-1, 1]; a linear layer of zeros makes
+            them 1 and 0 (ReLU).
         """
         hidden = F.relu(self.squeeze(tokens[:, 0]))
         parts = hidden.chunk(len(self.expand), dim=1)
         logits = torch.cat([expand(part) for expand, part
                             in zip(self.expand, parts)], dim=1)
-        slopes = torch.add(self.least, F.hardsigmoid(logits), alpha=2)
-        return slopes.split(self.widths, dim=1)
+        # 2 * hsigmoid(logits) - 1 is hardtanh(logits, -3, 3) / 3
+        slopes = torch.add(
+            self.center, F.hardtanh(logits, -3, 3), alpha=1 / 3)
+        return slopes[..., None, None].split(self.widths, dim=1)
 
 
 class ConvBN(nn.Sequential):
@@ -257,8 +255,8 @@ class Mobile(nn.Module):
 
     def forward(self, x: Tensor, slopes: Sequence[Tensor]) -> Tensor:
         """(B, C_in, H, W) to (B, C_out, H, W), with slopes of two DY-ReLUs."""
-        out = self.act(self.expand(x), slopes[0])
-        out = self.act(self.depthwise(out), slopes[1])
+        out = self.act(self.expand(x), *slopes[:2])
+        out = self.act(self.depthwise(out), *slopes[2:])
         out = self.project(out)
         return x + self.drop_path(out) if self.residual else out
 
@@ -296,6 +294,6 @@ class DownsampleMobile(nn.Module):
 
     def forward(self, x: Tensor, slopes: Sequence[Tensor]) -> Tensor:
         """(B, C_in, H, W) to (B, C_out, ceil(H / 2), ceil(W / 2))."""
-        x = self.project1(self.act(self.depthwise1(x), slopes[0]))
-        out = self.project2(self.act(self.depthwise2(x), slopes[1]))
+        x = self.project1(self.act(self.depthwise1(x), *slopes[:2]))
+        out = self.project2(self.act(self.depthwise2(x), *slopes[2:]))
         return x + self.drop_path(out)

@@ -18,16 +18,17 @@ def test_is_the_larger_of_two_lines(dtype, with_gradients):
     first, second = slopes.to(dtype)[..., None, None].chunk(2, dim=1)
     expected = torch.maximum(first * x, second * x)
     with torch.set_grad_enabled(with_gradients):
-        found = DynamicReLU()(x, slopes)
+        found = DynamicReLU()(x, first.float(), second.float())
     assert expected.isfinite().all() and found.dtype == dtype
     torch.testing.assert_close(found, expected)
 
 
 def test_gradients_are_those_of_the_function():
     x = torch.randn(2, 3, 2, 2, dtype=torch.double, requires_grad=True)
-    slopes = torch.randn(2, 6, dtype=torch.double, requires_grad=True)
-    assert torch.autograd.gradcheck(DynamicReLU(), (x, slopes))
-    assert torch.autograd.gradgradcheck(DynamicReLU(), (x, slopes))
+    first, second = torch.randn(
+        2, 2, 3, 1, 1, dtype=torch.double, requires_grad=True).unbind()
+    assert torch.autograd.gradcheck(DynamicReLU(), (x, first, second))
+    assert torch.autograd.gradgradcheck(DynamicReLU(), (x, first, second))
 
 
 def test_slopes_are_their_formula():
@@ -37,12 +38,12 @@ def test_slopes_are_their_formula():
     tokens = 2 * torch.randn(4, 6, 8)
     hidden = coefficients.squeeze(tokens[:, 0]).clamp(min=0)
     assert hidden.shape == (4, 2 * 8 // 4)
-    for i, slopes in enumerate(coefficients(tokens)):
+    slopes = coefficients(tokens)
+    for i in range(2):
         layer = coefficients.expand[i]
         out = layer(hidden[:, 2 * i:2 * i + 2])
         gates = (out + 3).clamp(0, 6) / 6
         channels = gates.shape[1] // 2
-        torch.testing.assert_close(slopes[:, :channels],
-                                   2 * gates[:, :channels])
-        torch.testing.assert_close(slopes[:, channels:],
-                                   2 * gates[:, channels:] - 1)
+        first, second = slopes[2 * i].squeeze(), slopes[2 * i + 1].squeeze()
+        torch.testing.assert_close(first, 2 * gates[:, :channels])
+        torch.testing.assert_close(second, 2 * gates[:, channels:] - 1)

@@ -79,8 +79,7 @@ def depthwise(layers, x, stride=1):
     return conv(layers, x, stride=stride, padding=1, groups=x.shape[1])
 
 
-def dynamic(x, slopes):
-    first, second = slopes[..., None, None].chunk(2, dim=1)
+def dynamic(x, first, second):
     return torch.maximum(first * x, second * x)
 
 
@@ -99,9 +98,9 @@ def test_lite_bottleneck_is_its_formula(stride, out_channels):
 @pytest.mark.parametrize('out_channels', [4, 6])
 def test_mobile_is_its_formula(out_channels):
     block = with_statistics(Mobile(4, 8, out_channels)).eval()
-    x, slopes = torch.randn(2, 4, 6, 5), torch.randn(2, 2, 16)
-    hidden = dynamic(conv(block.expand, x), slopes[0])
-    hidden = dynamic(depthwise(block.depthwise, hidden), slopes[1])
+    x, slopes = torch.randn(2, 4, 6, 5), torch.randn(4, 2, 8, 1, 1)
+    hidden = dynamic(conv(block.expand, x), *slopes[:2])
+    hidden = dynamic(depthwise(block.depthwise, hidden), *slopes[2:])
     expected = conv(block.project, hidden)
     if out_channels == 4:
         expected = expected + x
@@ -111,10 +110,10 @@ def test_mobile_is_its_formula(out_channels):
 def test_downsample_mobile_is_its_formula():
     block = with_statistics(DownsampleMobile(4, 8, 6)).eval()
     x = torch.randn(2, 4, 6, 5)
-    slopes = torch.randn(2, 16), torch.randn(2, 48)  # 4 * 6 channels
+    slopes = [torch.randn(2, channels, 1, 1) for channels in (8, 8, 24, 24)]
     x1 = conv(block.project1,
-              dynamic(depthwise(block.depthwise1, x, 2), slopes[0]))
+              dynamic(depthwise(block.depthwise1, x, 2), *slopes[:2]))
     x2 = conv(block.project2,
-              dynamic(depthwise(block.depthwise2, x1), slopes[1]))
+              dynamic(depthwise(block.depthwise2, x1), *slopes[2:]))
     assert x1.shape == (2, 6, 3, 3)
     torch.testing.assert_close(block(x, slopes), x1 + x2)
