@@ -95,6 +95,17 @@ def test_an_encoder_stands_next_to_mobilenet(report):
         'one image, one thread', 'inference', 'training']
 
 
+def test_nodes_of_an_encoder_are_timed_by_operator(report):
+    pytest.importorskip('onnxruntime')
+    pytest.importorskip('onnxscript')
+    lines = report('encoder_profile.py', f'--size 64 {COMMON}')
+    heads = [i for i, line in enumerate(lines) if line.startswith('m')]
+    for start, end in zip(heads, [*heads[1:], len(lines)]):
+        number = int(re.search(r'(\d+) nodes', lines[start])[1])
+        assert number == sum(int(re.search(r'(\d+) nodes', line)[1])
+                             for line in lines[start + 1:end])
+
+
 def test_detectors_stand_next_to_each_other(report):
     pytest.importorskip('mmdet')
     rows = {line[:22].strip(): re.findall(r'[\d.]+', line[22:])
