@@ -334,7 +334,7 @@ def test_pretrain_takes_a_teacher(enough, teacher, images, tmp_path, capsys,
         images, str(tmp_path / 'run'), arch=TINY, epochs=1, batch_size=2,
         workers=0, teacher=teacher)
     assert Checkpoint.read(checkpoint).config['model']['type'] == (
-        'Distillation')
+        'MultiScaleDistillation')
     printed = capsys.readouterr().out
     assert ('2 steps are few for distillation' in printed) == (enough == 3)
     assert 'images are few' not in printed
@@ -347,11 +347,12 @@ def test_your_own_cnn_is_taught(teacher, images, tmp_path):
         'model.backbone': dict(type='TimmEncoder', name='test_resnet',
                                _delete_=True)})
     model = MODELS.build(cfg.model)
-    assert type(model).__name__ == 'Distillation'
+    assert type(model).__name__ == 'MultiScaleDistillation'
     dataset = DATASETS.build(cfg.train_dataloader.dataset)
     model.target_generator.prepare(dataset, str(tmp_path), IDENTITY)
     samples = [dataset[row] for row in (0, 1)]
     inputs = torch.stack([sample['inputs'] for sample in samples]).float()
-    model(inputs, [s['data_samples'] for s in samples],
-          mode='loss')['loss'].backward()
+    losses = model(inputs, [s['data_samples'] for s in samples], mode='loss')
+    assert losses.keys() == {'loss_8', 'loss_16', 'loss_32'}
+    sum(losses.values()).backward()
     assert model.backbone.network.conv1[0].weight.grad.abs().sum() > 0

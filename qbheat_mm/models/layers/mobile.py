@@ -142,21 +142,6 @@ class ConvBN(nn.Sequential):
         return conv.weight * scale.view(-1, 1, 1, 1), bias
 
 
-class BatchNorm2d(nn.BatchNorm2d):
-    """BN that counts batches only if its momentum is their number.
-
-    Otherwise nothing reads the count, and adding costs a GPU a launch.
-    """
-
-    def forward(self, x: Tensor) -> Tensor:
-        """Normalize features (B, C, H, W)."""
-        if self.momentum is None or self.running_mean is None:
-            return super().forward(x)
-        return F.batch_norm(x, self.running_mean, self.running_var,
-                            self.weight, self.bias, self.training,
-                            self.momentum, self.eps)
-
-
 def conv_bn(in_channels: int,
             out_channels: int,
             kernel_size: int = 1,
@@ -173,7 +158,7 @@ def conv_bn(in_channels: int,
             kernel_size // 2,
             groups=groups,
             bias=False),
-        BatchNorm2d(out_channels)
+        nn.BatchNorm2d(out_channels)
     ]
     if shuffle > 1:
         layers.append(nn.ChannelShuffle(shuffle))
