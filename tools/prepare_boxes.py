@@ -21,9 +21,9 @@ def parse_args() -> argparse.Namespace:
     parser.add_argument(
         '--out', required=True, type=folder, help='folder to write to')
     parser.add_argument(
-        '--detector', choices=('retinanet', 'mask-rcnn', 'mf-dec'),
-        default='retinanet',
-        help="defaults to 'retinanet'; 'mask-rcnn' needs polygons or masks, "
+        '--detector', choices=('gfl', 'retinanet', 'mask-rcnn', 'mf-dec'),
+        default='gfl',
+        help="defaults to 'gfl'; 'mask-rcnn' needs polygons or masks, "
         "'mf-dec' many images")
     parser.add_argument(
         '--classes', nargs='+', metavar='NAME',

@@ -40,6 +40,9 @@ test_dataloader = dict(dataset=dict(
 # Steps of 8 of {plan.images} images
 train_cfg = dict(max_iters={plan.steps}, val_interval={plan.val_interval})
 """
+_GFL = """
+model = dict(bbox_head=dict(num_classes=len(classes)))
+"""
 _RETINANET = """
 model = dict(bbox_head=dict(
     num_classes=len(classes),
@@ -60,6 +63,7 @@ model = dict(bbox_head=dict(num_classes=len(classes)))
 """
 #: Bases and settings of the detectors.
 DETECTORS = {
+    'gfl': ('gfl_mf-285m', _DATA + _FIXED_SIZE + _GFL),
     'retinanet': ('retinanet_mf-285m', _DATA + _FIXED_SIZE + _RETINANET),
     'mask-rcnn': ('mask-rcnn_mf-285m', _DATA + _FIXED_SIZE + _MASK_RCNN),
     'mf-dec': ('mf-dec-211_mf-285m', _DATA + _MF_DEC)}

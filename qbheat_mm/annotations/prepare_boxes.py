@@ -23,7 +23,7 @@ from .split import assign_splits
 from .training_plan import plan_training
 
 
-def prepare_boxes(folder: str, out: str, *, detector: str = 'retinanet',
+def prepare_boxes(folder: str, out: str, *, detector: str = 'gfl',
                   classes: Sequence[str] | None = None,
                   drop_classes: Sequence[str] = (),
                   images: str | None = None, keep_crowds: bool | None = None,
@@ -41,7 +41,8 @@ def prepare_boxes(folder: str, out: str, *, detector: str = 'retinanet',
             CVAT, VGG Image Annotator, Label Studio, FiftyOne), YOLO, Pascal
             VOC or labelme.
         out (str): Folder to write to.
-        detector (str): ``'retinanet'``, ``'mask-rcnn'`` or ``'mf-dec'``.
+        detector (str): ``'gfl'``, ``'retinanet'``, ``'mask-rcnn'`` or
+            ``'mf-dec'``.
         classes (Sequence[str], optional): Classes to use, in this order.
         drop_classes (Sequence[str]): Classes to skip.
         images (str, optional): Folder of the images, if it is another one.

@@ -9,7 +9,11 @@ from collections.abc import Sequence
 import torch
 from mmdet.models.detectors import SingleStageDetector
 from mmdet.models.task_modules import DeltaXYWHBBoxCoder
-from mmdet.structures.bbox import bbox_cxcywh_to_xyxy, get_box_tensor
+from mmdet.structures.bbox import (
+    bbox_cxcywh_to_xyxy,
+    distance2bbox,
+    get_box_tensor,
+)
 from torch import Tensor, nn
 
 from ..detection import MobileFormerDETR
@@ -82,14 +86,47 @@ class AnchorNetwork(Network):
         scores = _all_anchors(scores, head.cls_out_channels)
         scores = scores.sigmoid() if head.use_sigmoid_cls else scores.softmax(
             -1)[..., :-1]
-        deltas = _all_anchors(deltas, 4)
-        anchors = torch.cat(anchors).expand_as(deltas)
-        boxes = get_box_tensor(head.bbox_coder.decode(
-            anchors.flatten(0, 1), deltas.flatten(0, 1)))
-        boxes = boxes.unflatten(0, deltas.shape[:2])
+        boxes = self.place(anchors, deltas)
         if head.bbox_coder.clip_border:
             boxes = _clip(boxes, _sides(shape, image_sizes, boxes))
         return dict(scores=scores, boxes=boxes, levels=torch.cat(numbers))
+
+    def place(self, anchors: list[Tensor], levels: list[Tensor]) -> Tensor:
+        """Decode what the head predicts of each level's anchors.
+
+        Args:
+            anchors (list[Tensor]): (h * w * A, 4) of each level.
+            levels (list[Tensor]): (B, A * 4, h, w) of each level.
+
+        Returns:
+            Tensor: Boxes, (B, anchors, 4).
+        """
+        deltas = _all_anchors(levels, 4)
+        boxes = get_box_tensor(self.model.bbox_head.bbox_coder.decode(
+            torch.cat(anchors).expand_as(deltas).flatten(0, 1),
+            deltas.flatten(0, 1)))
+        return boxes.unflatten(0, deltas.shape[:2])
+
+
+class DistributionNetwork(AnchorNetwork):
+    """An :class:`AnchorNetwork` of GFL.
+
+    Its head predicts the distribution of the distances, in strides, from the
+    center of an anchor to the sides of its box.
+    """
+
+    def place(self, anchors: list[Tensor], levels: list[Tensor]) -> Tensor:
+        """Decode (B, 4 * (reg_max + 1), h, w) of each level."""
+        head, boxes = self.model.bbox_head, []
+        strides = head.prior_generator.strides
+        for own, level, (stride, _) in zip(anchors, levels, strides):
+            logits = _all_anchors([level], 4 * (head.reg_max + 1))
+            distances = stride * head.integral(logits.flatten(0, 1))
+            distances = distances.unflatten(0, logits.shape[:2])
+            centers = (own[:, :2] + own[:, 2:]) / 2
+            boxes.append(distance2bbox(
+                centers.expand_as(distances[..., :2]), distances))
+        return torch.cat(boxes, dim=1)
 
 
 def detector_network(model: nn.Module) -> Network:
@@ -105,11 +142,14 @@ def detector_network(model: nn.Module) -> Network:
             head).__name__ in ANCHOR_HEADS and isinstance(
             head.bbox_coder, DeltaXYWHBBoxCoder):
         return AnchorNetwork(model)
+    if isinstance(model, SingleStageDetector) and type(
+            head).__name__ == 'GFLHead':
+        return DistributionNetwork(model)
     kind = type(model).__name__ + (
         f' with {type(head).__name__}' if head is not None else '')
     raise UserError(
         f'{kind} cannot be exported, only MF-Dec and one-stage detectors '
-        f'with one of {", ".join(ANCHOR_HEADS)}; its encoder can '
+        f'with one of GFLHead, {", ".join(ANCHOR_HEADS)}; its encoder can '
         '(--part encoder)')
 
 

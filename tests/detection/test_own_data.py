@@ -58,7 +58,7 @@ def data_root(tmp_path):
     return root
 
 
-@pytest.fixture(params=['mf-dec', 'retinanet', 'mask-rcnn'])
+@pytest.fixture(params=['mf-dec', 'gfl', 'retinanet', 'mask-rcnn'])
 def own_config(request, data_root, tmp_path):
     """The config that prepare_boxes writes, made tiny."""
     write_boxes_config(data_root / 'boxes.py', request.param, CLASSES,

@@ -11,7 +11,7 @@ from qbheat_mm.apis import load_heads
 from ..helpers.tools import ROOT
 
 HAS_MMDET = importlib.util.find_spec('mmdet') is not None
-DETECTORS = ('mf_dec', 'retinanet') if HAS_MMDET else ()
+DETECTORS = ('mf_dec', 'retinanet', 'gfl') if HAS_MMDET else ()
 SIZES = [[67, 93], [41, 80]]  # of the images of a batch
 
 
@@ -63,7 +63,7 @@ def check(name, model, outputs):
         assert list(outputs) == ['features', 'tokens']
         close(outputs['features'], model.extract_feat(images)[0])
         assert outputs['tokens'].shape == (2, 3, 16)
-    elif name == 'retinanet':
+    elif name in ('retinanet', 'gfl'):
         images, samples = preprocess(model, batch, SIZES)
         compare_detections(model, images, samples, outputs)
     else:

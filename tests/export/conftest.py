@@ -6,6 +6,7 @@ import pytest
 
 from ..helpers.networks import (
     CLASSIFIER,
+    GFL,
     HEADS,
     MF_DEC,
     MOBILE_FORMER,
@@ -72,6 +73,14 @@ def retinanet(tmp_path_factory):
     pytest.importorskip('mmdet')
     import qbheat_mm.detection  # noqa: F401
     return write_run(tmp_path_factory.mktemp('retinanet'), RETINANET, 'mmdet')
+
+
+@pytest.fixture(scope='session')
+def gfl(tmp_path_factory):
+    """A run of GFL."""
+    pytest.importorskip('mmdet')
+    import qbheat_mm.detection  # noqa: F401
+    return write_run(tmp_path_factory.mktemp('gfl'), GFL, 'mmdet')
 
 
 @pytest.fixture(scope='session')

@@ -127,6 +127,16 @@ RETINANET = dict(
         bbox_coder=dict(type='DeltaXYWHBBoxCoder')),
     test_cfg=dict(nms_pre=20, min_bbox_size=0, score_thr=0.05,
                   nms=dict(type='nms', iou_threshold=0.5), max_per_img=10))
+GFL = dict(
+    RETINANET, type='GFL',
+    bbox_head=dict(
+        type='GFLHead', num_classes=3, in_channels=8, feat_channels=8,
+        stacked_convs=1, reg_max=4,
+        norm_cfg=dict(type='GN', num_groups=4),
+        anchor_generator=dict(
+            type='AnchorGenerator', octave_base_scale=2, scales_per_octave=1,
+            ratios=[1.], strides=[8, 16]),
+        loss_cls=dict(type='QualityFocalLoss', use_sigmoid=True)))
 DETECTS = dict(
     backbone=dict(MOBILE_FORMER, out_indices=(2, 4), frozen_stages=5),
     data_preprocessor=dict(DETECTOR['data_preprocessor'], bgr_to_rgb=True))
