@@ -10,7 +10,8 @@ the first detector or else of the first head.
 import argparse
 import json
 import os.path as osp
-from collections.abc import Iterable
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 from mmengine.dataset import pseudo_collate
 from mmengine.utils import track_iter_progress
@@ -24,6 +25,12 @@ from qbheat_mm.datasets import ImageError, find_images, read_image, short_names
 from qbheat_mm.errors import UserError
 from qbheat_mm.utils.atomic_write import atomic_write
 
+if TYPE_CHECKING:
+    # For the type only
+    from qbheat_mm.apis import Heads
+
+#: Minimum score of objects if no validation suggests one.
+SCORE = 0.3
 #: Formats of written pictures; others become PNG.
 EXTENSIONS = ('.jpg', '.jpeg', '.png')
 
@@ -42,8 +49,9 @@ def parse_args() -> argparse.Namespace:
         help='scale images so that their sides are at most these, as 800 '
         "1333; defaults to the config's test pipeline")
     parser.add_argument(
-        '--score', type=float, default=0.3,
-        help='minimum score of objects; defaults to 0.3')
+        '--score', type=float,
+        help='minimum score of objects; defaults to that of the best F1 in '
+        f"each detector's validation, or {SCORE}")
     add_device(parser)
     return parser.parse_args()
 
@@ -66,13 +74,26 @@ def name_pictures(files: list[str], out: str) -> dict[str, str]:
     return pictures
 
 
-def report(rows: list[dict], target: str, heads: Iterable[str],
-           score: float) -> None:
+def choose_scores(heads: 'Heads', given: float | None) -> dict[str, float]:
+    """Choose the minimum score of each head's objects, and tell it."""
+    scores = {}
+    for name, head in heads.trained.items():
+        score = SCORE if given is None else given
+        if given is None and head.score_threshold is not None:
+            score = head.score_threshold
+            print(f'{name}: objects that score {score:.2f} or more, with the '
+                  'best F1 in validation (--score)')
+        scores[name] = score
+    return scores
+
+
+def report(rows: list[dict], target: str, scores: Mapping[str, float]
+           ) -> None:
     """Say where predictions are, and which heads found nothing."""
     print(f'\n{len(rows)} images in {target}')
-    for name in heads:
+    for name, score in scores.items():
         if rows and not any(row['found'][name] for row in rows):
-            print(f'{name}: nothing scores {score} or more (--score)')
+            print(f'{name}: nothing scores {score:.2g} or more (--score)')
 
 
 def main() -> None:
@@ -80,6 +101,7 @@ def main() -> None:
     files = list(dict.fromkeys(find_images(args.images)))
     pictures = name_pictures(files, args.out)
     heads = heads_of(args.heads, args.device)
+    scores = choose_scores(heads, args.score)
     prepare = image_pipeline(heads, args.size)
     rows, problems = [], []
     for file in track_iter_progress(files):
@@ -93,8 +115,8 @@ def main() -> None:
         for name, (sample, ) in heads.test_step(batch).items():
             samples[name] = sample.cpu()
             described[name] = prediction_to_json(
-                samples[name], heads.trained[name].classes, args.score)
-        drawn = draw(image[..., ::-1], samples, heads, args.score)
+                samples[name], heads.trained[name].classes, scores[name])
+        drawn = draw(image[..., ::-1], samples, heads, scores)
         with atomic_write(osp.join(args.out, pictures[file])) as part:
             Image.fromarray(drawn).save(part)
         rows.append(dict(
@@ -103,7 +125,7 @@ def main() -> None:
     target = osp.join(args.out, 'predictions.json')
     with atomic_write(target) as part, open(part, 'w', encoding='utf-8') as f:
         json.dump(dict(images=rows, problems=problems), f)
-    report(rows, target, heads.trained, args.score)
+    report(rows, target, scores)
     if problems:
         print('\n'.join(problems[:-1]))
         raise UserError(problems[-1])

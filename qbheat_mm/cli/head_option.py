@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ..config.reading import read_config
-from ..engine.run_state import latest
+from ..engine.run_state import best, latest
 from ..errors import UserError
 from .arguments import require_file
 
@@ -54,7 +54,7 @@ def split_head(text: str) -> tuple[str, str, str]:
     files = _FILES.fullmatch(run)
     if files:
         return name, *files.groups()
-    configs, checkpoint = [*Path(run).glob('*.py')], latest(run)
+    configs, checkpoint = [*Path(run).glob('*.py')], best(run) or latest(run)
     if len(configs) != 1 or checkpoint is None:
         raise UserError(
             f"--head '{text}' is not {_FORMS}: a work folder has one config "

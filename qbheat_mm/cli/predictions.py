@@ -96,20 +96,20 @@ def prediction_to_json(sample: BaseDataElement, classes: Sequence[str],
 
 
 def draw(image: np.ndarray, samples: Mapping[str, BaseDataElement],
-         heads: 'Heads', score_thr: float) -> np.ndarray:
+         heads: 'Heads', scores: Mapping[str, float]) -> np.ndarray:
     """Draw objects with mmdet's visualizer, and the most probable classes.
 
     Args:
         image (np.ndarray): (H, W, 3), RGB, uint8.
         samples (Mapping[str, BaseDataElement]): A data sample of each head.
         heads (Heads): The heads, which know the class names.
-        score_thr (float): Minimum score of objects.
+        scores (Mapping[str, float]): Minimum score of objects of each head.
     """
     lines, size = [], max(10, max(image.shape) // 50)
     for name, sample in samples.items():
         classes = heads.trained[name].classes
         if 'pred_score' in sample:
-            best, *_ = prediction_to_json(sample, classes, score_thr)
+            best, *_ = prediction_to_json(sample, classes, scores[name])
             lines.append(f"{name}: {best['class']} {best['score']:.2f}")
             continue
         from mmdet.visualization import DetLocalVisualizer
@@ -117,7 +117,7 @@ def draw(image: np.ndarray, samples: Mapping[str, BaseDataElement],
         visualizer.dataset_meta = dict(
             classes=[printable(title) for title in classes] or None)
         visualizer.add_datasample(name, image, sample, draw_gt=False,
-                                  pred_score_thr=score_thr)
+                                  pred_score_thr=scores[name])
         image = visualizer.get_image()
     if not lines:
         return image

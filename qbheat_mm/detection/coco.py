@@ -22,6 +22,7 @@ from ..datasets.coco_check import check_images, load_coco
 from ..datasets.coco_file import CocoFile
 from ..datasets.images import is_local
 from ..errors import ImageError, UserError
+from .matching import load_found, match
 from .photographs import Photographs
 
 
@@ -43,6 +44,16 @@ def index_coco(content: CocoFile, for_evaluation: bool = False) -> COCO:
         coco.createIndex()
     coco.img_ann_map, coco.cat_img_map = coco.imgToAnns, coco.catToImgs
     return coco
+
+
+def copy_for_evaluation(coco: COCO) -> COCO:
+    """Copy an index with annotations as dicts."""
+    copied = COCO()
+    copied.dataset = dict(coco.dataset, annotations=_to_dicts(
+        coco.dataset['annotations']))
+    with contextlib.redirect_stdout(io.StringIO()):
+        copied.createIndex()
+    return copied
 
 
 def _to_dicts(records: Iterable[Struct]) -> list[dict]:
@@ -243,7 +254,20 @@ class MatchedCocoMetric(CocoMetric):
                    if line.startswith(' Average')]
         if summary:
             logger.info('\n'.join(['', *summary]))
+        if self._coco_api is not None and 'bbox' in self.metrics:
+            self._add_threshold(metrics, [found for _, found in results])
         return metrics
+
+    def _add_threshold(self, metrics: dict[str, float],
+                       found: list[dict]) -> None:
+        """Add the score of the best F1 of boxes, if any box is right."""
+        if self.format_only:
+            return
+        ids = [image['img_id'] for image in found]
+        boxes = load_found(self._coco_api, found, self.cat_ids)
+        threshold = match(self._coco_api, boxes, ids).threshold
+        if threshold is not None:
+            metrics['bbox_threshold'] = round(threshold, 3)
 
     def _finds_nothing(self, results: list) -> bool:
         if self.format_only or not {*self.metrics} <= {'bbox', 'segm'}:

@@ -15,7 +15,11 @@ _KINDS = dict(bbox='boxes', segm='masks')
 
 @HOOKS.register_module()
 class DetectionSummaryHook(Hook):
-    """Tell AP, AP50 and AP by class in the last lines of a run."""
+    """Tell AP, AP50 and AP by class in the last lines of a run.
+
+    Checkpoints get the score of the best F1 in the last evaluation, as
+    ``meta['score_threshold']``.
+    """
 
     # After the best checkpoint is written.
     priority = 'LOWEST'
@@ -42,17 +46,30 @@ class DetectionSummaryHook(Hook):
         for hook in runner.hooks:
             best = getattr(hook, 'best_ckpt_path', None)
             if best:
-                command = shlex.join([
-                    'python', 'tools/test.py', runner.cfg.filename,
-                    osp.relpath(best), '--show-dir', 'pictures'])
-                runner.logger.info(f'to see its boxes: {command}')
+                _tell_command(runner, osp.relpath(best))
+
+    def before_save_checkpoint(self, runner: Runner, checkpoint: dict
+                               ) -> None:
+        """Store the threshold of the last evaluation in ``meta``."""
+        known = runner.message_hub.log_scalars.get('val/coco/bbox_threshold')
+        if known is not None:
+            checkpoint['meta']['score_threshold'] = float(known.current())
 
     @master_only
     def after_test_epoch(self, runner: Runner, metrics: Mapping | None = None
                          ) -> None:
-        """Tell the metrics of the test set."""
+        """Tell the metrics of the test set, and where to look."""
         for line in summarize(metrics or {}):
             runner.logger.info(f'test: {line}')
+        if metrics and 'coco/bbox_mAP' in metrics and runner.cfg.load_from:
+            _tell_command(runner, runner.cfg.load_from)
+
+
+def _tell_command(runner: Runner, checkpoint: str) -> None:
+    """Tell the command that shows the boxes of a checkpoint."""
+    command = shlex.join(['python', 'tools/look.py', runner.cfg.filename,
+                          checkpoint, '--out', 'looks/boxes'])
+    runner.logger.info(f'to look at its boxes: {command}')
 
 
 def summarize(metrics: Mapping[str, float]) -> list[str]:
@@ -62,7 +79,7 @@ def summarize(metrics: Mapping[str, float]) -> list[str]:
         metrics (Mapping[str, float]): From ``CocoMetric``.
 
     Returns:
-        list[str]: A line for boxes or masks, and one for the classes.
+        list[str]: A line for boxes or masks, the threshold, the classes.
     """
     lines = []
     for kind, name in _KINDS.items():
@@ -70,6 +87,9 @@ def summarize(metrics: Mapping[str, float]) -> list[str]:
             lines.append(f"AP {100 * metrics[f'coco/{kind}_mAP']:.1f}, AP50 "
                          f"{100 * metrics[f'coco/{kind}_mAP_50']:.1f} "
                          f'({name})')
+    if 'coco/bbox_threshold' in metrics:
+        lines.append('best F1 of boxes that score '
+                     f"{metrics['coco/bbox_threshold']:.2f} or more")
     by_class = []
     for key, value in metrics.items():
         if key.endswith('_precision') and not math.isnan(value):

@@ -38,6 +38,12 @@ def latest(work_dir: str) -> str | None:
     return next(iter(checkpoints_in(work_dir)), None)
 
 
+def best(work_dir: str) -> str | None:
+    """The checkpoint of a run's best evaluation, or None."""
+    found = Path(work_dir).glob('best_*.pth')
+    return max(map(str, found), key=osp.getmtime, default=None)
+
+
 def checkpoints_in(work_dir: str) -> list[str]:
     """Checkpoints of a run, the one to resume first.
 

@@ -108,6 +108,12 @@ class Checkpoint:
             return ()
         return tuple(str(name) for name in classes)
 
+    @property
+    def score_threshold(self) -> float | None:
+        """Score of a detector's best F1 in validation; None if unknown."""
+        threshold = self.meta.get('score_threshold')
+        return threshold if isinstance(threshold, float) else None
+
     def select(self, names: Iterable[str]) -> dict[str, Any]:
         """Return the weights under these names, as far as there are any."""
         return {name: self.weights[name] for name in names

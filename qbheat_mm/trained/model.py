@@ -26,11 +26,14 @@ class TrainedModel:
         classes (tuple[str, ...]): Names of its classes; empty if unknown.
         normalization (Normalization, optional): Normalization of its input,
             if known.
+        score_threshold (float, optional): Score of the best F1 of a detector
+            in its last validation, if known.
     """
     model: nn.Module
     checkpoint: str
     classes: tuple[str, ...]
     normalization: Normalization | None
+    score_threshold: float | None = None
 
 
 def load_model(cfg: Config, checkpoint: str) -> TrainedModel:
@@ -57,7 +60,7 @@ def load_model(cfg: Config, checkpoint: str) -> TrainedModel:
     trained.load_model(model)
     model.eval()
     return TrainedModel(model, trained.path, trained.classes,
-                        Normalization.of(model))
+                        Normalization.of(model), trained.score_threshold)
 
 
 def build_pretraining(cfg: Config, path: str, linear: bool = False) -> QBHeat:

@@ -70,7 +70,8 @@ def test_every_image_and_box_is_accounted_for(name, tmp_path):
     assert any(box.iscrowd for box in boxes) == (name == 'voc')
 
 
-@pytest.mark.parametrize('detector', ['gfl', 'retinanet', 'mask-rcnn', 'mf-dec'])
+@pytest.mark.parametrize(
+    'detector', ['gfl', 'retinanet', 'mask-rcnn', 'mf-dec'])
 def test_two_commands_train(detector, tmp_path, capfd, forget):
     pytest.importorskip('mmcv.ops')
     CASES['plain'].write(tmp_path / 'pets')

@@ -69,7 +69,7 @@ def own_config(request, data_root, tmp_path):
                tmp_path / 'encoder.pth')
     cfg.model.backbone.init_cfg = dict(
         type='PretrainedEncoder', checkpoint=str(tmp_path / 'encoder.pth'))
-    if request.param == 'retinanet':
+    if request.param in ('gfl', 'retinanet'):
         cfg.model.neck.in_channels = [16, 32]
         cfg.model.test_cfg.score_thr = 0
     elif request.param == 'mask-rcnn':

@@ -27,7 +27,7 @@ def test_the_best_evaluation_is_told(tmp_path, monkeypatch):
     best = SimpleNamespace(best_ckpt_path=str(tmp_path / 'run/best 1.pth'))
     runner = SimpleNamespace(
         logger=SimpleNamespace(info=lines.append), iter=0, hooks=[hook, best],
-        cfg=SimpleNamespace(filename='boxes.py'))
+        cfg=SimpleNamespace(filename='boxes.py', load_from='best.pth'))
     hook.after_train(runner)
     assert not lines  # as nothing was evaluated
     for runner.iter, score in ((10, 0.1), (20, 0.412), (30, 0.3)):
@@ -36,10 +36,11 @@ def test_the_best_evaluation_is_told(tmp_path, monkeypatch):
     assert lines == [
         'validation, step 20: AP 41.2, AP50 70.0 (boxes)',
         'validation, step 20: AP by class: cup 50.0',
-        "to see its boxes: python tools/test.py boxes.py 'run/best 1.pth' "
-        '--show-dir pictures']
+        "to look at its boxes: python tools/look.py boxes.py 'run/best 1.pth' "
+        '--out looks/boxes']
     hook.after_test_epoch(runner, METRICS)
     assert lines[3] == 'test: AP 41.2, AP50 70.0 (boxes)'
+    assert lines[-1].endswith('look.py boxes.py best.pth --out looks/boxes')
 
 
 def test_nothing_found_is_no_error(caplog):

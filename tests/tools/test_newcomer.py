@@ -56,7 +56,7 @@ def test_from_images_to_a_detector(home, monkeypatch, capfd, forget):
     page.run(SHELL)
     printed = ''.join(capfd.readouterr())
     for line in ('training in float32', 'batch_size: 64 -> 20',
-                 'validation, step 2: AP 0', '--show-dir pictures'):
+                 'validation, step 2: AP 0', '--out looks/boxes'):
         assert line in printed
     assert re.search(r'accuracy/top1: \d', printed)
     # All is well, and mmengine's reports are in the log files.

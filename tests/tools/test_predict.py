@@ -93,6 +93,23 @@ def test_all_heads_of_all_images(predict, head_runs, photos, tmp_path, size):
     assert mask.shape == (90, 60)
 
 
+def test_the_score_is_that_of_the_best_f1(
+        head_runs, photos, tmp_path, capsys, forget):
+    cfg, checkpoint = head_runs['masks']
+    content = torch.load(checkpoint, weights_only=False)
+    content['meta']['score_threshold'] = 0.12
+    torch.save(content, tmp_path / 'masks.pth')
+    forget()
+    run_tool('predict.py', f'--head=m={cfg.filename}:{tmp_path}/masks.pth',
+             photos / 'a.jpg', '--out', tmp_path / 'out')
+    printed = capsys.readouterr().out
+    assert printed.startswith('m: objects that score 0.12 or more')
+    row, = json.loads(
+        (tmp_path / 'out/predictions.json').read_text())['images']
+    lowest = min(item['score'] for item in row['found']['m'])
+    assert 0.12 <= lowest < 0.3
+
+
 def test_a_classifier_alone_prepares_as_in_its_tests(
         predict, photos, tmp_path):
     predict(('lin', ), photos / 'a.jpg', '--out', tmp_path / 'out')
@@ -155,6 +172,9 @@ def test_the_work_folder_of_a_run(head_runs, tmp_path):
     shutil.copy(cfg.filename, tmp_path / 'lin.py')
     assert split_head(f'classes={tmp_path}') == (
         'classes', str(tmp_path / 'lin.py'), str(tmp_path / 'epoch_10.pth'))
+    # The run told what its best evaluation was.
+    shutil.copy(checkpoint, tmp_path / 'best_coco_bbox_mAP_iter_5.pth')
+    assert split_head(f'classes={tmp_path}')[2].endswith('mAP_iter_5.pth')
     (tmp_path / 'other.py').touch()
     with pytest.raises(UserError, match='one config'):
         split_head(f'classes={tmp_path}')

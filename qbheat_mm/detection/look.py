@@ -1,0 +1,231 @@
+# Copyright (c) QB-Heat MM authors. All rights reserved.
+"""Show what a detector finds and misses on one page."""
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from io import BytesIO
+
+import numpy as np
+from matplotlib.figure import Figure
+from mmdet.datasets.api_wrappers import COCO
+from PIL import Image, ImageDraw
+
+from ..datasets.images import read_image
+from ..errors import printable
+from ..report import Report, Table, command_line, render_page
+from ..report.style import BLUE, VERMILION, in_style, new_figure
+from .coco import copy_for_evaluation
+from .matching import Matches, evaluate, load_found, match
+
+#: Images on the page, and the longer side of each of their two copies.
+SHOWN, SIDE = 24, 420
+#: Threshold if nothing is right.
+FALLBACK = 0.3
+_MISSED, _NOTHING = 'missed', 'nothing there'
+
+
+@dataclass
+class Look:
+    """What a detector finds in the images of a data set.
+
+    Args:
+        truth (COCO): True boxes, of a :class:`MatchedCocoDataset`.
+        found (Sequence[Mapping]): ``img_id``, ``bboxes`` (N, 4) as corners,
+            ``scores`` and ``labels`` (N, ) of each image, arrays.
+        files (Mapping[int, str]): File of each image by its id.
+        classes (Sequence[str]): Names of the labels.
+    """
+    truth: COCO
+    found: Sequence[Mapping]
+    files: Mapping[int, str]
+    classes: Sequence[str]
+
+    def __post_init__(self) -> None:
+        self.truth = copy_for_evaluation(self.truth)
+        ids = {one['name']: key for key, one in self.truth.cats.items()}
+        self.category_ids = [ids[name] for name in self.classes]
+        self.image_ids = [image['img_id'] for image in self.found]
+        self.boxes = load_found(self.truth, self.found, self.category_ids)
+        self.matches = match(self.truth, self.boxes, self.image_ids)
+        self.threshold = self.matches.threshold or FALLBACK
+        believed = []
+        for image in self.found:
+            kept = np.asarray(image['scores']) >= self.threshold
+            believed.append(dict(
+                image, bboxes=image['bboxes'][kept],
+                scores=image['scores'][kept], labels=image['labels'][kept]))
+        self.believed = load_found(self.truth, believed, self.category_ids)
+        self.wrong, self.missed = self._find_errors()
+
+    def _find_errors(self) -> tuple[set[int], set[int]]:
+        """Ids of found boxes that are wrong, and of missed ones."""
+        wrong, missed = set(), set()
+        for one in evaluate(self.truth, self.believed,
+                            self.image_ids).evalImgs:
+            if one is None:
+                continue
+            for box, other, ignored in zip(
+                    one['dtIds'], one['dtMatches'][0], one['dtIgnore'][0]):
+                if not (other or ignored):
+                    wrong.add(box)
+            for box, other, ignored in zip(
+                    one['gtIds'], one['gtMatches'][0], one['gtIgnore']):
+                if not (other or ignored):
+                    missed.add(box)
+        return wrong, missed
+
+    def worst(self) -> list[int]:
+        """Ids of the images with most errors, the worst first."""
+        errors = dict.fromkeys(self.image_ids, 0.)
+        for box in self.wrong:
+            own = self.believed.anns[box]
+            # Among equals, those that the detector is surest of.
+            errors[own['image_id']] += 1 + 1e-3 * own['score']
+        for box in self.missed:
+            errors[self.truth.anns[box]['image_id']] += 1
+        return sorted(errors, key=errors.get, reverse=True)[:SHOWN]
+
+    def tabulate_classes(self) -> Table:
+        """AP by class and size, and errors at the threshold."""
+        evaluation = evaluate(self.truth, self.boxes, self.image_ids,
+                              overlap=None)
+        evaluation.accumulate()
+        # Overlaps, recalls, classes by id, sizes, most boxes an image
+        precision = evaluation.eval['precision'][..., -1]
+        order = sorted(self.category_ids)
+        table = Table(
+            f'By class, in percent; at scores of {self.threshold:.2f} or more',
+            ['class', 'AP', 'AP50', 'small', 'medium', 'large', 'boxes',
+             'missed', 'false alarms'])
+        for name, key in zip(self.classes, self.category_ids):
+            own = precision[:, :, order.index(key)]
+            table.rows.append([
+                printable(name), _percent(own[..., 0]),
+                _percent(own[0, :, 0]), _percent(own[..., 1]),
+                _percent(own[..., 2]), _percent(own[..., 3]),
+                len(self.truth.catToImgs[key]),
+                _count(self.missed, self.truth, key),
+                _count(self.wrong, self.believed, key)])
+        return table
+
+    def tabulate_confusion(self) -> Table:
+        """How often boxes of a class are taken for which, at the threshold."""
+        names = [printable(name) for name in self.classes]
+        places = {key: i for i, key in enumerate(self.category_ids)}
+        counts = np.zeros((len(names) + 1, len(names) + 1), int)
+        for one in evaluate(self.truth, self.believed, self.image_ids,
+                            by_class=False).evalImgs:
+            if one is None:
+                continue
+            for box, other, ignored in zip(
+                    one['gtIds'], one['gtMatches'][0], one['gtIgnore']):
+                if not ignored:
+                    row = places[self.truth.anns[box]['category_id']]
+                    column = places[self.believed.anns[int(other)][
+                        'category_id']] if other else -1
+                    counts[row, column] += 1
+            for box, other, ignored in zip(
+                    one['dtIds'], one['dtMatches'][0], one['dtIgnore'][0]):
+                if not (other or ignored):
+                    counts[-1, places[self.believed.anns[box][
+                        'category_id']]] += 1
+        rows = []
+        for name, row in zip([*names, _NOTHING], counts.tolist()):
+            rows.append([name, *row])
+        return Table('True classes, and what is found there',
+                     ['true', *names, _MISSED], rows)
+
+    def draw_image(self, image_id: int) -> Image.Image:
+        """True boxes on the left, found ones on the right."""
+        picture = Image.fromarray(read_image(self.files[image_id])[..., ::-1])
+        scale = SIDE / max(picture.size)
+        picture = picture.resize(
+            [max(round(side * scale), 1) for side in picture.size])
+        both = Image.new('RGB', (2 * picture.width + 8, picture.height))
+        for left, boxes, errors in (
+                (0, self.truth, self.missed),
+                (picture.width + 8, self.believed, self.wrong)):
+            both.paste(self._draw_boxes(picture.copy(), scale, boxes,
+                                        boxes.imgToAnns[image_id], errors),
+                       (left, 0))
+        return both
+
+    def _draw_boxes(self, picture: Image.Image, scale: float, boxes: COCO,
+                    own: Sequence[Mapping], errors: set[int]) -> Image.Image:
+        draw = ImageDraw.Draw(picture)
+        for box in own:
+            x, y, w, h = (value * scale for value in box['bbox'])
+            is_error = box['id'] in errors
+            text = printable(boxes.cats[box['category_id']]['name'])
+            if 'score' in box:
+                text += f" {box['score']:.2f}"
+            color = VERMILION if is_error else BLUE
+            draw.rectangle((x, y, x + w, y + h), outline=color,
+                           width=3 if is_error else 1)
+            draw.text((x + 3, y + 2), text, fill=color)
+        return picture
+
+
+def _percent(precision: np.ndarray) -> float | None:
+    """Mean of precisions; None without any box, where they are -1."""
+    known = precision[precision > -1]
+    return round(100 * float(known.mean()), 1) if known.size else None
+
+
+def _count(ids: set[int], boxes: COCO, category_id: int) -> int:
+    number = 0
+    for key in ids:
+        number += boxes.anns[key]['category_id'] == category_id
+    return number
+
+
+@in_style()
+def draw_scores(matches: Matches, threshold: float) -> Figure:
+    """Draw precision, recall and F1 over the score."""
+    figure = new_figure(6, 3.2)
+    axis = figure.subplots()
+    for name in ('precision', 'recall', 'f1'):
+        axis.plot(matches.scores, 100 * getattr(matches, name), label=name)
+    axis.axvline(threshold, color='#787878', linewidth=1)
+    axis.set(xlabel='score of boxes, at least', ylabel='%', xlim=(0, 1),
+             ylim=(0, 100))
+    axis.legend()
+    return figure
+
+
+def render_look(look: Look, source: str) -> str:
+    """Write the page.
+
+    Args:
+        look (Look): What was found.
+        source (str): Where the images are from.
+    """
+    at = int((look.matches.scores >= look.threshold).sum()) - 1
+    told = 'nothing is right'
+    if at >= 0:
+        told = (f'{look.matches.precision[at]:.0%} of the boxes that score '
+                f'as much are right, and {look.matches.recall[at]:.0%} of '
+                'the true ones are among them')
+    numbers = Report(
+        'numbers', 'Which score?', f'Suggested score: {look.threshold:.2f}, '
+        f'with the best F1; {told} (overlap of at least 50 %). Small is '
+        'below 32 x 32 pixels, large above 96 x 96.',
+        [look.tabulate_classes(), look.tabulate_confusion()],
+        source=dict(command=command_line()), pictures=['scores.png'])
+    content = BytesIO()
+    with in_style():
+        draw_scores(look.matches, look.threshold).savefig(
+            content, format='png', dpi=200)
+    shown = look.worst()
+    files, pictures = [], []
+    for image_id in shown:
+        picture = BytesIO()
+        look.draw_image(image_id).save(picture, 'PNG')
+        files.append(printable(look.files[image_id]))
+        pictures.append(picture.getvalue())
+    images = Report(
+        'worst', 'The worst images first', f'{len(shown)} of '
+        f'{len(look.image_ids)} images, those with most errors first. Left: '
+        'true boxes, missed ones in orange. Right: found ones, false alarms '
+        'in orange.', pictures=files)
+    return render_page('What the detector finds and misses', source,
+                       [(numbers, [content.getvalue()]), (images, pictures)])

@@ -1,0 +1,72 @@
+# Copyright (c) QB-Heat MM authors. All rights reserved.
+"""Look at what a detector finds and misses in the validation images.
+
+Writes OUT/index.html: a score to suggest, AP by class and size, confused
+classes, and true beside found boxes, the worst images first.
+"""
+import argparse
+from pathlib import Path
+
+import torch
+from mmengine.runner import Runner
+from mmengine.utils import track_iter_progress
+
+from qbheat_mm import cli
+from qbheat_mm.cli.arguments import add_cfg_options, add_device, folder
+from qbheat_mm.cli.reporting import report_user_errors
+from qbheat_mm.config.reading import read_config
+from qbheat_mm.errors import UserError
+from qbheat_mm.trained.model import load_model
+from qbheat_mm.utils.atomic_write import atomic_write
+from qbheat_mm.utils.settings import toolbox
+
+
+def parse_args() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument('config', help="the detector's config")
+    parser.add_argument('checkpoint', help='checkpoint file or URL')
+    parser.add_argument(
+        '--out', required=True, type=folder, help='folder to write to')
+    add_cfg_options(parser)
+    add_device(parser)
+    return parser.parse_args()
+
+
+def main() -> None:
+    args = parse_args()
+    cfg = read_config(args.config, args.cfg_options)
+    cli.require_file(args.checkpoint, 'checkpoint')
+    if toolbox(cfg) != 'mmdet' or not cfg.get('val_dataloader'):
+        raise UserError(f"config '{args.config}' has no detector with "
+                        'validation images')
+    # Loads mmdet
+    from qbheat_mm.detection.look import Look, render_look
+    model = load_model(cfg, args.checkpoint).model.to(args.device)
+    loader = Runner.build_dataloader(cfg.val_dataloader, seed=0)
+    data, found, files = loader.dataset, [], {}
+    for batch in track_iter_progress((loader, len(loader))):
+        with torch.no_grad():
+            samples = model.test_step(batch)
+        for sample in samples:
+            objects = sample.pred_instances.cpu().numpy()
+            files[sample.img_id] = sample.img_path
+            found.append(dict(
+                img_id=sample.img_id, bboxes=objects.bboxes,
+                scores=objects.scores, labels=objects.labels))
+    if not any(len(image['scores']) for image in found):
+        raise UserError(f"'{args.checkpoint}' finds nothing in "
+                        f'{len(found)} images: train longer')
+    look = Look(data.coco, found, files, data.metainfo['classes'])
+    page = Path(args.out, 'index.html')
+    page.parent.mkdir(parents=True, exist_ok=True)
+    with atomic_write(page) as part:
+        Path(part).write_text(render_look(
+            look, f'{len(found)} validation images of {args.config}, '
+            f'{args.checkpoint}.'), 'utf-8')
+    print(f'\nsuggested score: {look.threshold:.2f}\n{page}')
+
+
+if __name__ == '__main__':
+    report_user_errors(main)
