@@ -58,7 +58,7 @@ def main() -> None:
     if not any(len(image['scores']) for image in found):
         raise UserError(f"'{args.checkpoint}' finds nothing in "
                         f'{len(found)} images: train longer')
-    look = Look(data.coco, found, files, data.metainfo['classes'])
+    look = Look(data.ann_file, found, files, data.metainfo['classes'])
     page = Path(args.out, 'index.html')
     page.parent.mkdir(parents=True, exist_ok=True)
     with atomic_write(page) as part:

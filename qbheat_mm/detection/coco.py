@@ -46,16 +46,6 @@ def index_coco(content: CocoFile, for_evaluation: bool = False) -> COCO:
     return coco
 
 
-def copy_for_evaluation(coco: COCO) -> COCO:
-    """Copy an index with annotations as dicts."""
-    copied = COCO()
-    copied.dataset = dict(coco.dataset, annotations=_to_dicts(
-        coco.dataset['annotations']))
-    with contextlib.redirect_stdout(io.StringIO()):
-        copied.createIndex()
-    return copied
-
-
 def _to_dicts(records: Iterable[Struct]) -> list[dict]:
     return [asdict(record) for record in records]
 

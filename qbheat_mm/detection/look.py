@@ -1,23 +1,28 @@
 # Copyright (c) QB-Heat MM authors. All rights reserved.
 """Show what a detector finds and misses on one page."""
+import contextlib
+import io
+import os.path as osp
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from io import BytesIO
 
 import numpy as np
 from matplotlib.figure import Figure
 from mmdet.datasets.api_wrappers import COCO
 from PIL import Image, ImageDraw
 
+from ..datasets.coco_check import load_coco
 from ..datasets.images import read_image
 from ..errors import printable
 from ..report import Report, Table, command_line, render_page
 from ..report.style import BLUE, VERMILION, in_style, new_figure
-from .coco import copy_for_evaluation
+from .coco import index_coco
 from .matching import Matches, evaluate, load_found, match
 
 #: Images on the page, and the longer side of each of their two copies.
 SHOWN, SIDE = 24, 420
+# Pixels between the copies, and for the name above them.
+_GAP, _TOP = 8, 16
 #: Threshold if nothing is right.
 FALLBACK = 0.3
 _MISSED, _NOTHING = 'missed', 'nothing there'
@@ -28,19 +33,20 @@ class Look:
     """What a detector finds in the images of a data set.
 
     Args:
-        truth (COCO): True boxes, of a :class:`MatchedCocoDataset`.
+        ann_file (str): COCO file of the true boxes.
         found (Sequence[Mapping]): ``img_id``, ``bboxes`` (N, 4) as corners,
             ``scores`` and ``labels`` (N, ) of each image, arrays.
         files (Mapping[int, str]): File of each image by its id.
         classes (Sequence[str]): Names of the labels.
     """
-    truth: COCO
+    ann_file: str
     found: Sequence[Mapping]
     files: Mapping[int, str]
     classes: Sequence[str]
 
     def __post_init__(self) -> None:
-        self.truth = copy_for_evaluation(self.truth)
+        content, _ = load_coco(self.ann_file, self.classes)
+        self.truth = index_coco(content, for_evaluation=True)
         ids = {one['name']: key for key, one in self.truth.cats.items()}
         self.category_ids = [ids[name] for name in self.classes]
         self.image_ids = [image['img_id'] for image in self.found]
@@ -88,7 +94,8 @@ class Look:
         """AP by class and size, and errors at the threshold."""
         evaluation = evaluate(self.truth, self.boxes, self.image_ids,
                               overlap=None)
-        evaluation.accumulate()
+        with contextlib.redirect_stdout(io.StringIO()):
+            evaluation.accumulate()
         # Overlaps, recalls, classes by id, sizes, most boxes an image
         precision = evaluation.eval['precision'][..., -1]
         order = sorted(self.category_ids)
@@ -135,18 +142,21 @@ class Look:
                      ['true', *names, _MISSED], rows)
 
     def draw_image(self, image_id: int) -> Image.Image:
-        """True boxes on the left, found ones on the right."""
+        """True boxes on the left, found ones on the right, and the name."""
         picture = Image.fromarray(read_image(self.files[image_id])[..., ::-1])
         scale = SIDE / max(picture.size)
         picture = picture.resize(
             [max(round(side * scale), 1) for side in picture.size])
-        both = Image.new('RGB', (2 * picture.width + 8, picture.height))
+        both = Image.new('RGB', (2 * picture.width + _GAP,
+                                 picture.height + _TOP))
+        ImageDraw.Draw(both).text(
+            (2, 2), printable(osp.basename(self.files[image_id])))
         for left, boxes, errors in (
                 (0, self.truth, self.missed),
-                (picture.width + 8, self.believed, self.wrong)):
+                (picture.width + _GAP, self.believed, self.wrong)):
             both.paste(self._draw_boxes(picture.copy(), scale, boxes,
                                         boxes.imgToAnns[image_id], errors),
-                       (left, 0))
+                       (left, _TOP))
         return both
 
     def _draw_boxes(self, picture: Image.Image, scale: float, boxes: COCO,
@@ -161,7 +171,9 @@ class Look:
             color = VERMILION if is_error else BLUE
             draw.rectangle((x, y, x + w, y + h), outline=color,
                            width=3 if is_error else 1)
-            draw.text((x + 3, y + 2), text, fill=color)
+            place = x + 3, y + 2
+            draw.rectangle(draw.textbbox(place, text), fill=color)
+            draw.text(place, text, fill='white')
         return picture
 
 
@@ -183,8 +195,9 @@ def draw_scores(matches: Matches, threshold: float) -> Figure:
     """Draw precision, recall and F1 over the score."""
     figure = new_figure(6, 3.2)
     axis = figure.subplots()
-    for name in ('precision', 'recall', 'f1'):
-        axis.plot(matches.scores, 100 * getattr(matches, name), label=name)
+    for name, values in (('precision', matches.precision),
+                         ('recall', matches.recall), ('F1', matches.f1)):
+        axis.plot(matches.scores, 100 * values, label=name)
     axis.axvline(threshold, color='#787878', linewidth=1)
     axis.set(xlabel='score of boxes, at least', ylabel='%', xlim=(0, 1),
              ylim=(0, 100))
@@ -211,14 +224,14 @@ def render_look(look: Look, source: str) -> str:
         'below 32 x 32 pixels, large above 96 x 96.',
         [look.tabulate_classes(), look.tabulate_confusion()],
         source=dict(command=command_line()), pictures=['scores.png'])
-    content = BytesIO()
+    content = io.BytesIO()
     with in_style():
         draw_scores(look.matches, look.threshold).savefig(
             content, format='png', dpi=200)
     shown = look.worst()
     files, pictures = [], []
     for image_id in shown:
-        picture = BytesIO()
+        picture = io.BytesIO()
         look.draw_image(image_id).save(picture, 'PNG')
         files.append(printable(look.files[image_id]))
         pictures.append(picture.getvalue())

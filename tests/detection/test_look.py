@@ -8,9 +8,7 @@ import numpy as np
 import pytest
 from mmengine.logging import MessageHub
 
-from qbheat_mm.datasets.coco_check import load_coco
 from qbheat_mm.detection import DetectionSummaryHook, MatchedCocoMetric
-from qbheat_mm.detection.coco import index_coco
 from qbheat_mm.detection.look import Look, render_look
 
 CLASSES = ('pen', 'cup')  # ids 2 and 1: labels are not in their order
@@ -51,8 +49,7 @@ def data(tmp_path):
 
 def test_errors_at_the_best_f1(data):
     file, found, files = data
-    content, _ = load_coco(str(file), CLASSES)
-    look = Look(index_coco(content), found, files, CLASSES)
+    look = Look(str(file), found, files, CLASSES)
     # Right are 0.9, 0.8, 0.7 and 0.55, wrong 0.6, 0.5 and 0.1: of 5 boxes,
     # F1 is 2 * 4 / (5 + 5) at 0.55.
     assert look.threshold == .55
@@ -91,7 +88,6 @@ def test_checkpoints_have_the_threshold(data):
 def test_nothing_right_suggests_nothing(data):
     file, found, files = data
     wrong = [dict(image, bboxes=image['bboxes'] + 500) for image in found]
-    content, _ = load_coco(str(file), CLASSES)
-    look = Look(index_coco(content), wrong, files, CLASSES)
+    look = Look(str(file), wrong, files, CLASSES)
     assert look.matches.threshold is None
     assert 'nothing is right' in render_look(look, '') or look.threshold
