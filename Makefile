@@ -77,7 +77,7 @@ pages: env
 
 # The resolved configs that a test compares.
 recipes: env
-	cd tests && ../$(BIN)/python -m configs.reference
+	$(BIN)/python -m pytest -q tests/configs/reference.py
 
 # dist/: the sdist, and the wheel built from it, tried in an empty folder.
 WHEEL = $(CURDIR)/build/wheel

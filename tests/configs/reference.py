@@ -144,5 +144,6 @@ def write():
             dict(all=shared, each=each), default_flow_style=None, width=79))
 
 
-if __name__ == '__main__':
+def test_write():
+    """What `make recipes` runs, as pytest resolves relative imports."""
     write()
