@@ -423,7 +423,7 @@ QUESTIONS = [
     ask('several-maps-boxes', 'Do several maps help a frozen detector',
         dict.fromkeys(BOXES, against(
             'several-maps', 'distilled', 'published')),
-        'RetinaNet-{}', ('AP', ), (0, )),
+        'RetinaNet-{}', ('AP', )),
     ask('several-maps-recipe-boxes', 'Do several maps help a frozen detector, '
         "in the recipe's length", dict.fromkeys(BOXES, against(
             'several-maps-recipe', 'distilled-recipe', 'published')),
