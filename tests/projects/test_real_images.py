@@ -134,7 +134,7 @@ def test_boxes_are_resized_with_their_images():
     assert found['gt_bboxes'].tensor.tolist() == [[50, 100, 150, 200]]
 
 
-def test_fine_tuning_loads_the_labels_that_judges_have(tmp_path):
+def test_fine_tuning_loads_the_labels_that_probes_have(tmp_path):
     write(tmp_path, images=[f'train/{name}/{i}.jpg'
                             for name in 'ab' for i in range(9)])
     assert labels.FewLabels.__name__ in DATASETS.module_dict
