@@ -1,44 +1,32 @@
 # Copyright (c) QB-Heat MM authors. All rights reserved.
 """tools/train.py resumes a killed run."""
-import multiprocessing
 import os
 import runpy
 import shutil
 import signal
+import subprocess
 import sys
 
 import torch
-from mmengine.hooks import Hook
-from mmengine.registry import HOOKS
 
 from qbheat_mm.config.reading import read_config
 from qbheat_mm.trained.safe_load import safe_load
 
+from ..helpers import train_and_die
 from ..helpers.tools import ROOT, run_tool
-
-
-@HOOKS.register_module()
-class KillHook(Hook):
-    """Kill the process within the third epoch."""
-
-    def before_train_iter(self, runner, batch_idx, data_batch=None):
-        if runner.epoch == 2 and batch_idx == 1:
-            os.kill(os.getpid(), signal.SIGKILL)
 
 
 def test_a_killed_and_resumed_run_ends_like_an_uninterrupted_one(
         tmp_path, classifier_config, trained_classifier, capfd):
-    command = ('train.py', classifier_config, '--resume', '--work-dir',
-               tmp_path, '--cfg-options', 'train_dataloader.num_workers=2')
-    # Forked, since importing everything anew takes most of the time.
-    killed = multiprocessing.get_context('fork').Process(
-        target=run_tool, args=(*command, "custom_hooks=[{'type':'KillHook'}]"))
-    killed.start()
-    killed.join()
-    assert killed.exitcode == -signal.SIGKILL
+    command = (classifier_config, '--resume', '--work-dir', tmp_path,
+               '--cfg-options', 'train_dataloader.num_workers=2')
+    killed = subprocess.run(
+        [sys.executable, train_and_die.__file__, *map(str, command)],
+        env=dict(os.environ, OMP_NUM_THREADS='1'))
+    assert killed.returncode == -signal.SIGKILL
     assert (tmp_path / 'epoch_2.pth').exists()
     assert not (tmp_path / 'epoch_3.pth').exists()
-    run_tool(*command)
+    run_tool('train.py', *command)
     assert 'resumed epoch: 2' in ''.join(capfd.readouterr())
 
     # The uninterrupted run had no workers.
