@@ -24,7 +24,7 @@ SHOWN, SIDE = 24, 420
 # Pixels between the copies, and for the name above them.
 _GAP, _TOP = 8, 16
 #: Threshold if nothing is right.
-FALLBACK = 0.3
+FALLBACK = 0.3  # as tools/predict.py
 _MISSED, _NOTHING = 'missed', 'nothing there'
 
 
@@ -53,19 +53,19 @@ class Look:
         self.boxes = load_found(self.truth, self.found, self.category_ids)
         self.matches = match(self.truth, self.boxes, self.image_ids)
         self.threshold = self.matches.threshold or FALLBACK
-        believed = []
+        confident = []
         for image in self.found:
             kept = np.asarray(image['scores']) >= self.threshold
-            believed.append(dict(
+            confident.append(dict(
                 image, bboxes=image['bboxes'][kept],
                 scores=image['scores'][kept], labels=image['labels'][kept]))
-        self.believed = load_found(self.truth, believed, self.category_ids)
+        self.confident = load_found(self.truth, confident, self.category_ids)
         self.wrong, self.missed = self._find_errors()
 
     def _find_errors(self) -> tuple[set[int], set[int]]:
         """Ids of found boxes that are wrong, and of missed ones."""
         wrong, missed = set(), set()
-        for one in evaluate(self.truth, self.believed,
+        for one in evaluate(self.truth, self.confident,
                             self.image_ids).evalImgs:
             if one is None:
                 continue
@@ -83,7 +83,7 @@ class Look:
         """Ids of the images with most errors, the worst first."""
         errors = dict.fromkeys(self.image_ids, 0.)
         for box in self.wrong:
-            own = self.believed.anns[box]
+            own = self.confident.anns[box]
             # Among equals, those that the detector is surest of.
             errors[own['image_id']] += 1 + 1e-3 * own['score']
         for box in self.missed:
@@ -111,7 +111,7 @@ class Look:
                 _percent(own[..., 2]), _percent(own[..., 3]),
                 len(self.truth.catToImgs[key]),
                 _count(self.missed, self.truth, key),
-                _count(self.wrong, self.believed, key)])
+                _count(self.wrong, self.confident, key)])
         return table
 
     def tabulate_confusion(self) -> Table:
@@ -119,7 +119,7 @@ class Look:
         names = [printable(name) for name in self.classes]
         places = {key: i for i, key in enumerate(self.category_ids)}
         counts = np.zeros((len(names) + 1, len(names) + 1), int)
-        for one in evaluate(self.truth, self.believed, self.image_ids,
+        for one in evaluate(self.truth, self.confident, self.image_ids,
                             by_class=False).evalImgs:
             if one is None:
                 continue
@@ -127,13 +127,13 @@ class Look:
                     one['gtIds'], one['gtMatches'][0], one['gtIgnore']):
                 if not ignored:
                     row = places[self.truth.anns[box]['category_id']]
-                    column = places[self.believed.anns[int(other)][
+                    column = places[self.confident.anns[int(other)][
                         'category_id']] if other else -1
                     counts[row, column] += 1
             for box, other, ignored in zip(
                     one['dtIds'], one['dtMatches'][0], one['dtIgnore'][0]):
                 if not (other or ignored):
-                    counts[-1, places[self.believed.anns[box][
+                    counts[-1, places[self.confident.anns[box][
                         'category_id']]] += 1
         rows = []
         for name, row in zip([*names, _NOTHING], counts.tolist()):
@@ -153,7 +153,7 @@ class Look:
             (2, 2), printable(osp.basename(self.files[image_id])))
         for left, boxes, errors in (
                 (0, self.truth, self.missed),
-                (picture.width + _GAP, self.believed, self.wrong)):
+                (picture.width + _GAP, self.confident, self.wrong)):
             both.paste(self._draw_boxes(picture.copy(), scale, boxes,
                                         boxes.imgToAnns[image_id], errors),
                        (left, _TOP))
@@ -213,15 +213,16 @@ def render_look(look: Look, source: str) -> str:
         source (str): Where the images are from.
     """
     at = int((look.matches.scores >= look.threshold).sum()) - 1
-    told = 'nothing is right'
-    if at >= 0:
-        told = (f'{look.matches.precision[at]:.0%} of the boxes that score '
-                f'as much are right, and {look.matches.recall[at]:.0%} of '
-                'the true ones are among them')
+    advice = 'No box is right, so there is no score to suggest.'
+    if look.matches.threshold is not None:
+        advice = (
+            f'Suggested score: {look.threshold:.2f}, with the best F1; '
+            f'{look.matches.precision[at]:.0%} of the boxes that score as '
+            f'much are right, and {look.matches.recall[at]:.0%} of the true '
+            'ones are found (overlap of at least 50 %).')
     numbers = Report(
-        'numbers', 'Which score?', f'Suggested score: {look.threshold:.2f}, '
-        f'with the best F1; {told} (overlap of at least 50 %). Small is '
-        'below 32 x 32 pixels, large above 96 x 96.',
+        'numbers', 'Which score?', f'{advice} Small is below 32 x 32 '
+        'pixels, large above 96 x 96.',
         [look.tabulate_classes(), look.tabulate_confusion()],
         source=dict(command=command_line()), pictures=['scores.png'])
     content = io.BytesIO()

@@ -1,5 +1,5 @@
 # Copyright (c) QB-Heat MM authors. All rights reserved.
-"""Which boxes are found, and from which score on to believe them."""
+"""Which boxes are found, and which score separates right from wrong."""
 import contextlib
 import io
 from collections.abc import Iterable, Mapping, Sequence

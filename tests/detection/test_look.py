@@ -91,3 +91,4 @@ def test_nothing_right_suggests_nothing(data):
     look = Look(str(file), wrong, files, CLASSES)
     assert look.matches.threshold is None
     assert len(look.missed) == len(look.truth.anns)
+    assert 'no score to suggest' in render_look(look, '')

@@ -96,4 +96,6 @@ class QBHeatPretrainHead(BaseModule):
             Tensor: A scalar.
         """
         target = self.target(images, masked_ids)
+        if mask is None:  # without one, mmpretrain ignores `channel`
+            mask = target.new_ones(target.shape[:2])
         return self.loss_module(pred, target, mask)
