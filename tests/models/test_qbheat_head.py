@@ -36,6 +36,16 @@ def test_target_and_loss_equal_maes(images, norm_pix):
         ours.unpatchify(pred, 32, 32), mae.unpatchify(pred))
 
 
+def test_the_loss_is_divided_by_its_channels_without_a_mask(images):
+    pred = torch.randn(2, 16, 192)
+    losses = []
+    for channel in (1, 4):
+        head = QBHeatPretrainHead(
+            patch_size=8, loss=dict(LOSS, channel=channel))
+        losses.append(head.loss(pred, images))
+    torch.testing.assert_close(losses[0], 4 * losses[1])
+
+
 def test_images_need_not_be_square(images):
     """Compared with MAE on the two squares of the image."""
     ours = QBHeatPretrainHead(patch_size=8)
