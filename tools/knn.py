@@ -82,7 +82,7 @@ def main() -> None:
     print(f'\nk-NN accuracy: {top1:.2f} % (k={result["k"]}, '
           f'temperature={args.temperature}, pool={args.pool}) of '
           f'{len(val or train)} images by {len(train)} of '
-          f'{len(train.classes)} classes, {result["left_out"]} left out, '
+          f'{len(train.classes)} classes, {result["left_out"]} skipped, '
           f'{encoder.name}, {result["weights"]}')
     if args.out:
         with atomic_write(args.out) as part, open(part, 'w') as file:

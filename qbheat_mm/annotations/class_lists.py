@@ -56,7 +56,7 @@ def read_class_list(path: str, lookup: ImageLookup) -> ListedExport:
 
 
 def _read_table(path: str, lookup: ImageLookup) -> Table:
-    """Read the cells of a list, and tell whether it has a header."""
+    """Read the cells of a list, and whether it has a header."""
     text = lookup.files.read(path)
     with reading(path):
         rows = _split_cells(text)

@@ -121,9 +121,9 @@ def place_boxes(images: Sequence[ListedImage], export: ListedExport,
 
     Args:
         images (Sequence[ListedImage]): Opened images.
-        export (ListedExport): Tells what is known of the tool.
+        export (ListedExport): States the tool, if known.
         boxes_on (str, optional): ``'upright'`` or ``'stored'``; by default,
-            the tool or the sizes must tell.
+            the tool or the sizes must state it.
         account (Account): Counts rotated images.
 
     Raises:

@@ -16,10 +16,10 @@ from .records import ListedImage
 _SIDE = 400
 
 
-def tell_boxes(title: str, tables: Sequence[Table],
-               parts: Mapping[str, Sequence[ListedImage]],
-               names: Sequence[str]) -> str:
-    """Write the page: tables, and some images with their boxes."""
+def render_boxes(title: str, tables: Sequence[Table],
+                 parts: Mapping[str, Sequence[ListedImage]],
+                 names: Sequence[str]) -> str:
+    """Render the page: tables, and some images with their boxes."""
     labeled = []
     for images in parts.values():
         labeled += [image for image in images if image.boxes]

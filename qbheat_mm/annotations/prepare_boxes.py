@@ -50,7 +50,7 @@ def prepare_boxes(folder: str, out: str, *, detector: str = 'gfl',
             By default, they do unless the tool marks all masks as crowds.
         boxes_on (str, optional): Whether boxes are on images as EXIF rotates
             them, ``'upright'``, or on the ``'stored'`` pixels. By default,
-            the tool or the sizes in the export must tell, if that matters.
+            the tool or the sizes in the export must state it, if it matters.
         val (float): Share of images for validation, if the export has none.
         seed (int): Seed of this split.
         copy (bool): Whether to copy the images, which stay where they are.
@@ -89,9 +89,9 @@ def prepare_boxes(folder: str, out: str, *, detector: str = 'gfl',
         write_coco(draft, parts, names, root, detector == 'mask-rcnn',
                    account)
         tables = tabulate_boxes(parts, names, account)
-        from .page import tell_boxes  # loads matplotlib
+        from .page import render_boxes  # loads matplotlib
         Path(draft, 'report.html').write_text(
-            tell_boxes(headline, tables, parts, names), 'utf-8')
+            render_boxes(headline, tables, parts, names), 'utf-8')
         write_boxes_config(
             Path(draft, 'boxes.py'), detector, names,
             images='images/' if copy else osp.join(root, ''),

@@ -88,7 +88,7 @@ def prepare_classes(source: str, out: str, *, images: str | None = None,
 
 def _check_names(classes: Sequence[str], source: str, account: Account
                  ) -> None:
-    """Require names of folders; tell of names that may be several labels."""
+    """Require names of folders; warn of names that may be several labels."""
     separated = []
     for name in classes:
         if (name.startswith('.') or '/' in name or '\0' in name
@@ -115,7 +115,7 @@ def _check_splits(images: Sequence[ListedImage], source: str,
                   account: Account) -> None:
     """Require that val and test have classes of train; note missing ones.
 
-    Empty folders are written for these, so training could not tell.
+    Empty folders are written for these, so training would not notice.
     """
     classes = defaultdict(set)
     for image in images:

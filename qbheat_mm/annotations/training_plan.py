@@ -66,7 +66,6 @@ class TrainingPlan(NamedTuple):
         cells = round(2 * self.small_box / STRIDE) / 2
         return min(max(cells, 1), SMALL_BOX / STRIDE)
 
-
     def note_tiny_boxes(self, account: Account) -> None:
         """Warn of boxes that are smaller than a cell of the finest map."""
         if self.small_box < STRIDE:

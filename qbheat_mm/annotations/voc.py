@@ -6,7 +6,7 @@ roLabelImg's ``<robndbox>`` has an angle in radians, CVAT an attribute
 ``rotation`` in degrees.
 
 PASCAL's own files and Roboflow's supervision count pixels from 1, both
-corners included; their ``<source><database>`` tells. labelImg, CVAT and
+corners included; their ``<source><database>`` states it. labelImg, CVAT and
 datumaro, Label Studio and other tools count from 0.
 """
 import math

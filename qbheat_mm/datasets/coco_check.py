@@ -35,7 +35,7 @@ class CocoReport:
 
     Attributes:
         path (str): The file.
-        warnings (list[str]): Left out or suspicious boxes and images.
+        warnings (list[str]): Skipped or suspicious boxes and images.
         per_class (dict[str, int]): Usable boxes of each class.
         summary (str): Numbers of images and boxes.
     """
@@ -197,7 +197,7 @@ class Misfits(NamedTuple):
 
 
 def find_misfits(boxes: np.ndarray, sizes: np.ndarray) -> Misfits:
-    """Find boxes beyond their image, and tell if they are in another format.
+    """Find boxes beyond their image, or in another format.
 
     They are if a third of the boxes is beyond the image, or a fifth where all
     could be corners, or if a third is fractions.

@@ -107,7 +107,7 @@ class CropsOfMaps:
 
 def boxes_and_flips(data_samples: Sequence[DataSample]
                     ) -> tuple[Tensor, Tensor]:
-    """Return what ``crop_box`` of each sample tells, as in :class:`Crops`."""
+    """Convert the ``crop_box`` of each sample, see :class:`Crops`."""
     borders = torch.tensor([sample.crop_box for sample in data_samples])
     first, last = borders[:, :2], borders[:, 2:]
     boxes = torch.cat([first.minimum(last), first.maximum(last)], 1)

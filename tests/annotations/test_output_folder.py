@@ -135,7 +135,7 @@ def test_a_folder_in_use_is_refused_at_the_end_too(pets, tmp_path,
         (out / 'report.html').write_text('mine')
         return 'page'
 
-    monkeypatch.setattr('qbheat_mm.annotations.page.tell_boxes', draw)
+    monkeypatch.setattr('qbheat_mm.annotations.page.render_boxes', draw)
     with pytest.raises(UserError, match="report.html' exists"):
         boxes(pets, out)
     assert [path.name for path in out.iterdir()] == ['report.html']

@@ -56,7 +56,7 @@ def test_knn_of_two_folders(checkpoint, folders, tmp_path, capsys):
              '--pool', 'avg+token', '--k', 3, '--out', out)
     printed = capsys.readouterr().out
     assert f'{expected:.2f} % (k=3, temperature=0.07, ' in printed
-    assert 'of 6 images by 12 of 2 classes, 0 left out' in printed
+    assert 'of 6 images by 12 of 2 classes, 0 skipped' in printed
     found = json.loads(out.read_text())
     assert found['top1'] == pytest.approx(expected)
     assert found['weights'] == checkpoint and found['left_out'] == 0
@@ -115,4 +115,4 @@ def test_unreadable_images_do_not_count(checkpoint, folders, tmp_path, capsys):
     shutil.copytree(folders / 'train', tmp_path, dirs_exist_ok=True)
     (tmp_path / 'red/cut.png').write_bytes(b'no image')
     run_tool('knn.py', checkpoint, tmp_path)
-    assert '2 classes, 1 left out' in capsys.readouterr().out
+    assert '2 classes, 1 skipped' in capsys.readouterr().out

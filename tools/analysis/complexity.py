@@ -2,7 +2,7 @@
 """Parameters and multiply-adds of the configs, next to published numbers.
 
 Prints docs/model_sizes.md in seconds on any machine, since models are built on
-the meta device. Without mmdet, detection heads are left out. --configs prints
+the meta device. Without mmdet, detection heads are skipped. --configs prints
 docs/configs.md, which lists all configs, and needs mmdet.
 """
 import argparse

@@ -95,12 +95,12 @@ def main() -> None:
         results = pool.map(one, pairs)
         for outcome in track_iter_progress((results, len(pairs))):
             if outcome.startswith('image '):
-                print(f'\nleft out: {outcome}', file=sys.stderr)
-                outcome = 'left out'
+                print(f'\nskipped: {outcome}', file=sys.stderr)
+                outcome = 'skipped'
             outcomes[outcome] += 1
     done = ', '.join(f'{n} {what}' for what, n in outcomes.items())
     print(f'\n{done}: {args.target}')
-    if outcomes['left out'] == len(pairs):
+    if outcomes['skipped'] == len(pairs):
         raise UserError(f"no image of '{args.source}' could be shrunk")
 
 

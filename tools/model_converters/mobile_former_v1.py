@@ -1,7 +1,7 @@
 # Copyright (c) QB-Heat MM authors. All rights reserved.
 """Convert the published weights of Mobile-Former V1 to our names.
 
-The shapes tell the variant. The result is a checkpoint for
+The variant follows from the shapes. The result is a checkpoint for
 configs/mobile_former/mf-*_8xb128-coslr-450e_in1k.py, and for every config
 with init_cfg=dict(type='PretrainedEncoder').
 """

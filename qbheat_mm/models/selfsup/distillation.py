@@ -43,7 +43,7 @@ class Distillation(SelfSupervisor):
         if out_channels is None:
             out_channels = self.target_generator.channels
         if out_channels is None:
-            raise UserError('model.target_generator does not tell its '
+            raise UserError('model.target_generator has unknown '
                             'channels: set model.out_channels')
         self.proj = nn.Linear(in_channels, out_channels)
 
