@@ -41,3 +41,27 @@ class TrialDistillation(MultiScaleDistillation):
         for stride, weight in self.weights.items():
             losses[f'loss_{stride}'] = weight * losses[f'loss_{stride}']
         return losses
+
+
+@MODELS.register_module()
+class DistillationWithQBHeat(MultiScaleDistillation):
+    """Multi-scale distillation with QB-Heat's loss of pixels beside it.
+
+    Args:
+        backbone (dict): Config of the encoder of both.
+        qbheat (dict): Config of :class:`QBHeat`, without an encoder.
+    """
+
+    def __init__(self, backbone: dict, *args, qbheat: dict, **kwargs) -> None:
+        super().__init__(backbone, *args, **kwargs)
+        self.qbheat = MODELS.build(dict(qbheat, backbone=backbone))
+        # Shared, but not a submodule of both: optimizers want it once.
+        del self.qbheat.backbone
+        vars(self.qbheat)['backbone'] = self.backbone
+
+    def loss(self, inputs: Tensor, data_samples: list | None = None
+             ) -> dict[str, Tensor]:
+        """See :class:`MultiScaleDistillation`."""
+        losses = super().loss(inputs, data_samples)
+        losses['loss_qbheat'] = self.qbheat.loss(inputs)['loss']
+        return losses

@@ -31,6 +31,8 @@ STEPS = dict(qbheat=720, copy=720, masking=330, barlow=165, mocov2=220)
 TARGET_STEPS = dict(hog=650, teacher=665, both=660, copied=710,
                     masked=330, distilled=305)
 TARGET_STEPS['several-maps'] = TARGET_STEPS['distilled']
+#: Of both losses, as many as take the time of 305 and 720.
+STEPS['several-maps-qbheat'] = 214
 #: Where the teacher's maps are kept for all arms.
 MAPS = 'model.target_generator.folder=work_dirs/teacher'
 #: Size of images with boxes, and steps of 16 of them.
@@ -101,6 +103,8 @@ def targets(data: str) -> list[Arm]:
             (f'{TRAIN}.dataset.data_root=data/{data}/train',
              f'teacher={PUBLISHED}',
              'teacher_method=MultiScaleDistillation', MAPS)),
+        pretrained(data, 'several-maps-qbheat', 'several maps and QB-Heat',
+                   'multi_scale_qbheat', STEPS['several-maps-qbheat']),
         taught('distilled', 'distillation (crop 0.5)', 'Distillation',
                f'{CROP}.crop_ratio_range=(0.5,1.0)', trial='-0.5'),
         taught('distilled', 'distillation (teacher at 448 pixels)',
@@ -438,6 +442,13 @@ QUESTIONS = [
         *against('several-maps-recipe', 'distilled-recipe', 'published')],
         ('distilled', 'several-maps', 'distilled-recipe',
          'several-maps-recipe', 'published'), PROBED),
+    ask('beside-several-maps', 'Does QB-Heat help beside several maps',
+        dict.fromkeys(CLASSES, against('several-maps-qbheat',
+                                       'several-maps'))),
+    ask('beside-several-maps-boxes', 'Does QB-Heat help beside several maps, '
+        'for a frozen detector', dict(steel=against(
+            'several-maps-qbheat', 'several-maps')), 'RetinaNet-{}',
+        ('AP', )),
 ]
 
 ARMS = []
