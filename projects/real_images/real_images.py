@@ -105,6 +105,9 @@ def targets(data: str) -> list[Arm]:
              'teacher_method=MultiScaleDistillation', MAPS)),
         pretrained(data, 'several-maps-qbheat', 'several maps and QB-Heat',
                    'multi_scale_qbheat', STEPS['several-maps-qbheat']),
+        # Written by lightly_rival.py
+        Arm(f'{data}-lightly', "LightlyTrain's distillation", None,
+            weights=f'data/lightly-{data}.safetensors'),
         taught('distilled', 'distillation (crop 0.5)', 'Distillation',
                f'{CROP}.crop_ratio_range=(0.5,1.0)', trial='-0.5'),
         taught('distilled', 'distillation (teacher at 448 pixels)',
@@ -449,6 +452,12 @@ QUESTIONS = [
         'for a frozen detector', dict(steel=against(
             'several-maps-qbheat', 'several-maps')), 'RetinaNet-{}',
         ('AP', )),
+    ask('lightly', "Several maps or LightlyTrain's distillation",
+        dict.fromkeys(CLASSES, against('several-maps', 'lightly')),
+        seeds=(0, )),
+    ask('lightly-boxes', "Several maps or LightlyTrain's distillation, for a "
+        'frozen detector', dict(steel=against('several-maps', 'lightly')),
+        'RetinaNet-{}', ('AP', ), (0, )),
 ]
 
 ARMS = []
