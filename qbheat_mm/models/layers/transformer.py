@@ -26,9 +26,11 @@ class SelfAttention(nn.Module):
         if ids is None:
             parts = self.qkv(x).chunk(3, dim=2)
         else:
-            dims, weight, bias = x.shape[2], self.qkv.weight, self.qkv.bias
-            query = F.linear(pick(x, ids), weight[:dims], bias[:dims])
-            both = F.linear(x, weight[dims:], bias[dims:])
+            widths = [x.shape[2], 2 * x.shape[2]]
+            weights = self.qkv.weight.split(widths)
+            biases = self.qkv.bias.split(widths)
+            query = F.linear(pick(x, ids), weights[0], biases[0])
+            both = F.linear(x, weights[1], biases[1])
             parts = (query, *both.chunk(2, dim=2))
         # Splitting here saves several copies in the backward pass.
         query, key, value = (
