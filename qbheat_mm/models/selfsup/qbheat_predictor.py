@@ -267,10 +267,10 @@ class QBHeatPredictor(BaseModule):
             Tensor: (B, 2h, 2w, embed_dims).
         """
         z = self.proj(feats.permute(0, 2, 3, 1))
-        predicted, start = [], 0
-        for count, names in _share_product(positions):
-            part = z[start:start + count * len(names)]
-            start += len(part)
+        groups = _share_product(positions)
+        parts = z.split([count * len(names) for count, names in groups])
+        predicted = []
+        for part, (_, names) in zip(parts, groups):
             if names[0] == CENTER:
                 predicted.append(self.from_center(part))
             else:
