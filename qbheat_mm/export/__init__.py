@@ -13,7 +13,7 @@ import importlib
 # Imported on first use: importing the package registers only the hook.
 _MODULES = dict(
     ExportEncoderHook='.hook', Exported='.exported',
-    export_encoder='.weights', export_network='.programs',
+    export_encoder='..trained.encoder_file', export_network='.programs',
     load_model='..trained.model')
 __all__ = list(_MODULES)
 

@@ -60,7 +60,7 @@ class ExportEncoderHook(Hook):
     def _write(self, runner: Runner, backbone: nn.Module, checkpoint: str,
                out: str) -> None:
         # Imported here, since importing the package registers this hook.
-        from .weights import export_encoder
+        from ..trained.encoder_file import export_encoder
         backbone = copy.deepcopy(backbone).cpu()
         Checkpoint.read(checkpoint).load_encoder(backbone)
         normalization = Normalization.of(unwrap(runner.model))

@@ -15,12 +15,12 @@ from ..errors import UserError
 from ..trained.encoder import Encoder
 from ..trained.heads import Heads
 from ..trained.model import TrainedModel
+from ..trained.origin import origin_of
 from ..utils.atomic_write import atomic_write
 from ..utils.modules import relative_difference
 from .exported import FACTS, Exported
 from .make_network import make_network
 from .network import IMAGES, SIZES, Network, folded, inside
-from .origin import origin_of
 
 #: Largest accepted difference from PyTorch, relative to the largest value of
 #: an output.

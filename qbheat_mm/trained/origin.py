@@ -4,9 +4,9 @@ import hashlib
 import json
 from pathlib import Path
 
-from ..trained.encoder import Encoder
-from ..trained.model import TrainedModel
 from ..version import __version__
+from .encoder import Encoder
+from .model import TrainedModel
 
 
 def origin_of(model: Encoder | TrainedModel) -> dict[str, str]:

@@ -7,8 +7,8 @@ from pathlib import Path
 from safetensors.torch import save
 
 from ..errors import UserError
-from ..trained.encoder import Encoder
 from ..utils.atomic_write import atomic_write
+from .encoder import Encoder
 from .origin import origin_of
 
 
