@@ -1,9 +1,11 @@
 # Copyright (c) QB-Heat MM authors. All rights reserved.
 """Compare encoders on your labeled images, and say which to use.
 
-Every encoder stays frozen; classifiers learn from 30, 120, 480 and all labels.
-Thumbnails, HOG (needs scikit-image) and random weights take part. Writes
-OUT/index.html and OUT/accuracies.csv.
+Every encoder stays frozen. On classes, classifiers learn from 30, 120, 480 and
+all labels; thumbnails, HOG (needs scikit-image) and random weights take part.
+On boxes (needs mmdet), detectors learn for 120 steps from all training images
+and from a tenth of them; random weights take part. Writes OUT/index.html, and
+OUT/accuracies.csv or OUT/precisions.csv.
 """
 import argparse
 from pathlib import Path
@@ -20,8 +22,8 @@ def parse_args(argv: list[str] | None = None) -> argparse.Namespace:
         description=__doc__,
         formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument(
-        'folder', help='train/CLASS and val/CLASS, as prepare_classes.py '
-        'writes them, or what it reads, such as folders of classes')
+        'folder', help='what prepare_classes.py or prepare_boxes.py writes, '
+        'or reads: folders of classes, or an export of boxes')
     parser.add_argument('--out', type=Path, required=True, metavar='FOLDER')
     parser.add_argument(
         '--encoders', nargs='+', default=[], metavar='NAME=ENCODER',

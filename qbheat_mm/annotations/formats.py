@@ -9,6 +9,7 @@ from collections.abc import Sequence
 import msgspec
 
 from ..errors import UserError
+from .account import Account
 from .coco import CocoContent, read_coco
 from .files import ExportFiles, reading
 from .labelme import LabelmeContent, read_labelme
@@ -16,7 +17,7 @@ from .lookup import ImageLookup
 from .records import ListedExport
 from .voc import find_voc, read_voc
 from .yolo import read_yolo
-from .yolo_classes import find_yolo
+from .yolo_classes import Classes, find_yolo
 
 
 def read_boxes(lookup: ImageLookup, wanted: Sequence[str]) -> ListedExport:
@@ -30,15 +31,7 @@ def read_boxes(lookup: ImageLookup, wanted: Sequence[str]) -> ListedExport:
         UserError: If there is none, or more than one.
     """
     files = lookup.files
-    coco, labelme = {}, {}
-    for path in files.find('.json'):
-        with reading(path):
-            content = _decode(path, files)
-        if isinstance(content, CocoContent):
-            coco[path] = content
-        elif content is not None:
-            labelme[path] = content
-    voc, yolo = find_voc(files), find_yolo(files)
+    coco, labelme, voc, yolo = _find(files)
     examples = [next(iter(paths)) for paths in (coco, labelme, voc) if paths]
     examples += yolo
     if len(examples) > 1:
@@ -55,6 +48,30 @@ def read_boxes(lookup: ImageLookup, wanted: Sequence[str]) -> ListedExport:
     raise UserError(f"'{files.only or files.root}' holds no COCO, YOLO "
                     '(data.yaml or classes.txt), Pascal VOC or labelme files: '
                     'export one of these, and unpack it')
+
+
+def holds_boxes(folder: str) -> bool:
+    """Whether a folder or file is an export of boxes, not of classes."""
+    files = ExportFiles(folder, None, Account())
+    coco, labelme, voc, yolo = _find(files)
+    # Folders of classes may have a list of them, but no other texts.
+    has_labels = len(files.find_texts()) > len(yolo)
+    return bool(coco or labelme or voc or yolo and has_labels)
+
+
+def _find(files: ExportFiles) -> tuple[
+        dict[str, CocoContent], dict[str, LabelmeContent], list[str],
+        dict[str, Classes]]:
+    """Find the files of each format: COCO, labelme, Pascal VOC, YOLO."""
+    coco, labelme = {}, {}
+    for path in files.find('.json'):
+        with reading(path):
+            content = _decode(path, files)
+        if isinstance(content, CocoContent):
+            coco[path] = content
+        elif content is not None:
+            labelme[path] = content
+    return coco, labelme, find_voc(files), find_yolo(files)
 
 
 def _decode(path: str, files: ExportFiles

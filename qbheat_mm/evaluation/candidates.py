@@ -24,8 +24,9 @@ from .features import (
     thumbnails,
 )
 
-#: Takes part without being asked.
+#: Take part without being asked.
 RANDOM = 'random weights'
+WITHOUT_LEARNING = ('thumbnails', 'HOG')
 #: Side of the images.
 SIZE = 160
 #: The network of the random weights, with ImageNet's normalization.
@@ -67,12 +68,9 @@ def open_encoder(source: str | Path | Encoder) -> Encoder:
     return published_encoder(source)
 
 
-def list_candidates(encoders: Mapping[str, str | Path | Encoder],
-                    loader: dict, device: str = 'cpu') -> list[Candidate]:
-    """List what to compare, from cheap to dear.
-
-    Encoders with random weights get the statistics of the images for batch
-    norm. Given encoders are copied.
+def open_encoders(encoders: Mapping[str, str | Path | Encoder],
+                  device: str = 'cpu') -> dict[str, Encoder]:
+    """Open encoders by name, random weights first; given ones are copied.
 
     Raises:
         UserError: If a name is reserved, or an encoder does not exist or take
@@ -80,15 +78,31 @@ def list_candidates(encoders: Mapping[str, str | Path | Encoder],
     """
     torch.manual_seed(0)
     described = EncoderConfig(NETWORK, RANDOM)
-    opened = {RANDOM: Encoder(described.build(), described.normalization)}
+    opened = {RANDOM: Encoder(
+        described.build(), described.normalization, described.name,
+        settings=described.settings)}
     for name, source in encoders.items():
-        if name in ('thumbnails', 'HOG', RANDOM) or '/' in name:
+        if name in (*WITHOUT_LEARNING, RANDOM) or '/' in name:
             raise UserError(f'the name {name!r} of an encoder is reserved, or '
                             "contains '/': choose another")
         encoder = open_encoder(source)
         opened[name] = copy.deepcopy(encoder) if encoder is source else encoder
     for name, encoder in opened.items():
         set_input_size(name, encoder.to(device))
+    return opened
+
+
+def list_candidates(encoders: Mapping[str, str | Path | Encoder],
+                    loader: dict, device: str = 'cpu') -> list[Candidate]:
+    """List what to compare, from cheap to dear.
+
+    Encoders with random weights get the statistics of the images for batch
+    norm.
+
+    Raises:
+        UserError: See :func:`open_encoders`.
+    """
+    opened = open_encoders(encoders, device)
     candidates = [Candidate('thumbnails', thumbnails, False),
                   Candidate('HOG', hog, False)]
     for name, encoder in opened.items():

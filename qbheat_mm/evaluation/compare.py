@@ -13,11 +13,19 @@ from mmengine.utils import ProgressBar
 from mmpretrain.registry import DATASETS
 
 from ..annotations import prepare_classes
+from ..annotations.formats import holds_boxes
+from ..datasets import read_image
 from ..errors import UserError
 from ..trained.encoder import Encoder
 from .candidates import SIZE, Candidate, list_candidates
-from .comparison import Comparison
-from .comparison_page import draw_curves, draw_neighbors, write_page
+from .comparison import BoxComparison, Comparison
+from .comparison_page import (
+    Shown,
+    draw_curves,
+    draw_neighbors,
+    report_classes,
+    write_page,
+)
 from .features import (
     Features,
     choose_few,
@@ -36,30 +44,35 @@ EPOCHS, STEPS, RATE = 40, (200, 800), 1e-3
 
 
 def compare(folder: str | Path, encoders: Mapping[str, str | Path | Encoder],
-            out: str | Path, device: str = 'cpu') -> Comparison:
+            out: str | Path, device: str = 'cpu'
+            ) -> Comparison | BoxComparison:
     """Compare frozen encoders on labeled images, and write a page.
 
-    Classifiers learn from 30, 120, 480 and all labels. Thumbnails, HOG
-    (histograms of gradients; needs scikit-image) and random weights take
+    On classes, classifiers learn from 30, 120, 480 and all labels.
+    Thumbnails, HOG (histograms of gradients; needs scikit-image) and random
+    weights take part. On boxes, which need mmdet, detectors learn for some
+    steps from all training images and a tenth of them; random weights take
     part.
 
     Args:
-        folder (str | Path): ``train/CLASS`` and ``val/CLASS``, as
-            :func:`prepare_classes` writes them, or anything that it reads,
-            such as folders of classes without ``val``.
+        folder (str | Path): What :func:`prepare_classes` or
+            :func:`prepare_boxes` writes or reads: ``train/CLASS`` and
+            ``val/CLASS``, folders of classes without ``val``, ``boxes.py``
+            with its annotations, or an annotation tool's export of boxes.
         encoders (Mapping): By name, an encoder or what :func:`open_encoder`
             opens.
         out (str | Path): Folder of the page, ``index.html``, and the table,
-            ``accuracies.csv``.
+            ``accuracies.csv`` or ``precisions.csv``.
         device (str): Device of encoders and ``tran-1``. Defaults to 'cpu'.
+            Detectors take a GPU if there is one.
 
     Returns:
-        Comparison: Accuracies, and which encoder to use.
+        Comparison | BoxComparison: Scores, and which encoder to use.
 
     Raises:
         UserError: If a name is reserved, an encoder does not take images of
-            160 x 160 pixels, classes of ``train`` and ``val`` differ, or
-            scikit-image is not installed.
+            160 x 160 pixels or lacks the maps that a detector needs, classes
+            of ``train`` and ``val`` differ, or a package is not installed.
 
     Examples:
         >>> found = compare('data/classes', dict(
@@ -67,11 +80,29 @@ def compare(folder: str | Path, encoders: Mapping[str, str | Path | Encoder],
         ...     'looks/compare')
         >>> print(found.advice)
     """
-    out = Path(out)
+    folder, out = Path(folder), Path(out)
+    has_boxes = (folder / 'boxes.py').is_file()
+    if not has_boxes and not (folder / 'classes.py').is_file():
+        has_boxes = holds_boxes(str(folder))
+    if not has_boxes:
+        return compare_classes(folder, encoders, out, device)
+    try:
+        from .compare_boxes import compare_boxes
+    except ImportError as error:
+        raise UserError(
+            f"'{folder}' has boxes, which need mmdet ({error}): pip install "
+            "'.[openmmlab]' && python -m qbheat_mm.build_mmcv") from error
+    return compare_boxes(folder, encoders, out, device)
+
+
+def compare_classes(folder: Path,
+                    encoders: Mapping[str, str | Path | Encoder], out: Path,
+                    device: str) -> Comparison:
+    """Compare frozen encoders on class folders; see :func:`compare`."""
     if find_spec('skimage') is None:
         raise UserError('HOG takes part, which needs scikit-image: '
                         'pip install scikit-image')
-    if not all(Path(folder, split).is_dir() for split in ('train', 'val')):
+    if not all((folder / split).is_dir() for split in ('train', 'val')):
         folder = Path(prepare_classes(
             str(folder), str(out / 'classes')).config).parent
     loaders = make_loader(folder, 'train'), make_loader(folder, 'val')
@@ -88,8 +119,9 @@ def compare(folder: str | Path, encoders: Mapping[str, str | Path | Encoder],
                 candidate, comparison, loaders, files, device)
     finally:  # what was found outlives a candidate that fails
         if comparison.accuracies:
-            write_page(out, comparison, {
-                'labels': draw_curves(comparison.accuracies), **figures})
+            curves = draw_curves(comparison.accuracies, 'labels', 'top-1, %')
+            write_page(out, comparison.advice, report_classes(comparison),
+                       dict(labels=curves, **figures))
             comparison.write_csv(out / 'accuracies.csv')
     return comparison
 
@@ -121,8 +153,14 @@ def score_candidate(candidate: Candidate, comparison: Comparison,
     comparison.accuracies[candidate.name] = measure(
         classifier, train, labels, test, test_labels)
     vectors = next(iter(train))
-    return draw_neighbors(f'nearest, {candidate.name}', train[vectors],
-                          test[vectors], *files)
+
+    def shown(features: Features, labels: np.ndarray, split: int) -> Shown:
+        return Shown(features[vectors], labels,
+                     lambda i: read_image(files[split][i]))
+
+    return draw_neighbors(
+        f'nearest, {candidate.name}', shown(train, labels, 0),
+        shown(test, test_labels, 1))
 
 
 def count_steps(images: int) -> int:

@@ -4,6 +4,7 @@ import csv
 from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import mean
+from typing import NamedTuple
 
 #: A difference that is worth a choice: points, and images.
 POINTS, IMAGES = 2, 2
@@ -69,3 +70,67 @@ class Comparison:
                         writer.writerow([name, probe, count, choice, score])
             for name, score in self.probes.items():
                 writer.writerow([name, 'tran-1', self.counts[-1], 0, score])
+
+
+class Precision(NamedTuple):
+    """COCO's average precision of boxes in percent; at overlaps of 50 %."""
+    ap: float
+    ap50: float
+
+
+@dataclass
+class BoxComparison:
+    """Which encoder to use for a detector.
+
+    Attributes:
+        images (int): Number of validation images.
+        steps (int): Steps of each detector.
+        scores (dict[str, dict[int, Precision]]): By the encoder's name and
+            the number of training boxes.
+    """
+    images: int
+    steps: int
+    scores: dict[str, dict[int, Precision]] = field(default_factory=dict)
+
+    @property
+    def counts(self) -> list[int]:
+        """Numbers of boxes, ascending; the last one is all of them."""
+        return list(next(iter(self.scores.values())))
+
+    @property
+    def curves(self) -> dict[str, dict[int, list[float]]]:
+        """AP by name and number of boxes."""
+        curves = {}
+        for name, by_count in self.scores.items():
+            curves[name] = {count: [score.ap]
+                            for count, score in by_count.items()}
+        return curves
+
+    def ranking(self, count: int) -> list[str]:
+        """Names by AP with a number of boxes, the best first."""
+        return sorted(self.scores, reverse=True,
+                      key=lambda name: self.scores[name][count].ap)
+
+    def advise(self, count: int) -> str:
+        """Say which to use with a number of boxes."""
+        best, *others = self.ranking(count)
+        more = ''
+        if others:
+            score = self.scores[others[0]][count].ap
+            more = f'; next, {others[0]}: {score:.1f}'
+        return (f'With {count} boxes, use {best} (AP '
+                f'{self.scores[best][count].ap:.1f}{more}).')
+
+    @property
+    def advice(self) -> str:
+        """Say which to use, for each number of boxes."""
+        return ' '.join(self.advise(count) for count in self.counts)
+
+    def write_csv(self, file: str | Path) -> None:
+        """Write a row for each encoder and number of boxes."""
+        with open(file, 'w', encoding='utf-8', newline='') as table:
+            writer = csv.writer(table)
+            writer.writerow(['encoder', 'boxes', 'steps', 'AP', 'AP50'])
+            for name, by_count in self.scores.items():
+                for count, score in by_count.items():
+                    writer.writerow([name, count, self.steps, *score])

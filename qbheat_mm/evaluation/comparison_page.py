@@ -1,37 +1,64 @@
 # Copyright (c) QB-Heat MM authors. All rights reserved.
 """The page of a comparison: its table, curves and nearest images."""
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from statistics import mean
+from typing import NamedTuple
 
 import numpy as np
 from matplotlib.figure import Figure
 from sklearn.preprocessing import normalize
 
-from ..datasets import fit, read_image, spread
+from ..datasets import fit, spread
 from ..report import Report, Table, find_reports, render_page
-from ..report.style import in_style, new_figure, show_picture
-from .comparison import Comparison
+from ..report.style import (
+    BLUE,
+    VERMILION,
+    bare,
+    in_style,
+    new_figure,
+    show_picture,
+)
+from .comparison import BoxComparison, Comparison
 
 TITLE = 'Which encoder?'
-CAPTION = ('Classifiers on frozen features, by number of labels (means over '
-           'choices of labels), and images (left) with those that are nearest '
-           'to them among the training images. Encoders have ridge '
-           'regression, thumbnails and HOG that or an RBF-kernel SVM.')
+NEIGHBORS = ('Below: {} (left), and those that are nearest to them among the '
+             'training images, framed in blue if they are of the same class, '
+             'in orange if not.')
+CLASSES = ('Classifiers on frozen features, by number of labels (means over '
+           'choices of labels). Encoders have ridge regression, thumbnails '
+           'and HOG that or an RBF-kernel SVM. '
+           + NEIGHBORS.format('images'))
+BOXES = ('Detectors on frozen encoders after {} steps with the boxes of all '
+         'training images and of a tenth of them. They are far from done: '
+         'the order counts. ' + NEIGHBORS.format('crops of boxes'))
 #: Images and their neighbors to show, and their size in pixels.
-SHOWN, NEIGHBORS, SIZE = 6, 5, 160
+SHOWN, NEAREST, SIZE = 6, 5, 160
+
+
+class Shown(NamedTuple):
+    """Images that neighbors are shown of.
+
+    Attributes:
+        features (np.ndarray): (N, D).
+        labels (np.ndarray): (N, ), their classes.
+        read (Callable): Maps an index to an image, (H, W, 3), BGR.
+    """
+    features: np.ndarray
+    labels: np.ndarray
+    read: Callable[[int], np.ndarray]
 
 
 @in_style()
-def draw_curves(accuracies: Mapping[str, Mapping[int, list[float]]]
-                ) -> Figure:
-    """Draw top-1 by number of labels."""
+def draw_curves(scores: Mapping[str, Mapping[int, Sequence[float]]],
+                labels: str, score: str) -> Figure:
+    """Draw scores by number of labels, both with their names."""
     figure = new_figure(6, 3.5)
     axis = figure.subplots()
-    for name, by_count in accuracies.items():
-        means = [mean(scores) for scores in by_count.values()]
+    for name, by_count in scores.items():
+        means = [mean(values) for values in by_count.values()]
         axis.plot(list(by_count), means, marker='o', label=name)
-    axis.set(xscale='log', xlabel='labels', ylabel='top-1, %')
+    axis.set(xscale='log', xlabel=labels, ylabel=score)
     axis.set_ylim(top=100)
     axis.minorticks_off()
     axis.set_xticks(list(by_count), [str(count) for count in by_count])
@@ -40,31 +67,36 @@ def draw_curves(accuracies: Mapping[str, Mapping[int, list[float]]]
 
 
 @in_style()
-def draw_neighbors(title: str, train: np.ndarray, test: np.ndarray,
-                   files: Sequence[str], test_files: Sequence[str]) -> Figure:
+def draw_neighbors(title: str, train: Shown, test: Shown) -> Figure:
     """Draw some images, and the training images nearest to them by cosine.
 
     Args:
         title (str): What found them.
-        train (np.ndarray): Features of the training images, (N, D).
-        test (np.ndarray): Features of the others, (M, D).
-        files, test_files (Sequence[str]): Their files.
+        train, test (Shown): The training images, and the others.
     """
-    figure = new_figure(1.2 * (NEIGHBORS + 1), 1.2 * SHOWN)
+    figure = new_figure(1.2 * (NEAREST + 1), 1.2 * SHOWN)
     figure.suptitle(title)
-    axes = figure.subplots(SHOWN, NEIGHBORS + 1, squeeze=False)
-    train, test = normalize(train), normalize(test)
-    for row, line in zip(spread(range(len(test)), SHOWN), axes):
-        nearest = np.argsort(-(train @ test[row]))[:NEIGHBORS]
-        shown = [test_files[row], *(files[i] for i in nearest)]
-        for axis, file in zip(line, shown):
-            show_picture(axis, fit(read_image(file), (SIZE, SIZE))[..., ::-1])
+    axes = figure.subplots(SHOWN, NEAREST + 1, squeeze=False)
+    for axis in axes.flat:
+        bare(axis)
+    vectors, others = normalize(train.features), normalize(test.features)
+    for row, (first, *rest) in zip(spread(range(len(others)), SHOWN), axes):
+        show_picture(first, _picture(test, row))
+        nearest = np.argsort(-(vectors @ others[row]))[:NEAREST]
+        for axis, i in zip(rest, nearest):
+            show_picture(axis, _picture(train, i))
+            is_same = train.labels[i] == test.labels[row]
+            axis.spines[:].set(visible=True, linewidth=3,
+                               color=BLUE if is_same else VERMILION)
     return figure
 
 
-def write_page(out: Path, comparison: Comparison,
-               figures: Mapping[str, Figure]) -> None:
-    """Write ``index.html`` and the report that it shows."""
+def _picture(shown: Shown, index: int) -> np.ndarray:
+    return fit(shown.read(index), (SIZE, SIZE))[..., ::-1]
+
+
+def report_classes(comparison: Comparison) -> Report:
+    """Report accuracies by number of labels."""
     *few, most = comparison.counts
     table = Table(
         f'Top-1 in percent of {comparison.images} images',
@@ -77,8 +109,29 @@ def write_page(out: Path, comparison: Comparison,
         score = comparison.probes.get(name)
         row.append('-' if score is None else f'{score:.1f}')
         table.rows.append(row)
-    report = Report('comparison', TITLE, f'{CAPTION} {comparison.advice}',
-                    [table], dict(accuracies=comparison.accuracies))
+    return Report('comparison', TITLE, CLASSES, [table],
+                  dict(accuracies=comparison.accuracies))
+
+
+def report_boxes(comparison: BoxComparison) -> Report:
+    """Report AP by number of boxes, the best encoder first."""
+    table = Table(
+        f'In percent, on {comparison.images} validation images',
+        ['frozen encoder', *(
+            f'{metric}, {count} boxes' for count in comparison.counts
+            for metric in ('AP', 'AP50'))])
+    for name in comparison.ranking(comparison.counts[-1]):
+        row = [name]
+        for score in comparison.scores[name].values():
+            row += [f'{score.ap:.1f}', f'{score.ap50:.1f}']
+        table.rows.append(row)
+    return Report('comparison', TITLE, BOXES.format(comparison.steps),
+                  [table], dict(scores=comparison.scores))
+
+
+def write_page(out: Path, advice: str, report: Report,
+               figures: Mapping[str, Figure]) -> None:
+    """Write ``index.html`` and the report that it shows."""
     report.save(str(out), figures)
     (out / 'index.html').write_text(
-        render_page(TITLE, comparison.advice, find_reports(str(out))), 'utf-8')
+        render_page(TITLE, advice, find_reports(str(out))), 'utf-8')

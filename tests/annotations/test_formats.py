@@ -8,6 +8,7 @@ import pytest
 from mmengine.config import Config
 from mmengine.runner import Runner
 
+from qbheat_mm.annotations.formats import holds_boxes
 from qbheat_mm.apis import prepare_boxes
 from qbheat_mm.datasets.coco_check import check_images, load_coco
 from qbheat_mm.errors import UserError
@@ -68,6 +69,25 @@ def test_every_image_and_box_is_accounted_for(name, tmp_path):
                        if box.category_id == category_id]
         assert pytest.approx(expected, abs=1e-6) in of_category
     assert any(box.iscrowd for box in boxes) == (name == 'voc')
+
+
+@pytest.mark.parametrize('name', CASES)
+def test_exports_of_boxes_are_known(name, tmp_path):
+    CASES[name].write(tmp_path)
+    assert holds_boxes(str(tmp_path))
+
+
+@pytest.mark.parametrize('text', ['', 'cat\ndog\n'])
+def test_folders_of_classes_hold_no_boxes(text, tmp_path):
+    """Even if a list of classes is beside them."""
+    for name in CLASSES:
+        write_image(tmp_path / name / 'a.png', 0)
+    if text:
+        (tmp_path / 'classes.txt').write_text(text)
+    (tmp_path / 'labels.csv').write_text('image,label\ncat/a.png,cat\n')
+    (tmp_path / 'other.json').write_text('{"images": []}')
+    assert not holds_boxes(str(tmp_path))
+    assert not holds_boxes(str(tmp_path / 'labels.csv'))
 
 
 @pytest.mark.parametrize(
