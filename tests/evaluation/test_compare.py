@@ -8,6 +8,7 @@ import cv2
 import numpy as np
 import pytest
 import torch
+from matplotlib.colors import to_rgba
 
 from qbheat_mm.apis import build_encoder
 from qbheat_mm.errors import UserError
@@ -16,6 +17,7 @@ from qbheat_mm.evaluation.comparison import Comparison
 from qbheat_mm.evaluation.features import extract_features, map_extractor
 from qbheat_mm.evaluation.kernels import ridge, ridge_or_svm
 from qbheat_mm.models.backbones import TimmEncoder
+from qbheat_mm.report.style import BLUE, VERMILION
 from qbheat_mm.trained import Encoder, Normalization
 
 from ..helpers.checkpoints import MODEL, settings_of, write_checkpoint
@@ -119,8 +121,9 @@ def test_a_page_and_a_table_compare_encoders(images, quick, monkeypatch,
     page = (out / 'index.html').read_text('utf-8')
     for name in ('thumbnails', 'HOG', 'random weights', 'ours'):
         assert f'nearest, {name}' in page
-    assert 'With 16 labels, use thumbnails (100.0 % right).' in page
     printed = capsys.readouterr().out
+    for text in (page, printed):
+        assert text.count('With 16 labels, use thumbnails (100.0 %') == 1
     assert 'ours (4 of 4, about ' in printed and '20/20' in printed
     with open(out / 'accuracies.csv', newline='') as file:
         rows = list(csv.DictReader(file))
@@ -141,6 +144,29 @@ def test_a_page_and_a_table_compare_encoders(images, quick, monkeypatch,
     (images / 'val/light').rename(images / 'val/bright')
     with pytest.raises(SystemExit, match="has .'bright', 'light'.$"):
         run_tool(*arguments)
+
+
+def test_neighbors_are_framed_by_their_class(monkeypatch):
+    monkeypatch.setattr(comparison_page, 'SHOWN', 2)
+
+    def shown(angles, labels):
+        vectors = np.stack([np.cos(angles), np.sin(angles)], 1)
+        return comparison_page.Shown(
+            vectors, np.array(labels),
+            lambda i: np.full((8, 8, 3), 10 * i, np.uint8))
+
+    train, test = shown([0, .1, 2], [7, 8, 8]), shown([0, 3], [7, 8])
+    figure = comparison_page.draw_neighbors('title', train, test)
+    axes = np.array(figure.axes).reshape(2, -1)
+    frames = []
+    for axis in axes[:, 1:4].flat:
+        pixels, spine = axis.images[0].get_array(), axis.spines['left']
+        frames.append((pixels[0, 0, 0] // 10, spine.get_edgecolor()))
+    right, wrong = map(to_rgba, (BLUE, VERMILION))
+    assert frames == [(0, right), (1, wrong), (2, wrong),  # of a 7
+                      (2, right), (1, right), (0, wrong)]  # of an 8
+    for axis in (*axes[:, 0], *axes[:, 4:].flat):  # there are three only
+        assert not axis.spines['left'].get_visible()
 
 
 @pytest.mark.parametrize('folder', ['train', '.'])
