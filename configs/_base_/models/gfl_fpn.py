@@ -1,5 +1,6 @@
 # mmdet's GFL (generalized focal loss) on a frozen QB-Heat encoder, with
-# RetinaNet's levels. Children set `arch` and the neck's `in_channels`.
+# RetinaNet's levels. Neck and head are narrow, as the encoder is small.
+# Children set `arch` and the neck's `in_channels`.
 model = dict(
     type='GFL',
     data_preprocessor=dict(
@@ -17,16 +18,16 @@ model = dict(
     neck=dict(
         type='FPN',
         in_channels=None,
-        out_channels=256,
+        out_channels=64,
         start_level=0,
         add_extra_convs='on_input',
         num_outs=5),
     bbox_head=dict(
         type='GFLHead',
         num_classes=80,
-        in_channels=256,
-        stacked_convs=4,
-        feat_channels=256,
+        in_channels=64,
+        stacked_convs=2,
+        feat_channels=64,
         norm_cfg=dict(type='GN', num_groups=16, requires_grad=True),
         anchor_generator=dict(
             type='AnchorGenerator',

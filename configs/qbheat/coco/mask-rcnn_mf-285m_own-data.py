@@ -2,9 +2,7 @@
 # neck and the heads are narrow, as the frozen encoder is small.
 _base_ = [
     '../../_base_/models/mask-rcnn_fpn.py',
-    '../../_base_/datasets/own_coco_fixed_size.py',
-    '../../_base_/schedules/frozen_steps.py',
-    '../../_base_/detection_runtime.py'
+    '../../_base_/own_detector.py'
 ]
 
 load_masks = dict(type='LoadAnnotations', with_bbox=True, with_mask=True)
@@ -31,7 +29,3 @@ model = dict(
         bbox_head=dict(heads, in_channels=64, fc_out_channels=256),
         mask_roi_extractor=rois,
         mask_head=dict(heads, in_channels=64, conv_out_channels=64)))
-
-default_hooks = dict(
-    logger=dict(interval=20), checkpoint=dict(by_epoch=False))
-log_processor = dict(by_epoch=False)

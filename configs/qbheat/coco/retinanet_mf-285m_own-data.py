@@ -2,9 +2,7 @@
 # neck and the head are narrow, as the frozen encoder is small.
 _base_ = [
     '../../_base_/models/retinanet_fpn.py',
-    '../../_base_/datasets/own_coco_fixed_size.py',
-    '../../_base_/schedules/frozen_steps.py',
-    '../../_base_/detection_runtime.py'
+    '../../_base_/own_detector.py'
 ]
 
 model = dict(
@@ -15,7 +13,3 @@ model = dict(
         in_channels=64,
         feat_channels=64,
         stacked_convs=2))
-
-default_hooks = dict(
-    logger=dict(interval=20), checkpoint=dict(by_epoch=False))
-log_processor = dict(by_epoch=False)
