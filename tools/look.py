@@ -13,6 +13,7 @@ from mmengine.utils import track_iter_progress
 
 from qbheat_mm import cli
 from qbheat_mm.cli.arguments import add_cfg_options, add_device, folder
+from qbheat_mm.cli.predictions import SCORE
 from qbheat_mm.cli.reporting import report_user_errors
 from qbheat_mm.config.reading import read_config
 from qbheat_mm.errors import UserError
@@ -42,7 +43,10 @@ def main() -> None:
         raise UserError(f"config '{args.config}' has no detector with "
                         'validation images')
     # Loads mmdet
-    from qbheat_mm.detection.look import Look, render_look
+    from qbheat_mm.detection.error_analysis import (
+        DetectionErrors,
+        render_errors,
+    )
     model = load_model(cfg, args.checkpoint).model.to(args.device)
     loader = Runner.build_dataloader(cfg.val_dataloader, seed=0)
     data, found, files = loader.dataset, [], {}
@@ -58,14 +62,15 @@ def main() -> None:
     if not any(len(image['scores']) for image in found):
         raise UserError(f"'{args.checkpoint}' finds nothing in "
                         f'{len(found)} images: train longer')
-    look = Look(data.ann_file, found, files, data.metainfo['classes'])
+    errors = DetectionErrors(data.ann_file, found, files,
+                             data.metainfo['classes'], SCORE)
     page = Path(args.out, 'index.html')
     page.parent.mkdir(parents=True, exist_ok=True)
     with atomic_write(page) as part:
-        Path(part).write_text(render_look(
-            look, f'{len(found)} validation images of {args.config}, '
+        Path(part).write_text(render_errors(
+            errors, f'{len(found)} validation images of {args.config}, '
             f'{args.checkpoint}.'), 'utf-8')
-    print(f'\nsuggested score: {look.threshold:.2f}\n{page}')
+    print(f'\nsuggested score: {errors.threshold:.2f}\n{page}')
 
 
 if __name__ == '__main__':

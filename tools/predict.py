@@ -19,7 +19,12 @@ from PIL import Image
 
 from qbheat_mm.cli.arguments import add_device, add_heads, count, folder
 from qbheat_mm.cli.head_option import heads_of
-from qbheat_mm.cli.predictions import draw, image_pipeline, prediction_to_json
+from qbheat_mm.cli.predictions import (
+    SCORE,
+    draw,
+    image_pipeline,
+    prediction_to_json,
+)
 from qbheat_mm.cli.reporting import report_user_errors
 from qbheat_mm.datasets import ImageError, find_images, read_image, short_names
 from qbheat_mm.errors import UserError
@@ -29,8 +34,6 @@ if TYPE_CHECKING:
     # For the type only
     from qbheat_mm.apis import Heads
 
-#: Minimum score of objects if no validation suggests one.
-SCORE = 0.3
 #: Formats of written pictures; others become PNG.
 EXTENSIONS = ('.jpg', '.jpeg', '.png')
 

@@ -15,6 +15,8 @@ from ..utils.settings import dataset_settings, toolbox, type_name
 if TYPE_CHECKING:
     from ..apis import Heads
 
+#: Minimum score of objects if no validation suggests one.
+SCORE = 0.3
 #: Classes listed for an image, the most probable first.
 TOP = 5
 

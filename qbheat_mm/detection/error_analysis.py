@@ -23,13 +23,11 @@ from .matching import Matches, evaluate, load_found, match
 SHOWN, SIDE = 24, 420
 # Pixels between the copies, and for the name above them.
 _GAP, _TOP = 8, 16
-#: Threshold if nothing is right.
-FALLBACK = 0.3  # as tools/predict.py
 _MISSED, _NOTHING = 'missed', 'nothing there'
 
 
 @dataclass
-class Look:
+class DetectionErrors:
     """What a detector finds in the images of a data set.
 
     Args:
@@ -38,21 +36,33 @@ class Look:
             ``scores`` and ``labels`` (N, ) of each image, arrays.
         files (Mapping[int, str]): File of each image by its id.
         classes (Sequence[str]): Names of the labels.
+        default_threshold (float): Score of the boxes to show if none is
+            right.
+
+    Attributes:
+        threshold (float): Score of the best F1, or the default.
+        wrong, missed (set[int]): Ids of found boxes of this score or more
+            that are false alarms, and of true boxes that are missed.
     """
     ann_file: str
     found: Sequence[Mapping]
     files: Mapping[int, str]
     classes: Sequence[str]
+    default_threshold: float
 
     def __post_init__(self) -> None:
         content, _ = load_coco(self.ann_file, self.classes)
         self.truth = index_coco(content, for_evaluation=True)
-        ids = {one['name']: key for key, one in self.truth.cats.items()}
+        ids = {}
+        for key, category in self.truth.cats.items():
+            ids[category['name']] = key
         self.category_ids = [ids[name] for name in self.classes]
         self.image_ids = [image['img_id'] for image in self.found]
         self.boxes = load_found(self.truth, self.found, self.category_ids)
         self.matches = match(self.truth, self.boxes, self.image_ids)
-        self.threshold = self.matches.threshold or FALLBACK
+        self.threshold = self.matches.threshold
+        if self.threshold is None:
+            self.threshold = self.default_threshold
         confident = []
         for image in self.found:
             kept = np.asarray(image['scores']) >= self.threshold
@@ -65,29 +75,30 @@ class Look:
     def _find_errors(self) -> tuple[set[int], set[int]]:
         """Ids of found boxes that are wrong, and of missed ones."""
         wrong, missed = set(), set()
-        for one in evaluate(self.truth, self.confident,
-                            self.image_ids).evalImgs:
-            if one is None:
+        for image in evaluate(self.truth, self.confident,
+                              self.image_ids).evalImgs:
+            if image is None:
                 continue
-            for box, other, ignored in zip(
-                    one['dtIds'], one['dtMatches'][0], one['dtIgnore'][0]):
-                if not (other or ignored):
+            for box, match_id, ignored in zip(
+                    image['dtIds'], image['dtMatches'][0],
+                    image['dtIgnore'][0]):
+                if not (match_id or ignored):
                     wrong.add(box)
-            for box, other, ignored in zip(
-                    one['gtIds'], one['gtMatches'][0], one['gtIgnore']):
-                if not (other or ignored):
+            for box, match_id, ignored in zip(
+                    image['gtIds'], image['gtMatches'][0], image['gtIgnore']):
+                if not (match_id or ignored):
                     missed.add(box)
         return wrong, missed
 
     def worst(self) -> list[int]:
         """Ids of the images with most errors, the worst first."""
         errors = dict.fromkeys(self.image_ids, 0.)
-        for box in self.wrong:
-            own = self.confident.anns[box]
+        for key in self.wrong:
+            box = self.confident.anns[key]
             # Among equals, those that the detector is surest of.
-            errors[own['image_id']] += 1 + 1e-3 * own['score']
-        for box in self.missed:
-            errors[self.truth.anns[box]['image_id']] += 1
+            errors[box['image_id']] += 1 + 1e-3 * box['score']
+        for key in self.missed:
+            errors[self.truth.anns[key]['image_id']] += 1
         return sorted(errors, key=errors.get, reverse=True)[:SHOWN]
 
     def tabulate_classes(self) -> Table:
@@ -104,11 +115,11 @@ class Look:
             ['class', 'AP', 'AP50', 'small', 'medium', 'large', 'boxes',
              'missed', 'false alarms'])
         for name, key in zip(self.classes, self.category_ids):
-            own = precision[:, :, order.index(key)]
+            of_class = precision[:, :, order.index(key)]
             table.rows.append([
-                printable(name), _percent(own[..., 0]),
-                _percent(own[0, :, 0]), _percent(own[..., 1]),
-                _percent(own[..., 2]), _percent(own[..., 3]),
+                printable(name), _percent(of_class[..., 0]),
+                _percent(of_class[0, :, 0]), _percent(of_class[..., 1]),
+                _percent(of_class[..., 2]), _percent(of_class[..., 3]),
                 len(self.truth.catToImgs[key]),
                 _count(self.missed, self.truth, key),
                 _count(self.wrong, self.confident, key)])
@@ -119,20 +130,21 @@ class Look:
         names = [printable(name) for name in self.classes]
         places = {key: i for i, key in enumerate(self.category_ids)}
         counts = np.zeros((len(names) + 1, len(names) + 1), int)
-        for one in evaluate(self.truth, self.confident, self.image_ids,
-                            by_class=False).evalImgs:
-            if one is None:
+        for image in evaluate(self.truth, self.confident, self.image_ids,
+                              by_class=False).evalImgs:
+            if image is None:
                 continue
-            for box, other, ignored in zip(
-                    one['gtIds'], one['gtMatches'][0], one['gtIgnore']):
+            for box, match_id, ignored in zip(
+                    image['gtIds'], image['gtMatches'][0], image['gtIgnore']):
                 if not ignored:
                     row = places[self.truth.anns[box]['category_id']]
-                    column = places[self.confident.anns[int(other)][
-                        'category_id']] if other else -1
+                    column = places[self.confident.anns[int(match_id)][
+                        'category_id']] if match_id else -1
                     counts[row, column] += 1
-            for box, other, ignored in zip(
-                    one['dtIds'], one['dtMatches'][0], one['dtIgnore'][0]):
-                if not (other or ignored):
+            for box, match_id, ignored in zip(
+                    image['dtIds'], image['dtMatches'][0],
+                    image['dtIgnore'][0]):
+                if not (match_id or ignored):
                     counts[-1, places[self.confident.anns[box][
                         'category_id']]] += 1
         rows = []
@@ -160,9 +172,10 @@ class Look:
         return both
 
     def _draw_boxes(self, picture: Image.Image, scale: float, boxes: COCO,
-                    own: Sequence[Mapping], errors: set[int]) -> Image.Image:
+                    shown: Sequence[Mapping], errors: set[int]
+                    ) -> Image.Image:
         draw = ImageDraw.Draw(picture)
-        for box in own:
+        for box in shown:
             x, y, w, h = (value * scale for value in box['bbox'])
             is_error = box['id'] in errors
             text = printable(boxes.cats[box['category_id']]['name'])
@@ -205,40 +218,40 @@ def draw_scores(matches: Matches, threshold: float) -> Figure:
     return figure
 
 
-def render_look(look: Look, source: str) -> str:
+def render_errors(errors: DetectionErrors, source: str) -> str:
     """Write the page.
 
     Args:
-        look (Look): What was found.
+        errors (DetectionErrors): What was found and missed.
         source (str): Where the images are from.
     """
-    at = int((look.matches.scores >= look.threshold).sum()) - 1
+    at = int((errors.matches.scores >= errors.threshold).sum()) - 1
     advice = 'No box is right, so there is no score to suggest.'
-    if look.matches.threshold is not None:
+    if errors.matches.threshold is not None:
         advice = (
-            f'Suggested score: {look.threshold:.2f}, with the best F1; '
-            f'{look.matches.precision[at]:.0%} of the boxes that score as '
-            f'much are right, and {look.matches.recall[at]:.0%} of the true '
+            f'Suggested score: {errors.threshold:.2f}, with the best F1; '
+            f'{errors.matches.precision[at]:.0%} of the boxes that score as '
+            f'much are right, and {errors.matches.recall[at]:.0%} of the true '
             'ones are found (overlap of at least 50 %).')
     numbers = Report(
         'numbers', 'Which score?', f'{advice} Small is below 32 x 32 '
         'pixels, large above 96 x 96.',
-        [look.tabulate_classes(), look.tabulate_confusion()],
+        [errors.tabulate_classes(), errors.tabulate_confusion()],
         source=dict(command=command_line()), pictures=['scores.png'])
     content = io.BytesIO()
     with in_style():
-        draw_scores(look.matches, look.threshold).savefig(
+        draw_scores(errors.matches, errors.threshold).savefig(
             content, format='png', dpi=200)
-    shown = look.worst()
+    shown = errors.worst()
     files, pictures = [], []
     for image_id in shown:
         picture = io.BytesIO()
-        look.draw_image(image_id).save(picture, 'PNG')
-        files.append(printable(look.files[image_id]))
+        errors.draw_image(image_id).save(picture, 'PNG')
+        files.append(printable(errors.files[image_id]))
         pictures.append(picture.getvalue())
     images = Report(
         'worst', 'The worst images first', f'{len(shown)} of '
-        f'{len(look.image_ids)} images, those with most errors first. Left: '
+        f'{len(errors.image_ids)} images, those with most errors first. Left: '
         'true boxes, missed ones in orange. Right: found ones, false alarms '
         'in orange.', pictures=files)
     return render_page('What the detector finds and misses', source,

@@ -9,7 +9,7 @@ import pytest
 from mmengine.logging import MessageHub
 
 from qbheat_mm.detection import DetectionSummaryHook, MatchedCocoMetric
-from qbheat_mm.detection.look import Look, render_look
+from qbheat_mm.detection.error_analysis import DetectionErrors, render_errors
 
 CLASSES = ('pen', 'cup')  # ids 2 and 1: labels are not in their order
 # Image, class and corner of true boxes of 20 x 20 pixels.
@@ -49,22 +49,22 @@ def data(tmp_path):
 
 def test_errors_at_the_best_f1(data):
     file, found, files = data
-    look = Look(str(file), found, files, CLASSES)
+    errors = DetectionErrors(str(file), found, files, CLASSES, .3)
     # Right are 0.9, 0.8, 0.7 and 0.55, wrong 0.6, 0.5 and 0.1: of 5 boxes,
     # F1 is 2 * 4 / (5 + 5) at 0.55.
-    assert look.threshold == .55
-    assert look.matches.precision[4] == look.matches.recall[4] == .8
-    assert look.worst() == [2, 1, 3]
-    table = look.tabulate_classes()
+    assert errors.threshold == .55
+    assert errors.matches.precision[4] == errors.matches.recall[4] == .8
+    assert errors.worst() == [2, 1, 3]
+    table = errors.tabulate_classes()
     assert table.rows[0][0] == 'pen' and table.rows[0][-3:] == [3, 1, 0]
     assert table.rows[1][-3:] == [2, 0, 1]
     assert table.rows[1][1] == pytest.approx(100, abs=21)
     assert table.rows[1][4] is None  # there are no medium boxes
-    confusion = look.tabulate_confusion()
+    confusion = errors.tabulate_confusion()
     assert confusion.columns == ['true', 'pen', 'cup', 'missed']
     assert confusion.rows == [['pen', 2, 1, 0], ['cup', 0, 2, 0],
                               ['nothing there', 0, 0, 0]]
-    page = render_look(look, 'three images')
+    page = render_errors(errors, 'three images')
     assert page.index('2.png') < page.index('1.png') < page.index('3.png')
     assert 'Suggested score: 0.55' in page
 
@@ -88,7 +88,7 @@ def test_checkpoints_have_the_threshold(data):
 def test_nothing_right_suggests_nothing(data):
     file, found, files = data
     wrong = [dict(image, bboxes=image['bboxes'] + 500) for image in found]
-    look = Look(str(file), wrong, files, CLASSES)
-    assert look.matches.threshold is None
-    assert len(look.missed) == len(look.truth.anns)
-    assert 'no score to suggest' in render_look(look, '')
+    errors = DetectionErrors(str(file), wrong, files, CLASSES, .3)
+    assert errors.matches.threshold is None and errors.threshold == .3
+    assert len(errors.missed) == len(errors.truth.anns)
+    assert 'no score to suggest' in render_errors(errors, '')
