@@ -11,6 +11,7 @@ from mmengine.registry import HOOKS
 from mmengine.runner import Runner
 
 _KINDS = dict(bbox='boxes', segm='masks')
+_THRESHOLD = 'val/coco/bbox_threshold'
 
 
 @HOOKS.register_module()
@@ -26,6 +27,10 @@ class DetectionSummaryHook(Hook):
 
     def __init__(self) -> None:
         self._best: tuple[float, int, Mapping] | None = None
+
+    def before_val_epoch(self, runner: Runner) -> None:
+        """Forget the threshold of the last evaluation: this may find none."""
+        runner.message_hub.log_scalars.pop(_THRESHOLD, None)
 
     def after_val_epoch(self, runner: Runner, metrics: Mapping | None = None
                         ) -> None:
@@ -46,12 +51,12 @@ class DetectionSummaryHook(Hook):
         for hook in runner.hooks:
             best = getattr(hook, 'best_ckpt_path', None)
             if best:
-                _tell_command(runner, osp.relpath(best))
+                _log_command(runner, osp.relpath(best))
 
     def before_save_checkpoint(self, runner: Runner, checkpoint: dict
                                ) -> None:
         """Store the threshold of the last evaluation in ``meta``."""
-        known = runner.message_hub.log_scalars.get('val/coco/bbox_threshold')
+        known = runner.message_hub.log_scalars.get(_THRESHOLD)
         if known is not None:
             checkpoint['meta']['score_threshold'] = float(known.current())
 
@@ -62,10 +67,10 @@ class DetectionSummaryHook(Hook):
         for line in summarize(metrics or {}):
             runner.logger.info(f'test: {line}')
         if metrics and 'coco/bbox_mAP' in metrics and runner.cfg.load_from:
-            _tell_command(runner, runner.cfg.load_from)
+            _log_command(runner, runner.cfg.load_from)
 
 
-def _tell_command(runner: Runner, checkpoint: str) -> None:
+def _log_command(runner: Runner, checkpoint: str) -> None:
     """Tell the command that shows the boxes of a checkpoint."""
     command = shlex.join(['python', 'tools/look.py', runner.cfg.filename,
                           checkpoint, '--out', 'looks/boxes'])

@@ -6,6 +6,7 @@ from types import SimpleNamespace
 import mmcv
 import numpy as np
 import pytest
+from mmengine.hooks import RuntimeInfoHook
 from mmengine.logging import MessageHub
 
 from qbheat_mm.detection import DetectionSummaryHook, MatchedCocoMetric
@@ -83,6 +84,21 @@ def test_checkpoints_have_the_threshold(data):
     hub.update_scalar('val/coco/bbox_threshold', .55)
     hook.before_save_checkpoint(runner, checkpoint)
     assert checkpoint['meta']['score_threshold'] == .55
+
+
+def test_the_last_evaluation_decides_the_threshold():
+    """Also if it finds nothing right, and so suggests none."""
+    hub, checkpoint = MessageHub('last threshold'), dict(meta={})
+    runner = SimpleNamespace(message_hub=hub, iter=1)
+    hooks = RuntimeInfoHook(), DetectionSummaryHook()
+    for metrics in ({'coco/bbox_mAP': .2, 'coco/bbox_threshold': .55},
+                    {'coco/bbox_mAP': 0.}):
+        for hook in hooks:
+            hook.before_val_epoch(runner)
+        for hook in hooks:
+            hook.after_val_epoch(runner, metrics)
+    hooks[1].before_save_checkpoint(runner, checkpoint)
+    assert checkpoint == dict(meta={})
 
 
 def test_nothing_right_suggests_nothing(data):
