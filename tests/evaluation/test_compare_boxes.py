@@ -99,14 +99,14 @@ def test_each_frozen_encoder_learns_from_the_same_batches(
     tenth, whole, *others = RUNS
     assert [run[0] for run in others] == [tenth[0], whole[0]]
     assert [len(run[0]) for run in RUNS] == [2] * 4  # steps
-    images = [{name for batch in run[0] for name, _ in batch}
-              for run in (tenth, whole)]
-    assert images[0] < images[1] and len(images[0]) == 1
-    assert not any(flip for run in RUNS for batch in run[0]
-                   for _, flip in batch)
-    for _, before, after in RUNS:
+    images = []
+    for batches, before, after in RUNS:
+        samples = {sample for batch in batches for sample in batch}
+        assert not any(is_flipped for _, is_flipped in samples)
+        images.append({name for name, _ in samples})
         for name, tensor in before.items():
             assert torch.equal(tensor, after[name]), name
+    assert images[0] < images[1] and len(images[0]) == 1
     given = load_encoder(str(encoder)).backbone.state_dict()
     for _, before, _ in others:
         for name, tensor in given.items():
