@@ -22,11 +22,11 @@ from qbheat_mm.report.style import COLORS, GREY, in_style, new_figure
 #: Text has at least 12 pixels, the browsers' 9 points.
 FONTS = dict.fromkeys(('font.size', 'axes.titlesize', 'axes.labelsize',
                        'xtick.labelsize', 'legend.fontsize'), 9)
-#: Inches: 400 pixels.
-WIDTH = 400 / 96
+#: Inches: 360 pixels, of which a phone's page of 400 has room for 368.
+WIDTH = 360 / 96
 LINE = 0.19
 #: Characters that fit.
-CHARACTERS = 58
+CHARACTERS = 52
 #: Of the primary metric, and of the second.
 MARKERS = dict(primary=dict(marker='D', markersize=6),
                second=dict(marker='o', markersize=6, fillstyle='none'))

@@ -23,7 +23,6 @@ from projects.study.answers import (
     summarize,
 )
 from projects.study.forest import (
-    chart,
     colors_of,
     describe,
     draw_forest,
@@ -37,7 +36,7 @@ from projects.study.run import (
     load_study,
     study_parser,
 )
-from projects.study.speed import Ratio, draw_speed, read_speed, speed_table
+from projects.study.speed import draw_speed, read_speed, speed_table
 from projects.study.tables import table, tables
 from qbheat_mm.cli.reporting import report_user_errors
 from qbheat_mm.errors import UserError
@@ -192,12 +191,6 @@ def fill(text: str, name: str, block: str) -> str:
         f'{match[1]}\n{block}\n{match[2]}'), text, flags=re.DOTALL)
 
 
-def draw_ratios(ratios: Sequence[Ratio], file: Path) -> None:
-    """Draw the figure of docs/performance.md."""
-    with chart(file, 8., 0.3 * len(ratios) + 0.7) as axis:
-        draw_speed(ratios, axis)
-
-
 def fill_docs(studies: Sequence[Reported]) -> None:
     """Write the project's studies into its pages, and draw their figures."""
     blocks, everything = {'overview': overview(studies)}, {}
@@ -211,7 +204,7 @@ def fill_docs(studies: Sequence[Reported]) -> None:
         draw_all(study, rows, DOCS / 'evidence')
     ratios = read_speed(DOCS / 'evidence/speed.csv')
     blocks['speed'] = speed_table(ratios)
-    draw_ratios(ratios, DOCS / 'evidence/speed.svg')
+    draw_speed(ratios, DOCS / 'evidence/speed.svg')
     for file in [ROOT / 'README.md', *sorted(DOCS.rglob('*.md'))]:
         text = file.read_text('utf-8')
         for name, block in blocks.items():

@@ -5,6 +5,7 @@ import re
 import runpy
 import subprocess
 from pathlib import Path
+from xml.etree import ElementTree
 
 import pytest
 from mmengine.config import Config
@@ -239,11 +240,21 @@ def test_the_pages_are_those_of_the_rows(monkeypatch):
     written = []
     monkeypatch.setattr(Path, 'write_text', lambda *args: written.append(args))
     monkeypatch.setattr(report, 'draw_forest', lambda *args: None)
-    monkeypatch.setattr(report, 'draw_ratios', lambda *args: None)
+    monkeypatch.setattr(report, 'draw_speed', lambda *args: None)
     report.main()
     for page, text, _ in written:
         assert text == page.read_text('utf-8')
     assert written
+
+
+def test_figures_fit_on_a_phone():
+    """A page of 400 pixels has room for 368, which are 276 points."""
+    figures = sorted((ROOT / 'docs/evidence').glob('*.svg'))
+    widths = {}
+    for file in figures:
+        root = ElementTree.parse(file).getroot()
+        widths[file.name] = float(root.get('width').removesuffix('pt'))
+    assert max(widths.values()) <= 276, widths
 
 
 def test_a_half_finished_question_says_so(study):
