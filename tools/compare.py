@@ -24,7 +24,9 @@ def parse_args(argv: list[str] | None = None) -> argparse.Namespace:
     parser.add_argument(
         'folder', help='what prepare_classes.py or prepare_boxes.py writes, '
         'or reads: folders of classes, or an export of boxes')
-    parser.add_argument('--out', type=Path, required=True, metavar='FOLDER')
+    parser.add_argument(
+        '--out', type=Path, default='looks/compare', metavar='FOLDER',
+        help='defaults to looks/compare')
     parser.add_argument(
         '--encoders', nargs='+', default=[], metavar='NAME=ENCODER',
         help='files such as ours=encoder.safetensors; configs, for their '

@@ -84,13 +84,14 @@ def _total(parts: Mapping[str, Sequence[ListedImage]], account: Account
            ) -> Table:
     numbers = [len(images) for images in parts.values()]
     lost = account.skipped('images')
-    return Table('What was in the export', ['', 'in', 'skipped', *parts], [
+    return Table('What was read', ['', 'in', 'skipped', *parts], [
         ['images', sum(numbers) + lost, lost, *numbers]])
 
 
 def _tabulate(account: Account) -> list[Table]:
     """Tabulate the account, if it has entries."""
-    table = Table('Corrected and skipped', ['number', 'of', 'why', 'e.g.'])
+    table = Table('Corrected, skipped and chosen',
+                  ['number', 'of', 'why', 'e.g.'])
     for (kind, reason), count in account.items():
         table.rows.append([count.number, kind.value, reason, count.example])
     return [table] if table.rows else []

@@ -50,6 +50,8 @@ class AutoScaleRunner(Runner):
     _given_batch_size = 0
 
     def __init__(self, *args, **kwargs) -> None:
+        #: Numbers of workers that were too many, told once.
+        self._lowered_workers: set[int] = set()
         super().__init__(*args, **kwargs)
         set_console_level(self.logger, self.cfg.get('log_level') or 'INFO')
 
@@ -113,8 +115,10 @@ class AutoScaleRunner(Runner):
         settings = dict(dataloader)
         given, cores = settings.get('num_workers') or 0, cpu_count()
         if given > cores:
-            self.logger.info(f'num_workers: {given} -> {cores} (cores '
-                             'available to this process)')
+            if given not in self._lowered_workers:
+                self.logger.info(f'num_workers: {given} -> {cores} (cores '
+                                 'available to this process)')
+            self._lowered_workers.add(given)
             settings['num_workers'] = cores
         if given:
             warn_of_little_shared_memory(self.logger)

@@ -4,6 +4,7 @@
 The log file has every message.
 """
 import logging
+import math
 import time
 from collections.abc import Iterator
 from datetime import timedelta
@@ -88,10 +89,13 @@ class RunAdviceHook(Hook):
         inputs = _preprocessors(unwrap(runner.model))
         if isinstance(runner.train_loop, DistillationLoop):
             if runner.max_iters < FEW_STEPS:
+                enough = math.ceil(
+                    FEW_STEPS / len(runner.train_dataloader))
                 runner.logger.warning(
                     f'{runner.max_iters} steps are few for distillation: '
-                    f'expect useful features after about {FEW_STEPS} (raise '
-                    'train_cfg.max_epochs and distillation.epochs)')
+                    f'expect useful features after about {FEW_STEPS} '
+                    f'(train_cfg.max_epochs={enough} '
+                    f'distillation.epochs={enough})')
         elif images < FEW_IMAGES and 'SelfSupDataPreprocessor' in inputs:
             runner.logger.warning(
                 f'{images} images are few for pre-training: expect useful '

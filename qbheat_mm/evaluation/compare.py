@@ -4,6 +4,7 @@ import math
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
+from datetime import timedelta
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -143,7 +144,7 @@ def score_candidate(candidate: Candidate, comparison: Comparison,
         candidate.extract, loaders[0], bar.update)
     test, test_labels = extract_features(
         candidate.extract, loaders[1], bar.update)
-    print()
+    print('\ntraining classifiers', flush=True)
     classifier = ridge_or_svm
     if candidate.has_maps:
         top1 = probe('tran-1', train, labels, test, test_labels,
@@ -174,7 +175,7 @@ def _time_left(start: float, done: int, candidates: int) -> str:
     if not done:
         return ''
     seconds = (time.time() - start) / done * (candidates - done)
-    return f', about {seconds / 60:.0f} minutes left'
+    return f', about {timedelta(seconds=round(seconds))} left'
 
 
 def make_loader(folder: str | Path, split: str) -> dict:

@@ -80,6 +80,7 @@ def test_no_more_workers_than_cores_of_the_process(config):
     os.sched_setaffinity(0, {min(cores)})
     try:
         runner, _ = train(config(4, **{'train_dataloader.num_workers': 8}))
+        runner.build_dataloader(runner.cfg.train_dataloader)
     finally:
         os.sched_setaffinity(0, cores)
     assert runner.train_dataloader.num_workers == 1
