@@ -20,6 +20,7 @@ for _message in ('Fail to import ``MultiScaleDeformableAttention``',
                  'To copy construct from a tensor',
                  'Grad strides do not match bucket view strides',
                  '`broadcast_buffers` is deprecated', '# The axis name: ',
+                 'DeprecationWarning: `num_anchors` is deprecated',
                  r'`isinstance\(treespec, LeafSpec\)` is deprecated'):
     warnings.filterwarnings('ignore', _message)
 warnings.filterwarnings('ignore', 'invalid escape sequence', SyntaxWarning,

@@ -53,6 +53,23 @@ def run(script, **kwargs):
                           capture_output=True, text=True, **kwargs)
 
 
+HEAD = """
+import qbheat_mm.detection
+from mmdet.registry import MODELS
+from qbheat_mm.apis import find_config
+from qbheat_mm.config.reading import read_config
+cfg = read_config(find_config('gfl_mf-285m_own-data'))
+MODELS.build(cfg.model.bbox_head)
+"""
+
+
+def test_the_default_detector_is_built_without_a_warning():
+    pytest.importorskip('mmcv.ops')
+    done = subprocess.run([sys.executable, '-c', HEAD], capture_output=True,
+                          text=True, check=True)
+    assert 'num_anchors' not in done.stderr
+
+
 def test_few_modules_are_loaded_and_nothing_is_replaced():
     pytest.importorskip('mmdet')
     *_, modules, replaced = run(SCRIPT, check=True).stdout.splitlines()

@@ -58,7 +58,8 @@ def _consoles(logger: MMLogger) -> Iterator[logging.Handler]:
 
 def _is_for_console(record: logging.LogRecord) -> bool:
     text = record.getMessage()
-    return not text.startswith(_FILE_ONLY) and ' is skipped since' not in text
+    return not (text.startswith(_FILE_ONLY) or ' is skipped since' in text
+                or text.endswith(' the original LR by 1.0.'))
 
 
 @LOG_PROCESSORS.register_module()

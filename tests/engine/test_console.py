@@ -14,19 +14,23 @@ from ..helpers.runs import Stop, StopHook, build
 
 REPORTS = ['fc.bias is skipped since its requires_grad=False', 'Exp name: x',
            '"FileClient" will be deprecated',
-           'paramwise_options -- neck.bias:weight_decay=0.0']
+           'paramwise_options -- neck.bias:weight_decay=0.0',
+           'LR is set based on batch size of 8.0 and the current batch size '
+           'is 8. Scaling the original LR by 1.0.']
+SCALED = 'Scaling the original LR by 0.5.'
 
 
-@pytest.mark.parametrize('level, shown', [('INFO', 0), ('DEBUG', 4)])
+@pytest.mark.parametrize('level, shown', [('INFO', 0), ('DEBUG', 5)])
 def test_long_reports_are_in_the_log_file(tmp_path, capsys, level, shown):
     logger = MMLogger.get_instance(
         level, log_file=str(tmp_path / 'a.log'), log_level=level)
     shorten_console(logger)
-    for text in [*REPORTS, 'loaded']:
+    for text in [*REPORTS, 'loaded', SCALED]:
         logger.warning(text)
     printed = capsys.readouterr().out
     written = (tmp_path / 'a.log').read_text()
     assert 'loaded' in printed and 'loaded' in written
+    assert SCALED in printed
     assert sum(text in printed for text in REPORTS) == shown
     assert all(text in written for text in REPORTS)
 
@@ -136,6 +140,7 @@ def test_few_steps_for_a_detector(advice):
 def test_hours_without_a_gpu(advice, monkeypatch):
     clock = Clock(monkeypatch, step=1000)
     assert 'smaller images take less' in advice(epochs=9, hooks=[clock.hook()])
+SCALED = 'Scaling the original LR by 0.5.'
 
 
 @pytest.mark.parametrize('level, shown', [('INFO', False), ('DEBUG', True)])
