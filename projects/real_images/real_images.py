@@ -7,10 +7,8 @@ from projects.real_images.layout import CLASSES as CLASSES_OF_BOXES
 from projects.study import (
     ACCURACY,
     DETECTION,
-    ENCODER,
     Arm,
     Column,
-    Headline,
     Pair,
     Probe,
     Question,
@@ -467,11 +465,6 @@ for data in dict.fromkeys((*CLASSES, *BOXES)):
         ARMS += trials(data)
     if data != 'blood':
         ARMS += map_trials(data)
-TIME = Column(ENCODER, 'CPU minutes', 'steel-')
-FIRST = [Column('RetinaNet-steel', 'AP', 'steel-')]
-for data in ('steel', 'clothing'):
-    for metric in AGREEING:
-        FIRST.append(Column(f'classes-{data}', metric, f'{data}-'))
 STUDY = Study(
     ARMS, PROBES, QUESTIONS, about="""\
 MF-285M on photographs and other real images. Pre-training was planned for ten
@@ -494,14 +487,11 @@ intervals leave out what that varies.""", limits="""\
   [the plan](../../projects/real_images/PLAN.md) names them.
 - Fine-tuning has 400 steps, 200 with 30 labels, and no rival pre-training.""",
     title='Real images', primary=len(SEEDS),
-    headline=Headline(
-        ('random-torch', 'hog', 'barlow', 'mocov2', 'masking', 'qbheat',
-         'recipe', 'distilled-recipe', 'published'),
-        [*FIRST, TIME], [
-            ask('', 'Frozen detectors', dict(steel=[
-                *against('qbheat', 'random-torch', 'barlow'),
-                ('distilled', 'qbheat'), ('published', 'qbheat')]),
-                'RetinaNet-{}', ('AP', )),
-            ask('', 'Frozen classifiers', dict.fromkeys(CLASSES, [
-                *against('qbheat', 'random-torch', 'mocov2'),
-                ('distilled', 'qbheat'), ('published', 'qbheat')]))]))
+    headline=[
+        ask('', 'Frozen detectors', dict(steel=[
+            *against('qbheat', 'random-torch', 'barlow'),
+            ('distilled', 'qbheat'), ('published', 'qbheat')]),
+            'RetinaNet-{}', ('AP', )),
+        ask('', 'Frozen classifiers', dict.fromkeys(CLASSES, [
+            *against('qbheat', 'random-torch', 'mocov2'),
+            ('distilled', 'qbheat'), ('published', 'qbheat')]))])

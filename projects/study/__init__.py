@@ -144,20 +144,6 @@ class Question:
         return list(cells)
 
 
-@dataclass(frozen=True)
-class Headline:
-    """A table and a figure for readers in a hurry.
-
-    Attributes:
-        table: Arms in the table.
-        columns: Columns of the table.
-        questions: Questions of the figure, whose titles are its headings.
-    """
-    table: Sequence[str]
-    columns: Sequence[Column]
-    questions: Sequence[Question]
-
-
 class Study:
     """Arms, probes and questions.
 
@@ -168,7 +154,8 @@ class Study:
             one come before the next one's.
         about (str): Introduction of the report.
         limits (str): What the report cannot show.
-        headline (Headline | None): Table and figure of other pages.
+        headline (Sequence[Question]): Of a figure of other pages, with their
+            titles as headings.
         title (str): Title of the report.
         primary (int): Seeds of a primary result.
 
@@ -178,7 +165,7 @@ class Study:
 
     def __init__(self, arms: Sequence[Arm], probes: Sequence[Probe],
                  questions: Sequence[Question] = (), about: str = '',
-                 limits: str = '', headline: Headline | None = None,
+                 limits: str = '', headline: Sequence[Question] = (),
                  title: str = 'Evidence', primary: int = 6) -> None:
         self.arms = {arm.name: arm for arm in arms}
         self.probes = {probe.name: probe for probe in probes}

@@ -37,7 +37,7 @@ from projects.study.run import (
     study_parser,
 )
 from projects.study.speed import draw_speed, read_speed, speed_table
-from projects.study.tables import table, tables
+from projects.study.tables import tables
 from qbheat_mm.cli.reporting import report_user_errors
 from qbheat_mm.errors import UserError
 
@@ -143,7 +143,7 @@ def draw_all(study: Study, rows: Rows, folder: Path) -> None:
                         folder / f'{question.name}.svg')
     if study.headline:
         draw_forest({question.title: answer(study, rows, question)
-                     for question in study.headline.questions}, colors,
+                     for question in study.headline}, colors,
                     folder / 'headline.svg')
 
 
@@ -197,10 +197,6 @@ def fill_docs(studies: Sequence[Reported]) -> None:
     for study, rows, results in studies:
         everything |= rows
         blocks[results.stem] = page(study, rows, results.name)
-        if study.headline:
-            blocks['headline'] = table(study, rows, study.headline.table,
-                                       study.headline.columns,
-                                       range(study.primary))
         draw_all(study, rows, DOCS / 'evidence')
     ratios = read_speed(DOCS / 'evidence/speed.csv')
     blocks['speed'] = speed_table(ratios)
