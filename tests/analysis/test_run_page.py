@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from qbheat_mm.analysis.run_log import read_curves, report_run
+from qbheat_mm.report import Report, render_page
 
 
 def write_log(folder, *lines, end=''):
@@ -86,3 +87,11 @@ def test_a_page_that_is_updated(call, work_dir, monkeypatch):
     page = (work_dir / 'index.html').read_text()
     assert '<meta http-equiv="refresh" content="30">' in page
     assert waits == [30, 30] and '0.125' in page
+
+
+def test_only_a_page_of_several_reports_lists_them():
+    first, second = Report('a', 'First', ''), Report('b', 'Second', '')
+    page = render_page('First', 'words', [(first, [])])
+    assert '<ul>' not in page and '<h2' not in page
+    page = render_page('Reports', 'words', [(first, []), (second, [])])
+    assert page.count('<li>') == page.count('<h2') == 2
