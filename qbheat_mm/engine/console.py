@@ -33,7 +33,8 @@ HOUR = timedelta(hours=1)
 #: Messages that repeat, for each parameter or epoch, or that only developers
 #: can act on.
 _FILE_ONLY = ('paramwise_options', 'Exp name: ', '"FileClient"',
-              '"HardDiskBackend"', 'Distributed training is not used')
+              '"HardDiskBackend"', 'Distributed training is not used',
+              'Evaluating ', 'bbox_mAP_copypaste: ', 'segm_mAP_copypaste: ')
 
 
 def shorten_console(logger: MMLogger) -> None:
