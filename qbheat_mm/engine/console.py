@@ -34,7 +34,8 @@ HOUR = timedelta(hours=1)
 #: can act on.
 _FILE_ONLY = ('paramwise_options', 'Exp name: ', '"FileClient"',
               '"HardDiskBackend"', 'Distributed training is not used',
-              'Evaluating ', 'bbox_mAP_copypaste: ', 'segm_mAP_copypaste: ')
+              'Evaluating ', 'bbox_mAP_copypaste: ', 'segm_mAP_copypaste: ',
+              'The prefix is not set in metric class ')
 
 
 def shorten_console(logger: MMLogger) -> None:

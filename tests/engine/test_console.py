@@ -16,12 +16,13 @@ REPORTS = ['fc.bias is skipped since its requires_grad=False', 'Exp name: x',
            '"FileClient" will be deprecated',
            'paramwise_options -- neck.bias:weight_decay=0.0',
            'Evaluating bbox...', 'bbox_mAP_copypaste: 0.458 0.797 0.489',
+           'The prefix is not set in metric class DumpDetResults.',
            'LR is set based on batch size of 8.0 and the current batch size '
            'is 8. Scaling the original LR by 1.0.']
 SCALED = 'Scaling the original LR by 0.5.'
 
 
-@pytest.mark.parametrize('level, shown', [('INFO', 0), ('DEBUG', 7)])
+@pytest.mark.parametrize('level, shown', [('INFO', 0), ('DEBUG', 8)])
 def test_long_reports_are_in_the_log_file(tmp_path, capsys, level, shown):
     logger = MMLogger.get_instance(
         level, log_file=str(tmp_path / 'a.log'), log_level=level)
