@@ -8,7 +8,7 @@ from mmengine.runner import Runner
 from torch import nn
 
 from ..errors import UserError
-from ..trained.checkpoint import Checkpoint
+from ..trained.checkpoint import Checkpoint, rename_encoder
 from ..trained.encoder import PretrainedEncoder
 from ..trained.normalization import Normalization, require_close
 from ..utils.modules import unwrap
@@ -81,6 +81,7 @@ class StrictLoadHook(Hook):
     def after_load_checkpoint(self, runner: Runner, checkpoint: dict) -> None:
         """Raise UserError if what was loaded doesn't fit the model."""
         model = unwrap(runner.model)
+        rename_encoder(checkpoint.get('state_dict', checkpoint), model)
         trained = Checkpoint(checkpoint, RunState.of(runner).load_from)
         needed = {}
         for name, tensor in model.state_dict().items():

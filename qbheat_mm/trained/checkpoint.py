@@ -2,13 +2,14 @@
 """Checkpoints: their weights, and the training that they come from."""
 import os
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, MutableMapping
 from functools import cached_property, lru_cache
 from typing import Any
 
 from torch import Tensor, nn
 
 from ..errors import UserError
+from ..models.backbones import FrozenBackbone
 from ..utils.settings import backbone_name
 from .fit import few, mismatch
 from .normalization import (
@@ -184,6 +185,7 @@ class Checkpoint:
                 normalizes its input differently.
         """
         needed = model.state_dict()
+        rename_encoder(self.weights, model)
         found = self.select(needed)
         self.require_fit(needed, found, type(model).__name__)
         require_close(self.normalization, Normalization.of(model), self.path)
@@ -211,6 +213,30 @@ class Checkpoint:
 @lru_cache(maxsize=1)
 def _read_once(path: str, state: tuple[int, int] | None) -> Checkpoint:
     return Checkpoint.read(path)
+
+
+def rename_encoder(weights: MutableMapping[str, Any], model: nn.Module
+                   ) -> None:
+    """Rename an encoder's weights if either was frozen, the file or the model.
+
+    A :class:`FrozenBackbone` adds ``network.`` to the names.
+
+    Args:
+        weights (MutableMapping): Weights of a checkpoint by name, changed in
+            place.
+        model (nn.Module): The model that they are for.
+    """
+    backbone, prefix = getattr(model, 'backbone', None), 'backbone.'
+    if backbone is None:
+        return
+    if isinstance(backbone, FrozenBackbone):
+        backbone, prefix = backbone.network, 'backbone.network.'
+    given = _find_prefix({*backbone.state_dict()}, weights)
+    if given == prefix or given not in ('backbone.', 'backbone.network.'):
+        return
+    for name in list(weights):
+        if name.startswith(given):
+            weights[prefix + name.removeprefix(given)] = weights.pop(name)
 
 
 def _find_prefix(names: set[str], keys: Iterable[str]) -> str | None:

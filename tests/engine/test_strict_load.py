@@ -1,11 +1,16 @@
 # Copyright (c) QB-Heat MM authors. All rights reserved.
 """Checkpoints fill a whole model, or the run fails."""
+import copy
+
 import pytest
 import torch
 from mmengine.model import ImgDataPreprocessor
+from mmengine.registry import MODELS
 
 from qbheat_mm.engine import StrictLoadHook
 from qbheat_mm.errors import UserError
+from qbheat_mm.models.backbones import FrozenBackbone
+from qbheat_mm.trained import Checkpoint
 
 from ..helpers.runs import Network, build, refusal, train
 
@@ -123,3 +128,29 @@ def test_load_from_replaces_the_encoder(tmp_path, saved):
          ).allow_missing = ('', )
     with pytest.raises(UserError, match='backbone.fc.weight'):
         runner.train()
+
+
+NETWORKS = (dict(type='mmpretrain.ResNet', depth=18, stem_channels=8,
+                 base_channels=8),
+            dict(type='TimmEncoder', name='test_resnet'))
+
+
+@pytest.mark.parametrize('settings', NETWORKS)
+@pytest.mark.parametrize('was_frozen', [True, False])
+def test_an_encoder_may_be_frozen_or_trained_from_now_on(
+        settings, was_frozen, tmp_path):
+    networks = [MODELS.build(settings), FrozenBackbone(settings)]
+    before, after = networks[::-1] if was_frozen else networks
+    model = Network()
+    model.backbone = before
+    state = {name: torch.full_like(value, 7)
+             for name, value in model.state_dict().items()}
+    torch.save(dict(state_dict=state), tmp_path / 'a.pth')
+    runner = build(tmp_path / 'a', load_from=str(tmp_path / 'a.pth'))
+    runner.model.backbone = after
+    runner.load_checkpoint(str(tmp_path / 'a.pth'))
+    model.backbone = copy.deepcopy(after)
+    Checkpoint.read(tmp_path / 'a.pth').load_model(model)
+    for loaded in (runner.model, model):
+        for value in loaded.state_dict().values():
+            assert (value == 7).all()
