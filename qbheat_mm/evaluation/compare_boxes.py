@@ -1,5 +1,6 @@
 # Copyright (c) QB-Heat MM authors. All rights reserved.
 """Compare frozen encoders by the detectors that learn on them."""
+import copy
 import sys
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -73,10 +74,11 @@ class Boxes:
         self.choices = choose_rows(train)
         self.crops = [load_crops(train, CROPS, SIZE),
                       load_crops(val, CROPS, SIZE)]
+        size = SIZE, SIZE
         for step in cfg.train_dataloader.dataset.pipeline:
             if type_name(step) == 'Resize':
-                longer, shorter = step.scale
-        self.whole = load_whole(train, WHOLE, (shorter, longer))
+                size = step.scale[::-1]  # height and width
+        self.whole = load_whole(train, WHOLE, size)
 
 
 def choose_rows(dataset: Dataset) -> dict[int, list[int]]:
@@ -142,19 +144,19 @@ def configure(boxes: Boxes, encoder: Encoder, out: Path) -> dict[int, Config]:
     """
     out.mkdir(parents=True, exist_ok=True)
     file = export_encoder(encoder, out / 'encoder.safetensors')
+    common = read_config(str(boxes.config), dict(encoder=file))
+    common.train_cfg.update(max_iters=STEPS, val_interval=STEPS)
+    dataset = common.train_dataloader.dataset
+    dataset.pipeline = [step for step in dataset.pipeline
+                        if type_name(step) != 'RandomFlip']
+    common.default_hooks.checkpoint = None
+    common.log_level = 'ERROR'
     configs = {}
     for count, rows in boxes.choices.items():
-        cfg = read_config(str(boxes.config), dict(encoder=file))
-        cfg.train_cfg.update(max_iters=STEPS, val_interval=STEPS)
-        dataset = cfg.train_dataloader.dataset
-        dataset.indices = rows
-        dataset.pipeline = [step for step in dataset.pipeline
-                            if type_name(step) != 'RandomFlip']
-        cfg.default_hooks.checkpoint = None
+        configs[count] = cfg = copy.deepcopy(common)
+        cfg.train_dataloader.dataset.indices = rows
         cfg.work_dir = str(out / f'{count} boxes')
         cfg.visualizer.name = cfg.work_dir  # else that of the first run
-        cfg.log_level = 'ERROR'
-        configs[count] = cfg
     return configs
 
 
