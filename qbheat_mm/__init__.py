@@ -21,6 +21,7 @@ for _message in ('Fail to import ``MultiScaleDeformableAttention``',
                  'Grad strides do not match bucket view strides',
                  '`broadcast_buffers` is deprecated', '# The axis name: ',
                  'DeprecationWarning: `num_anchors` is deprecated',
+                 r'Warning: The (bbox|polygon) is out of bounds',
                  r'`isinstance\(treespec, LeafSpec\)` is deprecated'):
     warnings.filterwarnings('ignore', _message)
 warnings.filterwarnings('ignore', 'invalid escape sequence', SyntaxWarning,

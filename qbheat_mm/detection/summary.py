@@ -4,6 +4,7 @@ import math
 import os.path as osp
 import shlex
 from collections.abc import Mapping
+from pathlib import Path
 
 from mmengine.dist import master_only
 from mmengine.hooks import Hook
@@ -72,9 +73,18 @@ class DetectionSummaryHook(Hook):
 
 def _log_command(runner: Runner, checkpoint: str) -> None:
     """Tell the command that shows the boxes of a checkpoint."""
-    command = shlex.join(['python', 'tools/look.py', runner.cfg.filename,
-                          checkpoint, '--out', 'looks/boxes'])
+    command = shlex.join(['python', _find_tool('look.py'),
+                          runner.cfg.filename, checkpoint, '--out',
+                          'looks/boxes'])
     runner.logger.info(f'to look at its boxes: {command}')
+
+
+def _find_tool(name: str) -> str:
+    """Path of one of our commands, in an installed package or a clone."""
+    package = Path(__file__).resolve().parents[1]
+    folders = package / '.mim/tools', package.parent / 'tools'
+    folder = folders[0] if folders[0].is_dir() else folders[1]
+    return osp.relpath((folder / name).resolve())
 
 
 def summarize(metrics: Mapping[str, float]) -> list[str]:

@@ -1,13 +1,22 @@
 # Copyright (c) QB-Heat MM authors. All rights reserved.
 """The last lines of a run, and of one that finds nothing."""
 import logging
+import os.path as osp
+from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
+import pytest
 from mmengine.logging import MMLogger
 
-from qbheat_mm.detection import DetectionSummaryHook, MatchedCocoMetric
+from qbheat_mm.detection import (
+    DetectionSummaryHook,
+    MatchedCocoMetric,
+    summary,
+)
 from qbheat_mm.detection.summary import summarize
+
+from ..helpers.tools import ROOT
 
 METRICS = {'coco/cup_precision': 0.5, 'coco/pen_precision': float('nan'),
            'coco/bbox_mAP': 0.412, 'coco/bbox_mAP_50': 0.7}
@@ -36,11 +45,25 @@ def test_the_best_evaluation_is_told(tmp_path, monkeypatch):
     assert lines == [
         'validation, step 20: AP 41.2, AP50 70.0 (boxes)',
         'validation, step 20: AP by class: cup 50.0',
-        "to look at its boxes: python tools/look.py boxes.py 'run/best 1.pth' "
-        '--out looks/boxes']
+        f"to look at its boxes: python {osp.relpath(ROOT / 'tools/look.py')} "
+        "boxes.py 'run/best 1.pth' --out looks/boxes"]
+    monkeypatch.chdir(ROOT)
     hook.after_test_epoch(runner, METRICS)
     assert lines[3] == 'test: AP 41.2, AP50 70.0 (boxes)'
-    assert lines[-1].endswith('look.py boxes.py best.pth --out looks/boxes')
+    assert lines[-1].endswith(
+        'python tools/look.py boxes.py best.pth --out looks/boxes')
+
+
+@pytest.mark.parametrize('folder', ['.mim/tools', '../tools'])
+def test_the_command_exists_in_a_wheel_and_a_clone(tmp_path, monkeypatch,
+                                                   folder):
+    package = tmp_path / 'site/qbheat_mm'
+    (package / 'detection').mkdir(parents=True)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(summary, '__file__',
+                        str(package / 'detection/summary.py'))
+    (package / folder).mkdir(parents=True)
+    assert Path(summary._find_tool('look.py')).parent.is_dir()
 
 
 def test_nothing_found_is_no_error(caplog):
