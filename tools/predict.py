@@ -93,7 +93,8 @@ def choose_scores(heads: 'Heads', given: float | None) -> dict[str, float]:
 def report(rows: list[dict], target: str, scores: Mapping[str, float]
            ) -> None:
     """Say where predictions are, and which heads found nothing."""
-    print(f'\n{len(rows)} images in {target}')
+    print(f'\n{len(rows)} pictures in {osp.dirname(target)}, predictions in '
+          f'{target}')
     for name, score in scores.items():
         if rows and not any(row['found'][name] for row in rows):
             print(f'{name}: nothing scores {score:.2g} or more (--score)')

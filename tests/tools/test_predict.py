@@ -104,6 +104,8 @@ def test_the_score_is_that_of_the_best_f1(
              photos / 'a.jpg', '--out', tmp_path / 'out')
     printed = capsys.readouterr().out
     assert printed.startswith('m: objects that score 0.12 or more')
+    out = tmp_path / 'out'
+    assert f'1 pictures in {out}, predictions in {out}/pred' in printed
     row, = json.loads(
         (tmp_path / 'out/predictions.json').read_text())['images']
     lowest = min(item['score'] for item in row['found']['m'])
