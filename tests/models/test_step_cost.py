@@ -29,7 +29,7 @@ def test_a_step_issues_few_operators(size):
             with torch.autocast('cpu', torch.bfloat16):
                 loss = model(torch.randn(8, 3, 64, 64), mode='loss')['loss']
             loss.backward()
-    assert found.total() <= 1992
+    assert found.total() <= 1993
 
 
 def test_weights_cast_at_once_change_nothing():
