@@ -94,6 +94,8 @@ def _plan(cfg: Config, path: str) -> _Plan:
                      for weight in own_network.parameters())
     if not frozen:
         _require_trainable(own, network)
+        if own.get('norm_eval') and hasattr(network, 'norm_eval'):
+            settings['norm_eval'] = True
     elif isinstance(network, MobileFormer):
         settings['frozen_stages'] = network.num_stages + 1
     else:

@@ -171,6 +171,23 @@ def test_onnx(files, tmp_path):
     assert facts['difference'] < 1e-5
 
 
+@pytest.mark.parametrize('package', ['timm', 'mmpretrain'])
+def test_a_detector_trains_an_encoder_with_its_batch_norm_statistics(
+        package, files):
+    cfg = load('qbheat/coco/gfl_mf-285m_own-data.py')
+    cfg.model.backbone.frozen_stages = -1
+    for encoder in (None, files[package]):
+        if encoder:
+            cfg.encoder = encoder
+            use_encoder(cfg)
+        backbone = MODELS.build({**cfg.model.backbone, 'init_cfg': None})
+        assert any(weight.requires_grad for weight in backbone.parameters())
+        backbone.train()
+        norms = [module for module in backbone.modules()
+                 if isinstance(module, torch.nn.BatchNorm2d)]
+        assert norms and not any(norm.training for norm in norms)
+
+
 def test_a_mobile_former_brings_its_arch(tmp_path):
     arch = dict(stem=8, tokens=(3, 16), conv=20, stages=[
         [('lite', 8, 8)], [('lite-down', 8, 8)], [('mf-down', 16, 12)],

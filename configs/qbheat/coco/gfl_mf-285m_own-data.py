@@ -5,6 +5,7 @@ _base_ = [
 ]
 
 model = dict(
-    backbone=dict(arch='mf-285m'),
+    # Batch norm keeps its statistics, if the encoder learns as well.
+    backbone=dict(arch='mf-285m', norm_eval=True),
     neck=dict(in_channels=[48, 720]),
     bbox_head=dict(num_classes=len(_base_.classes)))

@@ -21,7 +21,8 @@ test_evaluator = val_evaluator
 heads = dict(num_classes=len(_base_.classes))
 rois = dict(out_channels=64)
 model = dict(
-    backbone=dict(arch='mf-285m'),
+    # Batch norm keeps its statistics, if the encoder learns as well.
+    backbone=dict(arch='mf-285m', norm_eval=True),
     neck=dict(in_channels=[28, 48, 720], out_channels=64),
     rpn_head=dict(in_channels=64, feat_channels=64),
     roi_head=dict(

@@ -8,6 +8,7 @@ from mmengine.registry import MODELS
 from torch import Tensor, nn
 from torch.autograd.graph import Node
 from torch.func import functional_call
+from torch.nn.modules.batchnorm import _BatchNorm
 
 from ...errors import UserError
 
@@ -30,6 +31,7 @@ class TimmEncoder(BaseModule):
         out_indices (Sequence[int]): The outputs to return; negative indices
             count from the end. Defaults to (-1, ).
         init_cfg (dict, optional): Initialization; timm's if None.
+        norm_eval (bool): Keep all BN layers in eval mode. Defaults to False.
         **options: Further arguments of ``timm.create_model``.
 
     Raises:
@@ -40,6 +42,7 @@ class TimmEncoder(BaseModule):
                  name: str,
                  out_indices: Sequence[int] = (-1, ),
                  init_cfg: dict | None = None,
+                 norm_eval: bool = False,
                  **options) -> None:
         super().__init__(init_cfg)
         try:
@@ -50,6 +53,7 @@ class TimmEncoder(BaseModule):
         self.network = timm.create_model(name, num_classes=0, **options)
         self.num_outputs = len(self.network.feature_info)
         self.out_indices = tuple(out_indices)
+        self.norm_eval = norm_eval
         side = max(self.network.pretrained_cfg['input_size'])
         for parameter in unused_parameters(self, side):
             parameter.requires_grad_(False)
@@ -70,6 +74,15 @@ class TimmEncoder(BaseModule):
         if getattr(last, 'shape', ())[2:] == maps[-1].shape[2:]:
             maps[-1] = last
         return tuple(maps[i] for i in self.out_indices)
+
+    def train(self, mode: bool = True) -> 'TimmEncoder':
+        """Set the mode."""
+        super().train(mode)
+        if self.norm_eval:
+            for module in self.modules():
+                if isinstance(module, _BatchNorm):
+                    module.eval()
+        return self
 
 
 def unused_parameters(module: nn.Module, side: int) -> list[nn.Parameter]:
