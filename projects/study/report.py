@@ -155,12 +155,13 @@ class Reported(NamedTuple):
 
 
 def overview(studies: Sequence[Reported]) -> str:
-    """For each question an answer in a sentence, a figure and a link."""
+    """An answer, a figure and a link for each question of several seeds."""
     parts = []
     for study, rows, results in studies:
         parts.append(f'## {study.title}')
         for question in study.questions:
-            if not question.pairs or not has_rows(rows, question):
+            if (len(question.seeds) == 1 or not question.pairs
+                    or not has_rows(rows, question)):
                 continue
             found = answer(study, rows, question)
             link = f'evidence/{results.stem}.md#{anchor(question.heading)}'
