@@ -199,8 +199,8 @@ class Misfits(NamedTuple):
 def find_misfits(boxes: np.ndarray, sizes: np.ndarray) -> Misfits:
     """Find boxes beyond their image, or in another format.
 
-    They are if a third of the boxes is beyond the image, or a fifth where all
-    could be corners, or if a third is fractions.
+    They are reported if a third is beyond the image, or a fifth where all
+    could be corners, or if a third are fractions.
 
     Args:
         boxes (np.ndarray): (N, 4), x, y, width and height.

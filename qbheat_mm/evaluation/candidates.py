@@ -24,7 +24,7 @@ from .features import (
     thumbnails,
 )
 
-#: Take part without being asked.
+#: Always compared.
 RANDOM = 'random weights'
 WITHOUT_LEARNING = ('thumbnails', 'HOG')
 #: Side of the images.

@@ -36,9 +36,9 @@ from .pictures import Pictures, load_crops, load_whole
 
 #: Steps of each detector: enough for an order, not for the best AP.
 STEPS = 120
-#: Crops that neighbors are looked for in, at most.
+#: Most crops to search for neighbors.
 CROPS = 300
-#: Images for the statistics of random weights, and of a batch of them.
+#: Images for the batch norm statistics of random weights; batch size.
 WHOLE, BATCH = 64, 8
 
 

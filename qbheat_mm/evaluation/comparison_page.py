@@ -30,14 +30,15 @@ CLASSES = ('Classifiers on frozen features, by number of labels (means over '
            'and HOG that or an RBF-kernel SVM. '
            + NEIGHBORS.format('images'))
 BOXES = ('Detectors on frozen encoders after {} steps with the boxes of all '
-         'training images and of a tenth of them. They are far from done: '
-         'the order counts. ' + NEIGHBORS.format('crops of boxes'))
+         'training images and of a tenth of them. Training is far from '
+         'converged: compare the ranks, not the AP. '
+         + NEIGHBORS.format('crops of boxes'))
 #: Images and their neighbors to show, and their size in pixels.
 SHOWN, NEAREST, SIZE = 6, 5, 160
 
 
 class Shown(NamedTuple):
-    """Images that neighbors are shown of.
+    """Labeled images and their features.
 
     Attributes:
         features (np.ndarray): (N, D).
