@@ -137,14 +137,15 @@ def test_a_page_and_a_table_of_an_export(export, encoder, quick, capsys,
 
 def test_the_best_of_all_boxes_comes_first():
     found = BoxComparison(9, 120, {
-        'poor': {3: Precision(30., 50.), 30: Precision(31., 60.)},
+        'poor': {3: Precision(30., 50.), 30: Precision(39.5, 60.)},
         'good': {3: Precision(10., 20.), 30: Precision(41., 70.)}})
     assert found.advice == (
         'With 3 boxes, use poor (AP 30.0; next, good: 10.0). '
-        'With 30 boxes, use good (AP 41.0; next, poor: 31.0).')
+        'With 30 boxes, use good (AP 41.0; next, poor: 39.5, too close to '
+        'tell).')
     table, = comparison_page.report_boxes(found).tables
     assert table.rows == [['good', '10.0', '20.0', '41.0', '70.0'],
-                          ['poor', '30.0', '50.0', '31.0', '60.0']]
+                          ['poor', '30.0', '50.0', '39.5', '60.0']]
 
 
 @pytest.mark.parametrize('name, problem', [
@@ -170,6 +171,16 @@ def test_encoders_without_the_maps_are_refused_before_training(
 def test_a_config_without_steps_is_refused(export, tmp_path):
     prepare(tmp_path, detector='mf-dec')
     with pytest.raises(UserError, match='counts epochs.*--detector gfl'):
+        compare(tmp_path / 'out', {}, tmp_path / 'looks')
+
+
+@pytest.mark.parametrize('stages', [-1, 3])
+def test_a_config_that_trains_the_encoder_is_refused(export, tmp_path,
+                                                     stages):
+    prepare(tmp_path)
+    with open(tmp_path / 'out/boxes.py', 'a') as file:
+        file.write(f"model['backbone'] = dict(frozen_stages={stages})\n")
+    with pytest.raises(UserError, match=f'frozen_stages={stages} .*boxes.py'):
         compare(tmp_path / 'out', {}, tmp_path / 'looks')
 
 

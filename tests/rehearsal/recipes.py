@@ -33,7 +33,7 @@ class Recipe(NamedTuple):
         run (str): Folder of the run; the same for configs that differ in the
             number of epochs only.
         start (str): Setting that takes the result of another run: 'encoder',
-            'load_from' or none.
+            'load_from', 'teacher' or none.
         origin (str): Folder of that run.
         toolbox (str): 'mmdet' or 'mmpretrain'.
         kind (str): What is trained, such as 'RetinaNet'.
@@ -69,7 +69,7 @@ class Recipe(NamedTuple):
         """The option that names the weights to start from."""
         if not self.start:
             return []
-        file = dict(encoder='encoder.safetensors', load_from=LAST)[self.start]
+        file = LAST if self.start == 'load_from' else 'encoder.safetensors'
         return [f'{self.start}=runs/{self.origin}/{file}']
 
     def lengths(self, processes: int = 1) -> list[str]:
@@ -122,6 +122,9 @@ def read(name: str) -> Recipe:
     elif init.get('type') == 'PretrainedEncoder':
         start, origin = 'encoder', _pretraining(name)
     kind = cfg.model.type
+    if 'teacher' in cfg:  # it may have one, so it has one here
+        start, origin = 'teacher', _pretraining(name)
+        kind = cfg.teacher_method
     if kind in ('ImageClassifier', 'MobileFormerDETR'):
         frozen = cfg.model.backbone.get('frozen_stages', -1) > 0
         kind += ', frozen' if frozen else ', trained'

@@ -82,7 +82,7 @@ def plan(chosen: Iterable[Recipe], samples: int) -> list[list[Stage]]:
     """
     chosen = sorted(chosen, key=lambda recipe: not is_large(recipe.name))
     builds, kinds, tools = [], {}, {}
-    trainings = {'': {}, 'encoder': {}, 'load_from': {}}
+    trainings = {'': {}, 'teacher': {}, 'encoder': {}, 'load_from': {}}
     for recipe in chosen:
         builds.append(Stage(stages.build, recipe, (samples, )))
         trainings[recipe.start].setdefault(recipe.run, recipe)

@@ -14,6 +14,7 @@ RUNS = {recipes.short(name): name for name in recipes.names()}
 #: Their encoders and checkpoints come from further runs.
 CHOSEN = ('mf-26m_8xb128-coslr_in1k',
           'mocov2_mf-285m_1xb256-coslr_own-images',
+          'qbheat_mf-285m_1xb64-amp-coslr_own-images',
           'mf-285m_1xb256-tran1-coslr_own-folders',
           'mf-285m_8xb64-ft-tran1-coslr_in1k',
           'retinanet_mf-285m_own-data',
