@@ -17,7 +17,7 @@ _THRESHOLD = 'val/coco/bbox_threshold'
 
 @HOOKS.register_module()
 class DetectionSummaryHook(Hook):
-    """Tell AP, AP50 and AP by class in the last lines of a run.
+    """Log AP, AP50 and AP by class at the end of a run.
 
     Checkpoints get the score of the best F1 in the last evaluation, as
     ``meta['score_threshold']``.
@@ -43,7 +43,7 @@ class DetectionSummaryHook(Hook):
 
     @master_only
     def after_train(self, runner: Runner) -> None:
-        """Tell the best evaluation, and the command to look at its boxes."""
+        """Log the best evaluation, and the command to look at its boxes."""
         if self._best is None:
             return
         _, step, metrics = self._best
@@ -64,7 +64,7 @@ class DetectionSummaryHook(Hook):
     @master_only
     def after_test_epoch(self, runner: Runner, metrics: Mapping | None = None
                          ) -> None:
-        """Tell the metrics of the test set, and where to look."""
+        """Log the metrics of the test set, and the command to look."""
         for line in summarize(metrics or {}):
             runner.logger.info(f'test: {line}')
         if metrics and 'coco/bbox_mAP' in metrics and runner.cfg.load_from:
@@ -72,7 +72,7 @@ class DetectionSummaryHook(Hook):
 
 
 def _log_command(runner: Runner, checkpoint: str) -> None:
-    """Tell the command that shows the boxes of a checkpoint."""
+    """Log the command that shows the boxes of a checkpoint."""
     command = shlex.join(['python', _find_tool('look.py'),
                           runner.cfg.filename, checkpoint, '--out',
                           'looks/boxes'])
@@ -88,7 +88,7 @@ def _find_tool(name: str) -> str:
 
 
 def summarize(metrics: Mapping[str, float]) -> list[str]:
-    """Write COCO's metrics, in percent.
+    """Format COCO's metrics, in percent.
 
     Args:
         metrics (Mapping[str, float]): From ``CocoMetric``.

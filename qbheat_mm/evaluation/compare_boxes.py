@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 from matplotlib.figure import Figure
-from mmdet.registry import DATASETS
+from mmdet.registry import DATASETS, MODELS
 from mmengine.config import Config
 from mmengine.hooks import Hook
 from mmengine.registry import RUNNERS, DefaultScope
@@ -57,7 +57,8 @@ class Boxes:
         whole (Pictures): Some training images in the detector's size.
 
     Raises:
-        UserError: If the config counts epochs instead of steps.
+        UserError: If the config counts epochs instead of steps, or trains the
+            encoder.
     """
 
     def __init__(self, config: Path) -> None:
@@ -68,8 +69,14 @@ class Boxes:
                 'equal steps: prepare the boxes with --detector gfl, '
                 'retinanet or mask-rcnn')
         with DefaultScope.overwrite_default_scope('mmdet'):
+            network = MODELS.build(cfg.model.backbone)
             train = DATASETS.build(cfg.train_dataloader.dataset)
             val = DATASETS.build(cfg.val_dataloader.dataset)
+        if any(weight.requires_grad for weight in network.parameters()):
+            frozen = cfg.model.backbone.get('frozen_stages', -1)
+            raise UserError(
+                f"model.backbone.frozen_stages={frozen} in '{config}' trains "
+                'the encoder, and frozen ones are compared: leave it out')
         self.config, self.images = config, len(val)
         self.choices = choose_rows(train)
         self.crops = [load_crops(train, CROPS, SIZE),

@@ -114,12 +114,13 @@ class BoxComparison:
     def advise(self, count: int) -> str:
         """Say which to use with a number of boxes."""
         best, *others = self.ranking(count)
-        more = ''
+        ap, more = self.scores[best][count].ap, ''
         if others:
             score = self.scores[others[0]][count].ap
             more = f'; next, {others[0]}: {score:.1f}'
-        return (f'With {count} boxes, use {best} (AP '
-                f'{self.scores[best][count].ap:.1f}{more}).')
+            if ap - score < POINTS:
+                more += ', too close to tell'
+        return f'With {count} boxes, use {best} (AP {ap:.1f}{more}).'
 
     @property
     def advice(self) -> str:

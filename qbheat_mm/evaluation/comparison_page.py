@@ -21,7 +21,7 @@ from ..report.style import (
 )
 from .comparison import BoxComparison, Comparison
 
-TITLE = 'Which encoder?'
+TITLE = 'Comparison of encoders'
 NEIGHBORS = ('Below: {} (left), and those that are nearest to them among the '
              'training images, framed in blue if they are of the same class, '
              'in orange if not.')
