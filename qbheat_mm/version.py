@@ -1,3 +1,3 @@
 # Copyright (c) QB-Heat MM authors. All rights reserved.
 """The version; ``setup.py`` reads the next line without importing it."""
-__version__ = '0.4.0'
+__version__ = '0.5.0'
