@@ -19,6 +19,8 @@ PROCESSES = multiprocessing.get_context('forkserver')
 PROCESSES.set_forkserver_preload([stages.__name__])
 #: Rough CPU seconds of the stages, for the time left.
 COSTS = dict(build=4, train=30, launch=120, mim=60)
+#: When recipes are trained, by what they start from.
+TURNS = {'': 0, 'encoder': 1, 'teacher': 1, 'load_from': 2}
 
 
 @dataclass
@@ -82,15 +84,15 @@ def plan(chosen: Iterable[Recipe], samples: int) -> list[list[Stage]]:
     """
     chosen = sorted(chosen, key=lambda recipe: not is_large(recipe.name))
     builds, kinds, tools = [], {}, {}
-    trainings = {'': {}, 'teacher': {}, 'encoder': {}, 'load_from': {}}
+    trainings = {}, {}, {}
     for recipe in chosen:
         builds.append(Stage(stages.build, recipe, (samples, )))
-        trainings[recipe.start].setdefault(recipe.run, recipe)
+        trainings[TURNS[recipe.start]].setdefault(recipe.run, recipe)
         if '285m' in recipe.name:  # the smallest encoder
             kinds.setdefault(recipe.kind, recipe)
             tools.setdefault((recipe.toolbox, bool(recipe.metric)), recipe)
     steps = [builds]
-    for runs in trainings.values():
+    for runs in trainings:
         steps.append([Stage(stages.train, each) for each in runs.values()])
     launches = [Stage(stages.launch, each) for each in kinds.values()]
     launches += [Stage(stages.mim, each) for each in tools.values()]
