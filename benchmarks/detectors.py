@@ -33,10 +33,11 @@ from qbheat_mm.export.network import folded
 from qbheat_mm.utils.complexity import count_madds, count_parameters
 
 COCO = common.CONFIGS / 'coco'
-OURS = {
-    f'MF-Dec-{decoder} on MF-{encoder.upper()}':
-    f'mf-dec-{decoder}_mf-{encoder}_frozen_8xb2-500e_coco.py'
-    for encoder in ('285m', '1.0g', '3.7g') for decoder in ('211', '522')}
+OURS = {}
+for encoder in ('285m', '1.0g', '3.7g'):
+    for decoder in ('211', '522'):
+        OURS[f'MF-Dec-{decoder} on MF-{encoder.upper()}'] = (
+            f'mf-dec-{decoder}_mf-{encoder}_frozen_8xb2-500e_coco.py')
 THEIRS = {
     'DETR-R50': 'detr/detr_r50_8xb2-150e_coco.py',
     'RetinaNet-R50': 'retinanet/retinanet_r50_fpn_1x_coco.py'}

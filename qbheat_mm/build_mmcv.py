@@ -63,8 +63,10 @@ def why_not_cuda(torch) -> str:
         return 'torch sees no GPU'
     if not cuda:
         return 'this torch is a CPU build'
-    text = nvcc and subprocess.run([nvcc, '--version'], capture_output=True,
-                                   text=True).stdout
+    text = ''
+    if nvcc:
+        text = subprocess.run([nvcc, '--version'], capture_output=True,
+                              text=True).stdout
     if f'release {cuda.split(".")[0]}.' not in text:
         return (f'nvcc of CUDA {cuda} is missing, found {nvcc or "none"}: '
                 'set CUDA_HOME to its toolkit and run this again')
@@ -90,14 +92,16 @@ def check_tools() -> None:
     """Exit if the build lacks a tool, naming it."""
     compiler = os.environ.get('CXX', 'c++').split()[0]
     headers = Path(sysconfig.get_path('include'), 'Python.h')
-    missing = [hint for is_there, hint in (
-        (importlib.util.find_spec('pkg_resources'), "'setuptools<81' (pip)"),
-        (importlib.util.find_spec('wheel'), 'wheel (pip)'),
-        (importlib.util.find_spec('ninja'), 'ninja (pip)'),
-        (shutil.which(compiler), f'the C++ compiler {compiler} (Debian: '
-         'apt install g++; macOS: xcode-select --install)'),
-        (headers.exists(), f'{headers} (Debian: apt install python3-dev)'),
-    ) if not is_there]
+    missing = []
+    for module, package in (('pkg_resources', "'setuptools<81'"),
+                            ('wheel', 'wheel'), ('ninja', 'ninja')):
+        if not importlib.util.find_spec(module):
+            missing.append(f'{package} (pip)')
+    if not shutil.which(compiler):
+        missing.append(f'the C++ compiler {compiler} (Debian: apt install '
+                       'g++; macOS: xcode-select --install)')
+    if not headers.exists():
+        missing.append(f'{headers} (Debian: apt install python3-dev)')
     if missing:
         sys.exit(f'error: building mmcv needs {", ".join(missing)}. The extra '
                  "'pretrain' needs no build: everything except detection")

@@ -19,12 +19,14 @@ NOT_SHIPPED = ('tools/env/', )
 
 def shipped(root):
     """Paths below ``.mim`` that an installation must contain."""
-    names = (path.relative_to(root).as_posix()
-             for name in ('configs', 'tools')
-             for path in (root / name).rglob('*')
-             if path.is_file() and '__pycache__' not in path.parts)
-    return {'model-index.yml'} | {
-        name for name in names if not name.startswith(NOT_SHIPPED)}
+    names = {'model-index.yml'}
+    for folder in ('configs', 'tools'):
+        for path in (root / folder).rglob('*'):
+            name = path.relative_to(root).as_posix()
+            if path.is_file() and '__pycache__' not in path.parts and (
+                    not name.startswith(NOT_SHIPPED)):
+                names.add(name)
+    return names
 
 
 def mim_of(wheel):
@@ -106,10 +108,11 @@ def test_each_import_is_a_requirement():
     toolboxes = {'torch', 'torchvision', 'mmengine', 'mmcv', 'mmpretrain'}
     theirs = {'cv2', 'matplotlib', 'modelindex', 'PIL', 'yaml'}
     where_needed = {'mmdet', 'onnxscript'}
-    found = {name for file in (ROOT / 'qbheat_mm').rglob('*.py')
-             for name in re.findall(r'^(?:from|import) (\w+)',
-                                    file.read_text(), re.M)
-             if '.mim' not in file.parts}
+    found = set()
+    for file in (ROOT / 'qbheat_mm').rglob('*.py'):
+        if '.mim' not in file.parts:
+            found.update(re.findall(r'^(?:from|import) (\w+)',
+                                    file.read_text(), re.M))
     assert found - sys.stdlib_module_names <= {
         *required, *toolboxes, *theirs, *where_needed}
 

@@ -168,19 +168,20 @@ def main() -> None:
         if loader is None or (
                 part == 'test' and loader == cfg.get('val_dataloader')):
             continue
-        found[part] = [
-            check_split(f'{part} ({setting})', dataset, cfg, args.deep)
-            for setting, dataset in unwrap(f'{part}_dataloader.dataset',
-                                           loader.dataset)]
+        found[part] = []
+        for setting, dataset in unwrap(f'{part}_dataloader.dataset',
+                                       loader.dataset):
+            found[part].append(check_split(
+                f'{part} ({setting})', dataset, cfg, args.deep))
     if not found:
         raise UserError(f"'{args.config}' has no train_dataloader, "
                         'val_dataloader or test_dataloader')
     for line in shared(found):
         print(f'warning: {line}')
-    errors = [line for splits in found.values() for split in splits
-              for line in split.errors]
-    if errors:
-        raise UserError(errors[0])
+    for splits in found.values():
+        for split in splits:
+            if split.errors:
+                raise UserError(split.errors[0])
     print('no errors')
 
 

@@ -172,18 +172,25 @@ TRIALS = {
 
 def trials(data: str) -> list[Arm]:
     """Trials of settings, and the controls that tell what they are worth."""
-    return [
-        *(pretrained(data, name.replace(',', '').replace(' ', '-'), name,
-                     'qbheat', steps, *options)
-          for name, (steps, options) in TRIALS.items()),
-        pretrained(data, 'whole', 'slow tokens, 4 times, then batch norm '
-                   'of whole images', 'calibrate', 32,
-                   start=f'{data}-slow-tokens-4-times'),
-        *(pretrained(data, f'tune-barlow-{rate:g}-{tokens}',
-                     f'Barlow Twins, {rate:g}, {tokens} tokens', 'barlowtwins',
-                     STEPS['barlow'] // 2, f'{RATE}={rate}', option)
-          for rate in (6e-4, 2e-3) for tokens, option in (
-              ('slow', SLOW_TOKENS), ('fast', FAST_TOKENS)))]
+    tried = []
+    for name, (steps, options) in TRIALS.items():
+        tried.append(pretrained(data, _plain(name), name, 'qbheat', steps,
+                                *options))
+    tried.append(pretrained(
+        data, 'whole', 'slow tokens, 4 times, then batch norm of whole images',
+        'calibrate', 32, start=f'{data}-slow-tokens-4-times'))
+    for rate in (6e-4, 2e-3):
+        for tokens, option in (('slow', SLOW_TOKENS), ('fast', FAST_TOKENS)):
+            tried.append(pretrained(
+                data, f'tune-barlow-{rate:g}-{tokens}',
+                f'Barlow Twins, {rate:g}, {tokens} tokens', 'barlowtwins',
+                STEPS['barlow'] // 2, f'{RATE}={rate}', option))
+    return tried
+
+
+def _plain(name: str) -> str:
+    """Make a trial's name the name of a folder."""
+    return name.replace(',', '').replace(' ', '-')
 
 
 #: Settings of several maps: steps that take equal time, and options.
@@ -208,7 +215,6 @@ def map_trials(data: str) -> list[Arm]:
     """Trials of settings of several maps."""
     tried = []
     for name, (steps, options) in MAP_TRIALS.items():
-        plain = name.replace(',', '').replace(' ', '-')
-        tried.append(pretrained(data, f'maps-{plain}', name, 'multi_scale',
-                                steps, *options))
+        tried.append(pretrained(data, f'maps-{_plain(name)}', name,
+                                'multi_scale', steps, *options))
     return tried

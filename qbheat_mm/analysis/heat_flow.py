@@ -181,8 +181,11 @@ def principal_colors(real: Tensor, *fields: Tensor) -> list[Tensor]:
     scores = (vectors - mean) @ axes.T
     low, high = scores.quantile(0.01, dim=0), scores.quantile(0.99, dim=0)
     span = (high - low).clamp(min=1e-12)
-    return [(((field.double() - mean) @ axes.T - low) / span).clamp(0, 1)
-            for field in (real, *fields)]
+    colors = []
+    for field in (real, *fields):
+        scores = (field.double() - mean) @ axes.T
+        colors.append(((scores - low) / span).clamp(0, 1))
+    return colors
 
 
 @in_style()

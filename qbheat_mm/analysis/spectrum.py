@@ -118,10 +118,10 @@ def describe_predictor(predictor: QBHeatPredictor) -> dict[str, dict]:
     report = describe_matrices(matrices)
     for scale, explicit in matrices.items():
         derived = derive(explicit[MATRICES['A']], explicit[MATRICES['B']])
-        report[scale]['gap_to_derived'] = {
-            name: relative_gap(explicit[name], derived[name])
-            for name in predictor.linear_models()[scale].explicit
-            if name not in MATRICES.values()}
+        gaps = report[scale]['gap_to_derived'] = {}
+        for name in predictor.linear_models()[scale].explicit:
+            if name not in MATRICES.values():
+                gaps[name] = relative_gap(explicit[name], derived[name])
     return report
 
 

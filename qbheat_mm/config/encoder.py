@@ -146,9 +146,10 @@ def _require_outputs(model: ConfigDict, given: Outputs, outputs: Outputs,
                      source: str) -> None:
     """Raise UserError unless a model can use the new outputs."""
     name = type_name(model)
-    missing = len(given.strides) > 1 and {*given.strides} - {*outputs.strides}
-    if missing or (name == 'MobileFormerDETR'
-                   and given.strides != outputs.strides):
+    missing = {*given.strides} - {*outputs.strides}
+    reads_equal_maps = name == 'MobileFormerDETR'
+    if (missing and len(given.strides) > 1) or (
+            reads_equal_maps and given.strides != outputs.strides):
         raise UserError(f'{name} needs maps of strides {given.strides}, and '
                         f'{source} has {outputs.strides}')
     neck = model.get('neck')

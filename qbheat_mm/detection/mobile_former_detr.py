@@ -155,10 +155,11 @@ class MobileFormerDETR(DetectionTransformer):
         if batch_shape is None:
             height, width = sizes[0]
             batch_shape = (STRIDES[0] * height, STRIDES[0] * width)
-        strides_differ = any(
-            abs(stride * side - pixels) > 2 * stride
-            for stride, size in zip(STRIDES, sizes)
-            for side, pixels in zip(size, batch_shape))
+        strides_differ = False
+        for stride, (height, width) in zip(STRIDES, sizes):
+            off = max(abs(stride * height - batch_shape[0]),
+                      abs(stride * width - batch_shape[1]))
+            strides_differ |= off > 2 * stride
         if channels != self.decoder.in_channels or strides_differ:
             raise UserError(
                 f'the backbone gives maps of {channels} channels and sizes '

@@ -190,8 +190,10 @@ class FeatureCache:
             self._keep(batch.keys[row], features)
         if is_whole and not self.half:
             return None
-        features = [self.kept.get(key) or batch.computed[row]
-                    for row, key in enumerate(batch.keys)]
+        features = []
+        for row, key in enumerate(batch.keys):
+            features.append(self.kept[key] if key in self.kept
+                            else batch.computed[row])
         # A run that is resumed computes anew what this one rounded before.
         stacked = [level.to(levels[0].dtype)
                    for level in default_collate(features)]
@@ -248,8 +250,12 @@ def _random_states(images: Tensor) -> list[bytes]:
 def _keys(images: Tensor) -> list[tuple]:
     """Hash the pixels of each image; precision is part of the key."""
     kind = images.device.type
-    cast = torch.is_autocast_enabled(kind) and torch.get_autocast_dtype(kind)
+    cast = None
+    if torch.is_autocast_enabled(kind):
+        cast = torch.get_autocast_dtype(kind)
     state = images.shape[1:], images.dtype, cast
-    pixels = images.detach().contiguous().view(torch.uint8).cpu().numpy()
-    return [(hashlib.blake2b(image.tobytes(), digest_size=16).digest(), state)
-            for image in pixels]
+    keys = []
+    for image in images.detach().contiguous().view(torch.uint8).cpu().numpy():
+        digest = hashlib.blake2b(image.tobytes(), digest_size=16).digest()
+        keys.append((digest, state))
+    return keys

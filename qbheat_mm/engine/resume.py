@@ -106,9 +106,10 @@ def _require_schedules(path: str, schedulers: list, states: list) -> None:
                         f'param_schedulers, this config {len(schedulers)}')
     for scheduler, state in zip(schedulers, states):
         own = scheduler.state_dict()
-        others = [f'{name}={state[name]}, not {own[name]}'
-                  for name in _LENGTHS if name in state and name in own
-                  and state[name] != own[name]]
+        others = []
+        for name in _LENGTHS:
+            if name in state and name in own and state[name] != own[name]:
+                others.append(f'{name}={state[name]}, not {own[name]}')
         if others:
             raise UserError(
                 f"checkpoint '{path}' has a schedule of another length "

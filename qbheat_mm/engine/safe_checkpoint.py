@@ -67,7 +67,8 @@ class SafeCheckpointHook(CheckpointHook):
             self.best_ckpt_path = self._here(self.best_ckpt_path)
         paths = getattr(self, 'best_ckpt_path_dict', {})
         for metric, path in paths.items():
-            paths[metric] = path and self._here(path)
+            if path:
+                paths[metric] = self._here(path)
 
     def _set_interval(self, runner: Runner) -> None:
         """Count a share of the run in the unit of its loop."""

@@ -116,11 +116,11 @@ def report_classes(comparison: Comparison) -> Report:
 
 def report_boxes(comparison: BoxComparison) -> Report:
     """Report AP by number of boxes, the best encoder first."""
-    table = Table(
-        f'In percent, on {comparison.images} validation images',
-        ['frozen encoder', *(
-            f'{metric}, {count} boxes' for count in comparison.counts
-            for metric in ('AP', 'AP50'))])
+    header = ['frozen encoder']
+    for count in comparison.counts:
+        header += [f'AP, {count} boxes', f'AP50, {count} boxes']
+    table = Table(f'In percent, on {comparison.images} validation images',
+                  header)
     for name in comparison.ranking(comparison.counts[-1]):
         row = [name]
         for score in comparison.scores[name].values():

@@ -132,10 +132,12 @@ class ChannelMultiplier(pattern.RewriteRuleClassBase):
         channels = weight.shape[0]
         multiplier = channels // _groups(depthwise)
         order = np.arange(channels).reshape(-1, multiplier).T
-        parts = [op.Clip(op.Conv(
-            x, part_of(weight, i, part), part_of(bias, i, part),
-            **depthwise.producer().attributes), low, high)
-            for i, part in enumerate(order)]
+        parts = []
+        for i, part in enumerate(order):
+            conv = op.Conv(
+                x, part_of(weight, i, part), part_of(bias, i, part),
+                **depthwise.producer().attributes)
+            parts.append(op.Clip(conv, low, high))
         return op.Conv(
             op.Concat(*parts, axis=1),
             part_of(weight_1x1, 'ordered', slice(None), order.ravel()),

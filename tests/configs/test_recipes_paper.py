@@ -316,9 +316,10 @@ def test_layer_wise_decay(name):
 @every_kind
 def test_norms_biases_and_tokens_do_not_decay(name):
     model, paper = build(name), RECIPES[name]
-    norms = {f'{n}.{leaf}' for n, m in model.named_modules()
-             if isinstance(m, (nn.modules.batchnorm._BatchNorm, nn.LayerNorm))
-             for leaf in ('weight', 'bias')}
+    norms = set()
+    for part, layer in model.named_modules():
+        if isinstance(layer, (nn.modules.batchnorm._BatchNorm, nn.LayerNorm)):
+            norms |= {f'{part}.weight', f'{part}.bias'}
     for param, group in groups_of(name).items():
         free = (param in norms or param.endswith('.bias')
                 or param.endswith('backbone.tokens'))

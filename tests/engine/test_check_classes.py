@@ -76,14 +76,16 @@ def test_annotation_files_need_class_names(build, tmp_path):
     write_classes(tmp_path / 'own', 'xyz')
     for part in ('train', 'val'):
         (tmp_path / f'own/{part}.txt').write_text('x/0.png 0\ny/0.png 1\n')
-    lists = {f'{part}_dataloader.dataset.{key}': value
-             for part in ('train', 'val', 'test') for key, value in dict(
-                 ann_file='val.txt' if part == 'test' else f'{part}.txt',
-                 data_prefix='').items()}
+    lists, names = {}, {}
+    for part, file in dict(train='train.txt', val='val.txt',
+                           test='val.txt').items():
+        dataset = f'{part}_dataloader.dataset'
+        lists[f'{dataset}.ann_file'] = file
+        lists[f'{dataset}.data_prefix'] = ''
+        names[f'{dataset}.metainfo.classes'] = ['first', 'other']
     with pytest.raises(UserError, match='metainfo.classes for an annotation'):
         build('', '', **lists)
-    lists |= {f'{part}_dataloader.dataset.metainfo.classes': ['first', 'other']
-              for part in ('train', 'val', 'test')}
+    lists |= names
     assert build('', '', **lists).model.head.num_classes == 2
 
 

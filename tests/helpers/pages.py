@@ -51,7 +51,10 @@ def pages() -> list[str]:
 def read_blocks(page: str) -> list[Block]:
     """The blocks of a page, in order."""
     content = (ROOT / page).read_text(encoding='utf-8')
-    return [Block(page, content.count('\n', 0, match.start('text')) + 1,
-                  match['language'], textwrap.dedent(match['text']),
-                  **({match['kind']: match['value']} if match['kind'] else {}))
-            for match in _BLOCK.finditer(content)]
+    blocks = []
+    for match in _BLOCK.finditer(content):
+        line = content.count('\n', 0, match.start('text')) + 1
+        mark = {match['kind']: match['value']} if match['kind'] else {}
+        blocks.append(Block(page, line, match['language'],
+                            textwrap.dedent(match['text']), **mark))
+    return blocks

@@ -106,14 +106,16 @@ def write_panoptic(root, classes, num_things):
     """Add an object on ground to these images, in COCO's panoptic layout."""
     ids = np.full((SIZE, SIZE, 3), (0, 0, 2), np.uint8)  # BGR: id 2
     ids[8:40, 8:48] = (0, 0, 1)
+    annotations = []
+    for i in range(2):
+        thing = dict(id=1, category_id=i + 1, area=1280, iscrowd=0,
+                     bbox=[8, 8, 40, 32])
+        ground = dict(id=2, category_id=num_things + 1, area=SIZE**2 - 1280,
+                      iscrowd=0, bbox=[0, 0, SIZE, SIZE])
+        annotations.append(dict(image_id=i, file_name=f'{i}.png',
+                                segments_info=[thing, ground]))
     content = dict(
-        images=IMAGES,
-        annotations=[
-            dict(image_id=i, file_name=f'{i}.png', segments_info=[
-                dict(id=1, category_id=i + 1, area=1280, iscrowd=0,
-                     bbox=[8, 8, 40, 32]),
-                dict(id=2, category_id=num_things + 1, area=SIZE**2 - 1280,
-                     iscrowd=0, bbox=[0, 0, SIZE, SIZE])]) for i in range(2)],
+        images=IMAGES, annotations=annotations,
         categories=[dict(id=i + 1, name=name, isthing=int(i < num_things))
                     for i, name in enumerate(classes)])
     for split in ('train', 'val'):

@@ -138,14 +138,16 @@ def _coarse(strides: Collection[int]) -> list[int]:
 
 
 def _require_pairs(pairs: Sequence | None) -> None:
-    """Raise UserError unless pairs are some of two strides."""
+    """Raise UserError unless pairs are some of two strides, or None."""
+    if pairs is None:
+        return
+    strides = []
     try:
-        good = pairs is None or (len(pairs) > 0 and all(
-            isinstance(stride, int) for student, taught in pairs
-            for stride in (student, taught)))
+        for student, taught in pairs:
+            strides += [student, taught]
     except (TypeError, ValueError):
-        good = False
-    if not good:
+        strides.clear()
+    if not strides or not all(isinstance(each, int) for each in strides):
         raise UserError(
             f'model.pairs={pairs!r} must be pairs of a stride of the student '
             'and one of the teacher, such as [(8, 8), (16, 32)]')
