@@ -4,7 +4,7 @@
 The training pipeline of each config loads samples. Of the configs that differ
 only in the number of epochs, one is trained, tested and resumed, with the
 encoder, teacher or checkpoint of an earlier run where it takes one. One of
-each kind is also trained by two processes and by two machines, and three by
+each kind is also trained by two processes, and three by two machines and by
 `mim train`. Only lengths and batch sizes are changed; detectors keep boxes of
 any score, since untrained ones are sure of none.
 """

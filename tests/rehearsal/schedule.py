@@ -18,7 +18,7 @@ from .recipes import Recipe, is_large
 PROCESSES = multiprocessing.get_context('forkserver')
 PROCESSES.set_forkserver_preload([stages.__name__])
 #: Rough CPU seconds of the stages, for the time left.
-COSTS = dict(build=4, train=30, launch=120, mim=60)
+COSTS = dict(build=4, train=30, launch=80, mim=60)
 #: When recipes are trained, by what they start from.
 TURNS = {'': 0, 'encoder': 1, 'teacher': 1, 'load_from': 2}
 
@@ -94,8 +94,11 @@ def plan(chosen: Iterable[Recipe], samples: int) -> list[list[Stage]]:
     steps = [builds]
     for runs in trainings:
         steps.append([Stage(stages.train, each) for each in runs.values()])
-    launches = [Stage(stages.launch, each) for each in kinds.values()]
-    launches += [Stage(stages.mim, each) for each in tools.values()]
+    launches = []
+    for each in kinds.values():
+        launches.append(Stage(stages.launch, each, (each in tools.values(), )))
+    for each in tools.values():
+        launches.append(Stage(stages.mim, each))
     return [*steps, launches]
 
 

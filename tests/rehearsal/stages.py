@@ -151,23 +151,24 @@ def _drop_weights(folder: Path, keep: str = '') -> None:
             file.unlink()
 
 
-def launch(recipe: Recipe) -> None:
-    """Train by two processes, and by two machines of one process each.
+def launch(recipe: Recipe, by_machines: bool) -> None:
+    """Train by two processes, and also by two machines of one process each.
 
     Raises:
         Failure: If they end with other weights.
     """
     processes = Path('runs', f'{recipe.run}-processes')
-    machines = Path('runs', f'{recipe.run}-machines')
     script = str(ROOT / 'tools/dist_train.sh')
     options = ['--cfg-options', *recipe.lengths(processes=2), *recipe.weights]
     _run(script, recipe.config, '2', '--work-dir', processes, *options)
-    port = 29000 + os.getpid() % 1000
-    _run('bash', '-c', MACHINES, str(port), script, recipe.config, '1',
-         '--work-dir', machines, *options)
-    _require_equal(processes, machines)
+    if by_machines:
+        port = 29000 + os.getpid() % 1000
+        machines = Path('runs', f'{recipe.run}-machines')
+        _run('bash', '-c', MACHINES, str(port), script, recipe.config, '1',
+             '--work-dir', machines, *options)
+        _require_equal(processes, machines)
+        _drop_weights(machines)
     _drop_weights(processes)
-    _drop_weights(machines)
 
 
 def mim(recipe: Recipe) -> None:
