@@ -95,10 +95,10 @@ def plan(chosen: Iterable[Recipe], samples: int) -> list[list[Stage]]:
     for runs in trainings:
         steps.append([Stage(stages.train, each) for each in runs.values()])
     launches = []
-    for each in kinds.values():
-        launches.append(Stage(stages.launch, each, (each in tools.values(), )))
     for each in tools.values():
         launches.append(Stage(stages.mim, each))
+    for each in kinds.values():
+        launches.append(Stage(stages.launch, each, (each in tools.values(), )))
     return [*steps, launches]
 
 
