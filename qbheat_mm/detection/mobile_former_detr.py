@@ -159,7 +159,8 @@ class MobileFormerDETR(DetectionTransformer):
         for stride, (height, width) in zip(STRIDES, sizes):
             off = max(abs(stride * height - batch_shape[0]),
                       abs(stride * width - batch_shape[1]))
-            strides_differ |= off > 2 * stride
+            if off > 2 * stride:
+                strides_differ = True
         if channels != self.decoder.in_channels or strides_differ:
             raise UserError(
                 f'the backbone gives maps of {channels} channels and sizes '
