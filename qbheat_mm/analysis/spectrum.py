@@ -118,10 +118,11 @@ def describe_predictor(predictor: QBHeatPredictor) -> dict[str, dict]:
     report = describe_matrices(matrices)
     for scale, explicit in matrices.items():
         derived = derive(explicit[MATRICES['A']], explicit[MATRICES['B']])
-        gaps = report[scale]['gap_to_derived'] = {}
+        gaps = {}
         for name in predictor.linear_models()[scale].explicit:
             if name not in MATRICES.values():
                 gaps[name] = relative_gap(explicit[name], derived[name])
+        report[scale]['gap_to_derived'] = gaps
     return report
 
 

@@ -76,7 +76,8 @@ class Boxes:
             frozen = cfg.model.backbone.get('frozen_stages', -1)
             raise UserError(
                 f"model.backbone.frozen_stages={frozen} in '{config}' trains "
-                'the encoder, and frozen ones are compared: leave it out')
+                'the encoder, but only frozen ones are compared: remove that '
+                'setting')
         self.config, self.images = config, len(val)
         self.choices = choose_rows(train)
         self.crops = [load_crops(train, CROPS, SIZE),

@@ -122,7 +122,7 @@ def read(name: str) -> Recipe:
     elif init.get('type') == 'PretrainedEncoder':
         start, origin = 'encoder', _pretraining(name)
     kind = cfg.model.type
-    if 'teacher' in cfg:  # it may have one, so it has one here
+    if 'teacher' in cfg:  # optional there, always set here
         start, origin = 'teacher', _pretraining(name)
         kind = cfg.teacher_method
     if kind in ('ImageClassifier', 'MobileFormerDETR'):
