@@ -60,16 +60,16 @@ class Comparison:
 
     def write_csv(self, file: str | Path) -> None:
         """Write a row for each accuracy."""
-        with open(file, 'w', encoding='utf-8', newline='') as table:
-            writer = csv.writer(table)
-            writer.writerow(['features', 'probe', 'labels', 'choice', 'top1'])
-            for name, by_count in self.accuracies.items():
-                probe = 'ridge' if name in self.probes else 'ridge or SVM'
-                for count, scores in by_count.items():
-                    for choice, score in enumerate(scores):
-                        writer.writerow([name, probe, count, choice, score])
-            for name, score in self.probes.items():
-                writer.writerow([name, 'tran-1', self.counts[-1], 0, score])
+        rows = []
+        for name, by_count in self.accuracies.items():
+            probe = 'ridge' if name in self.probes else 'ridge or SVM'
+            for count, scores in by_count.items():
+                for choice, score in enumerate(scores):
+                    rows.append([name, probe, count, choice, score])
+        for name, score in self.probes.items():
+            rows.append([name, 'tran-1', self.counts[-1], 0, score])
+        write_rows(file, ['features', 'probe', 'labels', 'choice', 'top1'],
+                   rows)
 
 
 class Precision(NamedTuple):
@@ -129,9 +129,17 @@ class BoxComparison:
 
     def write_csv(self, file: str | Path) -> None:
         """Write a row for each encoder and number of boxes."""
-        with open(file, 'w', encoding='utf-8', newline='') as table:
-            writer = csv.writer(table)
-            writer.writerow(['encoder', 'boxes', 'steps', 'AP', 'AP50'])
-            for name, by_count in self.scores.items():
-                for count, score in by_count.items():
-                    writer.writerow([name, count, self.steps, *score])
+        rows = []
+        for name, by_count in self.scores.items():
+            for count, score in by_count.items():
+                rows.append([name, count, self.steps, *score])
+        write_rows(file, ['encoder', 'boxes', 'steps', 'AP', 'AP50'], rows)
+
+
+def write_rows(file: str | Path, header: list[str], rows: list[list]
+               ) -> None:
+    """Write a table as CSV."""
+    with open(file, 'w', encoding='utf-8', newline='') as table:
+        writer = csv.writer(table)
+        writer.writerow(header)
+        writer.writerows(rows)
