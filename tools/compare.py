@@ -2,9 +2,9 @@
 """Compare encoders on your labeled images, and say which to use.
 
 Every encoder stays frozen. On classes, classifiers learn from 30, 120, 480 and
-all labels; thumbnails, HOG (needs scikit-image) and random weights take part.
+all labels; baselines are thumbnails, HOG (needs scikit-image), random weights.
 On boxes (needs mmdet), detectors learn for 120 steps from all training images
-and from a tenth of them; random weights take part. Writes OUT/index.html, and
+and from a tenth of them; baseline: random weights. Writes OUT/index.html, and
 OUT/accuracies.csv or OUT/precisions.csv.
 """
 import argparse

@@ -1,8 +1,8 @@
 # Copyright (c) QB-Heat MM authors. All rights reserved.
 """k-NN accuracy of an encoder's embeddings.
 
-The 20 images of TRAIN that are nearest by cosine similarity classify each
-image of VAL. Nothing is trained. Both are folders of classes, as
+Each image of VAL is classified by its 20 nearest images of TRAIN, by cosine
+similarity. Nothing is trained. Both are folders of classes, as
 FOLDER/CLASS/image.jpg.
 """
 import argparse

@@ -1,8 +1,8 @@
 # Copyright (c) QB-Heat MM authors. All rights reserved.
 """Look at what a detector finds and misses in the validation images.
 
-Writes OUT/index.html: a score to suggest, AP by class and size, confused
-classes, and true beside found boxes, the worst images first.
+Writes OUT/index.html: a suggested score, AP by class and size, confused
+classes, and ground truth beside predictions, worst images first.
 """
 import argparse
 from pathlib import Path

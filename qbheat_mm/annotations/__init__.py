@@ -1,10 +1,9 @@
 # Copyright (c) QB-Heat MM authors. All rights reserved.
 """Prepare what annotation tools export for training.
 
-For every image, class and box that an export states: it is in the output
-once, on that image, under that name, in the split that the export gives; or
-the report counts why not. What can be read in two ways is refused, in one
-line that names the option that decides.
+Every image, class and box of an export is in the output once, on its image,
+under its name and in its split, or the report counts why not. Ambiguous
+exports are refused, in one line that names the option to set.
 """
 from .configs import DETECTORS
 from .prepare_boxes import prepare_boxes

@@ -68,7 +68,7 @@ def _read_table(path: str, lookup: ImageLookup) -> Table:
         odd = next(row for row in rows if len(row) in (1, max(widths)))
         raise UserError(f"'{path}': {odd} has {len(odd)} cells, others have "
                         f'{min(widths)}: write an image and its class in each '
-                        'line, separated by a comma or a blank')
+                        'line, separated by a comma or a space')
     header = rows[0] if _is_header(rows, path, lookup) else ()
     return Table(path, header, rows[1:] if header else rows)
 

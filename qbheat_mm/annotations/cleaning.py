@@ -85,7 +85,7 @@ def clean_boxes(images: Sequence[ListedImage], account: Account) -> None:
     rows = [(*box.bbox, *image.size) for image in images
             for box in image.boxes]
     if not rows:
-        raise UserError('the export has no box that can be learned: '
+        raise UserError('the export has no box to train on: '
                         f'{account}')
     values = np.array(rows, float)
     misfits = find_misfits(values[:, :4], values[:, 4:])

@@ -3,12 +3,12 @@
 
 The rule, whose results the config states:
 
-- *Size.* Small boxes, below which 1 in 20 is, get sides of 32 pixels: four
-  cells of the finest map, of stride 8. For that, images are shrunk, but not
-  below 256x256 pixels, or enlarged at most twice, within a budget of 640x640
-  pixels; 1333x800 with a GPU.
+- *Size.* Small boxes, the 5th percentile, get sides of 32 pixels: four cells
+  of the finest map, of stride 8. For that, images are shrunk, but not below
+  256x256 pixels, or enlarged at most 2x, within a budget of 640x640 pixels;
+  1333x800 with a GPU.
 - *Anchors* start at the size of small boxes, between 8 and 32 pixels.
-- *Steps* of 8 images: 12 times all images and at least 600; without a GPU, at
+- *Steps:* 12 epochs in batches of 8, at least 600 steps; without a GPU, at
   most 2,000.
 - *Evaluations:* up to four, which take less than a fifth of the time.
 """

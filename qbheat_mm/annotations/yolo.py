@@ -108,7 +108,7 @@ class _LabelFiles:
             text = self.of(image.file)
             other = owners.setdefault(text, image.file)
             if image.file and text and other != image.file:
-                raise UserError(f"'{text}' is of both '{other}' and "
+                raise UserError(f"'{text}' belongs to both '{other}' and "
                                 f"'{image.file}': move the wrong image away")
 
     def root(self, text: str) -> str:

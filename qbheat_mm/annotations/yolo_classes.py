@@ -84,7 +84,7 @@ def _require_texts(key: str, value: str | list | dict) -> None:
         value = list(value.values())
     for item in [value] if isinstance(value, str) else value:
         if not isinstance(item, str):
-            raise ValueError(f'an item of {key!r} is a list, and no text')
+            raise ValueError(f'an item of {key!r} is a list, not text')
 
 
 def _require_distinct(names: Mapping[int, str]) -> None:

@@ -113,7 +113,7 @@ class DetectionErrors:
         table = Table(
             f'By class, in percent; at scores of {self.threshold:.2f} or more',
             ['class', 'AP', 'AP50', 'small', 'medium', 'large', 'boxes',
-             'missed', 'false alarms'])
+             'missed', 'false positives'])
         for name, key in zip(self.classes, self.category_ids):
             of_class = precision[:, :, order.index(key)]
             table.rows.append([
@@ -150,7 +150,7 @@ class DetectionErrors:
         rows = []
         for name, row in zip([*names, _NOTHING], counts.tolist()):
             rows.append([name, *row])
-        return Table('True classes, and what is found there',
+        return Table('True and predicted classes',
                      ['true', *names, _MISSED], rows)
 
     def draw_image(self, image_id: int) -> Image.Image:
@@ -230,9 +230,8 @@ def render_errors(errors: DetectionErrors, source: str) -> str:
     if errors.matches.threshold is not None:
         advice = (
             f'Suggested score: {errors.threshold:.2f}, with the best F1; '
-            f'{errors.matches.precision[at]:.0%} of the boxes that score as '
-            f'much are right, and {errors.matches.recall[at]:.0%} of the true '
-            'ones are found (overlap of at least 50 %).')
+            f'precision {errors.matches.precision[at]:.0%}, recall '
+            f'{errors.matches.recall[at]:.0%} (IoU of at least 0.5).')
     numbers = Report(
         'numbers', 'Which score?', f'{advice} Small is below 32 x 32 '
         'pixels, large above 96 x 96.',
@@ -252,7 +251,7 @@ def render_errors(errors: DetectionErrors, source: str) -> str:
     images = Report(
         'worst', 'The worst images first', f'{len(shown)} of '
         f'{len(errors.image_ids)} images, those with most errors first. Left: '
-        'true boxes, missed ones in orange. Right: found ones, false alarms '
+        'ground truth, misses in orange. Right: predictions, false positives '
         'in orange.', pictures=files)
     return render_page('What the detector finds and misses', source,
                        [(numbers, [content.getvalue()]), (images, pictures)])

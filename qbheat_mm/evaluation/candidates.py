@@ -94,7 +94,7 @@ def open_encoders(encoders: Mapping[str, str | Path | Encoder],
 
 def list_candidates(encoders: Mapping[str, str | Path | Encoder],
                     loader: dict, device: str = 'cpu') -> list[Candidate]:
-    """List what to compare, from cheap to dear.
+    """List what to compare, cheapest first.
 
     Encoders with random weights get the statistics of the images for batch
     norm.
@@ -121,8 +121,8 @@ def set_input_size(name: str, encoder: Encoder) -> None:
     # Networks raise errors of any type.
     except Exception as error:
         raise UserError(
-            f'encoder {name!r} ({encoder.name}) makes no map of {SIZE}x{SIZE} '
-            f'pixels, which is the size of all images: '
+            f'encoder {name!r} ({encoder.name}) returns no map for images '
+            f'of {SIZE}x{SIZE} pixels, the size used here: '
             f'{type(error).__name__}: {" ".join(str(error).split())[:200]}'
         ) from error
 

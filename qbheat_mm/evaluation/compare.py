@@ -50,10 +50,10 @@ def compare(folder: str | Path, encoders: Mapping[str, str | Path | Encoder],
     """Compare frozen encoders on labeled images, and write a page.
 
     On classes, classifiers learn from 30, 120, 480 and all labels.
-    Thumbnails, HOG (histograms of gradients; needs scikit-image) and random
-    weights take part. On boxes, which need mmdet, detectors learn for some
-    steps from all training images and a tenth of them; random weights take
-    part.
+    Thumbnails, HOG (needs scikit-image) and random weights are the
+    baselines. On boxes, which need mmdet, detectors learn for some steps
+    from all training images and a tenth of them; the baseline is random
+    weights.
 
     Args:
         folder (str | Path): What :func:`prepare_classes` or
@@ -101,7 +101,7 @@ def compare_classes(folder: Path,
                     device: str) -> Comparison:
     """Compare frozen encoders on class folders; see :func:`compare`."""
     if find_spec('skimage') is None:
-        raise UserError('HOG takes part, which needs scikit-image: '
+        raise UserError('the HOG baseline needs scikit-image: '
                         'pip install scikit-image')
     if not all((folder / split).is_dir() for split in ('train', 'val')):
         folder = Path(prepare_classes(

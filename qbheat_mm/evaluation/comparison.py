@@ -17,7 +17,7 @@ class Comparison:
     Attributes:
         images (int): Number of test images.
         accuracies (dict[str, dict[int, list[float]]]): Top-1 in percent by
-            name, from cheap to dear, and by number of labels; one for each
+            name, cheapest first, and by number of labels; one for each
             choice of labels. Encoders have ridge regression, thumbnails and
             HOG that or an SVM.
         probes (dict[str, float]): Top-1 of ``tran-1`` with all labels, by
@@ -73,7 +73,7 @@ class Comparison:
 
 
 class Precision(NamedTuple):
-    """COCO's average precision of boxes in percent; at overlaps of 50 %."""
+    """COCO's AP and AP50 of boxes, in percent."""
     ap: float
     ap50: float
 

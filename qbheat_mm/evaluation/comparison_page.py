@@ -22,8 +22,8 @@ from ..report.style import (
 from .comparison import BoxComparison, Comparison
 
 TITLE = 'Comparison of encoders'
-NEIGHBORS = ('Below: {} (left), and those that are nearest to them among the '
-             'training images, framed in blue if they are of the same class, '
+NEIGHBORS = ('Below: {} (left) and their nearest neighbors among the '
+             'training images, framed in blue if the class matches, '
              'in orange if not.')
 CLASSES = ('Classifiers on frozen features, by number of labels (means over '
            'choices of labels). Encoders have ridge regression, thumbnails '

@@ -115,7 +115,7 @@ def boxes_and_flips(data_samples: Sequence[DataSample]
 
 
 class Standardization(NamedTuple):
-    """Subtract the mean and divide by the deviation of each channel.
+    """Subtract each channel's mean, divide by its standard deviation.
 
     Attributes:
         mean, std: (C, ), over training images.

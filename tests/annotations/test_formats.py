@@ -150,7 +150,7 @@ AMBIGUOUS = {
     'corners': (change(annotations=(9, dict(bbox=[40, 20, 60, 44]))),
                 '9 of 12 boxes (e.g. [40.0, 20.0, 60.0, 44.0])', 'corners'),
     'no_boxes': (lambda content: content['annotations'].clear(),
-                 'no box that can be learned', ''),
+                 'no box to train on', ''),
     'fractions': (change(annotations=(12, dict(bbox=[.1, .1, .5, .5]))),
                   '12 of 12 boxes', 'fractions'),
     'no_number': (change(annotations=(1, dict(bbox=['a', 0, 1, 1]))),

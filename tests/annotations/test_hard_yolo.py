@@ -163,7 +163,7 @@ def test_a_label_file_of_two_images_is_refused(drawing, photo, listed, export):
     places = '[images, labels]' if 'labels' in drawing else 'images'
     export.text('data.yaml', f'names: [cat, dog]\ntrain: {places}\n' if listed
                 else 'names: [cat, dog]\n')
-    export.refuse(rf"labels/one.txt' is of both .*{photo[:-4]}")
+    export.refuse(rf"labels/one.txt' belongs to both .*{photo[:-4]}")
 
 
 def test_drawings_of_images_that_are_listed_do_no_harm(export):

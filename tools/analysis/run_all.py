@@ -1,8 +1,8 @@
 # Copyright (c) QB-Heat MM authors. All rights reserved.
 """All analyses of one pre-training run, and the page that shows them.
 
-Takes the checkpoints of a run, oldest first. Energy ratios are of all, the
-other analyses of the last one.
+Takes the checkpoints of a run, oldest first. Energy ratios use all of
+them, other analyses the last.
 """
 import argparse
 

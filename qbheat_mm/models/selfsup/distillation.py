@@ -11,7 +11,7 @@ from .self_supervisor import SelfSupervisor
 
 @MODELS.register_module()
 class Distillation(SelfSupervisor):
-    """Distill a teacher: a linear layer maps the features to its own.
+    """Distill a teacher: a linear layer predicts the teacher's features.
 
     The encoder sees the whole image, four times the cost of a quarter, and
     nothing is masked. Targets are compared with the smooth L1 loss, at all
