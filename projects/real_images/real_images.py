@@ -207,8 +207,8 @@ intervals leave out what that varies.""", limits="""\
     headline=[
         ask('', 'Frozen detectors', dict(steel=[
             *against('qbheat', 'random-torch', 'barlow'),
-            ('distilled', 'qbheat'), ('published', 'qbheat')]),
+            ('several-maps', 'qbheat'), ('published', 'qbheat')]),
             'RetinaNet-{}', ('AP', )),
         ask('', 'Frozen classifiers', dict.fromkeys(CLASSES, [
             *against('qbheat', 'random-torch', 'mocov2'),
-            ('distilled', 'qbheat'), ('published', 'qbheat')]))])
+            ('several-maps', 'qbheat'), ('published', 'qbheat')]))])
