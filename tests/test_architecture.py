@@ -105,7 +105,7 @@ def test_the_table_tells_what_a_layer_needs(row):
         'torch', 'mmengine', 'numpy'}
 
 
-#: Comprehensions that a room may have per 100 statements.
+#: Comprehensions that a folder may have per 100 statements.
 DENSITY = {
     'qbheat_mm': 3.5,
     'benchmarks': 4.5,
@@ -122,25 +122,25 @@ def is_comprehension(node):
     return isinstance(node, COMPREHENSIONS)
 
 
-def nodes(room):
-    """Yield the file and each node of a room's modules."""
-    path = ROOT / room
+def nodes(folder):
+    """Yield the file and each node of the modules of a folder."""
+    path = ROOT / folder
     for file in path.rglob('*.py') if path.is_dir() else [path]:
         if '.mim' not in file.parts:
             for node in ast.walk(ast.parse(file.read_text('utf-8'))):
                 yield file.relative_to(ROOT), node
 
 
-@pytest.mark.parametrize('room', DENSITY)
-def test_loops_are_more_common_than_comprehensions(room):
+@pytest.mark.parametrize('folder', DENSITY)
+def test_loops_are_more_common_than_comprehensions(folder):
     statements = comprehensions = 0
-    for _, node in nodes(room):
+    for _, node in nodes(folder):
         statements += isinstance(node, ast.stmt) and not (
             isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant)
             and isinstance(node.value.value, str))  # docstrings
         comprehensions += is_comprehension(node)
-    assert 100 * comprehensions <= DENSITY[room] * statements, (
-        f'{room} has {comprehensions} comprehensions in {statements} '
+    assert 100 * comprehensions <= DENSITY[folder] * statements, (
+        f'{folder} has {comprehensions} comprehensions in {statements} '
         'statements: write loops')
 
 
@@ -149,18 +149,18 @@ def test_no_module_is_longer_than_400_lines(name):
     assert len(MODULES[name].read_text('utf-8').splitlines()) <= 400
 
 
-@pytest.mark.parametrize('room', [*DENSITY, 'tests'])
-def test_no_comprehension_is_nested(room):
-    for file, node in nodes(room):
+@pytest.mark.parametrize('folder', [*DENSITY, 'tests'])
+def test_no_comprehension_is_nested(folder):
+    for file, node in nodes(folder):
         if is_comprehension(node):
             nested = [inner for inner in ast.walk(node)
                       if inner is not node and is_comprehension(inner)]
             assert not nested, f'{file}, line {node.lineno}: write a loop'
 
 
-@pytest.mark.parametrize('room', DENSITY)
-def test_no_function_is_longer_than_40_lines(room):
-    for file, node in nodes(room):
+@pytest.mark.parametrize('folder', DENSITY)
+def test_no_function_is_longer_than_40_lines(folder):
+    for file, node in nodes(folder):
         if isinstance(node, ast.FunctionDef):
             body = node.body[ast.get_docstring(node) is not None:] or node.body
             length = node.end_lineno - body[0].lineno + 1
