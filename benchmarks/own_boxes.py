@@ -1,10 +1,10 @@
 # Copyright (c) QB-Heat MM authors. All rights reserved.
 """Minutes, memory and AP of the README's detector on a folder of boxes.
 
-Prepares the boxes, trains on the frozen encoder and tests the best checkpoint
-on the test images, or on those for validation if there are none. Minutes are
-CPU seconds of two cores, which other load on the machine changes less than
-the time that passes.
+Prepares the boxes, trains on the frozen encoder, and tests the best checkpoint
+on the test images, or on those for validation if there are none. --whole then
+trains the encoder as well. Minutes are CPU seconds of two cores, which other
+load on the machine changes less than the time that passes.
 """
 import argparse
 import json
@@ -40,23 +40,58 @@ def run(tool: str, *arguments: str | Path) -> Cost:
                 usage.ru_maxrss * unit / 2**20)
 
 
-def measure(folder: str, encoder: str, out: Path, options: list[str]) -> str:
-    """Run the README's commands; return a line of numbers."""
-    config, work = out / 'boxes/boxes.py', out / 'run'
+def measure(folder: str, encoder: str, out: Path, options: list[str],
+            whole: int) -> None:
+    """Run the README's commands, and continue with the whole network.
+
+    Prints a line of numbers for each.
+
+    Args:
+        folder (str): The export.
+        encoder (str): Of published or own weights.
+        out (Path): Folder for all that is written.
+        options (list[str]): Further ``--cfg-options``.
+        whole (int): Steps of the whole network, or 0.
+    """
+    config = out / 'boxes/boxes.py'
     prepared = run('prepare_boxes.py', folder, '--out', out / 'boxes')
-    trained = run('train.py', config, '--work-dir', work, '--cfg-options',
-                  f'encoder={encoder}', *options)
-    best = max(work.glob('best_*.pth'), key=os.path.getmtime)
-    tested = run('test.py', config, best, '--work-dir', out / 'test',
-                 '--out-metrics', out / 'metrics.json', '--cfg-options',
-                 f'encoder={encoder}')
-    metrics = json.loads((out / 'metrics.json').read_text())
+    options = [f'encoder={encoder}', *options]
+    trained = train(config, out / 'frozen', options)
     minutes = (prepared.seconds + trained.seconds) / CORES / 60
-    return (f'{folder}: {minutes:.1f} minutes of {CORES} cores to train, '
-            f'{tested.seconds / CORES / 60:.1f} to test, '
-            f'{trained.peak:.0f} MiB, '
-            f"AP {100 * metrics['coco/bbox_mAP']:.1f}, "
-            f"AP50 {100 * metrics['coco/bbox_mAP_50']:.1f}")
+    print(f'{folder}: {minutes:.1f} minutes of {CORES} cores to train, '
+          f"{trained.peak:.0f} MiB, {test(config, out / 'frozen', options)}",
+          flush=True)
+    if whole:
+        trained = train(config, out / 'whole', [
+            *options, f"load_from={best(out / 'frozen')}",
+            'model.backbone.frozen_stages=-1',
+            'optim_wrapper.optimizer.lr=2e-4', f'train_cfg.max_iters={whole}',
+            f'train_cfg.val_interval={whole}'])
+        print(f'{folder}: {trained.seconds / CORES / 60:.1f} minutes more for '
+              f'{whole} steps of the whole network, {trained.peak:.0f} MiB, '
+              f"{test(config, out / 'whole', options)}", flush=True)
+
+
+def train(config: Path, work: Path, options: list[str]) -> Cost:
+    """Train a detector."""
+    return run('train.py', config, '--work-dir', work, '--cfg-options',
+               *options)
+
+
+def best(work: Path) -> Path:
+    """Find the checkpoint of the best evaluation."""
+    return max(work.glob('best_*.pth'), key=os.path.getmtime)
+
+
+def test(config: Path, work: Path, options: list[str]) -> str:
+    """Test the best checkpoint of a run; return its minutes and AP."""
+    file = work / 'metrics.json'
+    tested = run('test.py', config, best(work), '--work-dir', work / 'test',
+                 '--out-metrics', file, '--cfg-options', *options)
+    metrics = json.loads(file.read_text())
+    return (f'AP {100 * metrics["coco/bbox_mAP"]:.1f}, '
+            f'AP50 {100 * metrics["coco/bbox_mAP_50"]:.1f} '
+            f'({tested.seconds / CORES / 60:.1f} minutes to test)')
 
 
 def main() -> None:
@@ -66,13 +101,15 @@ def main() -> None:
     parser.add_argument('folders', nargs='+', metavar='FOLDER',
                         help='exports of annotation tools')
     parser.add_argument('--encoder', required=True, metavar='FILE')
+    parser.add_argument('--whole', type=int, default=0, metavar='STEPS',
+                        help='then train the whole network for STEPS')
     parser.add_argument('--cfg-options', nargs='+', default=[],
                         metavar='KEY=VALUE', help='settings of training')
     args = parser.parse_args()
     for folder in args.folders:
         with tempfile.TemporaryDirectory() as out:
-            print(measure(folder, args.encoder, Path(out), args.cfg_options),
-                  flush=True)
+            measure(folder, args.encoder, Path(out), args.cfg_options,
+                    args.whole)
 
 
 if __name__ == '__main__':
