@@ -1,11 +1,13 @@
 # Copyright (c) QB-Heat MM authors. All rights reserved.
 """Check the data of a config, and count its images, classes and boxes."""
 import argparse
+import hashlib
 import os.path as osp
 import warnings
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from pathlib import Path
 
 import numpy as np
 from mmengine.config import Config
@@ -140,16 +142,32 @@ def decode_all(load, infos: list[dict], split: Split) -> None:
 
 
 def shared(found: dict[str, list[Split]]) -> Iterator[str]:
-    """Warn of validation and test images that are also trained on."""
-    trained = {osp.realpath(file) for split in found.get('train', ())
-               for file in split.files}
+    """Warn of validation and test images that are also trained on.
+
+    Files of equal content are one image.
+    """
+    trained = defaultdict(list)
+    for split in found.get('train', ()):
+        for file in filter(osp.isfile, split.files):
+            trained[osp.getsize(file)].append(file)
+    digests = {}
     for part in ('val', 'test'):
         for split in found.get(part, ()):
-            both = [file for file in split.files
-                    if osp.realpath(file) in trained]
+            both = []
+            for file in filter(osp.isfile, split.files):
+                size = osp.getsize(file)
+                if size not in digests:  # most files need not be read
+                    digests[size] = set(map(digest, trained[size]))
+                if digests[size] and digest(file) in digests[size]:
+                    both.append(file)
             if both:
                 yield (f'{len(both)} of {len(split.files)} images of {part} '
                        f"are also in train, e.g. '{both[0]}'")
+
+
+def digest(file: str) -> bytes:
+    """Hash the content of a file."""
+    return hashlib.blake2b(Path(file).read_bytes()).digest()
 
 
 def main() -> None:

@@ -16,6 +16,7 @@ from qbheat_mm.cli.arguments import add_cfg_options, add_device, folder
 from qbheat_mm.cli.predictions import SCORE
 from qbheat_mm.cli.reporting import report_user_errors
 from qbheat_mm.config.reading import read_config
+from qbheat_mm.engine.check_classes import require_same
 from qbheat_mm.errors import UserError
 from qbheat_mm.trained.model import load_model
 from qbheat_mm.utils.atomic_write import atomic_write
@@ -47,9 +48,13 @@ def main() -> None:
         DetectionErrors,
         render_errors,
     )
-    model = load_model(cfg, args.checkpoint).model.to(args.device)
+    trained = load_model(cfg, args.checkpoint)
+    model = trained.model.to(args.device)
     loader = Runner.build_dataloader(cfg.val_dataloader, seed=0)
     data, found, files = loader.dataset, [], {}
+    if trained.classes:
+        require_same('val_dataloader.dataset', data, 'checkpoint',
+                     trained.classes)
     for batch in track_iter_progress((loader, len(loader))):
         with torch.no_grad():
             samples = model.test_step(batch)

@@ -16,7 +16,7 @@ from ..datasets.images import EXTENSIONS
 from ..errors import UserError
 from .account import Kind
 from .class_folders import is_mask
-from .files import split_named
+from .files import normalized, split_named
 from .lookup import ImageLookup
 
 _SAMPLE = 100
@@ -113,7 +113,8 @@ def _match(table: Table, column: int, lookup: ImageLookup) -> Match:
         files = lookup.candidates(cell, table.path)
         if not files:
             found.append(Match.NONE)
-        elif cell.casefold().endswith(files[0].rpartition('/')[2].casefold()):
+        elif normalized(cell).endswith(
+                normalized(files[0].rpartition('/')[2])):
             found.append(Match.FULL_NAME)
         elif has_extension(cell):
             found.append(Match.WITH_OTHER_EXTENSION)

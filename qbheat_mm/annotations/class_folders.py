@@ -1,11 +1,14 @@
 # Copyright (c) QB-Heat MM authors. All rights reserved.
 """Read images in class folders, which may be inside split folders."""
+import os
 import os.path as osp
 import re
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Sequence
 
+from ..datasets.folders import is_skipped
 from ..errors import UserError
+from .account import Kind
 from .files import ExportFiles, split_named
 from .records import ListedExport, ListedImage
 
@@ -48,6 +51,7 @@ def read_class_folders(files: ExportFiles) -> ListedExport:
             below = below[1:]  # archives may have train/train/CLASS
         image = ListedImage(path, files.image_root, split=split, file=path)
         if below:
+            _reject_inner_splits(below, path)
             image.label = below[0]
             images.append(image)
             classes[split, image.label].append((below[1:], path))
@@ -55,7 +59,19 @@ def read_class_folders(files: ExportFiles) -> ListedExport:
             files.account.skip(image, 'outside of class folders')
     for (_, label), paths in classes.items():
         _reject_masks(label, paths)
+    _note_unread(files, inner)
     return ListedExport('Class folders', images)
+
+
+def _note_unread(files: ExportFiles, folders: Collection[str]) -> None:
+    """Count files that are not read, and outer folders without an image."""
+    for ending, number in sorted(files.unread.items()):
+        files.account.note(Kind.SKIPPED_FILE, f'of type {ending!r}, which are '
+                           'not read as images', files.image_root, number)
+    for name in sorted(os.listdir(files.image_root)):
+        if (osp.isdir(osp.join(files.image_root, name)) and name not in folders
+                and not split_named(name) and not is_skipped(name)):
+            files.account.note(Kind.SKIPPED_CLASS, 'without an image', name)
 
 
 def _inner_folders(parents: Iterable[Sequence[str]]) -> dict[str, set[str]]:
@@ -76,6 +92,16 @@ def _reject_splits(names: Collection[str], root: str) -> None:
                 f"'{osp.join(root, name)}' is a split or a class, like "
                 f'{others[:5]}: put class folders into those of splits '
                 '(train/CLASS), or rename it')
+
+
+def _reject_inner_splits(folders: Sequence[str], path: str) -> None:
+    """Raise UserError if a folder inside that of a class is a split."""
+    for name in folders[1:]:
+        if _SPLIT_NAME.fullmatch(name):
+            raise UserError(
+                f"'{path}': folder {name!r} is a split inside of "
+                f'{folders[0]!r}, which is read as a class: move images to '
+                f'{name}/CLASS, or give the folder that contains the splits')
 
 
 def _reject_masks(label: str, paths: Sequence[tuple[list[str], str]]) -> None:

@@ -10,6 +10,7 @@ from typing import Any
 
 import msgspec
 
+from ..datasets.coco_check import readable_polygons
 from ..errors import UserError
 from .account import ROTATED, Account, Kind
 from .files import ExportFiles
@@ -128,6 +129,8 @@ def _set_box(box: _Object, where: str, account: Account) -> None:
     if isinstance(box.mask, list) and box.mask and not isinstance(
             box.mask[0], list):
         box.mask = [box.mask]
+    if isinstance(box.mask, list):
+        box.mask = readable_polygons(box.mask)
     points = sum(box.mask, []) if isinstance(box.mask, list) else []
     if len(box.bbox or ()) != 4:
         box.bbox = None

@@ -66,5 +66,5 @@ def area(box: Box) -> float:
     total = 0.
     for points in box.mask:
         total += cv2.contourArea(np.float32(points).reshape(-1, 2))
-    # The box was clipped to the image.
-    return min(total, whole)
+    # The box was clipped to the image, and outlines may cross themselves.
+    return min(total, whole) if total else whole

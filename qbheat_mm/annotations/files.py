@@ -3,6 +3,7 @@
 import json
 import os.path as osp
 import re
+import unicodedata
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -45,6 +46,7 @@ class ExportFiles:
         self.other_images = images is not None
         scan = scan_folder(self.image_root)
         self.images = [osp.join(self.image_root, name) for name in scan.files]
+        self.unread = scan.others
         for path in self.images:
             _require_utf8(path)
         for name, number in scan.skipped.items():
@@ -112,6 +114,11 @@ class ExportFiles:
 def is_below(path: str, folder: str) -> bool:
     """Whether a path is within a folder; both are absolute."""
     return path.startswith(folder.rstrip('/') + '/')
+
+
+def normalized(text: str) -> str:
+    """Fold case, and compose letters, which macOS stores decomposed."""
+    return unicodedata.normalize('NFC', text).casefold()
 
 
 def split_named(text: str) -> str:

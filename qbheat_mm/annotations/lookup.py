@@ -26,7 +26,7 @@ from typing import NamedTuple
 from urllib.parse import unquote
 
 from ..datasets.images import EXTENSIONS
-from .files import ExportFiles, is_below
+from .files import ExportFiles, is_below, normalized
 from .records import ListedImage
 
 # Label Studio puts eight hexadecimal digits in front of files.
@@ -70,7 +70,7 @@ class ImageLookup:
         self._by_path = defaultdict(list)  # without extension, lower case
         self._by_stem = defaultdict(list)
         for file in files.images:
-            stem, _ = osp.splitext(file.casefold())
+            stem, _ = osp.splitext(normalized(file))
             self._by_path[stem].append(file)
             self._by_stem[osp.basename(stem)].append(file)
             self._names.add(osp.basename(file))
@@ -318,14 +318,14 @@ def _path(image: ListedImage, name: str = '') -> str:
 
 def _similar(index: Mapping[str, Sequence[str]], path: str) -> Sequence[str]:
     """Files of this name, else in other case, else with an extension."""
-    name, folded = osp.basename(path), path.casefold()
+    name, folded = osp.basename(path), normalized(path)
     stem, extension = osp.splitext(folded)
     files = index.get(stem, ()) if extension in EXTENSIONS else ()
     exact, folded_alike = [], []
     for file in files:
         if osp.basename(file) == name:
             exact.append(file)
-        if osp.splitext(file.casefold())[1] == extension:
+        if osp.splitext(normalized(file))[1] == extension:
             folded_alike.append(file)
     # A name without extension may have a dot.
     return exact or folded_alike or index.get(folded, ()) or files
@@ -334,8 +334,8 @@ def _similar(index: Mapping[str, Sequence[str]], path: str) -> Sequence[str]:
 def _common_folders(path: str, file: str) -> int:
     """The number of folders that two paths have in common at their end."""
     length = 0
-    for one, other in zip(reversed(path.casefold().split('/')[:-1]),
-                          reversed(file.casefold().split('/')[:-1])):
+    for one, other in zip(reversed(normalized(path).split('/')[:-1]),
+                          reversed(normalized(file).split('/')[:-1])):
         if one != other:
             break
         length += 1

@@ -3,7 +3,7 @@
 import os.path as osp
 import re
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import cv2
@@ -185,7 +185,24 @@ def assign_splits(images: Sequence[ListedImage], classes: Sequence[str],
         _choose_validation(free, classes, val, seed, account)
     for image in images:
         parts.setdefault(image.split, []).append(image)
+    _note_copies(parts, account)
     return parts
+
+
+def _note_copies(parts: Mapping[str, Sequence[ListedImage]],
+                 account: Account) -> None:
+    """Warn of copies of training images in other splits.
+
+    Flat images, which look alike, are left out.
+    """
+    trained = {image.hash.tobytes() for image in parts['train']}
+    for split, images in parts.items():
+        for image in images:
+            if (split != 'train' and image.hash.tobytes() in trained
+                    and np.linalg.norm(image.hash) > 0.99):
+                account.note(
+                    Kind.WARNING, f'images of {split} are copies of training '
+                    'images, so that results will look too good', image.file)
 
 
 def _choose_validation(images: Sequence[ListedImage], classes: Sequence[str],

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping
 
 from ..errors import UserError
 from .account import Kind
-from .files import ExportFiles, is_below, split_named
+from .files import ExportFiles, is_below, normalized, split_named
 from .lookup import ImageLookup, strip_hash
 from .records import ListedExport, ListedImage
 from .yolo_boxes import are_boxes, read_boxes, reject_poses
@@ -69,7 +69,7 @@ class _LabelFiles:
             self._owned.add(self._key(image))
         for key, text in self._by_key.items():
             if key not in self._owned:
-                folder, stem = osp.split(key.casefold())
+                folder, stem = osp.split(normalized(key))
                 short = strip_hash(stem) if hashed_names else stem
                 for name in {stem, short}:
                     self._similar[osp.join(folder, name)].append(text)
@@ -90,7 +90,7 @@ class _LabelFiles:
     def _find(self, image: str) -> str:
         key = self._key(image)
         text = self._by_key.get(key, '')
-        similar = [other for other in self._similar[key.casefold()]
+        similar = [other for other in self._similar[normalized(key)]
                    if other not in self._reserved]
         exact = [other for other in similar
                  if other.endswith(f'{osp.basename(key)}.txt')]

@@ -296,10 +296,15 @@ def _has_mask(annotation: MaskAnnotation, image: ImageRecord) -> bool:
             return (all(isinstance(n, int) and n >= 0 for n in counts)
                     and sum(counts) == image.height * image.width)
         return isinstance(counts, str)
-    annotation.segmentation = [
-        points for points in mask or ()
-        if len(points) >= 6 and len(points) % 2 == 0]
+    annotation.segmentation = readable_polygons(mask or ())
     return bool(annotation.segmentation)
+
+
+def readable_polygons(polygons: Iterable[Sequence[float]]
+                      ) -> list[Sequence[float]]:
+    """Keep polygons (x1, y1, x2, y2, ...) of at least three points."""
+    return [points for points in polygons
+            if len(points) >= 6 and len(points) % 2 == 0]
 
 
 def _count(content: CocoFile, used: Sequence[Annotation], total: int,

@@ -61,7 +61,7 @@ def scan_folder(folder: str, extensions: Sequence[str] = EXTENSIONS
             else:
                 scan.others[osp.splitext(name)[1].lower() or name] += 1
         for name in folders:
-            if _is_skipped(name, images):
+            if is_skipped(name, images):
                 scan.skipped[name] += _count(osp.join(root, name), endings)
         folders[:] = new_folders(root, folders, seen, images)
         below = '' if root == folder else osp.relpath(root, folder)
@@ -83,7 +83,7 @@ def new_folders(root: str, folders: Sequence[str], seen: set[str],
     """
     paths = {}
     for name in folders:
-        if not _is_skipped(name, images):
+        if not is_skipped(name, images):
             paths[name] = osp.join(root, name)
     unseen = []
     for name in sorted(paths, key=lambda name: (osp.islink(paths[name]),
@@ -95,7 +95,7 @@ def new_folders(root: str, folders: Sequence[str], seen: set[str],
     return unseen
 
 
-def _is_skipped(name: str, images: Collection[str]) -> bool:
+def is_skipped(name: str, images: Collection[str] = ()) -> bool:
     """Whether a folder is hidden, or holds thumbnails or deleted files.
 
     A name that is also an ordinary word counts only beside images.

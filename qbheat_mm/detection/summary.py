@@ -72,10 +72,13 @@ class DetectionSummaryHook(Hook):
 
 
 def _log_command(runner: Runner, checkpoint: str) -> None:
-    """Log the command that shows the boxes of a checkpoint."""
-    command = shlex.join(['python', _find_tool('look.py'),
-                          runner.cfg.filename, checkpoint, '--out',
-                          'looks/boxes'])
+    """Log the command that shows the boxes of a checkpoint.
+
+    It names the config in the run's folder, which has the ``--cfg-options``.
+    """
+    config = osp.join(runner.work_dir, osp.basename(runner.cfg.filename))
+    command = shlex.join(['python', _find_tool('look.py'), osp.relpath(config),
+                          checkpoint, '--out', 'looks/boxes'])
     runner.logger.info(f'to look at its boxes: {command}')
 
 

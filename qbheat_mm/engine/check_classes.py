@@ -65,8 +65,8 @@ class CheckClassesHook(Hook):
         if not self.trained_on:
             other = 'first data set'
         for part in parts:
-            _require_same(f'{name}_dataloader.dataset', part, other,
-                          self.trained_on or _classes(parts[0]))
+            require_same(f'{name}_dataloader.dataset', part, other,
+                         self.trained_on or _classes(parts[0]))
         _check_heads(runner, loader)
         checked = [part for part in parts if hasattr(part, 'check_metrics')]
         for part in checked:
@@ -93,8 +93,9 @@ def _require_distinct(datasets: Iterable[Dataset], number: int, name: str
             'each annotation file once and alone, or merge them into one')
 
 
-def _require_same(name: str, dataset: Dataset, other: str,
-                  classes: Sequence[str]) -> None:
+def require_same(name: str, dataset: Dataset, other: str,
+                 classes: Sequence[str]) -> None:
+    """Raise UserError if a data set has other classes, or another order."""
     own = _classes(dataset)
     if own == classes:
         return

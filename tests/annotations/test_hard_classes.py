@@ -4,6 +4,8 @@
 Each is read right, or refused in one line. Names such as ``cvat#7523`` tell
 where it was reported.
 """
+import shutil
+
 import pytest
 
 from qbheat_mm.apis import prepare_classes
@@ -186,3 +188,47 @@ def test_output_in_the_input_is_refused(out, export):
     with pytest.raises(UserError, match='--out .* choose a folder elsewhere'):
         prepare_classes(str(export.root), str(export.root / out), copy=True)
     assert sorted(export.root.rglob('*')) == before
+
+
+@pytest.mark.parametrize('path', [
+    'cat/val/1.jpg', 'animals/train/cat/1.jpg', 'train/cat/test/1.jpg'])
+def test_splits_inside_of_classes_are_refused(path, export):
+    """They would be lost, and their images split anew."""
+    for label in ('cat', 'dog'):
+        for number in range(6):
+            export.unlisted(f'{label}/{number}.jpg')
+    export.unlisted(path)
+    with pytest.raises(UserError, match='is a split inside of'):
+        prepare_classes(str(export.root), str(export.out))
+    assert not export.out.exists()
+
+
+def test_what_is_not_read_is_counted(export):
+    """Formats that are no images here, and a class that has no others."""
+    for label in ('cat', 'dog'):
+        for number in range(6):
+            export.unlisted(f'{label}/{number}.jpg')
+        export.text(f'{label}/scan.tga', '')
+    export.text('bird/scan.tga', '')
+    account = prepare_classes(str(export.root), str(export.out)).account
+    files = account['files skipped', "of type '.tga', which are not read as "
+                    'images']
+    assert files.number == 3
+    assert account['classes skipped', 'without an image'].example == 'bird'
+
+
+@pytest.mark.parametrize('copies', [0, 4])
+def test_copies_of_training_images_are_told(copies, export):
+    """A validation set that was copied promises too much."""
+    for label in ('cat', 'dog'):
+        for number in range(6):
+            export.unlisted(f'train/{label}/{number}.jpg')
+        for number in range(6):
+            export.unlisted(f'val/{label}/{number}.jpg')
+    for number in range(copies):
+        shutil.copy(export.root / f'train/cat/{number}.jpg',
+                    export.root / f'val/cat/copy{number}.jpg')
+    account = prepare_classes(str(export.root), str(export.out)).account
+    told = account.get(('warnings', 'images of val are copies of training '
+                        'images, so that results will look too good'))
+    assert (told.number if told else 0) == copies

@@ -5,6 +5,7 @@ Each is read right, or refused in one line. Names such as ``cvat#7523`` tell
 where it was reported.
 """
 import json
+import unicodedata
 
 import pytest
 
@@ -156,3 +157,31 @@ def test_a_date_is_no_hash(export):
     export.coco(objects)
     report = export.check()
     assert report.account.skipped('images') == 2
+
+
+@pytest.mark.parametrize('outline', [
+    [[]], [[4, 5, 24, 25]], [[4, 5, 24, 25, 9]],
+    [[10, 10, 40, 40, 40, 10, 10, 40]]],  # crosses itself
+    ids=['empty', 'two-points', 'odd', 'crossed'])
+def test_boxes_of_poor_outlines_are_trained_on(outline, export):
+    """Training skips objects without an area."""
+    names = ['a.jpg', 'b.jpg', 'c.jpg', 'd.jpg']
+    for name in names:
+        export.image(name, CAT, DOG)
+
+    def draw(content):
+        for item in content['annotations'][::2]:
+            item['segmentation'] = outline
+    export.coco({name: [CAT, DOG] for name in names}, draw)
+    report = export.check()
+    assert not [kind for kind, _ in report.account if kind == 'warnings']
+
+
+@pytest.mark.parametrize('form', ['NFC', 'NFD'])
+def test_names_that_macos_decomposed(form, export):
+    """Archives of macOS spell letters with accents in two characters."""
+    names = [f'Bücher_{letter}.jpg' for letter in 'abcd']
+    for name in names:
+        export.image(unicodedata.normalize(form, name), CAT)
+    export.coco({name: [CAT] for name in names})
+    export.check()

@@ -4,6 +4,8 @@
 Each is read right, or refused in one line. Names such as ``cvat#7523`` tell
 where it was reported.
 """
+import unicodedata
+
 import numpy as np
 import pytest
 
@@ -286,5 +288,16 @@ def test_polygons_of_equal_numbers_are_polygons(corners, seed, export):
             rows.append('0 ' + ' '.join(f'{x:.6f}' for x in places.ravel()))
         export.image(f'images/{stem}.jpg', *objects)
         export.text(f'labels/{stem}.txt', '\n'.join(rows))
+    export.text('data.yaml', 'train: images\nnames: [cat, dog]\n')
+    export.check()
+
+
+@pytest.mark.parametrize('form', ['NFC', 'NFD'])
+def test_names_that_macos_decomposed(form, export):
+    """Archives of macOS spell letters with accents in two characters."""
+    for stem in ('Bücher', 'Öl', 'Spaß', 'Café'):
+        name = unicodedata.normalize(form, stem)
+        export.image(f'images/{name}.jpg', CAT)
+        export.yolo(f'labels/{stem}.txt', CAT)
     export.text('data.yaml', 'train: images\nnames: [cat, dog]\n')
     export.check()

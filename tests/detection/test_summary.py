@@ -36,7 +36,8 @@ def test_the_best_evaluation_is_told(tmp_path, monkeypatch):
     best = SimpleNamespace(best_ckpt_path=str(tmp_path / 'run/best 1.pth'))
     runner = SimpleNamespace(
         logger=SimpleNamespace(info=lines.append), iter=0, hooks=[hook, best],
-        cfg=SimpleNamespace(filename='boxes.py', load_from='best.pth'))
+        cfg=SimpleNamespace(filename='data/boxes.py', load_from='best.pth'),
+        work_dir=str(tmp_path / 'run'))
     hook.after_train(runner)
     assert not lines  # as nothing was evaluated
     for runner.iter, score in ((10, 0.1), (20, 0.412), (30, 0.3)):
@@ -46,12 +47,11 @@ def test_the_best_evaluation_is_told(tmp_path, monkeypatch):
         'validation, step 20: AP 41.2, AP50 70.0 (boxes)',
         'validation, step 20: AP by class: cup 50.0',
         f"to look at its boxes: python {osp.relpath(ROOT / 'tools/look.py')} "
-        "boxes.py 'run/best 1.pth' --out looks/boxes"]
+        "run/boxes.py 'run/best 1.pth' --out looks/boxes"]
     monkeypatch.chdir(ROOT)
     hook.after_test_epoch(runner, METRICS)
     assert lines[3] == 'test: AP 41.2, AP50 70.0 (boxes)'
-    assert lines[-1].endswith(
-        'python tools/look.py boxes.py best.pth --out looks/boxes')
+    assert lines[-1].endswith('/run/boxes.py best.pth --out looks/boxes')
 
 
 @pytest.mark.parametrize('folder', ['.mim/tools', '../tools'])

@@ -13,6 +13,7 @@ from projects.drawn_world.data import ensure_demo_data
 
 from ..helpers.pages import ROOT, read_blocks
 from ..helpers.running import Page
+from ..helpers.tools import run_tool
 
 pytestmark = [pytest.mark.mmdet, pytest.mark.skipif(
     torch.cuda.is_available(), reason='needs no GPU')]
@@ -164,6 +165,13 @@ def test_from_an_encoder_to_a_detector(home, monkeypatch, forget):
     page.run(others)
     assert 'Suggested score' in (home / 'looks/boxes/index.html').read_text()
     assert len(list((home / 'found/vis').iterdir())) == 16
+    run = home / 'work_dirs/boxes'
+    classes = Config.fromfile(run / 'boxes.py').classes
+    checkpoint, = run.glob('best_*.pth')
+    with pytest.raises(SystemExit, match='another order'):
+        run_tool('look.py', run / 'boxes.py', checkpoint, '--out', home / 'no',
+                 '--cfg-options', 'val_dataloader.dataset.metainfo.classes='
+                 f'{list(reversed(classes))}')
 
 
 def test_several_heads(home, monkeypatch, forget, capsys):
