@@ -15,11 +15,12 @@ from .records import Box, ListedExport, ListedImage
 def choose_classes(export: ListedExport, wanted: Sequence[str] | None,
                    dropped: Sequence[str], account: Account) -> list[str]:
     """Skip boxes of other classes; return those with a box."""
-    used, sources = Counter(), defaultdict(Counter)
+    used, sources, examples = Counter(), defaultdict(Counter), {}
     for image in export.images:
         for box in image.boxes:
             used[box.label] += 1
             sources[box.label][image.source] += 1
+            examples.setdefault((box.label, image.source), image.name)
     names = sorted(used) if export.classes is None else export.classes
     for name in (*(wanted or ()), *dropped):
         if not used[name]:
@@ -30,7 +31,8 @@ def choose_classes(export: ListedExport, wanted: Sequence[str] | None,
         name = unlisted[0]
         (source, number), *_ = sources[name].most_common()
         raise UserError(
-            f"{used[name]} boxes ({number} of them in '{source}') are of "
+            f"{used[name]} boxes ({number} of them on images of '{source}', "
+            f"such as '{examples[name, source]}') are of "
             f'{name!r}, not one of the classes: skip them with --drop-class '
             f'{shlex.join(unlisted)}, or choose --classes')
     for name in names:
