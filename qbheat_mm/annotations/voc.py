@@ -21,6 +21,8 @@ from .account import IN_TWO_SPLITS, ROTATED, Account
 from .files import ExportFiles, reading, split_named
 from .records import SPLITS, Box, ListedExport, ListedImage
 
+# An image and its annotation, as in lists of PaddlePaddle.
+_PAIR = re.compile(r'.*\sAnnotations/(.+)\.xml', re.IGNORECASE)
 _FROM_ONE = re.compile(r'(The )?VOC ?20\d\d\b.*|roboflow\.ai')
 
 
@@ -138,20 +140,23 @@ def _rotation(entry: ElementTree.Element) -> float:
 
 def _read_lists(files: ExportFiles, stems: Container[str]
                 ) -> dict[str, str] | None:
-    """Return the splits of ImageSets/Main by name; None without lists.
+    """Return the splits of lists by name; None without lists.
 
-    The lists of one class have -1, 0 or 1 after each name, and are skipped.
+    Lists are those in ImageSets/Main, and those of PaddlePaddle, which have an
+    image and its annotation in each line. The lists of one class, which have
+    -1, 0 or 1 after each name, are skipped.
     """
     splits = None
     for path in files.find_texts():
-        if not re.search(r'/ImageSets(/Main)?/[^/]+$', path):
-            continue
         split = split_named(osp.basename(path))
+        in_folder = re.search(r'/ImageSets(/Main)?/[^/]+$', path)
+        if not (in_folder or split and _has_pairs(files.lines(path))):
+            continue
         splits = {} if splits is None else splits
         for line in files.lines(path):
             if line not in stems and re.search(r'\s(-1|0|1)$', line):
                 continue
-            name = line if line in stems else _stem(line)
+            name = _listed_name(line, stems)
             other = splits.get(name)
             if split and other and split != other:
                 files.account.correct(IN_TWO_SPLITS, line)
@@ -159,6 +164,19 @@ def _read_lists(files: ExportFiles, stems: Container[str]
             else:
                 splits[name] = split or other or ''
     return splits
+
+
+def _listed_name(line: str, stems: Container[str]) -> str:
+    """The name of an image in a line of a list, without its extension."""
+    pair = _PAIR.fullmatch(line)
+    if pair:
+        return pair[1]
+    return line if line in stems else _stem(line)
+
+
+def _has_pairs(lines: Sequence[str]) -> bool:
+    """Whether each line has an image and its annotation."""
+    return bool(lines) and all(_PAIR.fullmatch(line) for line in lines)
 
 
 def _stem(name: str) -> str:

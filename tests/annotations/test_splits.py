@@ -48,7 +48,7 @@ def test_folders_of_images_decide_if_one_file_lists_all(tmp_path):
     assert list(read_splits(tmp_path / 'out').values()).count('val') == 2
 
 
-@pytest.mark.parametrize('form', ['coco', 'yolo', 'voc'])
+@pytest.mark.parametrize('form', ['coco', 'yolo', 'voc', 'paddle'])
 def test_an_image_of_two_splits_is_trained_on(form, tmp_path):
     root = tmp_path / 'pets'
     names = [f'images/{name}' for name in NAMES]
@@ -71,6 +71,11 @@ def test_an_image_of_two_splits_is_trained_on(form, tmp_path):
             'names: [cat]\ntrain: train.txt\nval: val.txt\n')
         for split, listed in splits.items():
             (root / f'{split}.txt').write_text('\n'.join(listed))
+    elif form == 'paddle':
+        write_each('voc', root / 'Annotations')
+        for split, listed in splits.items():
+            (root / f'{split}_list.txt').write_text('\n'.join(
+                f'{name} Annotations/{name[7]}.xml' for name in listed))
     else:
         write_each('voc', root / 'Annotations')
         (root / 'ImageSets/Main').mkdir(parents=True)
