@@ -154,12 +154,26 @@ def _require_outputs(model: ConfigDict, given: Outputs, outputs: Outputs,
     if not fits:
         raise UserError(f'{name} needs maps of strides {given.strides}, and '
                         f'{source} has {outputs.strides}')
+    anchors = _anchor_strides(model)
+    if len(given.strides) == len(anchors) == 1 and anchors != outputs.strides:
+        raise UserError(f'{name} has anchors for a map of stride {anchors[0]},'
+                        f' and that of {source} has {outputs.strides}: change '
+                        'the strides of anchor_generator and its like')
     neck = model.get('neck')
     if not outputs.token_dims and isinstance(neck, Mapping) and (
             type_name(neck) == 'MobileFormerV1Neck'):
         raise UserError(f'MobileFormerV1Neck needs tokens, and {source} has '
                         'none: use a config with another neck, such as '
                         'GlobalAveragePooling')
+
+
+def _anchor_strides(model: ConfigDict) -> tuple[int, ...]:
+    """Strides of the maps that a detector's anchors are for, if it has any."""
+    for name in ('bbox_head', 'rpn_head'):
+        head = model.get(name)
+        if isinstance(head, Mapping) and 'anchor_generator' in head:
+            return tuple(head['anchor_generator']['strides'])
+    return ()
 
 
 def _require_trainable(own: Mapping, network: nn.Module) -> None:

@@ -27,9 +27,10 @@ from .transforms import (
 
 _LOADERS = (LoadNamedImageFromFile, LoadRandomResizedCrop)
 _RECORDING = (TorchvisionRandomResizedCrop, FastRandomFlip)
-#: These change colors, the type of an image, or the size of all of it.
+#: These change colors, the type of an image, or the size of all of it, as
+#: mmcv's Resize does.
 _NOT_MOVING = (
-    FastPackInputs, mmcv.Normalize, mmcv.RandomGrayscale, mmcv.Resize,
+    FastPackInputs, mmcv.Normalize, mmcv.RandomGrayscale,
     mmpretrain.AutoContrast, mmpretrain.Brightness, mmpretrain.ColorJitter,
     mmpretrain.ColorTransform, mmpretrain.Contrast, mmpretrain.Cutout,
     mmpretrain.Equalize, mmpretrain.GaussianBlur, mmpretrain.Invert,
@@ -57,7 +58,9 @@ def require_crop_box(pipeline: Compose) -> None:
         is_first = place == '[0]'
         step = (transform.t if isinstance(
             transform, TorchVisonTransformWrapper) else transform)
-        is_known = is_loader or isinstance(step, _RECORDING + _NOT_MOVING)
+        # A subclass of Resize in mmdet pads the image.
+        is_known = is_loader or type(step) is mmcv.Resize or isinstance(
+            step, _RECORDING + _NOT_MOVING)
         setting = f'train_dataloader.dataset.pipeline{place}'
         if is_loader != is_first or not is_known:
             name = type(step).__name__

@@ -72,6 +72,10 @@ class StrictLoadHook(Hook):
             if state.load_from:
                 self._encoders += (f'{name}.', )
                 module.is_init = True
+                if not state.resumes:
+                    runner.logger.info(
+                        f"model.{name} is that of '{state.load_from}', not "
+                        f"of '{settings.get('checkpoint')}'")
             elif settings.get('checkpoint') and not settings.get(
                     'allow_other_normalization'):
                 trained = Checkpoint.read_once(settings['checkpoint'])
@@ -83,16 +87,16 @@ class StrictLoadHook(Hook):
         model = unwrap(runner.model)
         rename_encoder(checkpoint.get('state_dict', checkpoint), model)
         trained = Checkpoint(checkpoint, RunState.of(runner).load_from)
-        needed = {}
-        for name, tensor in model.state_dict().items():
+        needed = model.state_dict()
+        found = trained.weights_of_parts(needed)
+        for name in {*needed, *found}:
             is_optional = (name.startswith(self.allow_missing)
                            and not name.startswith(self._encoders))
-            shape = getattr(trained.weights.get(name), 'shape', None)
-            if not is_optional or shape == tensor.shape:
-                needed[name] = tensor
-        # Fine-tuning leaves e.g. a pre-training decoder behind.
-        trained.require_fit(needed, trained.select(needed),
-                            type(model).__name__, _HINT)
+            if is_optional and (getattr(needed.get(name), 'shape', None)
+                                != getattr(found.get(name), 'shape', None)):
+                needed.pop(name, None)
+                found.pop(name, None)
+        trained.require_fit(needed, found, type(model).__name__, _HINT)
         if not self.allow_other_normalization:
             require_close(trained.normalization, Normalization.of(model),
                           trained.path)

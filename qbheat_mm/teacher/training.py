@@ -33,26 +33,29 @@ class TeacherHook(Hook):
             f"teacher '{teacher.path}': {teacher.channels} channels of "
             f'{teacher.encoder.name} at {teacher.size[0]}x{teacher.size[1]} '
             f'pixels, strides {teacher.strides}')
-        _require_same_teacher(runner, teacher)
+        _require_same_teacher(runner, teacher, generator.online)
         loader = runner.train_dataloader
         generator.prepare(
             loader.dataset, runner.work_dir, Normalization.of(model),
             next(model.parameters()).device, loader.num_workers)
 
 
-def _require_same_teacher(runner: Runner, teacher: Teacher) -> None:
+def _require_same_teacher(runner: Runner, teacher: Teacher, online: bool
+                          ) -> None:
     """Raise UserError if the checkpoint of a resumed run had another one."""
     # Empty in checkpoints before 0.5.
     before = runner.message_hub.get_info('teacher')
     resumed = runner.iter > 0
-    if resumed and before and before['fingerprint'] != teacher.fingerprint:
+    if resumed and before and (
+            before['fingerprint'] != teacher.fingerprint
+            or before.get('online', False) != online):
         raise UserError(
             f"'{runner.work_dir}' was trained with another teacher, "
             f"'{before['path']}', than '{teacher.path}', or other settings "
             'of model.target_generator: resume with those, or start a new '
             'run with load_from=FILE and without --resume')
     runner.message_hub.update_info('teacher', dict(
-        path=teacher.path, fingerprint=teacher.fingerprint))
+        path=teacher.path, fingerprint=teacher.fingerprint, online=online))
 
 
 @LOOPS.register_module()

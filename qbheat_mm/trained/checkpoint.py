@@ -115,10 +115,16 @@ class Checkpoint:
         threshold = self.meta.get('score_threshold')
         return threshold if isinstance(threshold, float) else None
 
-    def select(self, names: Iterable[str]) -> dict[str, Any]:
-        """Return the weights under these names, as far as there are any."""
-        return {name: self.weights[name] for name in names
-                if name in self.weights}
+    def weights_of_parts(self, names: Iterable[str]) -> dict[str, Any]:
+        """Return the weights of all parts that these names belong to.
+
+        A part is a child of the model, such as its head, so that layers that
+        the model lacks are found, but not what it needs no more, such as the
+        decoder of pre-training.
+        """
+        parts = {name.split('.')[0] for name in names}
+        return {name: value for name, value in self.weights.items()
+                if name.split('.')[0] in parts}
 
     def encoder_weights(self, names: Iterable[str]) -> dict[str, Any]:
         """Find an encoder's weights.
@@ -175,18 +181,18 @@ class Checkpoint:
     def load_model(self, model: nn.Module) -> None:
         """Load all tensors of a model, or raise and leave it unchanged.
 
-        Other tensors of the checkpoint are ignored.
+        Parts that the model lacks are ignored.
 
         Args:
             model (nn.Module): The model.
 
         Raises:
-            UserError: If tensors are missing or don't fit, or if the model
-                normalizes its input differently.
+            UserError: If tensors are missing, don't fit or aren't part of
+                it, or if the model normalizes its input differently.
         """
         needed = model.state_dict()
         rename_encoder(self.weights, model)
-        found = self.select(needed)
+        found = self.weights_of_parts(needed)
         self.require_fit(needed, found, type(model).__name__)
         require_close(self.normalization, Normalization.of(model), self.path)
         model.load_state_dict(found, strict=False)

@@ -320,6 +320,9 @@ def refusal(name, **options):
 def test_refusals(files):
     assert 'needs maps of strides [8, 16]' in refusal(
         'qbheat/coco/mf-dec-211_mf-285m_own-data.py', encoder=files['timm'])
+    assert 'anchors for a map of stride 16' in refusal(RETINANET, **{
+        'encoder': files['timm'], 'model.backbone.out_indices': (4, ),
+        'model.bbox_head.anchor_generator.strides': [16]})
     options = {'encoder': files['timm'], 'model.backbone.frozen_stages': 2}
     assert 'frozen as a whole' in refusal(RETINANET, **options)
     assert 'needs tokens' in refusal(

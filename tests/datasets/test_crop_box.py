@@ -6,8 +6,9 @@ import torch
 import torch.nn.functional as F
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from mmcv.transforms import Resize
 from mmengine.model import BaseModule
-from mmengine.registry import DATASETS, MODELS
+from mmengine.registry import DATASETS, MODELS, TRANSFORMS
 from PIL import Image
 
 from qbheat_mm.errors import UserError
@@ -30,6 +31,11 @@ class AveragePooling(BaseModule):
 
     def forward(self, x):
         return (F.avg_pool2d(x, 8) * self.weight, )
+
+
+@TRANSFORMS.register_module()
+class PaddingResize(Resize):
+    """Like mmdet's FixShapeResize, which pads."""
 
 
 @pytest.fixture(scope='module')
@@ -200,6 +206,8 @@ def test_transforms_of_colors_are_welcome(work, step):
      r'pipeline\[1\]\.transforms\[3\] \(Rotate\)'),
     ([dict(type='LoadImageFromFile'), crop(), PACK],
      r"pipeline\[0\] \(LoadImageFromFile\).* _scope_='qbheat_mm'"),
+    ([LOAD_AND_CROP, dict(type='PaddingResize', scale=(64, 64)), PACK],
+     r'pipeline\[1\] \(PaddingResize\)'),
     ([crop(), PACK], r'pipeline\[0\]'),
     ([LOAD_AND_CROP, dict(type='PackInputs')],
      r"pipeline\[1\] \(PackInputs\).* _scope_='qbheat_mm'"),

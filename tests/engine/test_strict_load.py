@@ -56,6 +56,14 @@ def test_further_tensors_are_ignored(tmp_path, saved):
     train(tmp_path / 'a', epochs=1, load_from=file)
 
 
+def test_layers_that_the_model_lacks_are_refused(tmp_path, saved):
+    """A deeper head would be cut off."""
+    file = saved(lambda s: s.update({'head.deep.weight': torch.ones(3)}))
+    message = refusal(tmp_path / 'a', load_from=file)
+    assert '1 tensors are not part of it (head.deep.weight)' in message
+    loaded(tmp_path, file, allow_missing='head.')
+
+
 def test_tensors_are_renamed(tmp_path):
     runner = build(tmp_path / 'a')
     state = {f'old.{name}': torch.full_like(value, 7)

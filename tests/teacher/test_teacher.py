@@ -287,7 +287,8 @@ def test_a_run_resumes_with_its_own_teacher_only(teacher, images, tmp_path):
     other = write_teacher(tmp_path / 'other.safetensors', network,
                           dict(type='MeanColors'))
     for path, settings in ((other, {}), (
-            teacher, {'model.target_generator': dict(size=64)})):
+            teacher, {'model.target_generator': dict(size=64)}), (
+            teacher, {'model.target_generator': dict(online=True)})):
         with pytest.raises(UserError, match='another teacher'):
             run(path, resume=True, **settings)
     # A moved file is the same teacher; another run may have another one.

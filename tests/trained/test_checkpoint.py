@@ -142,5 +142,9 @@ def test_a_model_is_loaded_completely_or_not_at_all():
         Checkpoint(broken, 'a.pth').load_model(model)
     assert all(torch.equal(v, before[k])
                for k, v in model.state_dict().items())
-    Checkpoint(dict(state_dict=other.state_dict())).load_model(model)
+    deeper = {**other.state_dict(), '0.conv.weight': torch.ones(1)}
+    with pytest.raises(UserError, match='not part of it .0.conv.weight'):
+        Checkpoint(deeper, 'a.pth').load_model(model)
+    further = {**other.state_dict(), 'decoder.weight': torch.ones(1)}
+    Checkpoint(dict(state_dict=further)).load_model(model)
     assert torch.equal(model[0].weight, other[0].weight)
