@@ -21,7 +21,7 @@ _HINT = ('. Allow missing or other tensors with --cfg-options '
 
 @HOOKS.register_module()
 class StrictLoadHook(Hook):
-    """Raise if a checkpoint does not fill the whole model.
+    """Raise if a checkpoint does not fill the whole model, or has more layers.
 
     mmengine loads what fits and only warns about the rest. This hook also
     refuses weights that are not finite and checkpoints of models with another
@@ -29,7 +29,7 @@ class StrictLoadHook(Hook):
 
     Args:
         allow_missing (str | Sequence[str]): Prefixes of tensors that may be
-            missing or of another shape, e.g. ``'head.'`` for new classes;
+            missing, additional or of another shape, e.g. ``'head.'`` for new classes;
             ``''`` allows everything. Defaults to ().
         allow_other_normalization (bool): Whether the model may normalize its
             input differently. Defaults to False.
