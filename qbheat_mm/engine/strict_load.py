@@ -29,8 +29,8 @@ class StrictLoadHook(Hook):
 
     Args:
         allow_missing (str | Sequence[str]): Prefixes of tensors that may be
-            missing, additional or of another shape, e.g. ``'head.'`` for new classes;
-            ``''`` allows everything. Defaults to ().
+            missing, additional or of another shape, e.g. ``'head.'`` for new
+            classes; ``''`` allows everything. Defaults to ().
         allow_other_normalization (bool): Whether the model may normalize its
             input differently. Defaults to False.
         required (str): If given, the run must start from a checkpoint; the
