@@ -157,8 +157,8 @@ def _require_outputs(model: ConfigDict, given: Outputs, outputs: Outputs,
     anchors = _anchor_strides(model)
     if len(given.strides) == len(anchors) == 1 and anchors != outputs.strides:
         raise UserError(f'{name} has anchors for a map of stride {anchors[0]},'
-                        f' and that of {source} has {outputs.strides}: change '
-                        'the strides of anchor_generator and its like')
+                        f' and {source} has strides {outputs.strides}: set '
+                        'the strides of its anchor_generator')
     neck = model.get('neck')
     if not outputs.token_dims and isinstance(neck, Mapping) and (
             type_name(neck) == 'MobileFormerV1Neck'):
@@ -167,13 +167,13 @@ def _require_outputs(model: ConfigDict, given: Outputs, outputs: Outputs,
                         'GlobalAveragePooling')
 
 
-def _anchor_strides(model: ConfigDict) -> tuple[int, ...]:
+def _anchor_strides(model: ConfigDict) -> list[int]:
     """Strides of the maps that a detector's anchors are for, if it has any."""
     for name in ('bbox_head', 'rpn_head'):
         head = model.get(name)
         if isinstance(head, Mapping) and 'anchor_generator' in head:
-            return tuple(head['anchor_generator']['strides'])
-    return ()
+            return list(head['anchor_generator']['strides'])
+    return []
 
 
 def _require_trainable(own: Mapping, network: nn.Module) -> None:

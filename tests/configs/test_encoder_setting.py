@@ -320,9 +320,14 @@ def refusal(name, **options):
 def test_refusals(files):
     assert 'needs maps of strides [8, 16]' in refusal(
         'qbheat/coco/mf-dec-211_mf-285m_own-data.py', encoder=files['timm'])
-    assert 'anchors for a map of stride 16' in refusal(RETINANET, **{
+    one_map = {
         'encoder': files['timm'], 'model.backbone.out_indices': (4, ),
-        'model.bbox_head.anchor_generator.strides': [16]})
+        'model.bbox_head.anchor_generator.strides': [16]}
+    assert 'anchors for a map of stride 16' in refusal(RETINANET, **one_map)
+    cfg = load(RETINANET)
+    cfg.merge_from_dict({
+        **one_map, 'model.bbox_head.anchor_generator.strides': [32]})
+    use_encoder(cfg)
     options = {'encoder': files['timm'], 'model.backbone.frozen_stages': 2}
     assert 'frozen as a whole' in refusal(RETINANET, **options)
     assert 'needs tokens' in refusal(
