@@ -66,7 +66,7 @@ def measure(folder: str, encoder: str, out: Path, options: list[str],
             *options, f"load_from={best(out / 'frozen')}",
             'model.backbone.frozen_stages=-1',
             'optim_wrapper.optimizer.lr=2e-4', f'train_cfg.max_iters={whole}',
-            f'train_cfg.val_interval={whole}'])
+            f'train_cfg.val_interval={max(whole // 4, 1)}'])
         print(f'{folder}: {trained.seconds / CORES / 60:.1f} minutes more for '
               f'{whole} steps of the whole network, {trained.peak:.0f} MiB, '
               f"{test(config, out / 'whole', options)}", flush=True)

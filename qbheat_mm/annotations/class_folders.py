@@ -95,11 +95,11 @@ def _reject_splits(names: Collection[str], root: str) -> None:
 
 
 def _reject_inner_splits(folders: Sequence[str], path: str) -> None:
-    """Raise UserError if a folder inside that of a class is a split."""
+    """Raise UserError if a folder inside a class folder is a split."""
     for name in folders[1:]:
         if _SPLIT_NAME.fullmatch(name):
             raise UserError(
-                f"'{path}': folder {name!r} is a split inside of "
+                f"'{path}': folder {name!r} is a split inside "
                 f'{folders[0]!r}, which is read as a class: move images to '
                 f'{name}/CLASS, or give the folder that contains the splits')
 

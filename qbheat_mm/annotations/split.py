@@ -202,7 +202,7 @@ def _note_copies(parts: Mapping[str, Sequence[ListedImage]],
                     and np.linalg.norm(image.hash) > 0.99):
                 account.note(
                     Kind.WARNING, f'images of {split} are copies of training '
-                    'images, so that results will look too good', image.file)
+                    'images, which inflates results', image.file)
 
 
 def _choose_validation(images: Sequence[ListedImage], classes: Sequence[str],

@@ -118,8 +118,8 @@ class Checkpoint:
     def weights_of_parts(self, names: Iterable[str]) -> dict[str, Any]:
         """Return the weights of all parts that these names belong to.
 
-        A part is a child of the model, such as its head, so that layers that
-        the model lacks are found, but not what it needs no more, such as the
+        A part is a top-level module, such as the head. Layers that a model
+        lacks are included, but not whole parts that it lacks, such as the
         decoder of pre-training.
         """
         parts = {name.split('.')[0] for name in names}

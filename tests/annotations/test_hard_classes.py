@@ -192,13 +192,13 @@ def test_output_in_the_input_is_refused(out, export):
 
 @pytest.mark.parametrize('path', [
     'cat/val/1.jpg', 'animals/train/cat/1.jpg', 'train/cat/test/1.jpg'])
-def test_splits_inside_of_classes_are_refused(path, export):
+def test_splits_inside_classes_are_refused(path, export):
     """They would be lost, and their images split anew."""
     for label in ('cat', 'dog'):
         for number in range(6):
             export.unlisted(f'{label}/{number}.jpg')
     export.unlisted(path)
-    with pytest.raises(UserError, match='is a split inside of'):
+    with pytest.raises(UserError, match='is a split inside'):
         prepare_classes(str(export.root), str(export.out))
     assert not export.out.exists()
 
@@ -218,7 +218,7 @@ def test_what_is_not_read_is_counted(export):
 
 
 @pytest.mark.parametrize('copies', [0, 4])
-def test_copies_of_training_images_are_told(copies, export):
+def test_copies_of_training_images_are_reported(copies, export):
     """A validation set that was copied promises too much."""
     for label in ('cat', 'dog'):
         for number in range(6):
@@ -230,5 +230,5 @@ def test_copies_of_training_images_are_told(copies, export):
                     export.root / f'val/cat/copy{number}.jpg')
     account = prepare_classes(str(export.root), str(export.out)).account
     told = account.get(('warnings', 'images of val are copies of training '
-                        'images, so that results will look too good'))
+                        'images, which inflates results'))
     assert (told.number if told else 0) == copies
