@@ -50,8 +50,9 @@ def find_reductions(batches: Iterable[list[Tensor]],
                     shapes: Sequence[torch.Size]) -> list[Reduction | None]:
     """Find the principal components of the channels of maps.
 
-    Channels are standardized before. Components are rotated at random, so
-    each has an equal share of the variance, as channels have.
+    Channels are standardized before. Components are rotated towards random
+    directions that are always the same: each has an equal share of the
+    variance, as channels have, and similar images get similar components.
 
     Args:
         batches (Iterable[list[Tensor]]): Maps (B, C, h, w).
@@ -86,7 +87,8 @@ def _components(covariance: Tensor, number: int) -> Tensor:
     std = covariance.diagonal().clamp(min=0).sqrt()
     std = std.clamp(min=MIN_STD * std.mean())
     _, vectors = torch.linalg.eigh(covariance / torch.outer(std, std))
-    noise = torch.randn(number, number, dtype=torch.float64,
+    vectors = vectors[:, -number:]
+    noise = torch.randn(len(std), number, dtype=torch.float64,
                         generator=torch.Generator().manual_seed(0))
-    rotation = torch.linalg.qr(noise).Q
-    return (vectors[:, -number:] @ rotation / std[:, None]).float()
+    left, _, right = torch.linalg.svd(vectors.T @ noise)
+    return (vectors @ left @ right / std[:, None]).float()

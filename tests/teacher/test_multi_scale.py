@@ -200,6 +200,19 @@ def test_components_keep_the_variance_and_share_it():
     assert find_reductions(batches, [torch.Size([24, 5, 5])]) == [None]
 
 
+def test_similar_images_have_similar_components():
+    # A resumed run whose folder has new images learns the same targets.
+    torch.manual_seed(0)
+    mixture = torch.randn(8, 24)
+    maps = torch.randn(64, 5, 5, 8).matmul(mixture)
+    maps = (maps + 0.1 * torch.randn(maps.shape)).permute(0, 3, 1, 2)
+    shapes = [torch.Size([8, 5, 5])]
+    before, = find_reductions([[maps[:32]]], shapes)
+    after, = find_reductions([[maps[32:]]], shapes)
+    similarity = torch.cosine_similarity(before(maps), after(maps), dim=1)
+    assert similarity.mean() > 0.95
+
+
 def reduce_in_one_of_two_processes(rank, teacher, images, folder):
     torch.distributed.init_process_group(
         'gloo', f'file://{folder}/meeting', rank=rank, world_size=2)
