@@ -17,6 +17,8 @@ TARGET_STEPS = dict(hog=650, teacher=665, both=660, copied=710,
 TARGET_STEPS['several-maps'] = TARGET_STEPS['distilled']
 #: Of both losses, as many as take the time of 305 and 720.
 STEPS['several-maps-qbheat'] = 214
+#: Steps of ResNet-18 with a teacher.
+RESNET_TAUGHT = 185
 #: Where the teacher's maps are kept for all arms.
 MAPS = 'model.target_generator.folder=work_dirs/teacher'
 RATE = 'optim_wrapper.optimizer.lr'
@@ -103,7 +105,10 @@ def own_networks_and_few_images(data: str) -> list[Arm]:
     return [
         pretrained(data, 'resnet', 'ResNet-18 (pixels)', 'resnet18', 600),
         pretrained(data, 'resnet-distilled', 'ResNet-18 (distillation)',
-                   'resnet18', 185, *teacher),
+                   'resnet18', RESNET_TAUGHT, *teacher),
+        pretrained(data, 'resnet-several-maps', 'ResNet-18 (several maps)',
+                   'resnet18', RESNET_TAUGHT, f'teacher={PUBLISHED}',
+                   'teacher_method=MultiScaleDistillation', MAPS),
         Arm(f'{data}-few', 'pixels (80 epochs)', few, (folder, )),
         Arm(f'{data}-few-distilled', 'distillation (40 epochs)', few,
             (folder, *teacher, 'distillation.steps=0')),

@@ -128,8 +128,14 @@ QUESTIONS = [
             'distilled', 'qbheat', 'published')),
         'fine-tuned-{}-30', ('top-1', )),
     ask('taught-resnet', 'Does a teacher help ResNet-18',
-        dict.fromkeys(CLASSES, against('resnet-distilled', 'resnet')),
+        dict.fromkeys(CLASSES, [
+            *against('resnet-distilled', 'resnet'),
+            *against('resnet-several-maps', 'resnet-distilled')]),
         seeds=(0, )),
+    ask('taught-resnet-boxes', 'Do several maps help ResNet-18, for a frozen '
+        'detector', dict(steel=against(
+            'resnet-several-maps', 'resnet-distilled')), 'RetinaNet-{}',
+        ('AP', ), (0, )),
     tabulate('few-images', 'Does a teacher help with 480 images',
              against('few-distilled-80', 'few-distilled', 'few'),
              ('few', 'few-distilled', 'few-distilled-80'), PROBED, (0, ),
