@@ -53,6 +53,10 @@ def read_class_folders(files: ExportFiles) -> ListedExport:
         if below:
             _reject_inner_splits(below, path)
             image.label = below[0]
+            if len(below) > 1:
+                files.account.note(
+                    Kind.NOTICE, 'images in folders inside class folders, '
+                    "with the outer folder's class", path)
             images.append(image)
             classes[split, image.label].append((below[1:], path))
         else:

@@ -8,7 +8,8 @@ labels count the lines of ``classes.txt`` from 0, if that is beside the list.
 import csv
 import io
 import os.path as osp
-from collections.abc import Sequence
+import re
+from collections.abc import Mapping, Sequence
 
 from ..errors import UserError
 from .account import Kind
@@ -115,20 +116,50 @@ def _is_header(rows: Sequence[Sequence[str]], path: str, lookup: ImageLookup
 def _read_class_names(labels: Sequence[str], path: str, files: ExportFiles
                       ) -> dict[str, str]:
     """Map numbers to the names of a file of classes, if there is one."""
-    if not all(label.isdecimal() for label in labels):
-        return {}
+    numbers = {}
+    for label in labels:
+        # pandas writes 1.0 if others are blank.
+        if re.fullmatch(r'\d+(\.0)?', label):
+            numbers[label] = int(float(label))
     for name in _CLASS_FILES:
         place = osp.join(osp.dirname(path), name)
-        if not osp.isfile(place):
+        if not numbers or not osp.isfile(place):
             continue
         lines = files.numbered_lines(place)
+        _reject_numbering(lines, place)
+        others = {*labels} - numbers.keys() - {''}
+        unknown = others or {*numbers.values()} - lines.keys()
+        if unknown:
+            raise UserError(f"'{path}' has the class {min(unknown)}, but "
+                            f"'{place}' names only {len(lines)}, from 0 "
+                            'on: correct one of them, or move it')
         names = {}
-        for label in labels:
-            if int(label) not in lines:
-                raise UserError(f"'{path}' has the class {label}, but "
-                                f"'{place}' names only {len(lines)}, from 0 "
-                                'on: correct one of them, or move it')
-            names[label] = lines[int(label)]
+        for label, number in numbers.items():
+            names[label] = lines[number]
+        _require_distinct(names, place)
         files.account.correct('class numbers that became names', place)
+        for line in lines.values():
+            if line not in names.values():
+                files.account.note(Kind.SKIPPED_CLASS, 'without an image',
+                                   line)
         return names
     return {}
+
+
+def _reject_numbering(lines: Mapping[int, str], place: str) -> None:
+    """Raise UserError if the text of lines numbers them from 1."""
+    if all(re.match(rf'{number + 1}\W', line)
+           for number, line in lines.items()):
+        raise UserError(f"'{place}' numbers classes from 1, but its lines "
+                        'count from 0: write names instead of numbers into '
+                        'the list, or numbers from 0 into both')
+
+
+def _require_distinct(names: Mapping[str, str], place: str) -> None:
+    """Raise UserError if two labels have the same name."""
+    labels = {}
+    for label, name in names.items():
+        first = labels.setdefault(name, label)
+        if float(first) != float(label):
+            raise UserError(f"'{place}' names both {first} and {label} "
+                            f'{name!r}: correct it')

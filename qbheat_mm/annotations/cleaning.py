@@ -1,5 +1,6 @@
 # Copyright (c) QB-Heat MM authors. All rights reserved.
 """Choose classes, and keep the boxes that can be learned."""
+import re
 import shlex
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
@@ -9,7 +10,11 @@ import numpy as np
 from ..datasets.coco_check import find_misfits
 from ..errors import UserError
 from .account import Account, Kind
+from .files import composed, normalized
 from .records import Box, ListedExport, ListedImage
+
+#: Labels that name no class; the others are labelme's.
+_NO_CLASSES = {'', '__ignore__', '_background_'}
 
 
 def choose_classes(export: ListedExport, wanted: Sequence[str] | None,
@@ -18,10 +23,15 @@ def choose_classes(export: ListedExport, wanted: Sequence[str] | None,
     used, sources, examples = Counter(), defaultdict(Counter), {}
     for image in export.images:
         for box in image.boxes:
+            box.label = composed(box.label)
             used[box.label] += 1
             sources[box.label][image.source] += 1
             examples.setdefault((box.label, image.source), image.name)
-    names = sorted(used) if export.classes is None else export.classes
+    listed = sorted(used) if export.classes is None else export.classes
+    names = []
+    for name in map(composed, listed):
+        if name not in (*names, *_NO_CLASSES):
+            names.append(name)
     for name in (*(wanted or ()), *dropped):
         if not used[name]:
             raise UserError(f'no box is of class {name!r}: the export has '
@@ -48,7 +58,19 @@ def choose_classes(export: ListedExport, wanted: Sequence[str] | None,
                          used[name])
     for image in export.images:
         image.boxes = [box for box in image.boxes if box.label in chosen]
+    note_similar_names(chosen, account)
     return chosen
+
+
+def note_similar_names(classes: Sequence[str], account: Account) -> None:
+    """Warn of classes whose names differ in case or spaces only."""
+    spellings = defaultdict(list)
+    for name in classes:
+        spellings[re.sub(r'[\s_-]+', ' ', normalized(name))].append(name)
+    for names in spellings.values():
+        if len(names) > 1:
+            account.note(Kind.WARNING, 'class names that differ in case or '
+                         'spaces only', ', '.join(map(repr, names)))
 
 
 def check_crowds(export: ListedExport, keep: bool | None, account: Account

@@ -52,12 +52,19 @@ def read_coco(contents: Mapping[str, CocoContent], files: ExportFiles,
 
     The classes ``wanted`` decide if a category id has several names.
     """
-    images, classes = [], {}
+    images, names = [], {}
     tool = _tool(*next(iter(contents.items())))
     for path, content in contents.items():
-        names = _read_categories(path, content, wanted)
-        classes.update(dict.fromkeys(names.values()))
-        images += _read_images(path, content, names, files)
+        names[path] = _read_categories(path, content, wanted)
+        images += _read_images(path, content, names[path], files)
+    classes = {}
+    for names_of_file in names.values():
+        classes.update(dict.fromkeys(names_of_file.values()))
+    for path, names_of_file in names.items():
+        for name in sorted(classes.keys() - {*names_of_file.values()}):
+            files.account.note(
+                Kind.NOTICE, f'files lack the category {name!r}: their images '
+                'count as having no such objects', path)
     return ListedExport(tool, images, list(classes),
                         hashed_names='Label Studio' in tool,
                         stored_sizes='Label Studio' in tool,
@@ -87,7 +94,22 @@ def _read_categories(path: str, content: CocoContent, wanted: Sequence[str]
             raise UserError(f"'{path}': category id {key} is both {other!r} "
                             f'and {name!r}: choose with --classes')
         names[key] = name if name in wanted else other
+    _require_distinct(path, content, names)
     return names
+
+
+def _require_distinct(path: str, content: CocoContent,
+                      names: Mapping[str, str]) -> None:
+    """Raise UserError if two categories with objects have one name."""
+    ids = {}
+    for box in content.annotations:
+        key = str(box.label)
+        if key in names:
+            first = ids.setdefault(names[key], key)
+            if first != key:
+                raise UserError(f"'{path}': category ids {first} and {key} "
+                                f'are both {names[key]!r}: rename one, or '
+                                'give their objects the same id')
 
 
 def _read_images(path: str, content: CocoContent, names: Mapping[str, str],

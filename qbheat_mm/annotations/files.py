@@ -116,9 +116,14 @@ def is_below(path: str, folder: str) -> bool:
     return path.startswith(folder.rstrip('/') + '/')
 
 
+def composed(text: str) -> str:
+    """Compose letters and their accents, which macOS stores apart."""
+    return unicodedata.normalize('NFC', text)
+
+
 def normalized(text: str) -> str:
-    """Fold case, and compose letters, which macOS stores decomposed."""
-    return unicodedata.normalize('NFC', text).casefold()
+    """Compose letters, and fold case."""
+    return composed(text).casefold()
 
 
 def split_named(text: str) -> str:

@@ -12,8 +12,9 @@ from ..errors import UserError
 from .account import Account, Kind
 from .class_folders import read_class_folders
 from .class_lists import read_class_list
+from .cleaning import note_similar_names
 from .configs import write_classes_config
-from .files import ExportFiles, is_below
+from .files import ExportFiles, composed, is_below
 from .images import match_files, open_images
 from .lookup import ImageLookup
 from .output_folder import drafted, require_new
@@ -62,6 +63,8 @@ def prepare_classes(source: str, out: str, *, images: str | None = None,
         export = read_class_list(files.only, lookup)
     else:
         export = read_class_folders(files)
+    for image in export.images:
+        image.label = composed(image.label)
     number = len(export.images)
     listed = open_images(match_files(export, lookup, account), account)
     classes = sorted({image.label for image in listed})
@@ -74,6 +77,7 @@ def prepare_classes(source: str, out: str, *, images: str | None = None,
             'classifier needs two classes: give the folder that contains the '
             'class folders, or a list of images and classes')
     _check_names(classes, source, account)
+    note_similar_names(classes, account)
     _check_splits(listed, source, account)
     splits = {image.split or 'train' for image in listed}
     parts = assign_splits(listed, classes, val, seed, account)

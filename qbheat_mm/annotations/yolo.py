@@ -15,7 +15,12 @@ from .account import Kind
 from .files import ExportFiles, is_below, normalized, split_named
 from .lookup import ImageLookup, strip_hash
 from .records import ListedExport, ListedImage
-from .yolo_boxes import are_boxes, read_boxes, reject_poses
+from .yolo_boxes import (
+    are_boxes,
+    read_boxes,
+    reject_ids_from_1,
+    reject_poses,
+)
 from .yolo_classes import Classes, yaml_beside
 
 _FOLDERS = ('images', 'jpegimages', 'labels')
@@ -40,6 +45,7 @@ def read_yolo(contents: Mapping[str, Classes], lookup: ImageLookup
         else:
             account.note(Kind.UNLABELED, 'have no objects', image.name)
     labels.require_one_image(images)
+    reject_ids_from_1(images, classes.names, path)
     if not poses:
         reject_poses(images, path)
     labels.count_unused()

@@ -18,6 +18,11 @@ _SAMPLE = 200
 _LINE = re.compile(r'\d+(\s+[\d.e+-]+){4,}')
 
 
+def unlisted(index: float) -> str:
+    """Name a class that the list of classes lacks."""
+    return f'unlisted class {index:g}'
+
+
 def are_boxes(lines: Iterable[str]) -> bool:
     """Whether lines look like a label file."""
     return all(map(_LINE.fullmatch, lines))
@@ -29,7 +34,7 @@ def read_boxes(path: str, names: Mapping[int, str], poses: bool,
     for line in files.lines(path):
         with reading(f'{path}: {line[:80]}'):
             index, *points = map(float, line.split())
-            label = names.get(index, f'class {index:g}')
+            label = names.get(index, unlisted(index))
             if len(points) == 4 or poses and len(points) > 4:
                 x, y, w, h = points[:4]
                 yield Box(label=label, bbox=[x - w / 2, y - h / 2, w, h])
@@ -43,6 +48,23 @@ def read_boxes(path: str, names: Mapping[int, str], poses: bool,
             if _is_rotated_box(points):
                 files.account.correct(ROTATED, path)
             yield Box(label=label, mask=[points]).surround(points)
+
+
+def reject_ids_from_1(images: Iterable[ListedImage], names: Mapping[int, str],
+                      path: str) -> None:
+    """Raise UserError if the ids of classes seem to count from 1.
+
+    The first class has no box then, but the id after the last one has.
+    """
+    labels = set()
+    for image in images:
+        labels.update(box.label for box in image.boxes)
+    beyond = max(names, default=0) + 1
+    if 0 in names and names[0] not in labels and unlisted(beyond) in labels:
+        raise UserError(
+            'label files seem to number classes from 1: no box is of class 0, '
+            f"{names[0]!r}, but some are of {beyond}, which '{path}' lacks: "
+            'number them from 0, or put any name before the others')
 
 
 def reject_poses(images: Iterable[ListedImage], path: str) -> None:

@@ -37,18 +37,31 @@ class Classes(NamedTuple):
 
 def find_yolo(files: ExportFiles) -> dict[str, Classes]:
     """Return the content of the files that list YOLO's classes, by path."""
-    found = {}
+    found, lists = {}, {}
     for path in files.find('.yaml', '.yml'):
         text = files.read(path)
         if re.search(r'^names\s*:', text, re.M):
             with reading(path):
                 found[path] = _read_yaml(text)
-    for path in () if found else files.find('classes.txt', 'obj.names'):
+    for path in files.find('classes.txt', 'obj.names'):
         classes = _read_list(path, files)
         # labelImg writes the same list into every folder.
-        if classes not in found.values():
-            found[path] = classes
-    return found
+        if classes not in lists.values():
+            lists[path] = classes
+    for path, classes in found.items():
+        for other, listed in lists.items():
+            _require_same_names(path, classes.names, other, listed.names)
+    return found or lists
+
+
+def _require_same_names(path: str, names: Mapping[int, str], other: str,
+                        listed: Mapping[int, str]) -> None:
+    """Raise UserError if two files name a class differently."""
+    for key in sorted(names.keys() & listed.keys()):
+        if names[key] != listed[key]:
+            raise UserError(
+                f"'{path}' calls class {key} {names[key]!r}, but '{other}' "
+                f'{listed[key]!r}: correct or delete the wrong file')
 
 
 def _read_yaml(text: str) -> Classes:
@@ -66,6 +79,7 @@ def _read_yaml(text: str) -> Classes:
     pairs = enumerate(names) if isinstance(names, list) else names.items()
     names = {int(key): name.strip() for key, name in pairs}
     _require_distinct(names)
+    _require_number(names, settings.get('nc'))
     return Classes(names, settings)
 
 
@@ -87,6 +101,12 @@ def _require_texts(key: str, value: str | list | dict) -> None:
             raise ValueError(f'an item of {key!r} is a list, not text')
 
 
+def _require_number(names: Mapping[int, str], stated: str | None) -> None:
+    """Refuse another number of classes than a file states, if it does."""
+    if stated is not None and int(stated) != len(names):
+        raise ValueError(f'it states {stated} classes, but names {len(names)}')
+
+
 def _require_distinct(names: Mapping[int, str]) -> None:
     """Refuse classes with a name twice."""
     ids = {}
@@ -106,6 +126,8 @@ def _read_list(path: str, files: ExportFiles) -> Classes:
     if osp.exists(data):
         settings = dict(re.findall(r'^(\w+)\s*=\s*(\S+)', files.read(data),
                                    re.M))
+        with reading(path):
+            _require_number(by_line, settings.get('classes'))
     notes = osp.join(osp.dirname(path), 'notes.json')
     if not osp.exists(notes):
         return Classes(by_line, settings)

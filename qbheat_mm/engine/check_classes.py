@@ -11,6 +11,7 @@ from torch.utils.data import DataLoader, Dataset
 from ..datasets.wrappers import parts_of
 from ..errors import UserError
 from ..trained.checkpoint import Checkpoint
+from ..trained.fit import few
 from ..utils.modules import unwrap
 from .run_state import RunState
 
@@ -42,7 +43,13 @@ class CheckClassesHook(Hook):
         classes = _classes(parts_of(runner.train_dataloader.dataset)[0])
         if not (RunState.of(runner).resumes
                 or sorted(self.trained_on) == sorted(classes)):
-            self.trained_on = ()  # a new run may have other classes
+            # A new run may have other classes.
+            if len(self.trained_on) == len(classes):
+                runner.logger.warning(
+                    'load_from was trained on other classes, '
+                    f'{few(self.trained_on)}: each starts with the weights of '
+                    'the class that had its number')
+            self.trained_on = ()
         self._check(runner, 'train', runner.train_dataloader)
         self.trained_on = classes
         if runner.val_loop is not None:

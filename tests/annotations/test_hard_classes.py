@@ -232,3 +232,53 @@ def test_copies_of_training_images_are_reported(copies, export):
     told = account.get(('warnings', 'images of val are copies of training '
                         'images, which inflates results'))
     assert (told.number if told else 0) == copies
+
+
+def test_folders_inside_class_folders_are_told(export):
+    """They may be the classes of two exports."""
+    for folder in ('march', 'june'):
+        for label in ('cat', 'dog'):
+            for number in range(3):
+                export.unlisted(f'{folder}/{label}/{number}.jpg')
+    account = prepare_classes(str(export.root), str(export.out)).account
+    assert account['to know', 'images in folders inside class folders, with '
+                   "the outer folder's class"].number == 12
+
+
+@pytest.mark.parametrize('labels, lines, expected', [
+    (('0', '1', ''), 'melanoma\nnevus\n', ['melanoma', 'nevus']),
+    (('0.0', '1.0', ''), 'melanoma\nnevus\n', ['melanoma', 'nevus']),
+    (('0', '2'), 'melanoma\nnevus\nscar\n', ['melanoma', 'scar']),
+    (('0', '2'), 'scar\nnevus\nscar\n', 'both 0 and 2 .scar'),
+    (('0', '-1'), 'melanoma\nnevus\n', 'the class -1'),
+    (('1', '2'), '1 melanoma\n2 nevus\n3 scar\n', 'numbers classes from 1')])
+def test_numbers_of_a_list_are_lines_of_classes(labels, lines, expected,
+                                                export):
+    rows = ['name,label']
+    for label in labels:
+        for number in range(6):
+            export.unlisted(f'{label}{number}.jpg')
+            rows.append(f'{label}{number}.jpg,{label}')
+    export.text('labels.csv', '\n'.join(rows))
+    export.text('classes.txt', lines)
+    source, out = str(export.root / 'labels.csv'), export.out
+    if isinstance(expected, str):
+        with pytest.raises(UserError, match=expected):
+            prepare_classes(source, str(out))
+        return
+    account = prepare_classes(source, str(out)).account
+    assert sorted(path.name for path in (out / 'train').iterdir()) == expected
+    missing = account.get(('classes skipped', 'without an image'))
+    assert bool(missing) == ('scar' in expected)
+
+
+def test_one_class_in_several_spellings(export):
+    """Accents that macOS stores apart are the same; case is not, but told."""
+    for label in ('caf\u00e9', 'cafe\u0301', 'Hard Hat', 'hard  hat'):
+        for number in range(4):
+            export.unlisted(f'{label}/{number}.jpg')
+    account = prepare_classes(str(export.root), str(export.out)).account
+    assert sorted(path.name for path in (export.out / 'train').iterdir()
+                  ) == ['Hard Hat', 'caf\u00e9', 'hard  hat']
+    assert account['warnings', 'class names that differ in case or spaces '
+                   'only'].example == "'Hard Hat', 'hard  hat'"

@@ -5,6 +5,7 @@ Each is read right, or refused in one line. Names such as ``cvat#7523`` tell
 where it was reported.
 """
 import json
+import shutil
 import unicodedata
 
 import pytest
@@ -185,3 +186,36 @@ def test_names_that_macos_decomposed(form, export):
         export.image(unicodedata.normalize(form, name), CAT)
     export.coco({name: [CAT] for name in names})
     export.check()
+
+
+def test_categories_of_one_name(export):
+    """As left hand and left foot; Roboflow's first category has no boxes."""
+    objects = {f'{name}.jpg': [CAT, DOG] for name in 'abcdef'}
+    for name in objects:
+        export.image(name, CAT, DOG)
+    export.coco(objects, lambda content: content['categories'].insert(
+        0, dict(id=0, name='cat', supercategory='none')))
+    export.check()
+    shutil.rmtree(export.out)
+
+    def rename(content):
+        content['categories'][1]['name'] = 'cat'
+    export.coco(objects, rename)
+    export.refuse("category ids [12] and [12] are both 'cat': rename")
+
+
+def test_a_file_that_lacks_a_category_is_told(export):
+    """Its cats would be background."""
+    objects = {f'june/{name}.jpg': [DOG] for name in 'abcdef'}
+    for name in objects:
+        export.image(name, DOG)
+    export.coco(objects, lambda content: content['categories'].pop(0))
+    (export.root / 'labels.json').rename(export.root / 'june.json')
+    more = {f'march/{name}.jpg': [CAT, DOG] for name in 'abcdef'}
+    for name in more:
+        export.image(name, CAT, DOG)
+    export.coco(more)
+    account = export.check().account
+    count = account['to know', "files lack the category 'cat': their images "
+                    'count as having no such objects']
+    assert count.number == 1 and 'june.json' in count.example

@@ -4,6 +4,7 @@
 Each is read right, or refused in one line. Names such as ``cvat#7523`` tell
 where it was reported.
 """
+import shutil
 import unicodedata
 
 import numpy as np
@@ -200,6 +201,38 @@ def test_names_given_twice_are_refused(name, text, match, export):
     export.refuse(f"{name}'.*{match}")
 
 
+@pytest.mark.parametrize('name, text', [
+    ('labels/classes.txt', 'dog\ncat\n'), ('classes.txt', 'cat\nbird\ndog\n')])
+def test_two_files_that_swap_classes_are_refused(name, text, export):
+    """Such as labelImg's list and a data.yaml that was written later."""
+    export.pairs()
+    export.text('data.yaml', 'train: images\nnames: [cat, dog]\n')
+    export.text('classes.txt', 'cat\ndog\nperson\n')
+    export.check()
+    shutil.rmtree(export.out)
+    export.text(name, text)
+    export.refuse(f"data.yaml' calls class . '...', but '.*{name}'")
+
+
+@pytest.mark.parametrize('files', [
+    {'data.yaml': 'nc: 3\nnames: [cat, dog]\n'},
+    {'obj.names': 'cat\ndog\n', 'obj.data': 'classes = 3\n'}])
+def test_a_missing_name_shifts_no_others(files, export):
+    export.pairs()
+    for name, text in files.items():
+        export.text(name, text)
+    export.refuse('states 3 classes, but names 2')
+
+
+@pytest.mark.parametrize('names', ['cat\ndog\n', 'class 1\nclass 2\n'])
+def test_ids_that_count_from_1_are_refused(names, export):
+    for stem in ('one', 'two', 'three', 'four'):
+        export.image(f'images/{stem}.jpg')
+        export.yolo(f'labels/{stem}.txt', CAT, DOG, names=('', 'cat', 'dog'))
+    export.text('classes.txt', names)
+    export.refuse('seem to number classes from 1')
+
+
 LAUGHS = 'a0: &a0 [ha, ha, ha, ha, ha, ha, ha, ha, ha, ha]\n' + ''.join(
     f'a{i}: &a{i} [{", ".join(10 * [f"*a{i - 1}"])}]\n' for i in range(1, 9))
 
@@ -247,7 +280,7 @@ def test_boxes_of_unknown_classes_are_where_the_line_says(export):
     export.text('data.yaml', 'names: [cat, dog]\ntrain: [images, '
                 'train/images]\ntest: test/images\n')
     export.refuse("4 boxes .3 of them on images of '[^']*/train/images/', "
-                  "such as '[^']*a.jpg'. are of 'class 5'")
+                  "such as '[^']*a.jpg'. are of 'unlisted class 5'")
 
 
 @pytest.mark.parametrize('points', [1, 2, 3, 17])

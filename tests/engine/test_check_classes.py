@@ -130,7 +130,8 @@ def test_a_resumed_run_keeps_its_classes(build, tmp_path):
               **{'train_cfg.max_epochs': 2}).train()
 
 
-def test_a_new_run_starts_from_classes_in_the_same_order(build, tmp_path):
+def test_a_new_run_starts_from_classes_in_the_same_order(build, tmp_path,
+                                                         capsys):
     """Or from others; else its head begins with swapped classes."""
     build('abc', 'abc').train()
     checkpoint = str(tmp_path / 'work/epoch_1.pth')
@@ -140,6 +141,8 @@ def test_a_new_run_starts_from_classes_in_the_same_order(build, tmp_path):
                        r"\['a', 'b', 'c'\]\)"):
         build('', '', **order, load_from=checkpoint).train()
     build('', '', load_from=checkpoint).train()
+    assert 'trained on other classes' not in capsys.readouterr().out
     for part in ('train', 'val'):
         (tmp_path / f'own/{part}/c').rename(tmp_path / f'own/{part}/A')
     build('', '', load_from=checkpoint).train()
+    assert 'trained on other classes, a, b, c' in capsys.readouterr().out

@@ -5,6 +5,7 @@ They run in a folder with ``data``, see :func:`recipes.draw_all`, and leave
 their results in ``runs``.
 """
 import json
+import math
 import os
 import runpy
 import shutil
@@ -39,6 +40,9 @@ mmengine.config.config.FormatCode = lambda text, **kwargs: (text, True)
 UNUSUAL = 20
 #: Seconds after which a command hangs.
 PATIENCE = 900
+#: How much AP may differ from training's, whose cached features have other
+#: last bits: an untrained Mask R-CNN ranks objects by them.
+NOISE = 0.005
 #: Starts a command as on two machines; its name is the port.
 MACHINES = """
 set -e
@@ -127,12 +131,14 @@ def _test(recipe: Recipe, run: Path) -> None:
     out = run / 'metrics.json'
     run_tool('test.py', recipe.config, run / LAST, '--work-dir', run / 'test',
              '--out-metrics', out, '--cfg-options', *recipe.lengths())
-    measured = json.loads(out.read_text()).get(recipe.metric)
+    measured = json.loads(out.read_text())[recipe.metric]
     logged = []
     for file in run.glob('*/vis_data/scalars.json'):
         for line in file.read_text().splitlines():
-            logged.append(json.loads(line).get(recipe.metric))
-    if measured is None or measured not in logged:
+            value = json.loads(line).get(recipe.metric)
+            if value is not None:
+                logged.append(value)
+    if not math.isclose(measured, logged[-1], abs_tol=NOISE):
         raise Failure(f'{recipe.metric} is {measured}, in training {logged}')
 
 
