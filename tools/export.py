@@ -119,6 +119,19 @@ def load(args: argparse.Namespace) -> nn.Module:
     return load_model(cfg, args.checkpoint)
 
 
+def report_transforms(facts: dict) -> None:
+    """Say how images are prepared for the file, which does not do so."""
+    for part in facts.get('heads', {'': facts}).values():
+        steps = []
+        for step in part.get('transforms', ()):
+            options = [f'{key}={value}' for key, value in step.items()
+                       if key != 'type']
+            steps.append(f'{step["type"]}({", ".join(options)})')
+        if steps:
+            print('prepare images as the test pipeline does, before the file: '
+                  f'{", ".join(steps)}')
+
+
 def main() -> None:
     args = parse_args()
     check_arguments(args)
@@ -130,6 +143,7 @@ def main() -> None:
         facts = export_network(model, args.out, args.size,
                                args.with_preprocessing, args.embedding,
                                not args.unpadded)
+        report_transforms(facts)
         print(f'{facts["kind"]} written to {args.out}: '
               f'{", ".join(facts["inputs"])} -> '
               f'{", ".join(facts["outputs"])}\n'

@@ -26,7 +26,7 @@ from qbheat_mm.cli.predictions import (
     prediction_to_json,
 )
 from qbheat_mm.cli.reporting import report_user_errors
-from qbheat_mm.datasets import ImageError, find_images, read_image, short_names
+from qbheat_mm.datasets import ImageError, find_images, short_names
 from qbheat_mm.errors import UserError
 from qbheat_mm.utils.atomic_write import atomic_write
 
@@ -68,7 +68,8 @@ def name_pictures(files: list[str], out: str) -> dict[str, str]:
     names = short_names([osp.abspath(file) for file in files])
     sources, pictures = set(map(osp.realpath, files)), {}
     for file, name in zip(files, names):
-        if not name.lower().endswith(EXTENSIONS):
+        while (not name.lower().endswith(EXTENSIONS)
+               or name in pictures.values()):
             name = f'{name}.png'
         if osp.realpath(osp.join(out, name)) in sources:
             raise UserError(f"--out '{out}' would overwrite the image "
@@ -107,10 +108,11 @@ def main() -> None:
     heads = heads_of(args.heads, args.device)
     scores = choose_scores(heads, args.score)
     prepare = image_pipeline(heads, args.size)
+    load = prepare.transforms[0]
     rows, problems = [], []
     for file in track_iter_progress(files):
         try:
-            image = read_image(file)
+            image = load(dict(img_path=file))['img']
         except ImageError as error:
             problems.append(str(error))
             continue

@@ -163,7 +163,8 @@ def add_heads(parser: ArgumentParser, **kwargs) -> None:
         '--head', action='append', dest='heads', metavar='NAME=RUN',
         help='NAME=CONFIG:CHECKPOINT or NAME=WORK_FOLDER: a classifier or '
         'detector on the frozen encoder that all heads share, under any name; '
-        'a work folder stands for its config and last checkpoint; repeatable',
+        'a work folder stands for its config and its best checkpoint, or the '
+        'last; repeatable',
         **kwargs)
 
 

@@ -1,6 +1,6 @@
 # Copyright (c) QB-Heat MM authors. All rights reserved.
 """Preprocess images; format and draw predictions."""
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -10,7 +10,11 @@ from mmengine.structures import BaseDataElement
 from mmengine.visualization import Visualizer
 
 from ..errors import UserError, printable
-from ..utils.settings import dataset_settings, toolbox, type_name
+from ..utils.settings import (
+    dataset_settings,
+    prediction_transforms,
+    toolbox,
+)
 
 if TYPE_CHECKING:
     from ..apis import Heads
@@ -22,7 +26,7 @@ TOP = 5
 
 
 def image_pipeline(heads: 'Heads', size: Sequence[int] | None = None
-                   ) -> Callable[[dict], dict]:
+                   ) -> Compose:
     """Build the test pipeline without annotations.
 
     Args:
@@ -43,13 +47,13 @@ def image_pipeline(heads: 'Heads', size: Sequence[int] | None = None
         raise UserError(f"config '{cfg.filename}' has no test pipeline: set "
                         'test_dataloader.dataset.pipeline')
     # Our loader also accepts decoded images.
-    load = dict(type='LoadImageFromFile', _scope_='qbheat_mm')
-    steps = [step for step in pipeline[1:]
-             if not type_name(step).endswith('Annotations')]
+    load = dict(type='LoadImageFromFile', _scope_='qbheat_mm',
+                color_type=pipeline[0].get('color_type', 'color'))
+    steps = prediction_transforms(cfg)
     if size:
-        steps[:-1] = [dict(type='Resize', scale=tuple(size), keep_ratio=True)]
+        steps = [dict(type='Resize', scale=tuple(size), keep_ratio=True)]
     with DefaultScope.overwrite_default_scope(toolbox(cfg)):
-        return Compose([load, *steps])
+        return Compose([load, *steps, pipeline[-1]])
 
 
 def prediction_to_json(sample: BaseDataElement, classes: Sequence[str],

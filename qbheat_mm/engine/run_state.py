@@ -8,6 +8,8 @@ from typing import NamedTuple
 from mmengine.optim import OptimWrapper
 from mmengine.runner import Runner
 
+from ..trained.checkpoint import Checkpoint
+
 
 class RunState(NamedTuple):
     """How a run starts, which mmengine's runner keeps in private attributes.
@@ -39,9 +41,24 @@ def latest(work_dir: str) -> str | None:
 
 
 def best(work_dir: str) -> str | None:
-    """The checkpoint of a run's best evaluation, or None."""
-    found = Path(work_dir).glob('best_*.pth')
-    return max(map(str, found), key=osp.getmtime, default=None)
+    """The checkpoint of a run's best evaluation, or None.
+
+    It is of the run that wrote the last checkpoint, or that which this run
+    resumed; earlier runs may have left their own.
+    """
+    last = latest(work_dir)
+    found = [str(path) for path in Path(work_dir).glob('best_*.pth')]
+    if last and found:
+        run = Checkpoint.read(last)
+        own = [path for path in found if _name(Checkpoint.read(path))
+               == _name(run)]
+        kept = osp.basename(run.best)
+        found = own or [path for path in found if osp.basename(path) == kept]
+    return max(found, key=osp.getmtime, default=None)
+
+
+def _name(checkpoint: Checkpoint) -> str | None:
+    return checkpoint.meta.get('experiment_name')
 
 
 def checkpoints_in(work_dir: str) -> list[str]:

@@ -97,6 +97,7 @@ class StrictLoadHook(Hook):
                 needed.pop(name, None)
                 found.pop(name, None)
         trained.require_fit(needed, found, type(model).__name__, _HINT)
+        trained.warn_of_other_settings(runner.cfg)
         if not self.allow_other_normalization:
             require_close(trained.normalization, Normalization.of(model),
                           trained.path)

@@ -9,7 +9,7 @@ from mmpretrain.models import ImageClassifier
 from torch import Tensor, nn
 
 from ..errors import UserError
-from ..models.backbones import MobileFormer
+from ..models.backbones import MobileFormer, TimmEncoder
 from ..trained.encoder import Encoder
 from ..trained.normalization import Normalize
 
@@ -171,5 +171,8 @@ def _output_names(backbone: nn.Module, number: int) -> tuple[str, ...]:
     if number == 1:
         return ('features', )
     if isinstance(indices, tuple | list) and len(indices) == number:
+        # Other networks return their outputs from the first to the last.
+        if not isinstance(backbone, TimmEncoder):
+            indices = sorted(indices)
         return tuple(f'stage_{i}' for i in indices)
     return tuple(f'output_{i}' for i in range(number))

@@ -84,8 +84,13 @@ def export_network(model: Encoder | Heads | TrainedModel,
 
 def _origin(model: Encoder | Heads | TrainedModel) -> dict:
     """Describe the sources and classes of a model, or of several heads."""
-    if not isinstance(model, Heads):
-        return dict(origin_of(model), classes=getattr(model, 'classes', ()))
+    if isinstance(model, Encoder):
+        return dict(origin_of(model), classes=())
+    if isinstance(model, TrainedModel):
+        transforms = json.loads(json.dumps(model.transforms, default=str))
+        divisor = getattr(model.model.data_preprocessor, 'pad_size_divisor', 1)
+        return dict(origin_of(model), classes=model.classes,
+                    transforms=transforms, pad_size_divisor=divisor)
     facts = dict(origin_of(model.encoder), heads={})
     for name, head in model.trained.items():
         facts['heads'][name] = _origin(head)
@@ -113,7 +118,8 @@ def _trace(network: Network,
     if size is None and any(type(part).__name__ == 'Conv2dSame'
                             for part in network.modules()):
         raise UserError(f'the padding of this {network.kind} depends on the '
-                        'image size: give one (--size HEIGHT WIDTH)')
+                        'image size: give that of resized images, as in '
+                        'training (--size HEIGHT WIDTH)')
     # Equal sides might be taken for one and the same.
     sides = size or (3 * stride // 2 + 8, 2 * stride + 7)
     example = tuple(_example_inputs(network, 2, sides).values())

@@ -1,16 +1,23 @@
 # Copyright (c) QB-Heat MM authors. All rights reserved.
 """Checkpoints: their weights, and the training that they come from."""
+import json
+import logging
 import os
 from collections import Counter
 from collections.abc import Iterable, Mapping, MutableMapping
 from functools import cached_property, lru_cache
 from typing import Any
 
+from mmengine.logging import print_log
 from torch import Tensor, nn
 
 from ..errors import UserError
 from ..models.backbones import FrozenBackbone
-from ..utils.settings import backbone_name
+from ..utils.settings import (
+    backbone_name,
+    find_settings,
+    prediction_transforms,
+)
 from .fit import few, mismatch
 from .normalization import (
     Normalization,
@@ -86,6 +93,12 @@ class Checkpoint:
         """Metadata; empty if there are none."""
         meta = self.content.get('meta')
         return meta if isinstance(meta, Mapping) else {}
+
+    @property
+    def best(self) -> str:
+        """The best checkpoint when this was written; '' if unknown."""
+        hub = self.content.get('message_hub') or {}
+        return str(hub.get('runtime_info', {}).get('best_ckpt') or '')
 
     @cached_property
     def config(self) -> dict:
@@ -197,6 +210,26 @@ class Checkpoint:
         require_close(self.normalization, Normalization.of(model), self.path)
         model.load_state_dict(found, strict=False)
 
+    def warn_of_other_settings(self, cfg: Mapping) -> None:
+        """Warn if a model's boxes or images differ from those of its training.
+
+        Compares anchors, box coders and the test pipeline of a config with
+        the stored ones; weights fit any.
+        """
+        if not self.config or 'module' in cfg.get('model', {}):
+            return  # unknown, or test-time augmentation
+        try:
+            known = _settings_without_weights(self.config)
+        except (AttributeError, TypeError):  # a file may contain anything
+            return
+        for name, given in _settings_without_weights(cfg).items():
+            if known[name] != given:
+                print_log(
+                    f"'{self.path}' was trained with another {name} than "
+                    f'{given}: {known[name]}; results may be worse, use the '
+                    'config in the work folder of its run', 'current',
+                    logging.WARNING)
+
     def require_fit(self, needed: Mapping[str, Tensor],
                     found: Mapping[str, Any], network: str,
                     hint: str = '') -> None:
@@ -214,6 +247,19 @@ class Checkpoint:
             origin = f' (trained with {backbone})' if backbone else ''
             raise UserError(f"checkpoint '{self.path}'{origin} does not fit "
                             f'{network}: {problem}{hint}')
+
+
+def _settings_without_weights(cfg: Mapping) -> dict[str, str]:
+    """Describe settings that weights are learned for, whatever their order."""
+    described = {'test pipeline': _describe(prediction_transforms(cfg))}
+    for key in ('anchor_generator', 'bbox_coder'):
+        found = map(_describe, find_settings(cfg.get('model') or {}, key))
+        described[key] = ', '.join(sorted(found))
+    return described
+
+
+def _describe(settings: Any) -> str:
+    return json.dumps(settings, sort_keys=True, default=str)
 
 
 @lru_cache(maxsize=1)

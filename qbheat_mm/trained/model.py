@@ -2,7 +2,7 @@
 """Classifiers, detectors and pre-training models with their weights."""
 import copy
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from mmengine.config import Config, ConfigDict
 from mmengine.registry import MODELS, DefaultScope, init_default_scope
@@ -11,7 +11,12 @@ from torch import nn
 from ..errors import UserError
 from ..models.selfsup import QBHeat
 from ..models.selfsup.qbheat_predictor import LinearExtrapolation
-from ..utils.settings import set_classes, toolbox, type_name
+from ..utils.settings import (
+    prediction_transforms,
+    set_classes,
+    toolbox,
+    type_name,
+)
 from .checkpoint import Checkpoint
 from .normalization import Normalization
 
@@ -28,12 +33,15 @@ class TrainedModel:
             if known.
         score_threshold (float, optional): Score of the best F1 of a detector
             in its last validation, if known.
+        transforms (list[dict]): Settings of the transforms that prepare
+            images, such as Resize, without loading and packing.
     """
     model: nn.Module
     checkpoint: str
     classes: tuple[str, ...]
     normalization: Normalization | None
     score_threshold: float | None = None
+    transforms: list[dict] = field(default_factory=list)
 
 
 def load_model(cfg: Config, checkpoint: str) -> TrainedModel:
@@ -58,9 +66,11 @@ def load_model(cfg: Config, checkpoint: str) -> TrainedModel:
     with DefaultScope.overwrite_default_scope(toolbox(cfg) or 'mmpretrain'):
         model = MODELS.build(ConfigDict(settings))
     trained.load_model(model)
+    trained.warn_of_other_settings(cfg)
     model.eval()
     return TrainedModel(model, trained.path, trained.classes,
-                        Normalization.of(model), trained.score_threshold)
+                        Normalization.of(model), trained.score_threshold,
+                        list(map(dict, prediction_transforms(cfg))))
 
 
 def build_pretraining(cfg: Config, path: str, linear: bool = False) -> QBHeat:

@@ -48,6 +48,14 @@ def dataset_settings(loader: Mapping | None) -> Mapping:
     return dataset
 
 
+def prediction_transforms(cfg: Mapping) -> list[Mapping]:
+    """Return the test pipeline between loading and packing; [] if none."""
+    loader = cfg.get('test_dataloader') or cfg.get('val_dataloader')
+    pipeline = dataset_settings(loader).get('pipeline') or ()
+    return [step for step in pipeline[1:-1]
+            if not type_name(step).endswith('Annotations')]
+
+
 def loader_settings(settings: Mapping) -> Mapping:
     """Drop worker settings if ``num_workers=0``."""
     if settings.get('num_workers') != 0:

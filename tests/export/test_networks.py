@@ -6,10 +6,13 @@ import shutil
 import sys
 from collections import Counter
 
+import mmcv
 import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
+from mmengine.registry import MODELS
+from PIL import Image
 
 from qbheat_mm.apis import load_encoder
 from qbheat_mm.errors import UserError
@@ -19,7 +22,7 @@ from qbheat_mm.export.programs import (
     largest_difference,
     relative_difference,
 )
-from qbheat_mm.trained import Encoder, Normalization
+from qbheat_mm.trained import Encoder, Normalization, checkpoint
 
 from ..helpers.networks import (
     CLASSIFIER,
@@ -213,6 +216,63 @@ def test_a_classifier_as_the_page_shows(classifier, tmp_path, monkeypatch):
 
 
 @needs_mmdet
+@pytest.mark.mmdet
+@pytest.mark.parametrize('size', [None, (96, 160)])
+def test_images_are_prepared_as_in_tests(gfl, tmp_path, size):
+    """By the page's code from the file's facts, and by the test pipeline."""
+    cfg = gfl[0].copy()
+    cfg.test_dataloader = dict(dataset=dict(pipeline=[
+        dict(type='LoadImageFromFile'),
+        dict(type='Resize', scale=(144, 96), keep_ratio=True),
+        dict(type='LoadAnnotations'), dict(type='PackDetInputs')]))
+    cfg.model.data_preprocessor.pad_size_divisor = 32
+    model = load_model(cfg, gfl[2])
+    facts = export_network(model, tmp_path / 'a.onnx', size,
+                           preprocessing=True)
+    facts = Exported(str(tmp_path / 'a.onnx')).facts
+    y, x = np.mgrid[:200, :260]
+    pixels = np.stack([x * 0.9, y, (x + y) / 2], 2).astype(np.uint8)
+    Image.fromarray(pixels).save(tmp_path / 'a.png')
+    found, (height, width), ratio = namespace_of_docs('def prepare(')[
+        'prepare'](tmp_path / 'a.png', facts)
+    assert found.shape[1:3] == (size or (96, 128))
+    resized = mmcv.imrescale(pixels, (144, 96))
+    assert (height, width) == resized.shape[:2]
+    assert ratio == pytest.approx(height / 200, rel=0.01)
+    np.testing.assert_allclose(found[0, :height, :width], resized, atol=3)
+    Exported(str(tmp_path / 'a.onnx'))(found, [[height, width]])
+
+
+def test_outputs_out_of_order_have_their_own_names(tmp_path):
+    """mmpretrain's networks return them from the first to the last."""
+    backbone = MODELS.build(dict(
+        type='mmpretrain.ResNet', depth=18, out_indices=(3, 1)))
+    backbone.eval()
+    encoder = Encoder(backbone, Normalization())
+    facts = export_network(encoder, tmp_path / 'a.pt2', (64, 64))
+    shapes = {}
+    for name, output in Exported(str(tmp_path / 'a.pt2'))(
+            np.zeros((1, 3, 64, 64), np.float32)).items():
+        shapes[name] = output.shape[1:]
+    assert facts['outputs'] == ('stage_1', 'stage_3')
+    assert shapes == dict(stage_1=(128, 8, 8), stage_3=(512, 2, 2))
+
+
+@pytest.mark.mmdet
+def test_other_anchors_and_sizes_are_told(retinanet, tmp_path, monkeypatch):
+    """Any fits the weights."""
+    messages = []
+    monkeypatch.setattr(checkpoint, 'print_log',
+                        lambda message, *args: messages.append(message))
+    cfg = retinanet[0].copy()
+    load_model(cfg, retinanet[2])
+    assert not messages
+    cfg.model.bbox_head.anchor_generator.octave_base_scale = 7
+    load_model(cfg, retinanet[2])
+    message, = messages
+    assert 'another anchor_generator' in message and retinanet[2] in message
+
+
 def test_images_are_not_padded_unless_sizes_are_given(export):
     detect, images = Exported(export('mf_dec', 'onnx')[0]), pictures()
     whole = detect(images)

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import torch
 from mmengine.structures import PixelData
+from PIL import ExifTags, Image
 
 from qbheat_mm.cli.head_option import split_head
 from qbheat_mm.cli.predictions import prediction_to_json
@@ -157,6 +158,38 @@ def test_images_are_not_overwritten(predict, photos):
         predict(('lin', ), photos / 'a.jpg', '--out', photos)
 
 
+def test_pictures_of_similar_names(predict, photos, tmp_path):
+    for name in ('x.bmp', 'x.bmp.png'):
+        shutil.copy(tmp_path / 'other.bmp', photos / name)
+    (photos / 'damaged.jpg').unlink()
+    predict(('lin', ), photos, '--out', tmp_path / 'out')
+    rows = json.loads(
+        (tmp_path / 'out/predictions.json').read_text())['images']
+    pictures = {row['picture'] for row in rows}
+    assert len(pictures) == len(rows) == 4
+    for picture in pictures:
+        assert (tmp_path / 'out' / picture).is_file()
+
+
+def test_images_are_loaded_as_the_config_says(head_runs, photos, tmp_path,
+                                              forget):
+    cfg, checkpoint = head_runs['masks']
+    cfg = cfg.copy()
+    cfg.test_dataloader.dataset.pipeline[0].color_type = (
+        'color_ignore_orientation')
+    cfg.dump(tmp_path / 'stored.py')
+    exif = Image.Exif()
+    exif[ExifTags.Base.Orientation] = 6
+    with Image.open(photos / 'a.jpg') as image:
+        image.save(tmp_path / 'rotated.jpg', exif=exif)
+    forget()
+    run_tool('predict.py', f'--head=m={tmp_path}/stored.py:{checkpoint}',
+             tmp_path / 'rotated.jpg', '--out', tmp_path / 'out')
+    row, = json.loads(
+        (tmp_path / 'out/predictions.json').read_text())['images']
+    assert (row['height'], row['width']) == (90, 60)
+
+
 @pytest.mark.parametrize(('config', 'checkpoint'), [
     ('lin.py', 'lin.pth'), (r'C:\a b\lin.py', r'D:\runs\lin.pth'),
     ('/x/lin.yaml', 'https://host:80/lin.pth'), ('a.py', 'b.py:c.pth')])
@@ -165,6 +198,10 @@ def test_colons_in_paths(config, checkpoint):
         'tran-1', config, checkpoint)
     with pytest.raises(UserError):
         split_head(f'a name={config}:{checkpoint}')
+
+
+def best_in(folder):
+    return os.path.basename(split_head(f'classes={folder}')[2])
 
 
 def test_the_work_folder_of_a_run(head_runs, tmp_path):
@@ -177,6 +214,20 @@ def test_the_work_folder_of_a_run(head_runs, tmp_path):
     # The run told what its best evaluation was.
     shutil.copy(checkpoint, tmp_path / 'best_coco_bbox_mAP_iter_5.pth')
     assert split_head(f'classes={tmp_path}')[2].endswith('mAP_iter_5.pth')
+    for name, run in (('epoch_11', 'second'), ('best_bbox_iter_9', 'first'),
+                      ('best_bbox_iter_5', 'second')):
+        content = torch.load(checkpoint, weights_only=False)
+        content['meta']['experiment_name'] = run
+        torch.save(content, tmp_path / f'{name}.pth')
+        os.utime(tmp_path / f'{name}.pth', (0, 10 - len(name)))
+    assert best_in(tmp_path) == 'best_bbox_iter_5.pth'
+    (tmp_path / 'best_bbox_iter_5.pth').unlink()
+    assert best_in(tmp_path) == 'epoch_11.pth'
+    # A resumed run knows the best checkpoint of the run before.
+    content['message_hub'] = dict(runtime_info=dict(
+        best_ckpt='/elsewhere/best_bbox_iter_9.pth'))
+    torch.save(content, tmp_path / 'epoch_11.pth')
+    assert best_in(tmp_path) == 'best_bbox_iter_9.pth'
     (tmp_path / 'other.py').touch()
     with pytest.raises(UserError, match='one config'):
         split_head(f'classes={tmp_path}')
