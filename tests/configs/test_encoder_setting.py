@@ -93,7 +93,9 @@ def test_features_and_normalization_are_the_published_ones(weights, files,
     images = torch.randn(2, 3, 96, 64)
     with torch.no_grad():
         last, = encoder(images)
-        assert torch.equal(last, features(images))
+        torch.testing.assert_close(last, features(images))
+    # mmcv's RoIAlign misreads others.
+    assert last.is_contiguous()
     assert encoder.normalization.mean[0] == pytest.approx(mean)
     assert encoder.normalization.rgb
 

@@ -65,7 +65,9 @@ class TimmEncoder(BaseModule):
 
     def forward(self, x: Tensor) -> tuple[Tensor, ...]:
         """Images (B, 3, H, W) to maps (B, C, H / stride, W / stride)."""
-        last, maps = self.network.forward_intermediates(x)
+        # EfficientNets train in three quarters of the time on a CPU.
+        last, maps = self.network.forward_intermediates(
+            x.contiguous(memory_format=torch.channels_last))
         if getattr(last, 'ndim', 0) == 3:  # tokens of a transformer
             patches = last[:, getattr(self.network, 'num_prefix_tokens', 0):]
             if patches.shape[1] == maps[-1].shape[2:].numel():
@@ -73,7 +75,8 @@ class TimmEncoder(BaseModule):
         # Some networks return a list, or channels last.
         if getattr(last, 'shape', ())[2:] == maps[-1].shape[2:]:
             maps[-1] = last
-        return tuple(maps[i] for i in self.out_indices)
+        # mmcv's RoIAlign misreads channels_last (mmcv issue 2203).
+        return tuple(maps[i].contiguous() for i in self.out_indices)
 
     def train(self, mode: bool = True) -> 'TimmEncoder':
         """Set the mode."""
