@@ -20,13 +20,11 @@ _NO_CLASSES = {'', '__ignore__', '_background_'}
 def choose_classes(export: ListedExport, wanted: Sequence[str] | None,
                    dropped: Sequence[str], account: Account) -> list[str]:
     """Skip boxes of other classes; return those with a box."""
-    used, sources, examples = Counter(), defaultdict(Counter), {}
+    used = Counter()
     for image in export.images:
         for box in image.boxes:
             box.label = composed(box.label)
             used[box.label] += 1
-            sources[box.label][image.source] += 1
-            examples.setdefault((box.label, image.source), image.name)
     listed = sorted(used) if export.classes is None else export.classes
     names = []
     for name in map(composed, listed):
@@ -38,13 +36,7 @@ def choose_classes(export: ListedExport, wanted: Sequence[str] | None,
                             f'{dict(used)}')
     unlisted = sorted(used.keys() - {*names, *dropped})
     if unlisted and not wanted:
-        name = unlisted[0]
-        (source, number), *_ = sources[name].most_common()
-        raise UserError(
-            f"{used[name]} boxes ({number} of them on images of '{source}', "
-            f"such as '{examples[name, source]}') are of "
-            f'{name!r}, not one of the classes: skip them with --drop-class '
-            f'{shlex.join(unlisted)}, or choose --classes')
+        _refuse(unlisted, export.images)
     for name in names:
         if not used[name]:
             account.note(Kind.SKIPPED_CLASS, 'without a box', name)
@@ -60,6 +52,22 @@ def choose_classes(export: ListedExport, wanted: Sequence[str] | None,
         image.boxes = [box for box in image.boxes if box.label in chosen]
     note_similar_names(chosen, account)
     return chosen
+
+
+def _refuse(labels: Sequence[str], images: Sequence[ListedImage]) -> None:
+    """Raise UserError that says where boxes of unlisted classes are."""
+    sources, example = Counter(), {}
+    for image in images:
+        for box in image.boxes:
+            if box.label == labels[0]:
+                sources[image.source] += 1
+                example.setdefault(image.source, image.name)
+    (source, number), *_ = sources.most_common()
+    raise UserError(
+        f"{sources.total()} boxes ({number} of them on images of '{source}', "
+        f"such as '{example[source]}') are of {labels[0]!r}, not one of the "
+        f'classes: skip them with --drop-class {shlex.join(labels)}, or '
+        'choose --classes')
 
 
 def note_similar_names(classes: Sequence[str], account: Account) -> None:
