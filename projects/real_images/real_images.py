@@ -193,8 +193,9 @@ STUDY = Study(
 MF-285M on photographs and other real images. Pre-training was planned for ten
 CPU minutes (five or twenty in preliminary runs, five from published weights).
 Ten became 9 to 15 (blood 15, pcb 17; 5 to 6 on the machine of the trials of
-several maps), and five 8 to 10; the recipes took 11 to 95. [PLAN.md](../../projects/real_images/PLAN.md) was written before the first
-row, and names the images.
+several maps), and five 8 to 10; the recipes took 11 to 95.
+[PLAN.md](../../projects/real_images/PLAN.md) was written before the first row,
+and names the images.
 
 Top-1 of frozen classifiers is that of ridge regression (primary) and of
 `tran-1`, a transformer block; a verdict needs both. *Probe seed 0*: in these
