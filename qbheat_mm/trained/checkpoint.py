@@ -97,8 +97,9 @@ class Checkpoint:
     @property
     def best(self) -> str:
         """The best checkpoint when this was written; '' if unknown."""
-        hub = self.content.get('message_hub') or {}
-        return str(hub.get('runtime_info', {}).get('best_ckpt') or '')
+        hub = self.content.get('message_hub')
+        facts = next(find_settings(hub, 'runtime_info'), {})
+        return str(facts.get('best_ckpt') or '')
 
     @cached_property
     def config(self) -> dict:
