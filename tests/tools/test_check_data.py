@@ -76,6 +76,23 @@ def test_a_useless_file_is_an_error(check, own, detector):
     assert 'coco.json' in check(detector)[1]
 
 
+def test_copies_under_other_names_are_found(own, classifier_config, tmp_path,
+                                            capsys):
+    copies = tmp_path / 'copies'
+    for label in ('a', 'b'):
+        folder = copies / 'images' / label
+        folder.mkdir(parents=True)
+        for image in (own / 'images' / label).iterdir():
+            shutil.copy(image, folder / f'copy of {image.name}')
+    white = np.full((32, 32, 3), 255, np.uint8)
+    cv2.imwrite(str(copies / 'images/a/new.jpg'), white)
+    run_tool('check_data.py', classifier_config, '--cfg-options',
+             f'train_dataloader.dataset.data_root={own}',
+             f'val_dataloader.dataset.data_root={copies}',
+             f'test_dataloader.dataset.data_root={copies}')
+    assert '8 of 9 images of val are also in train' in capsys.readouterr().out
+
+
 def test_damaged_images_are_found(check, own, detector, classifier_config):
     content = (own / 'images/a/0.jpg').read_bytes()
     (own / 'images/a/1.jpg').write_bytes(content[:len(content) // 2])
