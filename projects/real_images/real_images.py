@@ -161,6 +161,13 @@ QUESTIONS = [
     tabulate('several-maps-tuning-boxes', 'Which settings of several maps, '
              'for detectors', [], MAPS_TRIED, ('AP', ), (TUNING, ),
              'RetinaNet_tuning-{}', ('steel', 'pcb')),
+    ask('several-maps-batch', 'Do batches of 32 help several maps',
+        dict.fromkeys(CLASSES, against('maps-batch-32', 'maps-base')),
+        'classes_tuning-{}', seeds=(0, 1, TUNING)),
+    ask('several-maps-batch-boxes', 'Do batches of 32 help several maps, for '
+        'a frozen detector', dict.fromkeys(('steel', 'pcb'), against(
+            'maps-batch-32', 'maps-base')), 'RetinaNet_tuning-{}', ('AP', ),
+        (0, 1, TUNING)),
     tabulate('several-maps', 'Do several maps help a frozen classifier', [
         *against('several-maps', 'distilled', 'published'),
         *against('several-maps-recipe', 'distilled-recipe', 'published')],
