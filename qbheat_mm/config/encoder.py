@@ -149,8 +149,10 @@ def _require_outputs(model: ConfigDict, given: Outputs, outputs: Outputs,
     if name == 'MobileFormerDETR':
         fits = given.strides == outputs.strides
     else:  # a model that reads one map takes any
-        fits = len(given.strides) <= 1 or (
-            {*given.strides} <= {*outputs.strides})
+        finer = _count_finer(given, outputs)
+        needed = outputs.strides[finer:][:len(given.strides)]
+        fits = len(given.strides) <= 1 or needed == given.strides and (
+            not finer or type_name(model.get('neck') or {}) == 'FPN')
     if not fits:
         raise UserError(f'{name} needs maps of strides {given.strides}, and '
                         f'{source} has {outputs.strides}')
@@ -165,6 +167,12 @@ def _require_outputs(model: ConfigDict, given: Outputs, outputs: Outputs,
         raise UserError(f'MobileFormerV1Neck needs tokens, and {source} has '
                         'none: use a config with another neck, such as '
                         'GlobalAveragePooling')
+
+
+def _count_finer(given: Outputs, outputs: Outputs) -> int:
+    """Number of first maps that are finer than a model with a neck reads."""
+    first = min(given.strides, default=0)
+    return sum(stride < first for stride in outputs.strides)
 
 
 def _anchor_strides(model: ConfigDict) -> list[int]:
@@ -210,6 +218,8 @@ def _set_widths(model: ConfigDict, given: Outputs, outputs: Outputs) -> None:
                         token_dims=outputs.token_dims or None)
         elif isinstance(part.get('in_channels'), list | tuple):
             part.in_channels = outputs.channels
+            if _count_finer(given, outputs):
+                part.start_level = _count_finer(given, outputs)
         else:
             for name in WIDTHS & {*part}:
                 if part[name] == given.width:

@@ -61,7 +61,8 @@ class MapFolder:
         rank, _ = get_dist_info()
         # Others may see other times of the files.
         name = fingerprint(teacher, images) if rank == 0 else ''
-        path = _decide(os.path.join(folder, f'teacher-{name}'))
+        path = _decide(os.path.join(os.path.expanduser(folder),
+                                    f'teacher-{name}'))
         if _decide(os.path.isdir(path)):
             _require_shared(path)
         else:

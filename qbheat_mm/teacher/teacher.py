@@ -189,4 +189,5 @@ def _return_all_maps(encoder: Encoder) -> None:
         backbone.load_state_dict(encoder.backbone.state_dict())
     except RuntimeError:  # a ConvNeXt has a norm of its own for each output
         return
-    encoder.backbone = backbone.eval()
+    backbone.eval()  # returns None for a ResNet
+    encoder.backbone = backbone

@@ -10,9 +10,13 @@ import safetensors
 import timm
 import torch
 from mmengine.config import Config
+from mmengine.model import BaseModule
+from mmengine.registry import DefaultScope
 from mmpretrain import get_model
 from mmpretrain.models import ResNet
 from mmpretrain.registry import MODELS
+from torch import nn
+from torch.nn import functional as F
 
 from qbheat_mm.apis import load_encoder, published_encoder
 from qbheat_mm.config.encoder import Outputs, use_encoder
@@ -343,6 +347,60 @@ def test_refusals(files):
         published_encoder('replknet-31B_3rdparty_in1k')
     with pytest.raises(UserError, match='spatial self-attention'):
         reject_pixel_attention(TimmEncoder('test_vit'))
+
+
+@MODELS.register_module()
+class FixedOutputs(BaseModule):
+    """Maps of strides 4 to 32, or others, of which none can be left out."""
+
+    def __init__(self, strides=(4, 8, 16, 32), init_cfg=None):
+        super().__init__(init_cfg)
+        self.strides = strides
+        self.conv = nn.Conv2d(3, 8, 1)
+
+    def forward(self, x):
+        return tuple(self.conv(F.avg_pool2d(x, stride))
+                     for stride in self.strides)
+
+
+def write_fixed(file, **options):
+    return export_encoder(Encoder(
+        FixedOutputs(**options), Normalization(),
+        settings=dict(type='FixedOutputs', **options)), file)
+
+
+@pytest.mark.mmdet
+@pytest.mark.parametrize('name', [
+    RETINANET, 'qbheat/coco/gfl_mf-285m_own-data.py', CONFIGS[5]])
+def test_maps_that_a_detector_does_not_need_are_left_out(name, tmp_path):
+    file = write_fixed(tmp_path / 'a.safetensors')
+    cfg = load(name)
+    cfg.encoder = file
+    use_encoder(cfg)
+    with DefaultScope.overwrite_default_scope('mmdet'):
+        model = MODELS.build(cfg.model)
+    levels = model.extract_feat(torch.zeros(1, 3, 256, 256))
+    assert [256 // level.shape[3] for level in levels] == [8, 16, 32, 64, 128]
+
+
+@pytest.mark.mmdet
+def test_maps_of_other_strides_are_refused(tmp_path):
+    file = write_fixed(tmp_path / 'a.safetensors', strides=(8, 8, 16))
+    assert 'needs maps of strides [8, 16], ' in refusal(
+        RETINANET, encoder=file)
+    file = write_fixed(tmp_path / 'b.safetensors')
+    assert 'needs maps of strides' in refusal(CONFIGS[6], encoder=file)
+
+
+def test_the_last_norm_of_a_swin_is_applied():
+    encoder = TimmEncoder('swin_tiny_patch4_window7_224', embed_dim=24,
+                          depths=(1, 1, 1, 1), num_heads=(1, 1, 1, 1)).eval()
+    encoder.network.norm.weight.data.uniform_(0.2, 3)
+    images = torch.randn(1, 3, 224, 224)
+    with torch.no_grad():
+        last, = encoder(images)
+        expected = encoder.network.forward_features(images)
+    torch.testing.assert_close(last, expected.permute(0, 3, 1, 2))
 
 
 def test_a_norm_layer_of_the_head_is_kept(tmp_path):

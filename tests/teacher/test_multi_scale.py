@@ -59,6 +59,18 @@ def pyramid(tmp_path_factory):
         Pyramid(), dict(type='Pyramid'))
 
 
+def test_a_resnet_of_mmpretrain_teaches_all_its_maps(tmp_path):
+    settings = dict(type='mmpretrain.ResNet', depth=18, base_channels=4,
+                    stem_channels=4)
+    file = write_teacher(tmp_path / 'r18.safetensors',
+                         MODELS.build(settings), settings)
+    teacher = Teacher(file, multi_scale=True)
+    assert teacher.strides == [4, 8, 16, 32]
+    assert not any(part.training for part in teacher.encoder.modules())
+    images = torch.rand(2, 3, 64, 64) * 255
+    torch.testing.assert_close(teacher(images)[-1], Teacher(file)(images)[0])
+
+
 @pytest.mark.parametrize('student, teacher, expected', [
     ([2, 4, 8, 16], [2, 4, 8, 16, 32], [(8, 8), (16, 16), (16, 32)]),
     ([4, 8, 16, 32], [4, 8, 16, 32], [(8, 8), (16, 16), (32, 32)]),

@@ -221,6 +221,9 @@ def test_a_home_folder_and_a_url_are_read(teacher, images, tmp_path,
                        str(tmp_path / 'maps'), IDENTITY)
     assert downloads == [url]
     assert len(list((tmp_path / 'maps').iterdir())) == 1
+    target.prepare(DATASETS.build(cfg.train_dataloader.dataset),
+                   '~/maps', IDENTITY)
+    assert len(os.listdir(os.path.expanduser('~/maps'))) == 1
 
 
 @pytest.mark.parametrize('method', ['Distillation', 'QBHeat',

@@ -72,9 +72,11 @@ class TimmEncoder(BaseModule):
             patches = last[:, getattr(self.network, 'num_prefix_tokens', 0):]
             if patches.shape[1] == maps[-1].shape[2:].numel():
                 last = patches.transpose(1, 2).reshape(maps[-1].shape)
-        # Some networks return a list, or channels last.
-        if getattr(last, 'shape', ())[2:] == maps[-1].shape[2:]:
+        shape, sides = getattr(last, 'shape', ()), maps[-1].shape[2:]
+        if shape[2:] == sides:  # some networks return a list
             maps[-1] = last
+        elif shape[1:3] == sides:  # Swin: channels last
+            maps[-1] = last.permute(0, 3, 1, 2)
         # mmcv's RoIAlign misreads channels_last (mmcv issue 2203).
         return tuple(maps[i].contiguous() for i in self.out_indices)
 
