@@ -68,6 +68,7 @@ FEW = ('ridge', 'tran-1', 'lin')
 BETTER = against('published', 'qbheat')
 TUNED = dict.fromkeys(CLASSES, [*against('qbheat', 'random'), *BETTER])
 TRIED = [arm.name.removeprefix('steel-') for arm in trials('steel')]
+FASTER = [(f'maps-{name}', 'maps-base') for name in ('batch-32', 'rate-4e-3')]
 MAPS_TRIED = [arm.name.removeprefix('steel-') for arm in map_trials('steel')]
 QUESTIONS = [
     tabulate('tuning', 'Which settings', [], [*RANDOM, *TRIED], FEW,
@@ -161,12 +162,12 @@ QUESTIONS = [
     tabulate('several-maps-tuning-boxes', 'Which settings of several maps, '
              'for detectors', [], MAPS_TRIED, ('AP', ), (TUNING, ),
              'RetinaNet_tuning-{}', ('steel', 'pcb')),
-    ask('several-maps-batch', 'Do batches of 32 help several maps',
-        dict.fromkeys(CLASSES, against('maps-batch-32', 'maps-base')),
-        'classes_tuning-{}', seeds=(0, 1, TUNING)),
-    ask('several-maps-batch-boxes', 'Do batches of 32 help several maps, for '
-        'a frozen detector', dict.fromkeys(('steel', 'pcb'), against(
-            'maps-batch-32', 'maps-base')), 'RetinaNet_tuning-{}', ('AP', ),
+    ask('several-maps-steps', 'Do smaller batches or longer steps help several '
+        'maps', dict.fromkeys(CLASSES, FASTER), 'classes_tuning-{}',
+        seeds=(0, 1, TUNING)),
+    ask('several-maps-steps-boxes', 'Do smaller batches or longer steps help '
+        'several maps, for a frozen detector', dict.fromkeys(
+            ('steel', 'pcb'), FASTER), 'RetinaNet_tuning-{}', ('AP', ),
         (0, 1, TUNING)),
     tabulate('several-maps', 'Do several maps help a frozen classifier', [
         *against('several-maps', 'distilled', 'published'),
