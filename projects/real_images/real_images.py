@@ -162,10 +162,10 @@ QUESTIONS = [
     tabulate('several-maps-tuning-boxes', 'Which settings of several maps, '
              'for detectors', [], MAPS_TRIED, ('AP', ), (TUNING, ),
              'RetinaNet_tuning-{}', ('steel', 'pcb')),
-    ask('several-maps-steps', 'Do smaller batches or longer steps help several '
-        'maps', dict.fromkeys(CLASSES, FASTER), 'classes_tuning-{}',
+    ask('several-maps-steps', 'Do smaller batches or a higher rate help '
+        'several maps', dict.fromkeys(CLASSES, FASTER), 'classes_tuning-{}',
         seeds=(0, 1, TUNING)),
-    ask('several-maps-steps-boxes', 'Do smaller batches or longer steps help '
+    ask('several-maps-steps-boxes', 'Do smaller batches or a higher rate help '
         'several maps, for a frozen detector', dict.fromkeys(
             ('steel', 'pcb'), FASTER), 'RetinaNet_tuning-{}', ('AP', ),
         (0, 1, TUNING)),
