@@ -17,6 +17,7 @@ from ..utils.settings import (
     backbone_name,
     find_settings,
     prediction_transforms,
+    type_name,
 )
 from .fit import few, mismatch
 from .normalization import (
@@ -252,15 +253,18 @@ class Checkpoint:
 
 def _settings_without_weights(cfg: Mapping) -> dict[str, str]:
     """Describe settings that weights are learned for, whatever their order."""
-    described = {'test pipeline': _describe(prediction_transforms(cfg))}
+    steps = map(_describe, prediction_transforms(cfg))
+    described = {'test pipeline': ', '.join(steps)}
     for key in ('anchor_generator', 'bbox_coder'):
         found = map(_describe, find_settings(cfg.get('model') or {}, key))
         described[key] = ', '.join(sorted(found))
     return described
 
 
-def _describe(settings: Any) -> str:
-    return json.dumps(settings, sort_keys=True, default=str)
+def _describe(settings: Mapping) -> str:
+    # Types may be classes or names.
+    return json.dumps(dict(settings, type=type_name(settings)),
+                      sort_keys=True, default=str)
 
 
 @lru_cache(maxsize=1)
