@@ -128,7 +128,7 @@ def report_transforms(facts: dict) -> None:
                        if key != 'type']
             steps.append(f'{step["type"]}({", ".join(options)})')
         if steps:
-            print('prepare images as the test pipeline does, before the file: '
+            print('prepare images first, as the test pipeline does: '
                   f'{", ".join(steps)}')
 
 

@@ -19,7 +19,12 @@ from .class_columns import (
     has_extension,
     is_label_header,
 )
-from .files import ExportFiles, reading, split_named
+from .files import (
+    ExportFiles,
+    reading,
+    require_distinct,
+    split_named,
+)
 from .lookup import ImageLookup
 from .records import ListedExport, ListedImage
 
@@ -136,7 +141,9 @@ def _read_class_names(labels: Sequence[str], path: str, files: ExportFiles
         names = {}
         for label, number in numbers.items():
             names[label] = lines[number]
-        _require_distinct(names, place)
+        with reading(place):
+            require_distinct({number: lines[number]
+                              for number in numbers.values()})
         files.account.correct('class numbers that became names', place)
         for line in lines.values():
             if line not in names.values():
@@ -153,13 +160,3 @@ def _reject_numbering(lines: Mapping[int, str], place: str) -> None:
         raise UserError(f"'{place}' numbers classes from 1, but its lines "
                         'count from 0: write names instead of numbers into '
                         'the list, or numbers from 0 into both')
-
-
-def _require_distinct(names: Mapping[str, str], place: str) -> None:
-    """Raise UserError if two labels have the same name."""
-    labels = {}
-    for label, name in names.items():
-        first = labels.setdefault(name, label)
-        if float(first) != float(label):
-            raise UserError(f"'{place}' names both {first} and {label} "
-                            f'{name!r}: correct it')

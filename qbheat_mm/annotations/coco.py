@@ -13,7 +13,7 @@ import msgspec
 from ..datasets.coco_check import readable_polygons
 from ..errors import UserError
 from .account import ROTATED, Account, Kind
-from .files import ExportFiles
+from .files import ExportFiles, reading, require_distinct
 from .records import Box, ListedExport, ListedImage
 
 _Id = int | str | None
@@ -94,22 +94,12 @@ def _read_categories(path: str, content: CocoContent, wanted: Sequence[str]
             raise UserError(f"'{path}': category id {key} is both {other!r} "
                             f'and {name!r}: choose with --classes')
         names[key] = name if name in wanted else other
-    _require_distinct(path, content, names)
+    # Roboflow's first category may repeat a name, but has no objects.
+    used = {str(box.label) for box in content.annotations}
+    with reading(path):
+        require_distinct({key: name for key, name in names.items()
+                          if key in used})
     return names
-
-
-def _require_distinct(path: str, content: CocoContent,
-                      names: Mapping[str, str]) -> None:
-    """Raise UserError if two categories with objects have one name."""
-    ids = {}
-    for box in content.annotations:
-        key = str(box.label)
-        if key in names:
-            first = ids.setdefault(names[key], key)
-            if first != key:
-                raise UserError(f"'{path}': category ids {first} and {key} "
-                                f'are both {names[key]!r}: rename one, or '
-                                'give their objects the same id')
 
 
 def _read_images(path: str, content: CocoContent, names: Mapping[str, str],

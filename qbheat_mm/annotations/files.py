@@ -4,7 +4,7 @@ import json
 import os.path as osp
 import re
 import unicodedata
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from xml.etree.ElementTree import ParseError
@@ -158,3 +158,13 @@ def reading(path: str) -> Iterator[None]:
             TypeError, ValueError) as error:
         problem = ' '.join(str(error).split())
         raise UserError(f"'{path}': {problem}: correct it") from error
+
+
+def require_distinct(names: Mapping[int | str, str]) -> None:
+    """Raise ValueError if two ids have one class name."""
+    ids = {}
+    for key, name in names.items():
+        other = ids.setdefault(name, key)
+        if other != key:
+            raise ValueError(f'the ids {other} and {key} are both class '
+                             f'{name!r}')

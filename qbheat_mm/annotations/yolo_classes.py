@@ -13,7 +13,7 @@ import msgspec
 import yaml
 
 from ..errors import UserError
-from .files import ExportFiles, reading
+from .files import ExportFiles, reading, require_distinct
 
 _SETTINGS = ('names', 'train', 'val', 'valid', 'test', 'path')
 
@@ -78,7 +78,7 @@ def _read_yaml(text: str) -> Classes:
     names = settings['names']
     pairs = enumerate(names) if isinstance(names, list) else names.items()
     names = {int(key): name.strip() for key, name in pairs}
-    _require_distinct(names)
+    require_distinct(names)
     _require_number(names, settings.get('nc'))
     return Classes(names, settings)
 
@@ -107,21 +107,11 @@ def _require_number(names: Mapping[int, str], stated: str | None) -> None:
         raise ValueError(f'it states {stated} classes, but names {len(names)}')
 
 
-def _require_distinct(names: Mapping[int, str]) -> None:
-    """Refuse classes with a name twice."""
-    ids = {}
-    for key, name in names.items():
-        other = ids.setdefault(name, key)
-        if other != key:
-            raise ValueError(f'the ids {other} and {key} are both class '
-                             f'{name!r}')
-
-
 def _read_list(path: str, files: ExportFiles) -> Classes:
     """Read a list of classes, and CVAT's or Label Studio's file beside it."""
     by_line, settings = files.numbered_lines(path), {}
     with reading(path):
-        _require_distinct(by_line)
+        require_distinct(by_line)
     data = osp.join(osp.dirname(path), 'obj.data')
     if osp.exists(data):
         settings = dict(re.findall(r'^(\w+)\s*=\s*(\S+)', files.read(data),

@@ -225,12 +225,12 @@ class Checkpoint:
         except (AttributeError, TypeError):  # a file may contain anything
             return
         for name, given in _settings_without_weights(cfg).items():
-            if known[name] != given:
+            if known[name] and known[name] != given:
                 print_log(
-                    f"'{self.path}' was trained with another {name} than "
-                    f'{given}: {known[name]}; results may be worse, use the '
-                    'config in the work folder of its run', 'current',
-                    logging.WARNING)
+                    f"'{self.path}' was trained with another {name}: "
+                    f'{known[name]}, not {given or "none"}. Results may be '
+                    'worse: use the config in the work folder of its run',
+                    'current', logging.WARNING)
 
     def require_fit(self, needed: Mapping[str, Tensor],
                     found: Mapping[str, Any], network: str,
@@ -252,7 +252,7 @@ class Checkpoint:
 
 
 def _settings_without_weights(cfg: Mapping) -> dict[str, str]:
-    """Describe settings that weights are learned for, whatever their order."""
+    """Describe the settings that weights depend on but don't contain."""
     steps = map(_describe, prediction_transforms(cfg))
     described = {'test pipeline': ', '.join(steps)}
     for key in ('anchor_generator', 'bbox_coder'):

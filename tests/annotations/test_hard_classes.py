@@ -249,7 +249,7 @@ def test_folders_inside_class_folders_are_told(export):
     (('0', '1', ''), 'melanoma\nnevus\n', ['melanoma', 'nevus']),
     (('0.0', '1.0', ''), 'melanoma\nnevus\n', ['melanoma', 'nevus']),
     (('0', '2'), 'melanoma\nnevus\nscar\n', ['melanoma', 'scar']),
-    (('0', '2'), 'scar\nnevus\nscar\n', 'both 0 and 2 .scar'),
+    (('0', '2'), 'scar\nnevus\nscar\n', 'ids 0 and 2 are both class .scar'),
     (('0', '-1'), 'melanoma\nnevus\n', 'the class -1'),
     (('1', '2'), '1 melanoma\n2 nevus\n3 scar\n', 'numbers classes from 1')])
 def test_numbers_of_a_list_are_lines_of_classes(labels, lines, expected,

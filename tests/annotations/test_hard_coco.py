@@ -201,7 +201,7 @@ def test_categories_of_one_name(export):
     def rename(content):
         content['categories'][1]['name'] = 'cat'
     export.coco(objects, rename)
-    export.refuse("category ids [12] and [12] are both 'cat': rename")
+    export.refuse("labels.json': the ids 1 and 2 are both class 'cat'")
 
 
 def test_a_file_that_lacks_a_category_is_told(export):

@@ -227,8 +227,7 @@ def test_images_are_prepared_as_in_tests(gfl, tmp_path, size):
         dict(type='LoadAnnotations'), dict(type='PackDetInputs')]))
     cfg.model.data_preprocessor.pad_size_divisor = 32
     model = load_model(cfg, gfl[2])
-    facts = export_network(model, tmp_path / 'a.onnx', size,
-                           preprocessing=True)
+    export_network(model, tmp_path / 'a.onnx', size, preprocessing=True)
     facts = Exported(str(tmp_path / 'a.onnx')).facts
     y, x = np.mgrid[:200, :260]
     pixels = np.stack([x * 0.9, y, (x + y) / 2], 2).astype(np.uint8)
@@ -265,12 +264,25 @@ def test_other_anchors_and_sizes_are_told(retinanet, tmp_path, monkeypatch):
     monkeypatch.setattr(checkpoint, 'print_log',
                         lambda message, *args: messages.append(message))
     cfg = retinanet[0].copy()
-    load_model(cfg, retinanet[2])
+    pipeline = [dict(type='LoadImageFromFile'),
+                dict(type='Resize', scale=(96, 96)),
+                dict(type='PackDetInputs')]
+    cfg.test_dataloader = dict(dataset=dict(pipeline=pipeline))
+    content = torch.load(retinanet[2], weights_only=False)
+    content['meta']['cfg'] = cfg.pretty_text
+    torch.save(content, tmp_path / 'a.pth')
+    file = str(tmp_path / 'a.pth')
+    load_model(cfg, file)
+    load_model(cfg, retinanet[2])  # states no pipeline
     assert not messages
+    cfg.test_dataloader.dataset.pipeline[1].scale = (64, 64)
+    load_model(cfg, file)
+    assert 'another test pipeline' in messages.pop()
+    cfg.test_dataloader.dataset.pipeline[1].scale = (96, 96)
     cfg.model.bbox_head.anchor_generator.octave_base_scale = 7
-    load_model(cfg, retinanet[2])
+    load_model(cfg, file)
     message, = messages
-    assert 'another anchor_generator' in message and retinanet[2] in message
+    assert 'another anchor_generator' in message and file in message
 
 
 def test_images_are_not_padded_unless_sizes_are_given(export):
