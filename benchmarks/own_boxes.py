@@ -2,9 +2,9 @@
 """Minutes, memory and AP of the README's detector on a folder of boxes.
 
 Prepares the boxes, trains on the frozen encoder, and tests the best checkpoint
-on the test images, or on those for validation if there are none. --whole then
-trains the encoder as well. Minutes are CPU seconds of two cores, which other
-load on the machine changes less than the time that passes.
+on the test images, or on those for validation if there are none. --finetune
+then trains the encoder as well. Minutes are CPU seconds of two cores, which
+other load on the machine changes less than the time that passes.
 """
 import argparse
 import json
@@ -41,8 +41,8 @@ def run(tool: str, *arguments: str | Path) -> Cost:
 
 
 def measure(folder: str, encoder: str, out: Path, options: list[str],
-            whole: int) -> None:
-    """Run the README's commands, and continue with the whole network.
+            finetune: bool) -> None:
+    """Run the README's commands, and continue with the whole detector.
 
     Prints a line of numbers for each.
 
@@ -51,7 +51,7 @@ def measure(folder: str, encoder: str, out: Path, options: list[str],
         encoder (str): Of published or own weights.
         out (Path): Folder for all that is written.
         options (list[str]): Further ``--cfg-options``.
-        whole (int): Steps of the whole network, or 0.
+        finetune (bool): Whether to train the encoder as well, then.
     """
     config = out / 'boxes/boxes.py'
     prepared = run('prepare_boxes.py', folder, '--out', out / 'boxes')
@@ -61,14 +61,12 @@ def measure(folder: str, encoder: str, out: Path, options: list[str],
     print(f'{folder}: {minutes:.1f} minutes of {CORES} cores to train, '
           f"{trained.peak:.0f} MiB, {test(config, out / 'frozen', options)}",
           flush=True)
-    if whole:
+    if finetune:
+        config = out / 'boxes/boxes_ft.py'
         trained = train(config, out / 'whole', [
-            *options, f"load_from={best(out / 'frozen')}",
-            'model.backbone.frozen_stages=-1',
-            'optim_wrapper.optimizer.lr=2e-4', f'train_cfg.max_iters={whole}',
-            f'train_cfg.val_interval={max(whole // 4, 1)}'])
-        print(f'{folder}: {trained.seconds / CORES / 60:.1f} minutes more for '
-              f'{whole} steps of the whole network, {trained.peak:.0f} MiB, '
+            *options, f"load_from={best(out / 'frozen')}"])
+        print(f'{folder}: {trained.seconds / CORES / 60:.1f} minutes more to '
+              f'fine-tune the whole detector, {trained.peak:.0f} MiB, '
               f"{test(config, out / 'whole', options)}", flush=True)
 
 
@@ -101,15 +99,15 @@ def main() -> None:
     parser.add_argument('folders', nargs='+', metavar='FOLDER',
                         help='exports of annotation tools')
     parser.add_argument('--encoder', required=True, metavar='FILE')
-    parser.add_argument('--whole', type=int, default=0, metavar='STEPS',
-                        help='then train the whole network for STEPS')
+    parser.add_argument('--finetune', action='store_true',
+                        help='then train the whole detector')
     parser.add_argument('--cfg-options', nargs='+', default=[],
                         metavar='KEY=VALUE', help='settings of training')
     args = parser.parse_args()
     for folder in args.folders:
         with tempfile.TemporaryDirectory() as out:
             measure(folder, args.encoder, Path(out), args.cfg_options,
-                    args.whole)
+                    args.finetune)
 
 
 if __name__ == '__main__':

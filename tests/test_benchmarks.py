@@ -181,9 +181,9 @@ def test_a_detector_of_ones_own_boxes(report, tmp_path):
         tmp_path / 'net.safetensors')
     CASES['plain'].write(tmp_path / 'pets')
     lines = report('own_boxes.py', f'{tmp_path}/pets --encoder {encoder} '
-                   '--whole 1 --cfg-options train_cfg.max_iters=2')
+                   '--finetune --cfg-options train_cfg.max_iters=2')
     numbers = r'\d+ MiB, AP [\d.]+, AP50 [\d.]+ \([\d.]+ minutes to test\)$'
     for text in ('minutes of 2 cores to train',
-                 'minutes more for 1 steps of the whole network'):
+                 'minutes more to fine-tune the whole detector'):
         [line] = [line for line in lines if text in line]
         assert re.search(rf'pets: [\d.]+ {text}, {numbers}', line)

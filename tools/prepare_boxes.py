@@ -2,7 +2,7 @@
 """Prepare an annotation tool's export for training a detector.
 
 Reads COCO (Roboflow, CVAT, VGG Image Annotator, Label Studio, FiftyOne), YOLO,
-Pascal VOC and labelme. Writes COCO files, a config and a page, report.html.
+Pascal VOC and labelme. Writes COCO files, configs and a page, report.html.
 """
 import argparse
 import os.path as osp

@@ -61,6 +61,26 @@ test_dataloader = dict(
 
 model = dict(bbox_head=dict(num_classes=len(classes)))
 """
+_FINETUNE = """\
+_base_ = './boxes.py'
+
+# The encoder learns, too, from augmented images. Start from a detector on the
+# frozen encoder: --cfg-options load_from=CHECKPOINT
+model = dict(backbone=dict(frozen_stages=-1))
+optim_wrapper = dict(optimizer=dict(lr=6e-4))
+train_cfg = dict(max_iters={steps}, val_interval={interval})
+train_dataloader = dict(dataset=dict(shrink_to={largest}, pipeline=[
+    *_base_.train_pipeline[:2],
+    dict(
+        type='RandomResize', scale=_base_.size, ratio_range=(0.5, 1.5),
+        keep_ratio=True, interpolation={plan.interpolation!r}),
+    dict(
+        type='RandomCrop', crop_size=({longer}, {longer}),
+        allow_negative_crop=True),
+    dict(type='PhotoMetricDistortion'),
+    dict(type='RandomFlip', prob=0.5),
+    dict(type='PackDetInputs')]))
+"""
 #: Bases and settings of the detectors.
 DETECTORS = {
     'gfl': ('gfl_mf-285m', _DATA + _FIXED_SIZE + _GFL),
@@ -95,6 +115,19 @@ def write_boxes_config(file: Path, detector: str, classes: Sequence[str],
         folder=_FOLDER, classes=f'({names}, )', images=quote(images),
         test=test, plan=plan)
     _write(file, f'coco/{base}_own-data.py', body)
+
+
+def write_finetuning_config(file: Path, plan: TrainingPlan) -> None:
+    """Write a config that trains the whole detector of ``boxes.py``.
+
+    Args:
+        file (Path): The config, beside ``boxes.py``.
+        plan (TrainingPlan): That of ``boxes.py``.
+    """
+    largest = tuple(3 * side // 2 for side in plan.scale)
+    file.write_text(_FINETUNE.format(
+        plan=plan, longer=plan.scale[0], largest=largest,
+        steps=2 * plan.steps, interval=2 * plan.val_interval), 'utf-8')
 
 
 def write_classes_config(file: Path, test: str) -> None:

@@ -11,7 +11,7 @@ from mmengine.device import is_cuda_available
 from .account import Account
 from .cleaning import check_crowds, choose_classes, clean_boxes
 from .coco_output import write_coco
-from .configs import write_boxes_config
+from .configs import write_boxes_config, write_finetuning_config
 from .files import ExportFiles
 from .formats import read_boxes
 from .images import match_files, open_images, place_boxes
@@ -32,9 +32,9 @@ def prepare_boxes(folder: str, out: str, *, detector: str = 'gfl',
                   size: int | None = None) -> Preparation:
     """Prepare an annotation tool's export for training a detector.
 
-    Writes ``annotations/{train,val,test}.json``, a config and a page. Each
-    box is on the image and of the class that the export states, in its split;
-    or the report counts why it is not.
+    Writes ``annotations/{train,val,test}.json``, configs and a page. Each box
+    is on the image and of the class that the export states, in its split; or
+    the report counts why it is not.
 
     Args:
         folder (str): The export, or the file of it to read: COCO (Roboflow,
@@ -64,7 +64,7 @@ def prepare_boxes(folder: str, out: str, *, detector: str = 'gfl',
         UserError: If the export can be read in two ways, or a class would
             have no box for validation.
     """
-    require_new(out, ('annotations', 'boxes.py', 'report.html',
+    require_new(out, ('annotations', 'boxes.py', 'boxes_ft.py', 'report.html',
                       *(['images'] if copy else [])))
     account = Account()
     files = ExportFiles(folder, images, account)
@@ -97,6 +97,8 @@ def prepare_boxes(folder: str, out: str, *, detector: str = 'gfl',
             images='images/' if copy else osp.join(root, ''),
             plan=plan,
             test='test' if 'test' in parts else 'val')
+        if detector != 'mf-dec':
+            write_finetuning_config(Path(draft, 'boxes_ft.py'), plan)
         if copy:
             _copy_images(listed, root, osp.join(draft, 'images'))
     return Preparation(osp.join(out, 'boxes.py'), headline, tables, account)

@@ -101,7 +101,8 @@ def test_other_files_stay(pets, photos, tmp_path):
         assert (tmp_path / 'out' / name).read_text() == 'mine'
     assert {path.name for path in (tmp_path / 'out').iterdir()} == {
         'notes.txt', '.hidden', 'images', 'index.html', 'annotations',
-        'boxes.py', 'report.html', 'classes.py', 'train', 'val'}
+        'boxes.py', 'boxes_ft.py', 'report.html', 'classes.py', 'train',
+        'val'}
 
 
 @pytest.mark.parametrize('prepare', ['boxes', 'classes'])

@@ -10,7 +10,10 @@ from mmdet.registry import MODELS
 from mmengine.config import Config
 from mmengine.runner import Runner
 
-from qbheat_mm.annotations.configs import write_boxes_config
+from qbheat_mm.annotations.configs import (
+    write_boxes_config,
+    write_finetuning_config,
+)
 from qbheat_mm.annotations.training_plan import TrainingPlan
 
 from ..helpers.shipped import shrink_pipeline
@@ -63,16 +66,20 @@ def own_config(request, data_root, tmp_path):
     """The config that prepare_boxes writes, made tiny."""
     write_boxes_config(data_root / 'boxes.py', request.param, CLASSES,
                        'images/', PLAN, 'val')
-    cfg = Config.fromfile(data_root / 'boxes.py')
+    return shrink(data_root / 'boxes.py', request.param, tmp_path)
+
+
+def shrink(file, detector, tmp_path):
+    cfg = Config.fromfile(file)
     cfg.model.backbone.update(arch=TINY_ARCH, init_cfg=None)
     torch.save(MODELS.build(cfg.model.backbone).state_dict(),
                tmp_path / 'encoder.pth')
     cfg.model.backbone.init_cfg = dict(
         type='PretrainedEncoder', checkpoint=str(tmp_path / 'encoder.pth'))
-    if request.param in ('gfl', 'retinanet'):
+    if detector in ('gfl', 'retinanet'):
         cfg.model.neck.in_channels = [16, 32]
         cfg.model.test_cfg.score_thr = 0
-    elif request.param == 'mask-rcnn':
+    elif detector == 'mask-rcnn':
         cfg.model.neck.in_channels = [8, 16, 32]
         cfg.model.roi_head.bbox_head.fc_out_channels = 8
         cfg.model.roi_head.mask_head.conv_out_channels = 8
@@ -87,7 +94,7 @@ def own_config(request, data_root, tmp_path):
         shrink_pipeline(loader.dataset.pipeline, 64)
     cfg.train_dataloader.sampler.shuffle = False
     cfg.train_dataloader.pop('batch_sampler', None)  # would reorder
-    if request.param == 'mf-dec':
+    if detector == 'mf-dec':
         cfg.train_cfg.update(max_epochs=2, val_interval=2)
     else:
         cfg.train_cfg.update(max_iters=16, val_interval=16)
@@ -119,6 +126,27 @@ def test_one_image_a_batch(own_config, tmp_path):
     assert head.num_classes == 3
     if 'roi_head' in own_config.model:
         assert {'train/loss_mask', 'val/coco/segm_mAP'} <= scalars.keys()
+
+
+@pytest.mark.parametrize('detector', ['gfl', 'retinanet', 'mask-rcnn'])
+def test_the_encoder_is_finetuned(detector, data_root, tmp_path):
+    """On crops of images of other scales, also of those without objects."""
+    write_boxes_config(data_root / 'boxes.py', detector, CLASSES, 'images/',
+                       PLAN, 'val')
+    write_finetuning_config(data_root / 'boxes_ft.py', PLAN)
+    cfg = shrink(data_root / 'boxes_ft.py', detector, tmp_path)
+    runner = Runner.from_cfg(cfg)
+    runner.train()
+    samples = runner.train_dataloader.dataset
+    assert len(samples) == len(OBJECTS) and samples.prepare_data(1)
+    heights = {samples[0]['inputs'].shape[1] for _ in range(20)}
+    assert len(heights) > 3
+    before = torch.load(tmp_path / 'encoder.pth')
+    after = runner.model.backbone.state_dict()
+    changed = {name for name in before
+               if not torch.equal(before[name], after[name])}
+    assert len(changed) > len(before) / 3
+    assert all('running' not in name for name in changed)
 
 
 @pytest.mark.parametrize('own_config', ['mask-rcnn'], indirect=True)
