@@ -22,6 +22,7 @@ from ..utils.modules import unwrap
 from ..utils.settings import loader_settings, type_name
 from .batch_size import batch_fitter
 from .console import set_console_level, shorten_console
+from .memory import keep_freed_memory
 from .random_state import SeededBatchSampler
 from .resume import newest_readable
 from .schedules import fit_schedulers
@@ -76,6 +77,8 @@ class AutoScaleRunner(Runner):
 
     def train(self) -> nn.Module:
         """Train, or resume from the newest readable checkpoint."""
+        if get_device() == 'cpu':
+            keep_freed_memory()
         if self._resume and self._load_from is None:
             self._load_from = newest_readable(self.work_dir)
         return super().train()

@@ -163,7 +163,7 @@ def test_from_an_encoder_to_a_detector(home, monkeypatch, forget):
         text, flags=re.S)
     config.write_text(re.sub(r'\ntrain_cfg = .*', '', text))
     page.run(others)
-    assert 'Suggested score' in (home / 'looks/boxes/index.html').read_text()
+    assert 'Which score?' in (home / 'looks/boxes/index.html').read_text()
     assert len(list((home / 'found/vis').iterdir())) == 16
     run = home / 'work_dirs/boxes'
     classes = Config.fromfile(run / 'boxes.py').classes
