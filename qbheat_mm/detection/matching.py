@@ -55,7 +55,7 @@ def load_found(truth: COCO, found: Sequence[Mapping],
     Args:
         truth (COCO): True boxes.
         found (Sequence[Mapping]): ``img_id``, ``bboxes`` (N, 4) as corners,
-            ``scores`` and ``labels`` (N, ), of each image; at least one box.
+            ``scores`` and ``labels`` (N, ), of each image.
         category_ids (Sequence[int]): Id of each label.
     """
     records = []
@@ -68,7 +68,12 @@ def load_found(truth: COCO, found: Sequence[Mapping],
                 image_id=image['img_id'], bbox=box, score=float(score),
                 category_id=category_ids[int(label)]))
     with contextlib.redirect_stdout(io.StringIO()):
-        return truth.loadRes(records)
+        if records:
+            return truth.loadRes(records)
+        nothing = COCO()  # which loadRes cannot read
+        nothing.dataset = dict(truth.dataset, annotations=[])
+        nothing.createIndex()
+        return nothing
 
 
 def evaluate(truth: COCO, found: COCO, image_ids: Iterable[int], *,

@@ -22,11 +22,10 @@ from ..utils.modules import unwrap
 from ..utils.settings import loader_settings, type_name
 from .batch_size import batch_fitter
 from .console import set_console_level, shorten_console
-from .memory import keep_freed_memory
+from .memory import keep_freed_memory, warn_of_little_shared_memory
 from .random_state import SeededBatchSampler
 from .resume import newest_readable
 from .schedules import fit_schedulers
-from .shared_memory import warn_of_little_shared_memory
 
 
 @RUNNERS.register_module()

@@ -70,6 +70,15 @@ def test_errors_at_the_best_f1(data):
     assert 'Suggested score: 0.55' in page
 
 
+def test_a_detector_that_is_sure_of_nothing(data):
+    file, found, files = data
+    for image in found:
+        image.update(bboxes=image['bboxes'] + 50, scores=image['scores'] / 9)
+    errors = DetectionErrors(str(file), found, files, CLASSES, .3)
+    assert len(errors.missed) == len(TRUE) and not errors.wrong
+    assert 'No box is right' in render_errors(errors, 'three images')
+
+
 def test_checkpoints_have_the_threshold(data):
     file, found, _ = data
     metric = MatchedCocoMetric(str(file))

@@ -14,7 +14,7 @@ from torch import nn
 from torch.utils.data import BatchSampler
 
 import qbheat_mm  # noqa: F401
-from qbheat_mm.engine import shared_memory
+from qbheat_mm.engine import memory
 from qbheat_mm.engine.batch_size import fitting_batch
 from qbheat_mm.engine.random_state import SeededBatchSampler
 from qbheat_mm.errors import UserError
@@ -92,7 +92,7 @@ def test_no_more_workers_than_cores_of_the_process(config):
 def test_workers_that_may_fill_the_shared_memory(
         config, monkeypatch, tmp_path, megabytes, workers, warned):
     """The run would wait: torch's fault."""
-    monkeypatch.setattr(shared_memory, 'FOLDER', str(tmp_path))
+    monkeypatch.setattr(memory, 'FOLDER', str(tmp_path))
     monkeypatch.setattr('shutil.disk_usage', lambda folder: SimpleNamespace(
         total=megabytes * 2**20))
     runner = RUNNERS.build(config(4, **{
