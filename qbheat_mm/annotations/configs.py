@@ -68,18 +68,26 @@ _base_ = './boxes.py'
 # frozen encoder: --cfg-options load_from=CHECKPOINT
 model = dict(backbone=dict(frozen_stages=-1))
 optim_wrapper = dict(optimizer=dict(lr=6e-4))
-train_cfg = dict(max_iters={steps}, val_interval={interval})
-train_dataloader = dict(dataset=dict(shrink_to={largest}, pipeline=[
-    *_base_.train_pipeline[:2],
-    dict(
-        type='RandomResize', scale=_base_.size, ratio_range=(0.5, 1.5),
-        keep_ratio=True, interpolation={plan.interpolation!r}),
-    dict(
-        type='RandomCrop', crop_size=({longer}, {longer}),
-        allow_negative_crop=True),
-    dict(type='PhotoMetricDistortion'),
-    dict(type='RandomFlip', prob=0.5),
-    dict(type='PackDetInputs')]))
+train_cfg = dict(
+    max_iters=2 * _base_.train_cfg.max_iters,
+    val_interval=2 * _base_.train_cfg.val_interval)
+
+longer = max(_base_.size)
+train_dataloader = dict(dataset=dict(
+    # Large photographs are decoded once, at the largest scale.
+    shrink_to=(3 * longer // 2, 3 * longer // 2),
+    pipeline=[
+        *_base_.train_pipeline[:2],
+        dict(
+            type='RandomResize', scale=_base_.size, ratio_range=(0.5, 1.5),
+            keep_ratio=True, interpolation=_base_.resize.interpolation),
+        dict(
+            type='RandomCrop', crop_size=(longer, longer),
+            allow_negative_crop=True),
+        dict(type='PhotoMetricDistortion'),
+        dict(type='RandomFlip', prob=0.5),
+        dict(type='PackDetInputs')
+    ]))
 """
 #: Bases and settings of the detectors.
 DETECTORS = {
@@ -117,17 +125,9 @@ def write_boxes_config(file: Path, detector: str, classes: Sequence[str],
     _write(file, f'coco/{base}_own-data.py', body)
 
 
-def write_finetuning_config(file: Path, plan: TrainingPlan) -> None:
-    """Write a config that trains the whole detector of ``boxes.py``.
-
-    Args:
-        file (Path): The config, beside ``boxes.py``.
-        plan (TrainingPlan): That of ``boxes.py``.
-    """
-    largest = tuple(3 * side // 2 for side in plan.scale)
-    file.write_text(_FINETUNE.format(
-        plan=plan, longer=plan.scale[0], largest=largest,
-        steps=2 * plan.steps, interval=2 * plan.val_interval), 'utf-8')
+def write_finetuning_config(file: Path) -> None:
+    """Write a config beside ``boxes.py`` that trains its whole detector."""
+    file.write_text(_FINETUNE, 'utf-8')
 
 
 def write_classes_config(file: Path, test: str) -> None:

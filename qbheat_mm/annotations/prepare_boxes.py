@@ -98,7 +98,7 @@ def prepare_boxes(folder: str, out: str, *, detector: str = 'gfl',
             plan=plan,
             test='test' if 'test' in parts else 'val')
         if detector != 'mf-dec':
-            write_finetuning_config(Path(draft, 'boxes_ft.py'), plan)
+            write_finetuning_config(Path(draft, 'boxes_ft.py'))
         if copy:
             _copy_images(listed, root, osp.join(draft, 'images'))
     return Preparation(osp.join(out, 'boxes.py'), headline, tables, account)

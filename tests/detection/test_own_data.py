@@ -133,7 +133,7 @@ def test_the_encoder_is_finetuned(detector, data_root, tmp_path):
     """On crops of images of other scales, also of those without objects."""
     write_boxes_config(data_root / 'boxes.py', detector, CLASSES, 'images/',
                        PLAN, 'val')
-    write_finetuning_config(data_root / 'boxes_ft.py', PLAN)
+    write_finetuning_config(data_root / 'boxes_ft.py')
     cfg = shrink(data_root / 'boxes_ft.py', detector, tmp_path)
     runner = Runner.from_cfg(cfg)
     runner.train()
