@@ -51,7 +51,7 @@ def measure(folder: str, encoder: str, out: Path, options: list[str],
         encoder (str): Of published or own weights.
         out (Path): Folder for all that is written.
         options (list[str]): Further ``--cfg-options``.
-        finetune (bool): Whether to train the encoder as well, then.
+        finetune (bool): Whether to train the encoder as well afterwards.
     """
     config = out / 'boxes/boxes.py'
     prepared = run('prepare_boxes.py', folder, '--out', out / 'boxes')

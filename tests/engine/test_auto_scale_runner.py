@@ -14,7 +14,7 @@ from torch import nn
 from torch.utils.data import BatchSampler
 
 import qbheat_mm  # noqa: F401
-from qbheat_mm.engine import memory
+from qbheat_mm.engine import auto_scale_runner, memory
 from qbheat_mm.engine.batch_size import fitting_batch
 from qbheat_mm.engine.random_state import SeededBatchSampler
 from qbheat_mm.errors import UserError
@@ -85,6 +85,16 @@ def test_no_more_workers_than_cores_of_the_process(config):
         os.sched_setaffinity(0, cores)
     assert runner.train_dataloader.num_workers == 1
     assert log_of(runner).count('num_workers: 8 -> 1') == 1
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason='needs a CPU only')
+def test_freed_memory_is_kept_on_a_cpu(config, monkeypatch):
+    calls = []
+    runner = RUNNERS.build(config(4))
+    monkeypatch.setattr(auto_scale_runner, 'keep_freed_memory',
+                        lambda: calls.append(1))
+    runner.train()
+    assert len(calls) == 1
 
 
 @pytest.mark.parametrize('megabytes, workers, warned', [
