@@ -64,7 +64,7 @@ def measure(folder: str, encoder: str, out: Path, options: list[str],
     if finetune:
         config = out / 'boxes/boxes_ft.py'
         trained = train(config, out / 'whole', [
-            *options, f"load_from={best(out / 'frozen')}"])
+            *options, f"load_from={out / 'frozen'}"])
         print(f'{folder}: {trained.seconds / CORES / 60:.1f} minutes more to '
               f'fine-tune the whole detector, {trained.peak:.0f} MiB, '
               f"{test(config, out / 'whole', options)}", flush=True)
@@ -76,15 +76,10 @@ def train(config: Path, work: Path, options: list[str]) -> Cost:
                *options)
 
 
-def best(work: Path) -> Path:
-    """Find the checkpoint of the best evaluation."""
-    return max(work.glob('best_*.pth'), key=os.path.getmtime)
-
-
 def test(config: Path, work: Path, options: list[str]) -> str:
     """Test the best checkpoint of a run; return its minutes and AP."""
     file = work / 'metrics.json'
-    tested = run('test.py', config, best(work), '--work-dir', work / 'test',
+    tested = run('test.py', config, work, '--work-dir', work / 'test',
                  '--out-metrics', file, '--cfg-options', *options)
     metrics = json.loads(file.read_text())
     return (f'AP {100 * metrics["coco/bbox_mAP"]:.1f}, '

@@ -28,7 +28,7 @@ def parse_args() -> argparse.Namespace:
         description=__doc__,
         formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument('config', help="the detector's config")
-    parser.add_argument('checkpoint', help='checkpoint file or URL')
+    parser.add_argument('checkpoint', help='file, URL or work folder')
     parser.add_argument(
         '--out', required=True, type=folder, help='folder to write to')
     add_cfg_options(parser)
@@ -39,7 +39,7 @@ def parse_args() -> argparse.Namespace:
 def main() -> None:
     args = parse_args()
     cfg = read_config(args.config, args.cfg_options)
-    cli.require_file(args.checkpoint, 'checkpoint')
+    checkpoint = cli.find_checkpoint(args.checkpoint, 'checkpoint')
     if toolbox(cfg) != 'mmdet' or not cfg.get('val_dataloader'):
         raise UserError(f"config '{args.config}' has no detector with "
                         'validation images')
@@ -48,7 +48,7 @@ def main() -> None:
         DetectionErrors,
         render_errors,
     )
-    trained = load_model(cfg, args.checkpoint)
+    trained = load_model(cfg, checkpoint)
     model = trained.model.to(args.device)
     loader = Runner.build_dataloader(cfg.val_dataloader, seed=0)
     data, found, files = loader.dataset, [], {}
@@ -65,7 +65,7 @@ def main() -> None:
                 img_id=sample.img_id, bboxes=objects.bboxes,
                 scores=objects.scores, labels=objects.labels))
     if not any(len(image['scores']) for image in found):
-        raise UserError(f"'{args.checkpoint}' finds nothing in "
+        raise UserError(f"'{checkpoint}' finds nothing in "
                         f'{len(found)} images: train longer')
     errors = DetectionErrors(data.ann_file, found, files,
                              data.metainfo['classes'], SCORE)
@@ -74,7 +74,7 @@ def main() -> None:
     with atomic_write(page) as part:
         Path(part).write_text(render_errors(
             errors, f'{len(found)} validation images of {args.config}, '
-            f'{args.checkpoint}.'), 'utf-8')
+            f'{checkpoint}.'), 'utf-8')
     print(f'\nsuggested score: {errors.threshold:.2f}\n{page}')
 
 

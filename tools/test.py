@@ -18,7 +18,7 @@ def parse_args() -> argparse.Namespace:
     """Parse the command line."""
     parser = argparse.ArgumentParser(description=__doc__)
     add_common_arguments(parser)
-    parser.add_argument('checkpoint', help='checkpoint file or URL')
+    parser.add_argument('checkpoint', help='file, URL or work folder')
     parser.add_argument(
         '--out', type=target, metavar='FILE.pkl', help='save predictions')
     parser.add_argument(
@@ -45,8 +45,7 @@ def main() -> None:
     args = parse_args()
     cfg = read_config(args.config, args.cfg_options)
     cli.apply_common_arguments(cfg, args)
-    cli.require_file(args.checkpoint, 'checkpoint')
-    cfg.load_from = args.checkpoint
+    cfg.load_from = cli.find_checkpoint(args.checkpoint, 'checkpoint')
     cfg.resume = False
     if args.show or args.show_dir:
         cli.draw_predictions(cfg, args.show_dir, args.show, args.wait_time)

@@ -52,8 +52,10 @@ def apply_arguments(cfg: Config, args: argparse.Namespace) -> None:
         cfg.resume = not starts
         if not starts:
             cfg.load_from = None if args.resume == 'auto' else args.resume
-    if cfg.get('load_from'):
-        cli.require_file(cfg.load_from, 'load_from or --resume')
+    if args.resume not in (None, 'auto'):
+        cli.require_file(args.resume, '--resume')
+    elif cfg.get('load_from'):
+        cfg.load_from = cli.find_checkpoint(cfg.load_from, 'load_from')
     if args.auto_scale_lr:
         if 'base_batch_size' not in (cfg.get('auto_scale_lr') or {}):
             raise UserError('--auto-scale-lr needs '

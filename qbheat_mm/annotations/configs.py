@@ -64,8 +64,9 @@ model = dict(bbox_head=dict(num_classes=len(classes)))
 _FINETUNE = """\
 _base_ = './boxes.py'
 
-# The encoder learns, too, from augmented images. Start from a detector on the
-# frozen encoder: --cfg-options load_from=CHECKPOINT
+# The encoder learns, too, from augmented images, starting from the detector on
+# the frozen encoder: --cfg-options load_from=WORK_FOLDER
+default_hooks = dict(checkpoint_match=dict(required='boxes.py'))
 model = dict(backbone=dict(frozen_stages=-1))
 optim_wrapper = dict(optimizer=dict(lr=6e-4))
 train_cfg = dict(

@@ -17,6 +17,7 @@ from pathlib import Path
 import torch
 from mmengine.config import Config, DictAction
 
+from ..engine.run_state import best, latest
 from ..errors import UserError
 
 
@@ -155,6 +156,20 @@ def require_file(path: str, option: str) -> None:
     if '://' not in path and not osp.isfile(path):
         raise UserError(f"checkpoint '{path}' ({option}) is not a file "
                         f"(looked in '{os.getcwd()}')")
+
+
+def find_checkpoint(path: str, option: str) -> str:
+    """Return a checkpoint's file or URL, given that or a work folder.
+
+    A work folder stands for its best checkpoint, or the last.
+
+    Raises:
+        UserError: If there is none; the message names the option.
+    """
+    if osp.isdir(path):
+        path = best(path) or latest(path) or path
+    require_file(path, option)
+    return path
 
 
 def add_heads(parser: ArgumentParser, **kwargs) -> None:

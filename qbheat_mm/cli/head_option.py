@@ -6,9 +6,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ..config.reading import read_config
-from ..engine.run_state import best, latest
 from ..errors import UserError
-from .arguments import require_file
+from .arguments import find_checkpoint
 
 if TYPE_CHECKING:
     from ..apis import Heads
@@ -32,8 +31,8 @@ def heads_of(given: Sequence[str], device: str = 'cpu') -> 'Heads':
         if name in files:
             raise UserError(f"--head '{name}' is given twice: use different "
                             'names')
-        require_file(checkpoint, f'--head {name}')
-        files[name] = read_config(config), checkpoint
+        files[name] = (read_config(config),
+                       find_checkpoint(checkpoint, f'--head {name}'))
     from ..apis import load_heads  # loads mmdet
     return load_heads(files, device)
 
@@ -54,9 +53,8 @@ def split_head(text: str) -> tuple[str, str, str]:
     files = _FILES.fullmatch(run)
     if files:
         return name, *files.groups()
-    configs, checkpoint = [*Path(run).glob('*.py')], best(run) or latest(run)
-    if len(configs) != 1 or checkpoint is None:
-        raise UserError(
-            f"--head '{text}' is not {_FORMS}: a work folder has one config "
-            'and at least one checkpoint')
-    return name, str(configs[0]), checkpoint
+    configs = [*Path(run).glob('*.py')]
+    if len(configs) != 1:
+        raise UserError(f"--head '{text}' is not {_FORMS}: a work folder has "
+                        'one config')
+    return name, str(configs[0]), run

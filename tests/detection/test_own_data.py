@@ -15,6 +15,7 @@ from qbheat_mm.annotations.configs import (
     write_finetuning_config,
 )
 from qbheat_mm.annotations.training_plan import TrainingPlan
+from qbheat_mm.errors import UserError
 
 from ..helpers.shipped import shrink_pipeline
 from ..helpers.tools import run_tool
@@ -135,6 +136,12 @@ def test_the_encoder_is_finetuned(detector, data_root, tmp_path):
                        PLAN, 'val')
     write_finetuning_config(data_root / 'boxes_ft.py')
     cfg = shrink(data_root / 'boxes_ft.py', detector, tmp_path)
+    with pytest.raises(UserError, match=r'boxes\.py: .* load_from=FILE'):
+        Runner.from_cfg(cfg).train()
+    frozen = MODELS.build(cfg.model)
+    frozen.init_weights()
+    cfg.load_from = str(tmp_path / 'frozen.pth')
+    torch.save(frozen.state_dict(), cfg.load_from)
     runner = Runner.from_cfg(cfg)
     runner.train()
     samples = runner.train_dataloader.dataset

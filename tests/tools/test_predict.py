@@ -11,6 +11,7 @@ import torch
 from mmengine.structures import PixelData
 from PIL import ExifTags, Image
 
+from qbheat_mm.cli import find_checkpoint
 from qbheat_mm.cli.head_option import split_head
 from qbheat_mm.cli.predictions import prediction_to_json
 from qbheat_mm.errors import UserError
@@ -201,7 +202,7 @@ def test_colons_in_paths(config, checkpoint):
 
 
 def best_in(folder):
-    return os.path.basename(split_head(f'classes={folder}')[2])
+    return os.path.basename(find_checkpoint(str(folder), 'checkpoint'))
 
 
 def test_the_work_folder_of_a_run(head_runs, tmp_path):
@@ -210,10 +211,11 @@ def test_the_work_folder_of_a_run(head_runs, tmp_path):
     shutil.copy(checkpoint, tmp_path / 'epoch_10.pth')
     shutil.copy(cfg.filename, tmp_path / 'lin.py')
     assert split_head(f'classes={tmp_path}') == (
-        'classes', str(tmp_path / 'lin.py'), str(tmp_path / 'epoch_10.pth'))
+        'classes', str(tmp_path / 'lin.py'), str(tmp_path))
+    assert best_in(tmp_path) == 'epoch_10.pth'
     # The run told what its best evaluation was.
     shutil.copy(checkpoint, tmp_path / 'best_coco_bbox_mAP_iter_5.pth')
-    assert split_head(f'classes={tmp_path}')[2].endswith('mAP_iter_5.pth')
+    assert best_in(tmp_path) == 'best_coco_bbox_mAP_iter_5.pth'
     for name, run in (('epoch_11', 'second'), ('best_bbox_iter_9', 'first'),
                       ('best_bbox_iter_5', 'second')):
         content = torch.load(checkpoint, weights_only=False)

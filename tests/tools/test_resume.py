@@ -47,17 +47,18 @@ def test_load_from_is_used_until_there_is_something_to_resume(
     tool = runpy.run_path(str(ROOT / 'tools/train.py'), run_name='tool')
     weights = str(trained_classifier / 'epoch_4.pth')
 
-    def settings(*resume):
+    def settings(*resume, load_from=weights):
         monkeypatch.setattr(sys, 'argv', [
             'train.py', str(classifier_config), '--work-dir',
             str(tmp_path / 'work'), *resume, '--cfg-options',
-            f'load_from={weights}'])
+            f'load_from={load_from}'])
         args = tool['parse_args']()
         cfg = read_config(args.config, args.cfg_options)
         tool['apply_arguments'](cfg, args)
         return bool(cfg.resume), cfg.load_from
 
     assert settings() == settings('--resume') == (False, weights)
+    assert settings(load_from=trained_classifier) == (False, weights)
     assert settings('--resume', weights) == (True, weights)
     shutil.copytree(trained_classifier, tmp_path / 'work')
     assert settings('--resume') == (True, None)
