@@ -18,7 +18,13 @@ import argparse
 from torch import nn
 
 from qbheat_mm.apis import load_encoder
-from qbheat_mm.cli.arguments import add_cfg_options, add_heads, count, target
+from qbheat_mm.cli.arguments import (
+    add_cfg_options,
+    add_heads,
+    count,
+    find_checkpoint,
+    target,
+)
 from qbheat_mm.cli.head_option import heads_of
 from qbheat_mm.cli.reporting import report_user_errors
 from qbheat_mm.config.reading import read_config
@@ -36,7 +42,8 @@ def parse_args() -> argparse.Namespace:
         formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument('config', nargs='?', help='config file')
     parser.add_argument(
-        'checkpoint', nargs='?', help='its checkpoint, file or URL')
+        'checkpoint', nargs='?',
+        help='its checkpoint: file, URL or work folder')
     add_heads(parser)
     parser.add_argument('--format', required=True, choices=FORMATS)
     parser.add_argument(
@@ -108,15 +115,16 @@ def load(args: argparse.Namespace) -> nn.Module:
     if args.heads:
         return heads_of(args.heads)
     cfg = read_config(args.config, args.cfg_options)
+    checkpoint = find_checkpoint(args.checkpoint, 'checkpoint')
     if 'module' in cfg.model:  # a config with test-time augmentation
         cfg.model = cfg.model['module']
     whole = args.part == 'model' and args.format in NETWORKS and (
         toolbox(cfg) == 'mmdet' or type_name(cfg.model) == 'ImageClassifier')
     if not whole:
-        return load_encoder(args.checkpoint, cfg, args.out_indices)
+        return load_encoder(checkpoint, cfg, args.out_indices)
     if args.out_indices:
         raise UserError('--out-indices is for encoders: add --part encoder')
-    return load_model(cfg, args.checkpoint)
+    return load_model(cfg, checkpoint)
 
 
 def report_transforms(facts: dict) -> None:

@@ -47,7 +47,7 @@ def test_an_encoder_in_all_formats(tool, tmp_path):
     program = torch.export.load(tmp_path / 'new/encoder.pt2').module()
     image = torch.zeros(1, 97, 64, 3, dtype=torch.uint8)
     assert program(image)['stage_3'].shape == (1, 32, 4, 2)
-    tool(config, checkpoint, '--format', 'safetensors', '--out',
+    tool(config, tmp_path, '--format', 'safetensors', '--out',
          'encoder.safetensors')
     assert (tmp_path / 'encoder.safetensors').stat().st_size > 10000
 
