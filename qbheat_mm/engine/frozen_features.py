@@ -118,8 +118,9 @@ class Batch(NamedTuple):
 class FeatureCache:
     """Forward hooks that let a backbone compute only images not cached.
 
-    For a completely cached batch, it still computes the first image. The
-    cache is emptied when a weight or buffer was written.
+    Of a completely cached batch, it gets no image, or the first one if it
+    cannot handle none. The cache is emptied when a weight or buffer was
+    written.
 
     Args:
         backbone (nn.Module): Frozen; takes (B, 3, H, W) and returns a tensor
@@ -141,6 +142,7 @@ class FeatureCache:
         self.bytes = 0
         self.state: list[tuple[int, int]] = []
         self.batch: Batch | None = None
+        self._least: list[int] | None = None  # rows of a cached batch
         self.handles = [backbone.register_forward_pre_hook(self._select),
                         backbone.register_forward_hook(self._complete)]
 
@@ -165,9 +167,11 @@ class FeatureCache:
             self.state = state
             self._clear()
         images, = args
-        keys = _keys(images)
+        keys = _keys(images, backbone)
         new = [row for row, key in enumerate(keys) if key not in self.kept]
-        *others, rows = _split(new or [0], images)
+        if not new and self._least is None:
+            self._least = [] if _takes_no_images(backbone, images) else [0]
+        *others, rows = _split(new, images) or [self._least]
         self.batch = batch = Batch(images, keys, rows, {},
                                    _random_states(images))
         for part in others:
@@ -201,10 +205,9 @@ class FeatureCache:
 
     def _add(self, batch: Batch, rows: list[int], outputs
              ) -> tuple[Tensor, ...] | None:
-        """Split outputs by image; None unless each has a row for each."""
-        levels = (outputs, ) if isinstance(outputs, Tensor) else outputs
-        if not isinstance(levels, tuple) or any(
-                len(level) != len(rows) for level in levels):
+        """Split outputs by image; None if that is impossible."""
+        levels = _levels(outputs, len(rows))
+        if levels is None:
             return None
         rounded = [_to_half(level) for level in levels] if (
             self.half) else levels
@@ -218,6 +221,24 @@ class FeatureCache:
             # A view would keep the whole batch.
             self.kept[key] = [level.detach().clone() for level in features]
             self.bytes += size
+
+
+def _levels(outputs, images: int) -> tuple[Tensor, ...] | None:
+    """Outputs as a tuple; None unless each has a row for each image."""
+    levels = (outputs, ) if isinstance(outputs, Tensor) else outputs
+    if not isinstance(levels, tuple) or any(
+            len(level) != images for level in levels):
+        return None
+    return levels
+
+
+def _takes_no_images(backbone: nn.Module, images: Tensor) -> bool:
+    """Whether a backbone returns a map without rows for each level."""
+    try:
+        outputs = backbone.forward(images[:0])
+    except Exception:  # such as that of reshape(0, -1)
+        return False
+    return _levels(outputs, 0) is not None
 
 
 def _split(rows: list[int], images: Tensor) -> list[list[int]]:
@@ -247,13 +268,18 @@ def _random_states(images: Tensor) -> list[bytes]:
     return states
 
 
-def _keys(images: Tensor) -> list[tuple]:
-    """Hash the pixels of each image; precision is part of the key."""
+def _keys(images: Tensor, backbone: nn.Module) -> list[tuple]:
+    """Hash the pixels of each image.
+
+    Keys include the precision and the modes of layers: a dropout that starts
+    to draw random numbers computes all images anew, and is found out.
+    """
     kind = images.device.type
     cast = None
     if torch.is_autocast_enabled(kind):
         cast = torch.get_autocast_dtype(kind)
-    state = images.shape[1:], images.dtype, cast
+    modes = tuple(module.training for module in backbone.modules())
+    state = images.shape[1:], images.dtype, cast, modes
     keys = []
     for image in images.detach().contiguous().view(torch.uint8).cpu().numpy():
         digest = hashlib.blake2b(image.tobytes(), digest_size=16).digest()
