@@ -31,8 +31,8 @@ def heads_of(given: Sequence[str], device: str = 'cpu') -> 'Heads':
         if name in files:
             raise UserError(f"--head '{name}' is given twice: use different "
                             'names')
-        files[name] = (read_config(config),
-                       find_checkpoint(checkpoint, f'--head {name}'))
+        checkpoint = find_checkpoint(checkpoint, f'--head {name}')
+        files[name] = read_config(config), checkpoint
     from ..apis import load_heads  # loads mmdet
     return load_heads(files, device)
 
