@@ -67,7 +67,6 @@ def write_run(folder, model, scope='mmpretrain', encoder=None, **meta):
     """
     cfg = Config(dict(default_scope=scope, model=model))
     cfg.dump(folder / 'config.py')
-    torch.manual_seed(0)  # queries and tokens, whatever ran before
     with DefaultScope.overwrite_default_scope(scope):
         network = weighted(MODELS.build(copy.deepcopy(cfg.model)))
     if encoder:
