@@ -118,9 +118,9 @@ class Batch(NamedTuple):
 class FeatureCache:
     """Forward hooks that let a backbone compute only images not cached.
 
-    Of a completely cached batch, it gets no image, or the first one if it
-    cannot handle none. The cache is emptied when a weight or buffer was
-    written.
+    If all images of a batch are cached, it gets an empty batch, or the first
+    image if it cannot handle that. The cache is emptied when a weight or
+    buffer was written.
 
     Args:
         backbone (nn.Module): Frozen; takes (B, 3, H, W) and returns a tensor
@@ -271,8 +271,8 @@ def _random_states(images: Tensor) -> list[bytes]:
 def _keys(images: Tensor, backbone: nn.Module) -> list[tuple]:
     """Hash the pixels of each image.
 
-    Keys include the precision and the modes of layers: a dropout that starts
-    to draw random numbers computes all images anew, and is found out.
+    Keys include the precision and whether each layer is in training mode:
+    once dropout is switched on, all images are computed anew.
     """
     kind = images.device.type
     cast = None
