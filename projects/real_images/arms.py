@@ -9,6 +9,8 @@ CONFIGS = Path(__file__).resolve().parent / 'configs'
 RECIPE = 'qbheat/qbheat_mf-285m_1xb64-amp-coslr-80e_own-images.py'
 #: ImageNet's EfficientNet-Lite0, as tools/published.py writes it.
 PUBLISHED = 'data/lite0.safetensors'
+#: A larger one, EfficientNet-Lite2, written like it.
+LARGER = 'data/lite2.safetensors'
 #: Steps that take 600 CPU seconds.
 STEPS = dict(qbheat=720, copy=720, masking=330, barlow=165, mocov2=220)
 #: The same for other targets than pixels, measured in turn with `qbheat`.
@@ -58,10 +60,10 @@ def random(data: str) -> list[Arm]:
 def targets(data: str) -> list[Arm]:
     """Arms that predict something else than pixels."""
     def taught(name: str, title: str, method: str, *options: str,
-               trial: str = '') -> Arm:
+               trial: str = '', teacher: str = PUBLISHED) -> Arm:
         return pretrained(
             data, f'{name}{trial}', title, 'qbheat', TARGET_STEPS[name],
-            f'teacher={PUBLISHED}', f'teacher_method={method}', MAPS,
+            f'teacher={teacher}', f'teacher_method={method}', MAPS,
             *options)
 
     return [
@@ -79,6 +81,8 @@ def targets(data: str) -> list[Arm]:
                      'teacher_method=Distillation', MAPS)),
         taught('several-maps', 'several maps',
                'MultiScaleDistillation'),
+        taught('several-maps', 'several maps of EfficientNet-Lite2',
+               'MultiScaleDistillation', trial='-lite2', teacher=LARGER),
         Arm(f'{data}-several-maps-recipe',
             'several maps (40 epochs)', RECIPE,
             (f'{TRAIN}.dataset.data_root=data/{data}/train',
@@ -136,6 +140,8 @@ def arms(data: str) -> list[Arm]:
         pretrained(data, 'mocov2', 'MoCo-v2', 'mocov2', STEPS['mocov2']),
         Arm(published, 'EfficientNet-Lite0', None,
             weights=PUBLISHED),
+        Arm(f'{published}-lite2', 'EfficientNet-Lite2', None,
+            weights=LARGER),
         pretrained(data, 'published-qbheat', 'ImageNet then QB-Heat',
                    'qbheat', STEPS['qbheat'] // 2, f'{RATE}=2e-4',
                    start=published),

@@ -181,6 +181,13 @@ QUESTIONS = [
         'for a frozen detector', dict(steel=against(
             'several-maps-qbheat', 'several-maps')), 'RetinaNet-{}',
         ('AP', )),
+    ask('larger-teacher', 'Does a larger teacher help', dict.fromkeys(
+        CLASSES, against('several-maps-lite2', 'several-maps',
+                         'published-lite2'))),
+    ask('larger-teacher-boxes', 'Does a larger teacher help a frozen '
+        'detector', dict(steel=against('several-maps-lite2', 'several-maps',
+                                       'published-lite2')),
+        'RetinaNet-{}', ('AP', )),
     ask('lightly', "Several maps or LightlyTrain's distillation",
         dict.fromkeys(CLASSES, against('several-maps', 'lightly')),
         seeds=(0, )),
