@@ -99,7 +99,8 @@ QUESTIONS = [
     ask('fine-tuning-30', 'Does fine-tuning with 30 labels benefit from '
         'pre-training', TUNED, 'fine-tuned-{}-30', ('top-1', ), (0, )),
     ask('fine-tuning-boxes', 'Does fine-tuning a detector benefit from '
-        'pre-training', dict(steel=against('qbheat', 'random')),
+        'pre-training', dict(steel=[
+            *against('qbheat', 'random'), *against('several-maps', 'qbheat')]),
         'RetinaNet-trained-{}', ('AP', ), (0, )),
     tabulate('target-default', 'Which target is the default', [],
              (*TARGETS, 'distilled-0.5', 'distilled-448'), FEW,
@@ -125,8 +126,9 @@ QUESTIONS = [
             'distilled-recipe', 'qbheat', 'published')),
         'RetinaNet-{}', ('AP', ), (0, )),
     ask('taught-fine-tuning-30', 'Does fine-tuning with 30 labels benefit '
-        'from a teacher', dict.fromkeys(CLASSES, against(
-            'distilled', 'qbheat', 'published')),
+        'from a teacher', dict.fromkeys(CLASSES, [
+            *against('distilled', 'qbheat', 'published'),
+            *against('several-maps', 'distilled')]),
         'fine-tuned-{}-30', ('top-1', )),
     ask('taught-resnet', 'Does a teacher help ResNet-18',
         dict.fromkeys(CLASSES, [
