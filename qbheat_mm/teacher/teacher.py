@@ -21,9 +21,8 @@ from ..trained.loading import load_encoder
 from .reduction import Reduction, find_reductions, within
 from .whole_images import WholeImages
 
-#: Batch size of a teacher. Larger ones are slower on a CPU, whose allocator
-#: returns their memory after every layer.
-BATCH = 8
+#: Batch size of a teacher. Larger ones are hardly faster on a CPU.
+BATCH = 16
 #: Images whose maps give the principal components of the channels.
 SAMPLE = 512
 
