@@ -21,6 +21,11 @@ class ImageError(UserError):
         super().__init__(f'image {str(path)!r} {" ".join(problem.split())}')
 
 
+def one_line(error: Exception) -> str:
+    """Return an error's message without line breaks."""
+    return ' '.join(str(error).split())
+
+
 def printable(name: str) -> str:
     r"""Escape what cannot be printed, drawn or written as UTF-8.
 

@@ -79,7 +79,7 @@ def name_pictures(files: list[str], out: str) -> dict[str, str]:
 
 
 def choose_scores(heads: 'Heads', given: float | None) -> dict[str, float]:
-    """Choose the minimum score of each head's objects, and tell it."""
+    """Choose the minimum score of each head's objects, and print it."""
     scores = {}
     for name, head in heads.trained.items():
         score = SCORE if given is None else given

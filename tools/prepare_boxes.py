@@ -8,7 +8,7 @@ import argparse
 import os.path as osp
 from pathlib import Path
 
-from qbheat_mm.annotations import prepare_boxes
+from qbheat_mm.annotations import DETECTORS, prepare_boxes
 from qbheat_mm.cli.arguments import count, folder, share
 from qbheat_mm.cli.reporting import report_user_errors
 
@@ -21,8 +21,7 @@ def parse_args() -> argparse.Namespace:
     parser.add_argument(
         '--out', required=True, type=folder, help='folder to write to')
     parser.add_argument(
-        '--detector', choices=('gfl', 'retinanet', 'mask-rcnn', 'mf-dec'),
-        default='gfl',
+        '--detector', choices=DETECTORS, default='gfl',
         help="defaults to 'gfl'; 'mask-rcnn' needs polygons or masks, "
         "'mf-dec' many images")
     parser.add_argument(
@@ -41,7 +40,7 @@ def parse_args() -> argparse.Namespace:
     parser.add_argument(
         '--boxes-on', choices=('upright', 'stored'), help='whether boxes are '
         'on images as viewers show them, or before EXIF rotates them; by '
-        'default, what the tool or the sizes in the export tell')
+        'default, inferred from the tool or the sizes in the export')
     parser.add_argument(
         '--val', type=share, default=0.2, help='share of images for '
         'validation, if the export has none; defaults to 0.2')

@@ -61,8 +61,8 @@ class Reconstruction:
 
 def trained_positions(model: QBHeat) -> tuple[str, ...]:
     """Return the positions that a model is trained on."""
-    return dict(corner=(*CORNERS, ), center=(CENTER, ), mixed=QUARTERS)[
-        model.position]
+    positions = dict(corner=tuple(CORNERS), center=(CENTER, ), mixed=QUARTERS)
+    return positions[model.position]
 
 
 @torch.no_grad()

@@ -21,7 +21,7 @@ class Kind(str, Enum):
     UNLABELED = 'images without a label file'
     VALIDATION = 'images chosen for validation'
     WARNING = 'warnings'
-    NOTICE = 'to know'
+    NOTICE = 'notes'
 
 
 @dataclass
@@ -40,7 +40,7 @@ class Account(dict):
         if not number:
             return
         text = printable(str(example))
-        self.setdefault((Kind(kind), reason), Count(0, text)).number += number
+        self.setdefault((kind, reason), Count(0, text)).number += number
 
     def correct(self, what: str, example: object = '',
                 number: int = 1) -> None:

@@ -124,7 +124,7 @@ def _match(table: Table, column: int, lookup: ImageLookup) -> Match:
 
 
 def _has_extensions(table: Table, column: int) -> bool:
-    """Whether most cells are full names of images that are no addresses."""
+    """Whether most cells are full names of images, and not URLs."""
     named = []
     for cell in _sample(table, column):
         named.append(has_extension(cell) and '://' not in cell)
@@ -256,7 +256,7 @@ def _choose_label(table: Table, image: int, matches: dict[int, Match]) -> int:
 
 
 def _identifies(table: Table, column: int, match: Match) -> bool:
-    """Whether each row has its own number or image, so it is no class."""
+    """Whether cells are unique numbers or images, so not classes."""
     cells = table.cells(column)
     if _has_extensions(table, column):
         return True
@@ -299,7 +299,7 @@ def _tell_unused(table: Table, columns: Sequence[int], split: int,
 
 def _not_found(table: Table, lookup: ImageLookup) -> UserError:
     """Say which names were not found; they may have lost their zeros."""
-    way_out = 'keep one of image names, in its folder or else in --images DIR'
+    fix = 'keep one of image names, in its folder or else in --images DIR'
     padded = {}
     for file in lookup.files.images:
         stem = file.rpartition('/')[2].rpartition('.')[0]
@@ -308,10 +308,10 @@ def _not_found(table: Table, lookup: ImageLookup) -> UserError:
     for cell in table.rows[0]:
         if cell.isdecimal() and cell.lstrip('0') in padded:
             file = padded[cell.lstrip('0')]
-            way_out = (f'{cell!r} may have lost the zeros of {file!r}: write '
-                       'names as the files have them (pandas: dtype=str)')
+            fix = (f'{cell!r} may have lost the zeros of {file!r}: write '
+                   'names as the files have them (pandas: dtype=str)')
     return UserError(
         f"'{table.path}' has the columns "
         f'{list(table.header or table.rows[0])}, but none names files in '
         f"'{lookup.files.image_root}' in most rows, such as "
-        f'{table.rows[0][:3]}: {way_out}')
+        f'{table.rows[0][:3]}: {fix}')

@@ -126,31 +126,37 @@ def _read_class_names(labels: Sequence[str], path: str, files: ExportFiles
         # pandas writes 1.0 if others are blank.
         if re.fullmatch(r'\d+(\.0)?', label):
             numbers[label] = int(float(label))
+    place = _find_class_file(path)
+    if not numbers or not place:
+        return {}
+    lines = files.numbered_lines(place)
+    _reject_numbering(lines, place)
+    others = {*labels} - numbers.keys() - {''}
+    unknown = others or {*numbers.values()} - lines.keys()
+    if unknown:
+        raise UserError(f"'{path}' has the class {min(unknown)}, but "
+                        f"'{place}' names only {len(lines)}, from 0 "
+                        'on: correct one of them, or move it')
+    names = {}
+    for label, number in numbers.items():
+        names[label] = lines[number]
+    with reading(place):
+        require_distinct({number: lines[number]
+                          for number in numbers.values()})
+    files.account.correct('class numbers that became names', place)
+    for line in lines.values():
+        if line not in names.values():
+            files.account.note(Kind.SKIPPED_CLASS, 'without an image', line)
+    return names
+
+
+def _find_class_file(path: str) -> str:
+    """Return the file of class names beside a list, or ''."""
     for name in _CLASS_FILES:
         place = osp.join(osp.dirname(path), name)
-        if not numbers or not osp.isfile(place):
-            continue
-        lines = files.numbered_lines(place)
-        _reject_numbering(lines, place)
-        others = {*labels} - numbers.keys() - {''}
-        unknown = others or {*numbers.values()} - lines.keys()
-        if unknown:
-            raise UserError(f"'{path}' has the class {min(unknown)}, but "
-                            f"'{place}' names only {len(lines)}, from 0 "
-                            'on: correct one of them, or move it')
-        names = {}
-        for label, number in numbers.items():
-            names[label] = lines[number]
-        with reading(place):
-            require_distinct({number: lines[number]
-                              for number in numbers.values()})
-        files.account.correct('class numbers that became names', place)
-        for line in lines.values():
-            if line not in names.values():
-                files.account.note(Kind.SKIPPED_CLASS, 'without an image',
-                                   line)
-        return names
-    return {}
+        if osp.isfile(place):
+            return place
+    return ''
 
 
 def _reject_numbering(lines: Mapping[int, str], place: str) -> None:

@@ -112,13 +112,13 @@ def clean_boxes(images: Sequence[ListedImage], account: Account) -> None:
         UserError: If boxes are corners or fractions, by the rule of
             :func:`find_misfits`, or none is left.
     """
+    rows = []
     for image in images:
         image.boxes = list(_drop_impossible_corners(image, account))
-    rows = [(*box.bbox, *image.size) for image in images
-            for box in image.boxes]
+        for box in image.boxes:
+            rows.append((*box.bbox, *image.size))
     if not rows:
-        raise UserError('the export has no box to train on: '
-                        f'{account}')
+        raise UserError(f'the export has no box to train on: {account}')
     values = np.array(rows, float)
     misfits = find_misfits(values[:, :4], values[:, 4:])
     if misfits.problem:

@@ -13,7 +13,7 @@ from msgspec import MsgspecError
 from yaml import YAMLError
 
 from ..datasets.folders import scan_folder
-from ..errors import UserError, printable
+from ..errors import UserError, one_line, printable
 from .account import Account, Kind
 
 _SPLITS = dict(train='train', training='train', val='val', valid='val',
@@ -81,7 +81,7 @@ class ExportFiles:
         return list(self.numbered_lines(path).values())
 
     def numbered_lines(self, path: str) -> dict[int, str]:
-        """Read the lines that are not blank, by their number from 0 on."""
+        """Read the lines that are not blank, by their index."""
         lines = {}
         for i, line in enumerate(self.read(path).split('\n')):
             if line.strip():
@@ -156,8 +156,7 @@ def reading(path: str) -> Iterator[None]:
         yield
     except (ParseError, YAMLError, MsgspecError, AttributeError, KeyError,
             TypeError, ValueError) as error:
-        problem = ' '.join(str(error).split())
-        raise UserError(f"'{path}': {problem}: correct it") from error
+        raise UserError(f"'{path}': {one_line(error)}: correct it") from error
 
 
 def require_distinct(names: Mapping[int | str, str]) -> None:

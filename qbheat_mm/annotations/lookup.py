@@ -33,7 +33,7 @@ from .records import ListedImage
 _HASH = re.compile('^[0-9a-f]{8}(-|__)')
 _IMAGE_FOLDERS = {'annotations': ('JPEGImages', 'images'),
                   'labels': ('images', )}
-#: Share of a folder's images in one place from which on all must be there.
+#: If more than this share of a folder's images is in one place, all must be.
 _TOGETHER = 0.75
 
 
@@ -304,7 +304,7 @@ def strip_hash(name: str) -> str:
 
 
 def _plain(name: str) -> str:
-    """Convert Windows paths and addresses of Label Studio's local files."""
+    """Convert Windows paths and URLs of Label Studio's local files."""
     if '?d=' in name:
         name = unquote(name.split('?d=')[-1])
     return name.replace('\\', '/')

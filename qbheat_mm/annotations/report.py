@@ -57,7 +57,7 @@ def tabulate_boxes(parts: Mapping[str, Sequence[ListedImage]],
     lost = account.skipped('boxes')
     total.rows.append(['boxes', sum(boxes) + lost, lost, *boxes])
     table = Table('Boxes, and how many are small (below 32x32 pixels), medium '
-                  'or large (from 96x96 on)',
+                  'or large (96x96 and above)',
                   ['class', *parts, 'small', 'medium', 'large'])
     for name in classes:
         sizes = np.digitize(np.sqrt(areas[name]), [32, 96])

@@ -18,18 +18,17 @@ from typing import NamedTuple
 
 import numpy as np
 
-from .account import Account
+from .account import Account, Kind
 from .records import ListedImage
 
 #: Side of small boxes to aim at, and stride of the finest map, in pixels.
 SMALL_BOX, STRIDE = 32, 8
 #: Root of the pixels that images are not shrunk below.
 FLOOR = 256
-#: Pixels of an image at most, without and with a GPU.
-BUDGETS = 640 * 640, 1333 * 800
-BATCH, EPOCHS, FEWEST_STEPS = 8, 12, 600
-#: Without and with a GPU.
-MOST_STEPS = 2000, 20000
+BATCH, EPOCHS, MIN_STEPS = 8, 12, 600
+#: Pixels of an image, and steps, by whether there is a GPU.
+MAX_PIXELS = {False: 640 * 640, True: 1333 * 800}
+MAX_STEPS = {False: 2000, True: 20000}
 # Sides of batches are multiples of it.
 _DIVISOR = 32
 
@@ -69,10 +68,11 @@ class TrainingPlan(NamedTuple):
     def note_tiny_boxes(self, account: Account) -> None:
         """Warn of boxes that are smaller than a cell of the finest map."""
         if self.small_box < STRIDE:
-            account.note('warnings', (
+            account.note(
+                Kind.WARNING,
                 f'1 in 20 boxes is below {self.small_box:.1f} pixels at the '
                 f'size of training, {self.scale[0]} x {self.scale[1]}: cut '
-                'the images into tiles, or set --size'))
+                'the images into tiles, or set --size')
 
 
 def plan_training(train: Sequence[ListedImage], val_images: int,
@@ -90,11 +90,11 @@ def plan_training(train: Sequence[ListedImage], val_images: int,
     native = _typical_size(train)
     share = _small_box_share(train)
     if longer_side is None:
-        scale = _choose_scale(native, share, BUDGETS[has_gpu])
+        scale = _choose_scale(native, share, MAX_PIXELS[has_gpu])
     else:
         scale = longer_side, round(longer_side * native[1] / native[0])
-    steps = min(max(EPOCHS * len(train) // BATCH, FEWEST_STEPS),
-                MOST_STEPS[has_gpu])
+    steps = min(max(EPOCHS * len(train) // BATCH, MIN_STEPS),
+                MAX_STEPS[has_gpu])
     # A step's image takes about twice as long as one that is evaluated.
     fitting = 0.2 * steps * BATCH / (val_images / 2)
     evaluations = min(max(math.floor(fitting), 1), 4)

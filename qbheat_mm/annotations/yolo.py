@@ -188,7 +188,9 @@ def _listed_images(path: str, settings: Mapping, lookup: ImageLookup
     images, account = [], lookup.files.account
     for key in ('train', 'val', 'valid', 'test'):
         values = settings.get(key) or []
-        for value in values if isinstance(values, list) else [values]:
+        if not isinstance(values, list):
+            values = [values]
+        for value in values:
             value = str(value).replace('\\', '/')
             place, names = _find_place(path, settings, value, lookup.files)
             if not names:

@@ -12,7 +12,7 @@ from .records import Box, ListedImage
 from .yolo_classes import yaml_beside
 
 #: Polygons may reach beyond their image, in fractions of its sides.
-_MOST = 1.5
+_MAX_COORDINATE = 1.5
 # Of polygons, to find out what they are.
 _SAMPLE = 200
 _LINE = re.compile(r'\d+(\s+[\d.e+-]+){4,}')
@@ -29,7 +29,7 @@ def are_boxes(lines: Iterable[str]) -> bool:
 
 
 def read_boxes(path: str, names: Mapping[int, str], poses: bool,
-                files: ExportFiles) -> Iterator[Box]:
+               files: ExportFiles) -> Iterator[Box]:
     """Read the lines CLASS X Y W H, or CLASS X1 Y1 X2 Y2 X3 Y3 ..."""
     for line in files.lines(path):
         with reading(f'{path}: {line[:80]}'):
@@ -40,10 +40,10 @@ def read_boxes(path: str, names: Mapping[int, str], poses: bool,
                 yield Box(label=label, bbox=[x - w / 2, y - h / 2, w, h])
                 continue
             if len(points) < 6 or len(points) % 2:
-                raise ValueError('a box needs 4 numbers and a polygon an even '
-                                 'number from 6 on, after that of the class')
-            if max(points) > _MOST:
-                raise ValueError(f'{max(points):g} is no fraction of a side; '
+                raise ValueError('after the class, a box needs 4 numbers, and '
+                                 'a polygon an even number of at least 6')
+            if max(points) > _MAX_COORDINATE:
+                raise ValueError(f'{max(points):g} is not normalized; '
                                  'poses need kpt_shape in the YAML file')
             if _is_rotated_box(points):
                 files.account.correct(ROTATED, path)

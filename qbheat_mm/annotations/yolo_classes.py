@@ -85,8 +85,10 @@ def _read_yaml(text: str) -> Classes:
 
 def _require_unique_keys(node: yaml.Node) -> None:
     """Refuse a map with a key twice, of which YAML takes the last."""
+    if not isinstance(node, yaml.MappingNode):
+        return
     seen = set()
-    for key, _ in node.value if isinstance(node, yaml.MappingNode) else ():
+    for key, _ in node.value:
         if key.value in seen:
             raise ValueError(f'it has {key.value!r} twice')
         seen.add(key.value)
@@ -94,9 +96,10 @@ def _require_unique_keys(node: yaml.Node) -> None:
 
 def _require_texts(key: str, value: str | list | dict) -> None:
     """Refuse lists in lists, of which aliases make texts of any length."""
+    items = [value] if isinstance(value, str) else value
     if isinstance(value, dict):
-        value = list(value.values())
-    for item in [value] if isinstance(value, str) else value:
+        items = value.values()
+    for item in items:
         if not isinstance(item, str):
             raise ValueError(f'an item of {key!r} is a list, not text')
 

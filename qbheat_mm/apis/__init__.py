@@ -15,7 +15,7 @@ import importlib
 from itertools import chain
 from typing import Any
 
-# Imported on use: exports need scipy, heads mmdet, pages matplotlib.
+# Imported on use: heads need mmdet, comparisons matplotlib and scikit-learn.
 _MODULES = {
     'apis.loading': ('build_encoder', 'load_encoder', 'load_heads'),
     'annotations': ('prepare_boxes', 'prepare_classes'),

@@ -9,7 +9,7 @@ from mmengine.config import Config
 
 from ..apis import load_encoder
 from ..config.reading import read_config
-from ..datasets import find_images, load_images, spread
+from ..datasets import find_images, fitting_size, load_images, spread
 from ..errors import UserError, printable
 from ..evaluation.embedding import height_and_width
 from ..models.selfsup import QBHeat
@@ -29,7 +29,7 @@ def read_images(args: Namespace, cfg: Config,
     files = find_images(args.images)
     given = size = height_and_width(args.size, training_size(cfg))
     if given:
-        size = tuple(max(round(side / unit), 1) * unit for side in given)
+        size = fitting_size(given, unit)
     if size != given:
         print(f'scaling images to {size[0]}x{size[1]}: the model needs '
               f'multiples of {unit}')

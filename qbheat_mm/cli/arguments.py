@@ -19,6 +19,7 @@ from mmengine.config import Config, DictAction
 
 from ..engine.run_state import best, latest
 from ..errors import UserError
+from ..trained.encoder import POOLS
 
 
 class KeyValueAction(DictAction):
@@ -189,7 +190,7 @@ def add_embedding_arguments(parser: ArgumentParser) -> None:
         '--config', help='config file or name, for a checkpoint that contains '
         'only weights')
     parser.add_argument(
-        '--pool', choices=('avg', 'token', 'avg+token', 'max'), default='avg',
+        '--pool', choices=POOLS, default='avg',
         help='mean of the features, first token, both, or maximum of the '
         'features; defaults to avg')
     parser.add_argument(

@@ -24,5 +24,5 @@ def init_processes(cfg: Config) -> None:
     if not dist.is_initialized():
         env = cfg.get('env_cfg') or {}
         seconds = (env.get('dist_cfg') or {}).get('timeout')
-        dist.init_process_group(
-            'gloo', timeout=seconds and timedelta(seconds=seconds))
+        timeout = timedelta(seconds=seconds) if seconds else None
+        dist.init_process_group('gloo', timeout=timeout)

@@ -40,7 +40,8 @@ def image_pipeline(heads: 'Heads', size: Sequence[int] | None = None
         UserError: If the config has no test pipeline.
     """
     configs = list(heads.configs.values())
-    cfg = min(configs, key=lambda cfg: toolbox(cfg) != 'mmdet')
+    detectors = [cfg for cfg in configs if toolbox(cfg) == 'mmdet']
+    cfg = (detectors or configs)[0]
     pipeline = dataset_settings(cfg.get('test_dataloader') or cfg.get(
         'val_dataloader')).get('pipeline')
     if not pipeline:
@@ -57,7 +58,7 @@ def image_pipeline(heads: 'Heads', size: Sequence[int] | None = None
 
 
 def prediction_to_json(sample: BaseDataElement, classes: Sequence[str],
-             score_thr: float) -> list[dict]:
+                       score_thr: float) -> list[dict]:
     """Convert a prediction to JSON types, highest scores first.
 
     Args:

@@ -170,7 +170,7 @@ def _require_outputs(model: ConfigDict, given: Outputs, outputs: Outputs,
 
 
 def _count_finer(given: Outputs, outputs: Outputs) -> int:
-    """Number of first maps that are finer than a model with a neck reads."""
+    """Count the maps that are finer than the finest one a model reads."""
     first = min(given.strides, default=0)
     return sum(stride < first for stride in outputs.strides)
 

@@ -55,8 +55,10 @@ def _drop_none(cfg: Config, options: Mapping) -> None:
     """Remove nested None where mmengine refuses to merge a dict into it."""
     for option, value in options.items():
         section, *names = option.split('.')
+        if not isinstance(value, dict):
+            names = names[:-1]
         node = cfg.get(section)
-        for name in names if isinstance(value, dict) else names[:-1]:
+        for name in names:
             if not isinstance(node, Mapping):
                 break
             if name in node and node[name] is None:

@@ -30,15 +30,13 @@ def use_teacher(cfg: Config) -> None:
     ``DistillationLoop``.
 
     Args:
-        cfg (Config): Changed in place, if ``cfg.teacher`` is set.
+        cfg (Config): Changed in place.
 
     Raises:
         UserError: If the file doesn't exist, or the config's model doesn't
             predict features.
     """
-    path = cfg.get('teacher')
-    if path is None:
-        return
+    path = os.fspath(cfg.teacher)
     _require_file(path)
     cfg.pop('teacher')
     method = cfg.pop('teacher_method', None) or type_name(cfg.model)

@@ -24,6 +24,7 @@ from .coco_file import (
     Record,
 )
 from .images import ImageFile
+from .selection import spread
 
 #: Number of image files to compare with the annotations when a run starts.
 SAMPLE = 100
@@ -59,7 +60,7 @@ def load_coco(path: str,
               name: str = '') -> tuple[CocoFile, CocoReport]:
     """Read, check and normalize an annotation file.
 
-    Categories are sorted like ``classes``. Annotations get ids from 1 on
+    Categories are sorted like ``classes``. Annotations get ids from 1
     (COCO's evaluation takes 0 for "no match"), an ``area``, and an
     ``iscrowd`` of 0 or 1. Those that can't even be evaluated are removed;
     objects without a readable mask become crowds, which are ignored.
@@ -352,7 +353,7 @@ def check_images(content: CocoFile,
         problems.append(f'{len(missing)} of {len(paths)} images are missing '
                         f"(e.g. '{min(missing)}'): check data_prefix and "
                         'file_name')
-    rows = np.linspace(0, len(paths) - 1, min(SAMPLE, len(paths))).astype(int)
+    rows = spread(range(len(paths)), SAMPLE)
     for row in rows:
         if paths[row] in missing:
             continue

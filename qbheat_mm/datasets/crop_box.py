@@ -64,11 +64,12 @@ def require_crop_box(pipeline: Compose) -> None:
         setting = f'train_dataloader.dataset.pipeline{place}'
         if is_loader != is_first or not is_known:
             name = type(step).__name__
-            way_out = ("give it _scope_='qbheat_mm'" if type(
-                transform).__name__ in TRANSFORMS.module_dict else 'remove it')
+            fix = 'remove it'
+            if type(transform).__name__ in TRANSFORMS.module_dict:
+                fix = "give it _scope_='qbheat_mm'"
             raise UserError(
                 f'{setting} ({name}) does not record which part of the image '
-                f'it shows, which the maps of a teacher need: {way_out}, or '
+                f'it shows, which the maps of a teacher need: {fix}, or '
                 'set model.target_generator.online=True')
         if isinstance(step, FastPackInputs) and not (
                 {'crop_box', 'sample_idx'} <= {*step.meta_keys}):

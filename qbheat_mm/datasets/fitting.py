@@ -37,16 +37,16 @@ def load_images(files: Sequence[str],
                       level=logging.WARNING)
             continue
         names.append(file)
-        images.append(fit(image, size or fitting_size(image, unit)))
+        images.append(fit(image, size or fitting_size(image.shape[:2], unit)))
     if not images:
         raise UserError(f'none of {len(files)} images could be read; the '
                         f'first is {files[0]!r}')
     return names, images
 
 
-def fitting_size(image: np.ndarray, unit: int) -> tuple[int, int]:
-    """Round height and width to multiples of ``unit``."""
-    height, width = (max(round(n / unit), 1) * unit for n in image.shape[:2])
+def fitting_size(size: tuple[int, int], unit: int) -> tuple[int, int]:
+    """Round height and width to multiples of ``unit``, at least one."""
+    height, width = (max(round(side / unit), 1) * unit for side in size)
     return height, width
 
 

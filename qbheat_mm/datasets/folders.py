@@ -107,7 +107,9 @@ def is_skipped(name: str, images: Collection[str] = ()) -> bool:
 def _count(folder: str, endings: tuple[str, ...]) -> int:
     """Count images in a folder that is skipped."""
     number = 0
-    for _, _, files in () if osp.islink(folder) else os.walk(folder):
+    if osp.islink(folder):
+        return number
+    for _, _, files in os.walk(folder):
         for name in files:
             number += name.lower().endswith(endings)
     return number

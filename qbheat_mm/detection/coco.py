@@ -226,7 +226,7 @@ class MatchedCocoMetric(CocoMetric):
                 'it once')
         logger = MMLogger.get_current_instance()
         if self._finds_nothing(results):
-            logger.warning('nothing is found yet: AP is 0')
+            logger.warning('no detections yet: AP is 0')
             return _no_precision(self.metrics)
         if self._coco_api is not None:
             ids_by_name = {category['name']: category['id']

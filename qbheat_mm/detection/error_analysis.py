@@ -15,7 +15,7 @@ from ..datasets.coco_check import load_coco
 from ..datasets.images import read_image
 from ..errors import printable
 from ..report import Report, Table, command_line, render_page
-from ..report.style import BLUE, VERMILION, in_style, new_figure
+from ..report.style import BLUE, GREY, VERMILION, in_style, new_figure
 from .coco import index_coco
 from .matching import Matches, evaluate, load_found, match
 
@@ -23,7 +23,7 @@ from .matching import Matches, evaluate, load_found, match
 SHOWN, SIDE = 24, 420
 # Pixels between the copies, and for the name above them.
 _GAP, _TOP = 8, 16
-_MISSED, _NOTHING = 'missed', 'nothing there'
+_MISSED, _BACKGROUND = 'missed', 'background'
 
 
 @dataclass
@@ -36,13 +36,13 @@ class DetectionErrors:
             ``scores`` and ``labels`` (N, ) of each image, arrays.
         files (Mapping[int, str]): File of each image by its id.
         classes (Sequence[str]): Names of the labels.
-        default_threshold (float): Score of the boxes to show if none is
-            right.
+        default_threshold (float): Score of the boxes to show without a true
+            positive.
 
     Attributes:
         threshold (float): Score of the best F1, or the default.
-        wrong, missed (set[int]): Ids of found boxes of this score or more
-            that are false alarms, and of true boxes that are missed.
+        false_positives, missed (set[int]): Ids of wrong boxes of this score
+            or more, and of ground truth that is missed.
     """
     ann_file: str
     found: Sequence[Mapping]
@@ -53,10 +53,8 @@ class DetectionErrors:
     def __post_init__(self) -> None:
         content, _ = load_coco(self.ann_file, self.classes)
         self.truth = index_coco(content, for_evaluation=True)
-        ids = {}
-        for key, category in self.truth.cats.items():
-            ids[category['name']] = key
-        self.category_ids = [ids[name] for name in self.classes]
+        # Sorted like the classes
+        self.category_ids = [each.id for each in content.categories]
         self.image_ids = [image['img_id'] for image in self.found]
         self.boxes = load_found(self.truth, self.found, self.category_ids)
         self.matches = match(self.truth, self.boxes, self.image_ids)
@@ -70,7 +68,7 @@ class DetectionErrors:
                 image, bboxes=image['bboxes'][kept],
                 scores=image['scores'][kept], labels=image['labels'][kept]))
         self.confident = load_found(self.truth, confident, self.category_ids)
-        self.wrong, self.missed = self._find_errors()
+        self.false_positives, self.missed = self._find_errors()
 
     def _find_errors(self) -> tuple[set[int], set[int]]:
         """Ids of found boxes that are wrong, and of missed ones."""
@@ -93,7 +91,7 @@ class DetectionErrors:
     def worst(self) -> list[int]:
         """Ids of the images with most errors, the worst first."""
         errors = dict.fromkeys(self.image_ids, 0.)
-        for key in self.wrong:
+        for key in self.false_positives:
             box = self.confident.anns[key]
             # Among equals, those that the detector is surest of.
             errors[box['image_id']] += 1 + 1e-3 * box['score']
@@ -104,10 +102,10 @@ class DetectionErrors:
     def tabulate_classes(self) -> Table:
         """AP by class and size, and errors at the threshold."""
         evaluation = evaluate(self.truth, self.boxes, self.image_ids,
-                              overlap=None)
+                              iou_thr=None)
         with contextlib.redirect_stdout(io.StringIO()):
             evaluation.accumulate()
-        # Overlaps, recalls, classes by id, sizes, most boxes an image
+        # IoU thresholds, recalls, classes by id, sizes, boxes per image
         precision = evaluation.eval['precision'][..., -1]
         order = sorted(self.category_ids)
         table = Table(
@@ -122,7 +120,7 @@ class DetectionErrors:
                 _percent(of_class[..., 2]), _percent(of_class[..., 3]),
                 len(self.truth.catToImgs[key]),
                 _count(self.missed, self.truth, key),
-                _count(self.wrong, self.confident, key)])
+                _count(self.false_positives, self.confident, key)])
         return table
 
     def tabulate_confusion(self) -> Table:
@@ -148,7 +146,7 @@ class DetectionErrors:
                     counts[-1, places[self.confident.anns[box][
                         'category_id']]] += 1
         rows = []
-        for name, row in zip([*names, _NOTHING], counts.tolist()):
+        for name, row in zip([*names, _BACKGROUND], counts.tolist()):
             rows.append([name, *row])
         return Table('True and predicted classes',
                      ['true', *names, _MISSED], rows)
@@ -165,7 +163,8 @@ class DetectionErrors:
             (2, 2), printable(osp.basename(self.files[image_id])))
         for left, boxes, errors in (
                 (0, self.truth, self.missed),
-                (picture.width + _GAP, self.confident, self.wrong)):
+                (picture.width + _GAP, self.confident,
+                 self.false_positives)):
             both.paste(self._draw_boxes(picture.copy(), scale, boxes,
                                         boxes.imgToAnns[image_id], errors),
                        (left, _TOP))
@@ -211,7 +210,7 @@ def draw_scores(matches: Matches, threshold: float) -> Figure:
     for name, values in (('precision', matches.precision),
                          ('recall', matches.recall), ('F1', matches.f1)):
         axis.plot(matches.scores, 100 * values, label=name)
-    axis.axvline(threshold, color='#787878', linewidth=1)
+    axis.axvline(threshold, color=GREY, linewidth=1)
     axis.set(xlabel='score of boxes, at least', ylabel='%', xlim=(0, 1),
              ylim=(0, 100))
     axis.legend()
@@ -219,14 +218,14 @@ def draw_scores(matches: Matches, threshold: float) -> Figure:
 
 
 def render_errors(errors: DetectionErrors, source: str) -> str:
-    """Write the page.
+    """Render the errors as an HTML page.
 
     Args:
         errors (DetectionErrors): What was found and missed.
         source (str): Where the images are from.
     """
     at = int((errors.matches.scores >= errors.threshold).sum()) - 1
-    advice = 'No box is right, so there is no score to suggest.'
+    advice = 'No detection is correct, so there is no score to suggest.'
     if errors.matches.threshold is not None:
         advice = (
             f'Suggested score: {errors.threshold:.2f}, with the best F1; '

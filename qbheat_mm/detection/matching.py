@@ -8,8 +8,8 @@ from typing import NamedTuple
 import numpy as np
 from mmdet.datasets.api_wrappers import COCO, COCOeval
 
-#: Overlap (intersection over union) from which a box is found.
-OVERLAP = 0.5
+#: IoU at which a box counts as found.
+IOU_THR = 0.5
 
 
 class Matches(NamedTuple):
@@ -17,33 +17,34 @@ class Matches(NamedTuple):
 
     Attributes:
         scores (np.ndarray): (N, ), descending.
-        right (np.ndarray): (N, ), whether a true box of the class is there.
+        true_positives (np.ndarray): (N, ), bool.
         boxes (int): Number of true boxes.
     """
     scores: np.ndarray
-    right: np.ndarray
+    true_positives: np.ndarray
     boxes: int
 
     @property
     def precision(self) -> np.ndarray:
-        """Share of right boxes among those of each score or more, (N, )."""
-        return self.right.cumsum() / np.arange(1, len(self.right) + 1)
+        """Precision of the boxes of each score or more, (N, )."""
+        return self.true_positives.cumsum() / np.arange(
+            1, len(self.true_positives) + 1)
 
     @property
     def recall(self) -> np.ndarray:
-        """Share of true boxes that are found at each score or more, (N, )."""
-        return self.right.cumsum() / max(self.boxes, 1)
+        """Recall of the boxes of each score or more, (N, )."""
+        return self.true_positives.cumsum() / max(self.boxes, 1)
 
     @property
     def f1(self) -> np.ndarray:
         """Harmonic mean of precision and recall at each score, (N, )."""
-        number = np.arange(1, len(self.right) + 1)
-        return 2 * self.right.cumsum() / (number + self.boxes)
+        number = np.arange(1, len(self.true_positives) + 1)
+        return 2 * self.true_positives.cumsum() / (number + self.boxes)
 
     @property
     def threshold(self) -> float | None:
-        """The score of the best F1; None if nothing is right."""
-        if not self.right.any():
+        """The score of the best F1; None without a true positive."""
+        if not self.true_positives.any():
             return None
         return float(self.scores[self.f1.argmax()])
 
@@ -77,22 +78,22 @@ def load_found(truth: COCO, found: Sequence[Mapping],
 
 
 def evaluate(truth: COCO, found: COCO, image_ids: Iterable[int], *,
-             overlap: float | None = OVERLAP, by_class: bool = True
+             iou_thr: float | None = IOU_THR, by_class: bool = True
              ) -> COCOeval:
     """Run COCO's evaluation, without its lines.
 
     Args:
         truth, found (COCO): True and found boxes.
         image_ids (Iterable[int]): Images to evaluate.
-        overlap (float, optional): Match at this overlap only, for boxes of
-            all sizes; None for COCO's ten overlaps and three sizes.
+        iou_thr (float, optional): Match at this IoU only, for boxes of all
+            sizes; None for COCO's ten thresholds and three sizes.
         by_class (bool): Whether boxes must be of the same class.
     """
     evaluation = COCOeval(truth, found, 'bbox')
     evaluation.params.imgIds = list(image_ids)
     evaluation.params.useCats = int(by_class)
-    if overlap is not None:
-        evaluation.params.iouThrs = np.array([overlap])
+    if iou_thr is not None:
+        evaluation.params.iouThrs = np.array([iou_thr])
         evaluation.params.areaRng = [[0, 1e10]]
         evaluation.params.areaRngLbl = ['all']
     with contextlib.redirect_stdout(io.StringIO()):
@@ -105,14 +106,14 @@ def match(truth: COCO, found: COCO, image_ids: Iterable[int]) -> Matches:
 
     As in COCO's evaluation, crowds and what is found there do not count.
     """
-    scores, right, boxes = [np.zeros(0)], [np.zeros(0, bool)], 0
+    scores, positives, boxes = [np.zeros(0)], [np.zeros(0, bool)], 0
     for one in evaluate(truth, found, image_ids).evalImgs:
         if one is None:
             continue
         counts = ~one['dtIgnore'][0].astype(bool)
         scores.append(np.array(one['dtScores'])[counts])
-        right.append(one['dtMatches'][0][counts] > 0)
+        positives.append(one['dtMatches'][0][counts] > 0)
         boxes += int((np.array(one['gtIgnore']) == 0).sum())
-    scores, right = np.concatenate(scores), np.concatenate(right)
+    scores, positives = np.concatenate(scores), np.concatenate(positives)
     order = np.argsort(-scores, kind='stable')
-    return Matches(scores[order], right[order], boxes)
+    return Matches(scores[order], positives[order], boxes)

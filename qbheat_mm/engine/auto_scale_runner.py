@@ -8,7 +8,6 @@ from joblib import cpu_count
 from mmengine.config import Config
 from mmengine.device import get_device
 from mmengine.logging import MMLogger
-from mmengine.model import is_model_wrapper
 from mmengine.optim import OptimWrapper
 from mmengine.registry import RUNNERS
 from mmengine.runner import BaseLoop, EpochBasedTrainLoop, Runner
@@ -50,7 +49,7 @@ class AutoScaleRunner(Runner):
     _given_batch_size = 0
 
     def __init__(self, *args, **kwargs) -> None:
-        #: Numbers of workers that were too many, told once.
+        #: Values of ``num_workers`` already reported as too high.
         self._lowered_workers: set[int] = set()
         super().__init__(*args, **kwargs)
         set_console_level(self.logger, self.cfg.get('log_level') or 'INFO')
@@ -143,7 +142,7 @@ class AutoScaleRunner(Runner):
             share_caches(built.dataloader.dataset)
         if not len(built.dataloader) or built.max_iters < 1:
             raise UserError(
-                'the run has no step: '
+                'there is nothing to train: '
                 f'train_cfg.max_epochs={built.max_epochs}, '
                 f'{len(built.dataloader)} batches an epoch')
         return built
@@ -231,10 +230,8 @@ class AutoScaleRunner(Runner):
         settings = self.cfg.get('compile')
         if not settings:
             return
-        model = self.model
-        if is_model_wrapper(model):
-            model = model.module
-        model.compile(**({} if settings is True else settings))
+        options = {} if settings is True else settings
+        unwrap(self.model).compile(**options)
         self.logger.info('the model is compiled: the first steps take '
                          'minutes')
 

@@ -218,5 +218,5 @@ def _count_evaluations(runner: Runner) -> int:
 
 
 def _preprocessors(model: nn.Module) -> list[str]:
-    """Names of classes, since importing mmpretrain's imports mmdet."""
+    """Return class names; importing mmpretrain's classes imports mmdet."""
     return [kind.__name__ for kind in type(model.data_preprocessor).__mro__]

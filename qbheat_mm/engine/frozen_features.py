@@ -169,9 +169,12 @@ class FeatureCache:
         images, = args
         keys = _keys(images, backbone)
         new = [row for row, key in enumerate(keys) if key not in self.kept]
-        if not new and self._least is None:
-            self._least = [] if _takes_no_images(backbone, images) else [0]
-        *others, rows = _split(new, images) or [self._least]
+        parts = _split(new, images)
+        if not parts:  # all images are cached
+            if self._least is None:
+                self._least = [] if _takes_no_images(backbone, images) else [0]
+            parts = [self._least]
+        *others, rows = parts
         self.batch = batch = Batch(images, keys, rows, {},
                                    _random_states(images))
         for part in others:
@@ -209,8 +212,9 @@ class FeatureCache:
         levels = _levels(outputs, len(rows))
         if levels is None:
             return None
-        rounded = [_to_half(level) for level in levels] if (
-            self.half) else levels
+        rounded = levels
+        if self.half:
+            rounded = [_to_half(level) for level in levels]
         for number, row in enumerate(rows):
             batch.computed[row] = [level[number] for level in rounded]
         return levels

@@ -40,8 +40,8 @@ def pretrain(images: str | Sequence[str],
         out (str): Work folder.
         arch (str | Mapping): See :class:`MobileFormer`. Defaults to
             'mf-285m'.
-        epochs (int, optional): Number of epochs. Defaults to 80 or,
-            with a teacher, to 40; then few images still get up to 80.
+        epochs (int, optional): Number of epochs. Defaults to 80; with a
+            teacher to 40, or up to 80 for few images.
         batch_size (int): Images per step; the learning rate stays as in the
             config. Defaults to 64.
         size (int): Side of the crops in pixels, a multiple of four patches
@@ -51,9 +51,9 @@ def pretrain(images: str | Sequence[str],
         resume (bool): Whether to resume the run in ``out``. Defaults to
             False.
         seed (int): Random seed. Defaults to 0.
-        teacher (str | PathLike, optional): File of a published encoder to
-            distill, such as one of ``tools/published.py``. Defaults to None,
-            QB-Heat with pixels.
+        teacher (str | PathLike, optional): File of an encoder to distill,
+            e.g. written by ``tools/published.py``. Defaults to None, QB-Heat
+            with pixels.
         options (Mapping[str, Any], optional): Other settings, e.g.
             ``{'optim_wrapper.optimizer.lr': 1e-3}``.
 

@@ -1,5 +1,6 @@
 # Copyright (c) QB-Heat MM authors. All rights reserved.
 """Resume from the newest readable checkpoint."""
+import logging
 import os.path as osp
 from collections.abc import Mapping
 
@@ -31,7 +32,7 @@ def newest_readable(work_dir: str) -> str | None:
         except (UserError, FileNotFoundError) as error:
             errors.append(str(error))
             print_log(f'{error}; trying an earlier checkpoint', 'current',
-                      30)
+                      logging.WARNING)
         else:
             return path
     if errors:

@@ -83,8 +83,8 @@ class SafeCheckpointHook(CheckpointHook):
         return self.file_backend.join_path(self.out_dir,
                                            os.path.basename(path))
 
-    # It deletes the oldest checkpoint before it writes, without a hook
-    # method in between.
+    # mmengine deletes the oldest checkpoint before it writes the new one,
+    # with no hook in between.
     def _save_checkpoint_with_step(self, runner: Runner, step: int,
                                    meta: dict) -> None:
         broken = non_finite(unwrap(runner.model).state_dict())

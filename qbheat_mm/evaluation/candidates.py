@@ -11,7 +11,7 @@ from torch import nn
 
 from ..config.model_index import find_config
 from ..config.reading import open_config
-from ..errors import UserError
+from ..errors import UserError, one_line
 from ..trained.encoder import Encoder
 from ..trained.encoder_config import EncoderConfig
 from ..trained.loading import build_encoder, load_encoder
@@ -123,7 +123,7 @@ def set_input_size(name: str, encoder: Encoder) -> None:
         raise UserError(
             f'encoder {name!r} ({encoder.name}) returns no map for images '
             f'of {SIZE}x{SIZE} pixels, the size used here: '
-            f'{type(error).__name__}: {" ".join(str(error).split())[:200]}'
+            f'{type(error).__name__}: {one_line(error)[:200]}'
         ) from error
 
 

@@ -153,10 +153,10 @@ def score_candidate(candidate: Candidate, comparison: Comparison,
         classifier, train, test = ridge, pool_maps(train), pool_maps(test)
     comparison.accuracies[candidate.name] = measure(
         classifier, train, labels, test, test_labels)
-    vectors = next(iter(train))
+    name = next(iter(train))
 
     def shown(features: Features, labels: np.ndarray, split: int) -> Shown:
-        return Shown(features[vectors], labels,
+        return Shown(features[name], labels,
                      lambda i: read_image(files[split][i]))
 
     return draw_neighbors(

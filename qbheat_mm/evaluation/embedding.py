@@ -78,11 +78,12 @@ def embed(encoder: Encoder | str,
     """
     if not isinstance(encoder, Encoder):
         encoder = load_encoder(encoder)
-    parts = list(embed_batches(
-        encoder, list_images(images), pool, size, batch_size, workers))
-    return Embeddings(
-        np.concatenate([vectors for _, vectors in parts]),
-        [name for names, _ in parts for name in names])
+    files, vectors = [], []
+    for names, batch in embed_batches(
+            encoder, list_images(images), pool, size, batch_size, workers):
+        files += names
+        vectors.append(batch)
+    return Embeddings(np.concatenate(vectors), files)
 
 
 @torch.inference_mode()
@@ -142,7 +143,7 @@ def _load(items: Sequence[tuple[str, Any]], size: tuple[int, int] | None
         except ImageError as error:
             problems.append(str(error))
             continue
-        image = fit(image, size or fitting_size(image, 32))
+        image = fit(image, size or fitting_size(image.shape[:2], 32))
         loaded.append((name, torch.tensor(image).permute(2, 0, 1)))
     return loaded, problems
 

@@ -105,8 +105,8 @@ def require_equal_classes(train: dict, test: dict) -> None:
 
 @torch.no_grad()
 def extract_features(extract: Extractor, loader: dict,
-                    watch: Callable[[int], Any] = lambda number: None
-                    ) -> tuple[dict[str, np.ndarray], np.ndarray]:
+                     watch: Callable[[int], Any] = lambda number: None
+                     ) -> tuple[dict[str, np.ndarray], np.ndarray]:
     """Compute the features of labeled images.
 
     Args:

@@ -6,6 +6,7 @@ import numpy as np
 from sklearn.linear_model import RidgeClassifier, RidgeClassifierCV
 from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.model_selection import GridSearchCV
+from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC
 
@@ -70,11 +71,9 @@ def ridge(train: Features, labels: np.ndarray, test: Features,
     """Choose features and strength leaving one out; top-1 in percent."""
     tested = {}
     for name in train:
-        scale = StandardScaler().fit(train[name])
-        fit = RidgeClassifierCV(STRENGTHS).fit(
-            scale.transform(train[name]), labels)
-        tested[fit.best_score_] = fit.score(
-            scale.transform(test[name]), test_labels)
+        model = make_pipeline(StandardScaler(), RidgeClassifierCV(STRENGTHS))
+        model.fit(train[name], labels)
+        tested[model[-1].best_score_] = model.score(test[name], test_labels)
     return 100 * tested[max(tested)]
 
 

@@ -86,6 +86,6 @@ def knn_of_folders(encoder: Encoder,
             watch(len(names))
         return np.concatenate(vectors), np.array(labels)
 
-    sets = [embed(data) for data in (train, val) if data is not None]
-    return knn_accuracy(*(part for data in sets for part in data), k=k,
-                        temperature=temperature)
+    neighbors = embed(train)
+    queries = () if val is None else embed(val)
+    return knn_accuracy(*neighbors, *queries, k=k, temperature=temperature)

@@ -86,13 +86,14 @@ class AnchorNetwork(Network):
         scores = _all_anchors(scores, head.cls_out_channels)
         scores = scores.sigmoid() if head.use_sigmoid_cls else scores.softmax(
             -1)[..., :-1]
-        boxes = self.place(anchors, deltas)
+        boxes = self.decode_boxes(anchors, deltas)
         if head.bbox_coder.clip_border:
             boxes = _clip(boxes, _sides(shape, image_sizes, boxes))
         return dict(scores=scores, boxes=boxes, levels=torch.cat(numbers))
 
-    def place(self, anchors: list[Tensor], levels: list[Tensor]) -> Tensor:
-        """Decode what the head predicts of each level's anchors.
+    def decode_boxes(self, anchors: list[Tensor],
+                     levels: list[Tensor]) -> Tensor:
+        """Decode the head's predictions for the anchors of each level.
 
         Args:
             anchors (list[Tensor]): (h * w * A, 4) of each level.
@@ -115,7 +116,8 @@ class DistributionNetwork(AnchorNetwork):
     center of an anchor to the sides of its box.
     """
 
-    def place(self, anchors: list[Tensor], levels: list[Tensor]) -> Tensor:
+    def decode_boxes(self, anchors: list[Tensor],
+                     levels: list[Tensor]) -> Tensor:
         """Decode (B, 4 * (reg_max + 1), h, w) of each level."""
         head, boxes = self.model.bbox_head, []
         strides = head.prior_generator.strides

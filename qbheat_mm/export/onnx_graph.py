@@ -100,7 +100,7 @@ class TransposedProduct(pattern.RewriteRuleClassBase):
 class ChannelMultiplier(pattern.RewriteRuleClassBase):
     """A depthwise convolution with m outputs a channel, before a 1x1 one.
 
-    Runtimes are quick at m plain depthwise convolutions. Their outputs are
+    Runtimes are faster with m plain depthwise convolutions. Their outputs are
     concatenated, which orders channels differently, and so the weights of
     the 1x1 convolution.
     """

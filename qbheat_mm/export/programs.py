@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 from torch.export import Dim, ExportedProgram
 
-from ..errors import UserError
+from ..errors import UserError, one_line
 from ..trained.encoder import Encoder
 from ..trained.heads import Heads
 from ..trained.model import TrainedModel
@@ -28,7 +28,7 @@ TOLERANCE = 1e-3
 #: Batch sizes that are compared.
 BATCHES = (1, 3)
 #: Largest batch and side of an image: torch 2.6 requires a limit.
-MOST = 1 << 16
+MAX_SIZE = 1 << 16
 
 
 def export_network(model: Encoder | Heads | TrainedModel,
@@ -161,21 +161,21 @@ def _write_onnx(network: Network, program: ExportedProgram, path: str,
 
 def _dynamic_shapes(network: Network, size: tuple[int, int] | None) -> dict:
     """The axes that may vary, as torch.export wants them."""
-    batch = {0: Dim('batch', max=MOST)}
+    batch = {0: Dim('batch', max=MAX_SIZE)}
     shapes = dict.fromkeys(network.inputs, batch)
     if size is None:
         # torch treats the side of a map with one position as a constant.
         first, least = 1 if network.normalize else 2, network.stride + 1
         shapes[IMAGES] = {
-            **batch, first: Dim('height', min=least, max=MOST),
-            first + 1: Dim('width', min=least, max=MOST)}
+            **batch, first: Dim('height', min=least, max=MAX_SIZE),
+            first + 1: Dim('width', min=least, max=MAX_SIZE)}
     return shapes
 
 
 def _refusal(network: Network, error: Exception) -> UserError:
     return UserError(
         f'this {network.kind} cannot be exported: {type(error).__name__}: '
-        f'{" ".join(str(error).split())[:300]}; try one image size (--size '
+        f'{one_line(error)[:300]}; try one image size (--size '
         'HEIGHT WIDTH), the encoder alone (--part encoder) or --format pt2')
 
 

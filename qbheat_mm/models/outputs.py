@@ -22,12 +22,14 @@ class Outputs:
 
     @classmethod
     def of(cls, backbone: nn.Module) -> 'Outputs':
-        """Encode an image."""
+        """Run a backbone once to find out."""
         backbone.eval()  # returns None for a ResNet
         with torch.no_grad():
             outs = backbone(torch.zeros(1, 3, 256, 256))
+        if not isinstance(outs, tuple | list):
+            outs = [outs]
         strides, channels, token_dims = [], [], 0
-        for out in outs if isinstance(outs, tuple | list) else [outs]:
+        for out in outs:
             if out.ndim == 4:
                 strides.append(2**round(math.log2(256 / out.shape[3])))
                 channels.append(out.shape[1])

@@ -39,9 +39,9 @@ def find_reports(folder: str) -> list[tuple[Report, list[bytes]]]:
 
 
 def render_page(title: str, introduction: str,
-         reports: Sequence[tuple[Report, Sequence[bytes]]],
-         reload: int | None = None) -> str:
-    """Write the page.
+                reports: Sequence[tuple[Report, Sequence[bytes]]],
+                reload: int | None = None) -> str:
+    """Render reports as one HTML page.
 
     Args:
         title, introduction (str): Headline and first paragraph.

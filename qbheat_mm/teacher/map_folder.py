@@ -61,9 +61,9 @@ class MapFolder:
         rank, _ = get_dist_info()
         # Others may see other times of the files.
         name = fingerprint(teacher, images) if rank == 0 else ''
-        path = _decide(os.path.join(os.path.expanduser(folder),
-                                    f'teacher-{name}'))
-        if _decide(os.path.isdir(path)):
+        path = _of_main_process(os.path.join(os.path.expanduser(folder),
+                                             f'teacher-{name}'))
+        if _of_main_process(os.path.isdir(path)):
             _require_shared(path)
         else:
             self._write(teacher, images, path, workers)
@@ -93,7 +93,7 @@ class MapFolder:
         """Let each process encode its block of images."""
         rank, processes = get_dist_info()
         # Processes of two containers may have the same id.
-        part = _decide(f'{path}.part-{uuid.uuid4().hex[:8]}')
+        part = _of_main_process(f'{path}.part-{uuid.uuid4().hex[:8]}')
         try:
             if rank == 0:
                 os.makedirs(part)
@@ -172,7 +172,7 @@ class Progress:
 
 
 def fingerprint(teacher: Teacher, images: WholeImages) -> str:
-    """Hash all that decides the maps.
+    """Hash everything that determines the maps.
 
     These are the teacher, the images and how they are loaded, and the
     versions of the packages that compute them.
@@ -195,11 +195,11 @@ def versions_of(network: nn.Module) -> dict[str, str]:
     return versions
 
 
-def _decide(answer):
-    """Return the answer of the main process."""
-    answers = [answer]
-    broadcast_object_list(answers)
-    return answers[0]
+def _of_main_process(value):
+    """Broadcast a value of the main process."""
+    values = [value]
+    broadcast_object_list(values)
+    return values[0]
 
 
 def _require_shared(path: str) -> None:

@@ -26,12 +26,13 @@ class Reduction(NamedTuple):
         return (pixels @ self.matrix.to(maps)).permute(0, 3, 1, 2)
 
 
-def within(shapes: Sequence[torch.Size], most: int) -> list[torch.Size]:
+def limit_channels(shapes: Sequence[torch.Size], max_values: int
+                   ) -> list[torch.Size]:
     """Limit the channels of all maps until their values are few enough.
 
     Args:
         shapes (Sequence[torch.Size]): Shapes (C, h, w) of the maps.
-        most (int): Largest number of values of all maps.
+        max_values (int): Maximum number of values of all maps together.
 
     Returns:
         list[torch.Size]: Shapes with the largest limit that fits, at least
@@ -41,7 +42,7 @@ def within(shapes: Sequence[torch.Size], most: int) -> list[torch.Size]:
     while True:
         limited = [torch.Size([min(shape[0], limit), *shape[1:]])
                    for shape in shapes]
-        if limit == 1 or sum(map(torch.Size.numel, limited)) <= most:
+        if limit == 1 or sum(map(torch.Size.numel, limited)) <= max_values:
             return limited
         limit -= 1
 

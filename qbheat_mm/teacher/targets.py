@@ -60,7 +60,7 @@ class Crops(NamedTuple):
         return cells
 
 
-class MapsOfCrops:
+class OnlineMaps:
     """Run the teacher on each crop.
 
     Args:
@@ -85,7 +85,7 @@ class MapsOfCrops:
                      flips)
 
 
-class CropsOfMaps:
+class StoredMaps:
     """Crop the maps of whole images, computed once.
 
     Args:
@@ -97,7 +97,7 @@ class CropsOfMaps:
 
     def crops(self, images: Tensor,
               data_samples: Sequence[DataSample]) -> Crops:
-        """See :class:`MapsOfCrops`."""
+        """See :class:`OnlineMaps`."""
         rows = [sample.sample_idx for sample in data_samples]
         boxes, flips = boxes_and_flips(data_samples)
         flat = self.maps[rows].to(images.device, non_blocking=True).float()
@@ -168,7 +168,7 @@ class Targets(NamedTuple):
         source: Where the teacher's maps come from.
         standardize: Statistics of their channels.
     """
-    source: MapsOfCrops | CropsOfMaps
+    source: OnlineMaps | StoredMaps
     standardize: Standardization
 
     def __call__(self, images: Tensor, data_samples: Sequence[DataSample],
@@ -202,8 +202,8 @@ class EncoderTarget(TargetGenerator):
     calls :meth:`prepare`.
 
     Args:
-        encoder (str): File of the teacher, such as one of
-            ``tools/published.py``. Transformers are welcome.
+        encoder (str): File of the teacher, e.g. written by
+            ``tools/published.py``. It may be a transformer.
         out_indices (Sequence[int], optional): Its maps. Defaults to the last
             one.
         size (int, optional): Side of its input. Defaults to that of its
@@ -287,12 +287,12 @@ class EncoderTarget(TargetGenerator):
             groups = [shape[0] for shape in self.teacher.shapes]
         if self.online:
             self.teacher.reduce(dataset, workers)
-            source = MapsOfCrops(self.teacher, normalization)
+            source = OnlineMaps(self.teacher, normalization)
             batches = self.teacher.encode_images(dataset, rows, workers)
         else:
             maps = MapFolder(self.teacher, dataset, self.folder or folder,
                              workers)
-            source = CropsOfMaps(maps)
+            source = StoredMaps(maps)
             del self.teacher  # frees its memory
             batches = (maps.split(maps[rows[i:i + 256]])
                        for i in range(0, len(rows), 256))

@@ -18,7 +18,7 @@ from ..errors import UserError
 from ..models.outputs import num_outputs
 from ..trained.encoder import Encoder
 from ..trained.loading import load_encoder
-from .reduction import Reduction, find_reductions, within
+from .reduction import Reduction, find_reductions, limit_channels
 from .whole_images import WholeImages
 
 #: Batch size of a teacher. Larger ones are hardly faster on a CPU.
@@ -115,7 +115,7 @@ class Teacher:
             self._indices.append(index)
             shapes.append(shape)
         _, last = max(self._all.values())
-        self.shapes = within(shapes, last.numel())
+        self.shapes = limit_channels(shapes, last.numel())
         self._is_reduced = self.shapes != shapes
 
     def reduce(self, dataset: BaseDataset, workers: int = 0) -> None:

@@ -73,9 +73,11 @@ class Checkpoint:
         The last file is kept in memory, and read again if it has changed.
         """
         path = os.fspath(path)
-        local = os.path.expanduser(path)
-        state = os.stat(local) if os.path.isfile(local) else None
-        return _read_once(path, state and (state.st_mtime_ns, state.st_size))
+        local, state = os.path.expanduser(path), None
+        if os.path.isfile(local):
+            facts = os.stat(local)
+            state = facts.st_mtime_ns, facts.st_size
+        return _read_once(path, state)
 
     @cached_property
     def weights(self) -> dict[str, Any]:

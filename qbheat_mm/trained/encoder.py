@@ -93,8 +93,8 @@ class Encoder(nn.Module):
                             "(B, C, H, W); use pool='token'")
         pooled = features[-1]
         if pooled.ndim == 4:  # some backbones pool by themselves
-            pooled = (pooled.amax if pool == 'max' else pooled.mean)(
-                dim=(2, 3))
+            reduce = torch.amax if pool == 'max' else torch.mean
+            pooled = reduce(pooled, dim=(2, 3))
         return torch.cat([pooled, tokens[-1]], 1) if '+' in pool else pooled
 
 

@@ -7,7 +7,7 @@ from typing import Any
 from mmengine.registry import MODELS, DefaultScope
 from torch import nn
 
-from ..errors import UserError
+from ..errors import UserError, one_line
 from ..models.backbones import MobileFormer
 from ..utils.settings import (
     backbone_name,
@@ -69,7 +69,7 @@ class EncoderConfig:
 
         Raises:
             UserError: If it lacks the encoder or its normalization, or names
-                types that are no classes of the toolboxes.
+                types that are not classes of the toolboxes.
         """
         described = cls(checkpoint.config, f"checkpoint '{checkpoint.path}'")
         for kind in _types(described.given):
@@ -102,7 +102,7 @@ class EncoderConfig:
         # Constructors raise errors of any type.
         except Exception as error:
             raise UserError(f'{self.source}: cannot build {self.kind}: '
-                            f'{" ".join(str(error).split())}') from error
+                            f'{one_line(error)}') from error
 
 
 def _types(settings: Any) -> Iterator[Any]:

@@ -6,7 +6,7 @@ import torch
 from mmengine.config import Config
 from mmpretrain.apis.model import ModelHub
 
-from ..errors import UserError
+from ..errors import UserError, one_line
 from ..models.backbones import TimmEncoder
 from ..utils.settings import type_name
 from .checkpoint import Checkpoint
@@ -23,7 +23,7 @@ def published_encoder(name: str,
     """Load the encoder of a published classifier.
 
     Args:
-        name (str): ``'timm/NAME'`` for a CNN of timm, or a model name or
+        name (str): ``'timm/NAME'`` for a network of timm, or a model name or
             config file of mmpretrain.
         weights (str | PathLike, optional): File or URL of the weights.
             Defaults to those that timm or mmpretrain downloads.
@@ -69,7 +69,7 @@ def _model_of_mmpretrain(name: str) -> tuple[Config, str | None]:
     except Exception as error:
         raise UserError(
             f"'{name}': mmengine cannot read the config that mmpretrain "
-            f'ships ({" ".join(str(error).split())[:200]})') from error
+            f'ships ({one_line(error)[:200]})') from error
     return known.config, known.weights
 
 
@@ -79,7 +79,7 @@ def _from_timm(name: str, weights: str | os.PathLike | None) -> Encoder:
         backbone = TimmEncoder(known, pretrained=weights is None)
     # timm and its hub raise errors of any type.
     except Exception as error:
-        raise UserError(f'{name}: {" ".join(str(error).split())}') from error
+        raise UserError(f'{name}: {one_line(error)}') from error
     import timm
     if weights is not None:
         tensors = Checkpoint.read(weights).weights

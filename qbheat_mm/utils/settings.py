@@ -166,6 +166,6 @@ def _size_after(step: Mapping) -> tuple[int, int] | None:
         return None
     if isinstance(size, int):
         return size, size
+    size = tuple(size)
     # mmcv's transforms take width and height.
-    return tuple(size)[::-1] if name in ('CenterCrop', 'Resize') else (
-        tuple(size))
+    return size[::-1] if name in ('CenterCrop', 'Resize') else size

@@ -180,7 +180,7 @@ def test_boxes_on_stored_pixels_need_an_option(orientation, tmp_path):
     assert boxes['a.jpg'] == [
         ('cat', width - x - w, height - y - h, w, h) if orientation == 3 else
         ('cat', width - y - h, x, h, w)]
-    assert '6 to know images are rotated by EXIF' in words(report)
+    assert '6 notes images are rotated by EXIF' in words(report)
 
 
 @pytest.mark.parametrize('tool', ['', 'Label Studio'])
@@ -195,7 +195,7 @@ def test_sizes_may_tell_that_boxes_are_upright(tool, tmp_path):
     write_json(tmp_path / 'pets/labels.json', content)
     report, boxes = prepare(tmp_path)
     assert boxes['b.jpg'] == [('cat', *number_box(1))]
-    assert '6 to know images are rotated by EXIF' in words(report)
+    assert '6 notes images are rotated by EXIF' in words(report)
 
 
 def test_stored_sizes_of_other_tools_tell_nothing(tmp_path):

@@ -184,7 +184,7 @@ def test_columns_that_are_not_used_are_told(tmp_path):
     report = prepare_classes(write_list(tmp_path, lines(
         '{0}.jpg,{1},{2}', 'image,label,doctor\n')), str(tmp_path / 'out'))
     assert "'doctor'" in report.account[
-        'to know', 'columns of the list are not used'].example
+        'notes', 'columns of the list are not used'].example
 
 
 def test_titles_may_be_names_of_images(tmp_path):

@@ -155,7 +155,7 @@ def test_classes_without_validation_images_are_told(export):
         for number in range(6):
             export.unlisted(f'{path}/{number}.jpg')
     report = prepare_classes(str(export.root), str(export.out))
-    count = report.account['to know', 'classes have no images in val']
+    count = report.account['notes', 'classes have no images in val']
     assert (count.number, count.example) == (2, 'cow')
 
 
@@ -241,7 +241,7 @@ def test_folders_inside_class_folders_are_told(export):
             for number in range(3):
                 export.unlisted(f'{folder}/{label}/{number}.jpg')
     account = prepare_classes(str(export.root), str(export.out)).account
-    assert account['to know', 'images in folders inside class folders, with '
+    assert account['notes', 'images in folders inside class folders, with '
                    "the outer folder's class"].number == 12
 
 

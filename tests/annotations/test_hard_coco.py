@@ -216,6 +216,6 @@ def test_a_file_that_lacks_a_category_is_told(export):
         export.image(name, CAT, DOG)
     export.coco(more)
     account = export.check().account
-    count = account['to know', "files lack the category 'cat': their images "
+    count = account['notes', "files lack the category 'cat': their images "
                     'count as having no such objects']
     assert count.number == 1 and 'june.json' in count.example

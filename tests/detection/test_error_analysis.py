@@ -64,7 +64,7 @@ def test_errors_at_the_best_f1(data):
     confusion = errors.tabulate_confusion()
     assert confusion.columns == ['true', 'pen', 'cup', 'missed']
     assert confusion.rows == [['pen', 2, 1, 0], ['cup', 0, 2, 0],
-                              ['nothing there', 0, 0, 0]]
+                              ['background', 0, 0, 0]]
     page = render_errors(errors, 'three images')
     assert page.index('2.png') < page.index('1.png') < page.index('3.png')
     assert 'Suggested score: 0.55' in page
@@ -75,8 +75,8 @@ def test_a_detector_that_is_sure_of_nothing(data):
     for image in found:
         image.update(bboxes=image['bboxes'] + 50, scores=image['scores'] / 9)
     errors = DetectionErrors(str(file), found, files, CLASSES, .3)
-    assert len(errors.missed) == len(TRUE) and not errors.wrong
-    assert 'No box is right' in render_errors(errors, 'three images')
+    assert len(errors.missed) == len(TRUE) and not errors.false_positives
+    assert 'No detection is correct' in render_errors(errors, 'three images')
 
 
 def test_checkpoints_have_the_threshold(data):

@@ -12,7 +12,7 @@ from qbheat_mm.errors import UserError
 from qbheat_mm.models.backbones import TimmEncoder
 from qbheat_mm.models.selfsup.multi_scale_distillation import pair_strides
 from qbheat_mm.teacher import EncoderTarget, MapFolder, Teacher
-from qbheat_mm.teacher.reduction import find_reductions, within
+from qbheat_mm.teacher.reduction import find_reductions, limit_channels
 from qbheat_mm.trained import Checkpoint
 
 from ..helpers.teachers import (
@@ -190,7 +190,7 @@ def test_files_are_no_larger_than_those_of_the_last_map(pyramid, images,
     ([(512, 28, 28), (1024, 14, 14), (2048, 7, 7)], 100352, [97, 97, 97]),
     ([(8, 64, 64), (8, 2, 2)], 32, [1, 1])])
 def test_the_most_channels_that_fit_are_kept(shapes, most, expected):
-    limited = within([torch.Size(shape) for shape in shapes], most)
+    limited = limit_channels([torch.Size(shape) for shape in shapes], most)
     assert [shape[0] for shape in limited] == expected
 
 

@@ -30,18 +30,17 @@ CAPTION = (
     'pre-training failed, nor from smooth colors that features obey the heat '
     'equation. Errors are means over all starts and images, relative to the '
     'spread of the features; 1 is as bad as predicting their mean.')
-#: How to read A from a learned matrix.
-READINGS = ('exact', 'euler')
 
 
 def parse_args(argv: list[str] | None) -> argparse.Namespace:
     parser = analysis_parser(__doc__)
     parser.add_argument(
-        '--scale', choices=('quarter', 'half'),
+        '--scale', choices=SCALES,
         help='step whose A and B to use; defaults to the quarter step if the '
         'model has one')
     parser.add_argument(
-        '--readings', nargs='+', choices=READINGS, default=[*READINGS],
+        '--readings', nargs='+', choices=heat_flow.READINGS,
+        default=[*heat_flow.READINGS],
         help='how to read A from the learned matrix; defaults to both')
     parser.add_argument(
         '--start', type=int, nargs=2, default=(0, 0),

@@ -31,13 +31,12 @@ CAPTIONS = dict(
     'of each patch FROM THE MASKED PIXELS (--use-true-patch-statistics): it '
     'shows more than the network predicted.')
 ROWS = 5  # of one picture
-QUARTERS = ('top_left', 'top_right', 'bottom_left', 'bottom_right', 'center')
 
 
 def parse_args(argv: list[str] | None) -> argparse.Namespace:
     parser = analysis_parser(__doc__)
     parser.add_argument(
-        '--positions', nargs='+', choices=QUARTERS,
+        '--positions', nargs='+', choices=reconstruction.QUARTERS,
         help='positions of the visible quarter; defaults to those trained on')
     parser.add_argument(
         '--use-visible-patch-statistics', dest='statistics',

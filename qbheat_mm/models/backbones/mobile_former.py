@@ -125,7 +125,7 @@ class MobileFormer(BaseModule):
         if isinstance(arch, str):
             if arch not in ARCHS:
                 raise UserError(f'arch={arch!r} is unknown; known are '
-                                 f'{", ".join(ARCHS)}, or a dict')
+                                f'{", ".join(ARCHS)}, or a dict')
             return ARCHS[arch]
         missing = _REQUIRED - set(arch)
         unknown = set(arch) - _REQUIRED - _OPTIONAL
@@ -198,8 +198,9 @@ class MobileFormer(BaseModule):
         conv_index, token_index = self.num_stages, self.num_stages + 1
         with self._grad_unless_frozen(self.num_stages + 1):
             if token_index in self.out_indices:
-                outs[token_index] = tokens if self.final_bridge is None \
-                    else self.final_bridge(x, tokens)
+                if self.final_bridge is not None:
+                    tokens = self.final_bridge(x, tokens)
+                outs[token_index] = tokens
             if conv_index in self.out_indices:
                 outs[conv_index] = self.conv(x)
         # mmcv's RoIAlign misreads channels_last (mmcv issue 2203).

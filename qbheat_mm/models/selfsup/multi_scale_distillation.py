@@ -1,8 +1,8 @@
 # Copyright (c) QB-Heat MM authors. All rights reserved.
 """Distill the maps of several strides of a teacher."""
 import math
+from collections import defaultdict
 from collections.abc import Collection, Sequence
-from itertools import islice
 
 import torch
 import torch.nn.functional as F
@@ -72,8 +72,9 @@ class MultiScaleDistillation(SelfSupervisor):
                 width += channels[stride][0]
             self.proj[str(student)] = nn.Linear(
                 outputs.channels[self.indices[student]], width)
+        arrows = [f'{student} <- {taught}' for student, taught in pairs]
         print_log('multi-scale distillation, strides of student and teacher: '
-                  f'{", ".join(f"{s} <- {t}" for s, t in pairs)}', 'current')
+                  f'{", ".join(arrows)}', 'current')
 
     def loss(self,
              inputs: Tensor,
@@ -81,19 +82,21 @@ class MultiScaleDistillation(SelfSupervisor):
         """Compute the losses of images (B, 3, H, W), one for each stride."""
         feats = self._run(self.backbone, nn.Conv2d, inputs)
         maps = [feat for feat in feats if feat.ndim == 4]
-        wanted = []
+        students, wanted = [], []
         for student, strides in self.taught.items():
             grid = maps[self.indices[student]].shape[2:]
             for stride in strides:
+                students.append(student)
                 wanted.append((stride, grid))
-        targets = iter(self.target_generator.of_maps(
-            inputs, data_samples, wanted))
+        targets = defaultdict(list)
+        for student, target in zip(students, self.target_generator.of_maps(
+                inputs, data_samples, wanted)):
+            targets[student].append(target)
         losses = {}
-        for student, strides in self.taught.items():
+        for student, parts in targets.items():
             feat = maps[self.indices[student]].flatten(2).transpose(1, 2)
-            target = torch.cat([*islice(targets, len(strides))], 2)
             losses[f'loss_{student}'] = self.compare(
-                self.proj[str(student)](feat), target)
+                self.proj[str(student)](feat), torch.cat(parts, 2))
         return losses
 
     def compare(self, pred: Tensor, target: Tensor) -> Tensor:
@@ -132,7 +135,7 @@ def pair_strides(student: Collection[int], teacher: Collection[int]
 
 
 def _coarse(strides: Collection[int]) -> list[int]:
-    """Sort the strides from 8 on; the last one if there are none."""
+    """Sort the strides of 8 and above; the coarsest if there are none."""
     chosen = sorted({stride for stride in strides if stride >= FINEST})
     return chosen or [max(strides)]
 
@@ -165,7 +168,7 @@ def _require_strides(wanted: Collection[int], outputs: Outputs) -> None:
 def _with_maps(backbone: dict, strides: Collection[int]) -> dict:
     """Let a backbone return the deepest map of some strides.
 
-    These are given, or all from 8 on.
+    Without any, those of 8 and above.
     """
     settings = {**backbone, 'init_cfg': None}
     # Building draws random weights, which must not change the encoder's.

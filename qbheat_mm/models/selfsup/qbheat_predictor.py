@@ -58,7 +58,7 @@ class LinearExtrapolation(nn.Module):
         super().__init__()
         if num_models not in EXPLICIT_DIRECTIONS:
             raise UserError(f'num_models={num_models} is not one of '
-                             f'{sorted(EXPLICIT_DIRECTIONS)}')
+                            f'{sorted(EXPLICIT_DIRECTIONS)}')
         self.explicit = EXPLICIT_DIRECTIONS[num_models]
         # One parameter for all directions, so that none goes unused under
         # DistributedDataParallel when a batch lacks a direction.
@@ -228,7 +228,7 @@ class QBHeatPredictor(BaseModule):
                             f'{", ".join(map(repr, ("linear", *_CONTROLS)))}')
         if position not in POSITIONS:
             raise UserError(f'position={position!r} is not one of '
-                             f'{", ".join(map(repr, POSITIONS))}')
+                            f'{", ".join(map(repr, POSITIONS))}')
         self.in_channels = in_channels
         self.embed_dims = embed_dims
         self.proj = nn.Linear(in_channels, embed_dims)

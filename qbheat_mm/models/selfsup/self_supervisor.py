@@ -34,10 +34,9 @@ class SelfSupervisor(BaseModel, metaclass=ABCMeta):
                  data_preprocessor: dict | nn.Module | None = None,
                  init_cfg: dict | None = None) -> None:
         if not isinstance(data_preprocessor, nn.Module):
-            data_preprocessor = MMPRETRAIN_MODELS.build(
-                dict(
-                    dict(type='SelfSupDataPreprocessor'),
-                    **(data_preprocessor or {})))
+            data_preprocessor = MMPRETRAIN_MODELS.build({
+                'type': 'SelfSupDataPreprocessor',
+                **(data_preprocessor or {})})
         super().__init__(data_preprocessor, init_cfg)
         self.backbone = MMPRETRAIN_MODELS.build(backbone)
         self.target_generator = build_target_generator(target_generator)
