@@ -1,6 +1,7 @@
 # Copyright (c) QB-Heat MM authors. All rights reserved.
 """Train with a config of mmpretrain or mmdet."""
 import argparse
+import os.path as osp
 
 from mmengine.config import Config
 from mmengine.device import get_device
@@ -45,6 +46,12 @@ def apply_arguments(cfg: Config, args: argparse.Namespace) -> None:
         cfg.val_cfg = cfg.val_dataloader = cfg.val_evaluator = None
     if args.compile:
         cfg.compile = cfg.get('compile') or True
+    if args.resume == 'auto' and latest(cfg.work_dir) is None:
+        folder = osp.dirname(args.config) or '.'
+        if latest(folder):
+            raise UserError(
+                f"--resume: '{cfg.work_dir}' has no checkpoint, but the "
+                f"config's folder has: add --work-dir {folder}")
     if args.resume is not None:
         # load_from is used until there is something to resume.
         starts = (args.resume == 'auto' and cfg.get('load_from')

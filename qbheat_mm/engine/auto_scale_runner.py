@@ -73,8 +73,15 @@ class AutoScaleRunner(Runner):
         set_console_level(logger, 'WARNING')
         return logger
 
+    def dump_config(self) -> None:
+        """Leave the work folder's config to :meth:`train`.
+
+        Tests share that folder, and have other settings.
+        """
+
     def train(self) -> nn.Module:
         """Train, or resume from the newest readable checkpoint."""
+        super().dump_config()
         if get_device() == 'cpu':
             keep_freed_memory()
         if self._resume and self._load_from is None:

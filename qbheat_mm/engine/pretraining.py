@@ -5,10 +5,10 @@ import os.path as osp
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from mmengine.config import Config
 from mmengine.registry import RUNNERS
 
 from ..config.model_index import find_config
+from ..config.reading import read_config
 from ..datasets import find_images
 from ..errors import UserError
 from ..models.backbones import MobileFormer
@@ -72,11 +72,13 @@ def pretrain(images: str | Sequence[str],
     if before is not None and not resume:
         raise UserError(f"out='{out}' contains another run ({before}): set "
                         'resume=True, or give another folder')
-    cfg = Config.fromfile(find_config(CONFIG))
+    lengths = {}
     if epochs is not None:
-        cfg.train_cfg.max_epochs = cfg.distillation.epochs = epochs
-    cfg.merge_from_dict({
-        **_encoder_settings(arch, size), **_data_settings(images, out),
+        lengths = dict.fromkeys(
+            ('train_cfg.max_epochs', 'distillation.epochs'), epochs)
+    cfg = read_config(find_config(CONFIG), {
+        **lengths, **_encoder_settings(arch, size),
+        **_data_settings(images, out),
         'train_dataloader.batch_size': batch_size,
         'train_dataloader.num_workers': workers,
         'train_dataloader.dataset.pipeline.0.scale': size,

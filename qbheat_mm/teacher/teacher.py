@@ -8,11 +8,13 @@ from collections.abc import Iterable, Iterator, Sequence
 import torch
 from mmengine.dataset import BaseDataset
 from mmengine.dist import broadcast_object_list, get_dist_info
+from mmengine.logging import print_log
 from mmengine.registry import MODELS, DefaultScope
 from torch import Tensor
 from torch.nn import functional as F
 from torch.utils.data import DataLoader
 
+from ..datasets.fitting import fitting_size
 from ..datasets.selection import spread
 from ..errors import UserError
 from ..models.outputs import num_outputs
@@ -23,6 +25,8 @@ from .whole_images import WholeImages
 
 #: Batch size of a teacher. Larger ones are hardly faster on a CPU.
 BATCH = 16
+#: Strides of maps; those below 16 are of transformers, too.
+STRIDES = (*range(1, 17), 32, 64)
 #: Images whose maps give the principal components of the channels.
 SAMPLE = 512
 
@@ -37,7 +41,9 @@ class Teacher:
         out_indices (Sequence[int], optional): Its maps. Defaults to the last
             one.
         size (int | tuple[int, int], optional): Side, or height and width, of
-            its input. Defaults to that of its training, or 224.
+            its input. Defaults to that of its training, or 224. Rounded to a
+            multiple of the coarsest stride, so that the maps show the whole
+            image and nothing else.
         multi_scale (bool): Take the deepest map of each stride, from which
             :meth:`select` chooses, instead of ``out_indices``. Principal
             components take the place of channels until the maps of an image
@@ -67,27 +73,45 @@ class Teacher:
             self.encoder = load_encoder(path, out_indices=out_indices)
             if multi_scale:
                 _return_all_maps(self.encoder)
-        given = size or self.encoder.size or 224
-        self.size = (given, given) if isinstance(given, int) else tuple(given)
-        self._hash = self._fingerprint(out_indices)
-        if hasattr(self.encoder.backbone, 'set_input_size'):
-            self.encoder.backbone.set_input_size(self.size)
         self.encoder.requires_grad_(False)
         self._reductions: list[Reduction | None] = []
         self._indices: list[int] | None = None
         self._is_reduced = False
-        self.shapes = [each.shape[1:]
-                       for each in self(torch.zeros(1, 3, *self.size))]
-        if not self.shapes:
-            raise UserError(f"'{path}' ({self.encoder.name}) returns no map "
-                            '(B, C, H, W), and cannot be a teacher')
-        self.strides = [2**round(math.log2(self.size[0] / shape[1]))
-                        for shape in self.shapes]
+        given = size or self.encoder.size or 224
+        self._set_size(
+            (given, given) if isinstance(given, int) else tuple(given))
+        if not self._shows_whole_images():
+            self._set_size(fitting_size(self.size, max(self.strides)))
+            print_log(f"teacher '{path}' sees {self.size[0]} x "
+                      f'{self.size[1]} pixels, multiples of its stride',
+                      'current')
+        self._hash = self._fingerprint(out_indices)
         self._all = {}  # a stride's deepest map
         for index, stride in enumerate(self.strides):
             self._all[stride] = index, self.shapes[index]
         if multi_scale:
             self.select(self._all)
+
+    def _set_size(self, size: tuple[int, int]) -> None:
+        """Set the input size, and find the shapes and strides of the maps."""
+        self.size = size
+        if hasattr(self.encoder.backbone, 'set_input_size'):
+            self.encoder.backbone.set_input_size(size)
+        self.shapes = [maps.shape[1:]
+                       for maps in self(torch.zeros(1, 3, *size))]
+        if not self.shapes:
+            raise UserError(f"'{self.path}' ({self.encoder.name}) returns no "
+                            'map (B, C, H, W), and cannot be a teacher')
+        self.strides = [2**round(math.log2(size[0] / shape[1]))
+                        for shape in self.shapes]
+
+    def _shows_whole_images(self) -> bool:
+        """Whether no cell of a map is partly beyond the image."""
+        for _, *cells in self.shapes:
+            for side, number in zip(self.size, cells):
+                if number > 1 and side / number not in STRIDES:
+                    return False
+        return True
 
     @property
     def fingerprint(self) -> str:

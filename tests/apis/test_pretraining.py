@@ -70,6 +70,7 @@ def test_files_and_folders(folders, tmp_path):
     (dict(epochs=0), 'epochs=0'),
     (dict(batch_size=0), 'batch_size'),
     (dict(options={'model.backbon.arch': 1}), 'backbon'),
+    (dict(options={'optim_wraper.optimizer.lr': 1}), 'optim_wrapper'),
 ])
 def test_impossible_settings_are_named(settings, message, folders, tmp_path):
     with pytest.raises((UserError, TypeError, ValueError), match=message):

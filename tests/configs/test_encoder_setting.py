@@ -159,6 +159,10 @@ def test_a_work_folder_predicts_and_exports(files, folders, data, tmp_path,
     found = json.loads((tmp_path / 'out/predictions.json').read_text())
     assert {*found['images'][0]['found']} == {'a', 'b'}
     forget()
+    with pytest.raises(UserError, match='stays frozen'):
+        cfg = Config.fromfile(
+            tmp_path / LINEAR[-12:-3] / LINEAR.split('/')[-1])
+        MODELS.build(dict(cfg.model.backbone, frozen_stages=-1))
     # The encoder of a frozen run can be trained.
     cfg = load(PRETRAINING)
     cfg.encoder = str(tmp_path / LINEAR[-12:-3] / 'epoch_1.pth')

@@ -242,6 +242,21 @@ def test_images_are_prepared_as_in_tests(gfl, tmp_path, size):
     Exported(str(tmp_path / 'a.onnx'))(found, [[height, width]])
 
 
+def test_other_photographs_are_prepared_too(tmp_path):
+    """Of 16 bits, upright ones on a wide canvas, and for one of the heads."""
+    prepare = namespace_of_docs('def prepare(')['prepare']
+    facts = dict(size=(96, 160), heads=dict(boxes=dict(
+        transforms=[dict(scale=(144, 96))], pad_size_divisor=32)))
+    gray = np.tile(np.linspace(0, 65535, 200).astype(np.uint16), (300, 1))
+    Image.fromarray(gray).save(tmp_path / 'a.png')
+    found, (height, width), ratio = prepare(
+        tmp_path / 'a.png', facts | facts['heads']['boxes'])
+    assert (height, width) == (96, 64) and ratio == 0.32
+    expected = mmcv.imresize((gray >> 8).astype(np.uint8), (width, height))
+    np.testing.assert_allclose(found[0, :, :width, 0], expected, atol=3)
+    assert not found[0, :, width:].any()
+
+
 def test_outputs_out_of_order_have_their_own_names(tmp_path):
     """mmpretrain's networks return them from the first to the last."""
     backbone = MODELS.build(dict(

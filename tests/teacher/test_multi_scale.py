@@ -275,10 +275,12 @@ def test_a_teacher_of_fixed_outputs_teaches_them(teacher, images, tmp_path):
 
 
 @pytest.mark.parametrize('pairs, named', [
-    ([(8, 64)], r"pyramid\.safetensors' has maps of strides "
+    ([(8, 8), (16, 64)], r"pyramid\.safetensors' has maps of strides "
      r'\[4, 8, 16, 32\], not \[64\]'),
-    ([(8, 8), (32, 32)], r'encoder has maps of strides \[2, 4, 8, 16\], '
+    ([(16, 16), (32, 32)], r'encoder has maps of strides \[2, 4, 8, 16\], '
      r'not \[32\]'),
+    # The map that is exported would stay random.
+    ([(8, 8), (8, 16)], 'of stride 16, without a target'),
     (8, 'must be pairs'), ([], 'must be pairs'), ([8, 16], 'must be pairs'),
     ([(8, 8, 8)], 'must be pairs'), ([('8', 8)], 'must be pairs')])
 def test_wrong_pairs_are_one_line(pairs, named, pyramid, images, tmp_path):

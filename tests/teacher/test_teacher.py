@@ -122,6 +122,20 @@ def test_a_transformer_is_a_teacher(tmp_path):
     assert Teacher(path, out_indices=(2, 5)).channels == 128
 
 
+@pytest.mark.parametrize('given, used', [
+    (128, 128), (260, 256), (240, 256), (40, 32), ((300, 128), (288, 128))])
+def test_no_cell_of_a_map_is_partly_beyond_the_image(given, used, tmp_path):
+    """Else boxes of the image would be others on the map."""
+    network = TimmEncoder('test_efficientnet')
+    path = write_teacher(tmp_path / 'cnn.safetensors', network, dict(
+        type='TimmEncoder', name='test_efficientnet'), size=(240, 240))
+    teacher = Teacher(path, size=given, multi_scale=True)
+    assert teacher.size == (used if isinstance(used, tuple) else (used, used))
+    for stride, (_, height, width) in zip(teacher.strides, teacher.shapes):
+        assert (height * stride, width * stride) == teacher.size
+    assert Teacher(path).size == (256, 256)
+
+
 def test_a_published_transformer_is_a_teacher(tmp_path):
     weights = tmp_path / 'weights.pth'
     torch.save(MODELS.build(dict(

@@ -7,9 +7,11 @@ import signal
 import subprocess
 import sys
 
+import pytest
 import torch
 
 from qbheat_mm.config.reading import read_config
+from qbheat_mm.errors import UserError
 from qbheat_mm.trained.safe_load import safe_load
 
 from ..helpers import train_and_die
@@ -41,20 +43,25 @@ def test_a_killed_and_resumed_run_ends_like_an_uninterrupted_one(
         assert torch.equal(a['momentum_buffer'], b['momentum_buffer'])
 
 
+def apply(monkeypatch, *arguments):
+    """Return the config that a command trains."""
+    tool = runpy.run_path(str(ROOT / 'tools/train.py'), run_name='tool')
+    monkeypatch.setattr(sys, 'argv', ['train.py', *map(str, arguments)])
+    args = tool['parse_args']()
+    cfg = read_config(args.config, args.cfg_options)
+    tool['apply_arguments'](cfg, args)
+    return cfg
+
+
 def test_load_from_is_used_until_there_is_something_to_resume(
         tmp_path, monkeypatch, classifier_config, trained_classifier):
     """So that the same command starts and resumes a run."""
-    tool = runpy.run_path(str(ROOT / 'tools/train.py'), run_name='tool')
     weights = str(trained_classifier / 'epoch_4.pth')
 
     def settings(*resume, load_from=weights):
-        monkeypatch.setattr(sys, 'argv', [
-            'train.py', str(classifier_config), '--work-dir',
-            str(tmp_path / 'work'), *resume, '--cfg-options',
-            f'load_from={load_from}'])
-        args = tool['parse_args']()
-        cfg = read_config(args.config, args.cfg_options)
-        tool['apply_arguments'](cfg, args)
+        cfg = apply(monkeypatch, classifier_config, '--work-dir',
+                    tmp_path / 'work', *resume, '--cfg-options',
+                    f'load_from={load_from}')
         return bool(cfg.resume), cfg.load_from
 
     assert settings() == settings('--resume') == (False, weights)
@@ -63,3 +70,16 @@ def test_load_from_is_used_until_there_is_something_to_resume(
     shutil.copytree(trained_classifier, tmp_path / 'work')
     assert settings('--resume') == (True, None)
     assert settings() == (False, weights)
+
+
+def test_a_work_folder_that_was_moved_is_not_trained_anew(
+        tmp_path, monkeypatch, trained_classifier):
+    moved = tmp_path / 'moved'
+    shutil.copytree(trained_classifier, moved)
+    config, = moved.glob('*.py')
+    text = config.read_text()
+    config.write_text(text.replace(str(trained_classifier), '/gone'))
+    with pytest.raises(UserError, match=f'add --work-dir {moved}$'):
+        apply(monkeypatch, config, '--resume')
+    cfg = apply(monkeypatch, config, '--resume', '--work-dir', moved)
+    assert cfg.resume and cfg.work_dir == str(moved)

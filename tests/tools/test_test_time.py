@@ -2,6 +2,7 @@
 """tools/test.py: predictions, pictures and test-time augmentation."""
 import json
 import runpy
+import shutil
 import sys
 
 import mmcv
@@ -34,6 +35,16 @@ def test_a_classifier_is_tested_and_drawn(call, tmp_path, classifier_config,
     assert 0 <= metrics['accuracy/top1'] <= 100
     assert len(mmengine.load(tmp_path / 'out.pkl')) == 8
     assert len(list((tmp_path / 'pictures').rglob('*.[jp][pn]g'))) == 8
+
+
+def test_the_config_of_the_training_stays_in_its_folder(
+        call, tmp_path, trained_classifier):
+    work_dir = tmp_path / 'work'
+    shutil.copytree(trained_classifier, work_dir)
+    config, = work_dir.glob('*.py')
+    before = config.read_bytes()
+    call(config, work_dir, '--tta', '--work-dir', work_dir)
+    assert config.read_bytes() == before
 
 
 def test_scores_of_an_image_and_its_mirror_image_are_averaged(

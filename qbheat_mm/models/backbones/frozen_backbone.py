@@ -4,6 +4,8 @@ from mmengine.model import BaseModule
 from mmengine.registry import MODELS
 from torch import Tensor
 
+from ...errors import UserError
+
 
 @MODELS.register_module()
 class FrozenBackbone(BaseModule):
@@ -13,11 +15,19 @@ class FrozenBackbone(BaseModule):
         network (dict): Config of the backbone.
         init_cfg (dict, optional): Its initialization.
         **options: Further settings of it, such as ``out_indices``.
+
+    Raises:
+        UserError: If ``frozen_stages`` asks to train a part of it.
     """
 
     def __init__(self, network: dict, init_cfg: dict | None = None,
                  **options) -> None:
         super().__init__()
+        if 'frozen_stages' in options:
+            raise UserError(
+                'model.backbone.frozen_stages: the encoder of this config '
+                'stays frozen: to train it, start from the config that the '
+                'run started from, with encoder=FILE')
         self.network = MODELS.build(
             {**network, 'init_cfg': init_cfg, **options})
         self.out_indices = getattr(self.network, 'out_indices', None)

@@ -41,7 +41,8 @@ class MultiScaleDistillation(SelfSupervisor):
         **kwargs: See :class:`SelfSupervisor`.
 
     Raises:
-        UserError: If ``pairs`` names a map that doesn't exist.
+        UserError: If ``pairs`` names a map that doesn't exist, or leaves out
+            the encoder's last one.
     """
 
     def __init__(self,
@@ -173,7 +174,13 @@ def _with_maps(backbone: dict, strides: Collection[int]) -> dict:
     settings = {**backbone, 'init_cfg': None}
     # Building draws random weights, which must not change the encoder's.
     with torch.random.fork_rng(devices=[]):
-        number = num_outputs(MMPRETRAIN_MODELS.build(dict(settings)))
+        given = MMPRETRAIN_MODELS.build(dict(settings))
+        last = Outputs.of(given).strides[-1]
+        if strides and last not in strides:
+            raise UserError(
+                f'model.pairs leave the last map of the encoder, of stride '
+                f'{last}, without a target: add a pair ({last}, ...)')
+        number = num_outputs(given)
         if number is None:
             return backbone
         outputs = Outputs.of(MMPRETRAIN_MODELS.build(dict(
