@@ -12,6 +12,7 @@ from ..errors import UserError
 from .account import Account, Kind
 from .files import composed, normalized
 from .records import Box, ListedExport, ListedImage
+from .yolo_boxes import COORDINATES
 
 #: Labels that name no class; the others are labelme's.
 _NO_CLASSES = {'', '__ignore__', '_background_'}
@@ -112,20 +113,25 @@ def clean_boxes(images: Sequence[ListedImage], account: Account) -> None:
         UserError: If boxes are corners or fractions, by the rule of
             :func:`find_misfits`, or none is left.
     """
-    rows = []
+    rows, owners = [], []
     for image in images:
         image.boxes = list(_drop_impossible_corners(image, account))
         for box in image.boxes:
             rows.append((*box.bbox, *image.size))
+            owners.append(image)
     if not rows:
         raise UserError(f'the export has no box to train on: {account}')
     values = np.array(rows, float)
     misfits = find_misfits(values[:, :4], values[:, 4:])
     if misfits.problem:
+        first = misfits.which.argmax()
+        image, problem = owners[first], misfits.problem
+        if image.listed_size == (1, 1):
+            problem = f'do not fit their image: write {COORDINATES}'
         raise UserError(
             f'{misfits.which.sum()} of {len(rows)} boxes (e.g. '
-            f'{values[misfits.which.argmax(), :4].tolist()}) '
-            f'{misfits.problem}')
+            f"{values[first, :4].tolist()}), the first in '{image.file}', "
+            f'{problem}')
     for image in images:
         image.boxes = list(_clip(image, account))
 

@@ -17,6 +17,7 @@ from .lookup import ImageLookup
 from .records import ListedExport
 from .voc import find_voc, read_voc
 from .yolo import read_yolo
+from .yolo_boxes import are_boxes
 from .yolo_classes import Classes, find_yolo
 
 
@@ -33,10 +34,13 @@ def read_boxes(lookup: ImageLookup, wanted: Sequence[str]) -> ListedExport:
     files = lookup.files
     coco, labelme, voc, yolo = _find(files)
     examples = [next(iter(paths)) for paths in (coco, labelme, voc) if paths]
+    if examples and yolo and not _has_labels(files):
+        yolo = {}  # lists of the classes of another export
     examples += yolo
     if len(examples) > 1:
-        raise UserError(f"'{files.root}' holds several exports: give the one "
-                        'to read, ' + ' or '.join(repr(p) for p in examples))
+        raise UserError(f"'{files.root}' holds several exports, such as "
+                        f"'{examples[0]}' and '{examples[1]}': move all but "
+                        'one elsewhere')
     if coco:
         return read_coco(coco, files, wanted)
     if labelme:
@@ -54,9 +58,16 @@ def holds_boxes(folder: str) -> bool:
     """Whether a folder or file is an export of boxes, not of classes."""
     files = ExportFiles(folder, None, Account())
     coco, labelme, voc, yolo = _find(files)
-    # Folders of classes may have a list of them, but no other texts.
-    has_labels = len(files.find_texts()) > len(yolo)
-    return bool(coco or labelme or voc or yolo and has_labels)
+    return bool(coco or labelme or voc or yolo and _has_labels(files))
+
+
+def _has_labels(files: ExportFiles) -> bool:
+    """Whether there are YOLO's label files, not only lists of classes."""
+    for path in files.find_texts():
+        lines = files.lines(path)
+        if lines and are_boxes(lines):
+            return True
+    return False
 
 
 def _find(files: ExportFiles) -> tuple[

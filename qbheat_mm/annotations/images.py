@@ -25,8 +25,8 @@ def match_files(export: ListedExport, lookup: ImageLookup, account: Account
     An image of several splits is in the first of them, with all its boxes.
 
     Raises:
-        UserError: If most images are missing, or several files of
-            annotations describe one image.
+        UserError: If most images are missing or not unique, or several files
+            of annotations describe one image.
     """
     images = export.images
     lookup.find(images, export.hashed_names)
@@ -36,16 +36,17 @@ def match_files(export: ListedExport, lookup: ImageLookup, account: Account
     for image in images:
         if not image.file:
             missing.append(image)
-            account.skip(image, 'whose file is missing')
+            account.skip(image, 'whose file is missing, or one of several '
+                         'of this name')
         elif image.file in found:
             _merge(found[image.file], image, account)
         else:
             found[image.file] = image
     if 2 * len(missing) > len(images):
         raise UserError(
-            f'{len(missing)} of {len(images)} images are missing (e.g. '
-            f"'{missing[0].name}' in '{missing[0].source}'): give their "
-            'folder with --images')
+            f'{len(missing)} of {len(images)} images are missing or not '
+            f"unique (e.g. '{missing[0].name}' in '{missing[0].source}'): "
+            'give their folder with --images, or write full names')
     for file in lookup.files.images:
         if file not in found:
             account.note(Kind.SKIPPED_FILE, 'that the export does not list',

@@ -3,11 +3,12 @@
 import os
 import os.path as osp
 import shutil
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from mmengine.device import is_cuda_available
 
+from ..errors import UserError
 from .account import Account
 from .cleaning import check_crowds, choose_classes, clean_boxes
 from .coco_output import write_coco
@@ -80,6 +81,7 @@ def prepare_boxes(folder: str, out: str, *, detector: str = 'gfl',
     clean_boxes(listed, account)
     parts = assign_splits(listed, names, val, seed, account)
     _drop_unlabeled_test(parts, account)
+    _require_boxes(parts, account)
     plan = plan_training(parts['train'], len(parts['val']),
                          is_cuda_available(), size)
     plan.note_tiny_boxes(account)
@@ -112,6 +114,17 @@ def _drop_unlabeled_test(parts: dict[str, Sequence[ListedImage]],
         for image in images:
             account.skip(image, 'of a test split without boxes')
         parts.pop('test', None)
+
+
+def _require_boxes(parts: Mapping[str, Sequence[ListedImage]],
+                   account: Account) -> None:
+    for split, images in parts.items():
+        if not any(image.boxes for image in images):
+            reasons = f' ({account})' if account else ''
+            raise UserError(
+                f'none of the {len(images)} images for {split} (e.g. '
+                f"'{images[0].file}') has a box: label some, or move all "
+                f'elsewhere{reasons}')
 
 
 def _copy_images(images: Iterable[ListedImage], root: str, target: str

@@ -93,7 +93,7 @@ def prepare_classes(source: str, out: str, *, images: str | None = None,
 def _check_names(classes: Sequence[str], source: str, account: Account
                  ) -> None:
     """Require names of folders; warn of names that may be several labels."""
-    separated = []
+    separated, joined = [], []
     for name in classes:
         if (name.startswith('.') or '/' in name or '\0' in name
                 or len(name.encode()) > 255):
@@ -101,10 +101,25 @@ def _check_names(classes: Sequence[str], source: str, account: Account
                             'of a folder, which training reads: rename it')
         if _SEPARATOR.search(name):
             separated.append(name)
+        if _joins(name, classes):
+            joined.append(name)
     if 2 * len(separated) > len(classes):
-        account.note(
-            Kind.NOTICE, 'class names may be several labels, but each image '
-            'is of one class', separated[0], len(separated))
+        joined = separated
+    for name in joined:
+        account.note(Kind.NOTICE, 'class names may be several labels, but '
+                     'each image is of one class', name)
+
+
+def _joins(name: str, classes: Sequence[str]) -> bool:
+    """Whether a name is several other classes, with separators between."""
+    for separator in ('[,;|+]', r'[\s,;|+]'):
+        parts = set()
+        for part in re.split(separator, name):
+            parts.add(part.strip())
+        parts.discard('')
+        if len(parts) > 1 and parts.issubset(classes):
+            return True
+    return False
 
 
 def _require_outside(out: str, folder: str) -> None:

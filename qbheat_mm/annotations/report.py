@@ -51,11 +51,14 @@ def tabulate_boxes(parts: Mapping[str, Sequence[ListedImage]],
                 numbers[split, box.label] += 1
                 areas[box.label].append(box.bbox[2] * box.bbox[3])
     total = _total(parts, account)
-    boxes = []
-    for split in parts:
+    boxes, unlabeled = [], []
+    for split, images in parts.items():
         boxes.append(sum(numbers[split, name] for name in classes))
+        unlabeled.append(sum(not image.boxes for image in images))
     lost = account.skipped('boxes')
     total.rows.append(['boxes', sum(boxes) + lost, lost, *boxes])
+    total.rows.append(['images without a box', sum(unlabeled), '',
+                       *unlabeled])
     table = Table('Boxes, and how many are small (below 32x32 pixels), medium '
                   'or large (96x96 and above)',
                   ['class', *parts, 'small', 'medium', 'large'])

@@ -21,8 +21,6 @@ from .account import IN_TWO_SPLITS, ROTATED, Account
 from .files import ExportFiles, reading, split_named
 from .records import SPLITS, Box, ListedExport, ListedImage
 
-# An image and its annotation, as in lists of PaddlePaddle.
-_PAIR = re.compile(r'.*\sAnnotations/(.+)\.xml', re.IGNORECASE)
 _FROM_ONE = re.compile(r'(The )?VOC ?20\d\d\b.*|roboflow\.ai')
 
 
@@ -36,7 +34,7 @@ def find_voc(files: ExportFiles) -> list[str]:
 
 
 def read_voc(paths: Iterable[str], files: ExportFiles) -> ListedExport:
-    """Read an export; its lists, ``ImageSets``, give the split, or folders."""
+    """Read an export; lists of images give the split, or folders."""
     images, from_one, stems, hashed = [], [], set(), False
     for path in paths:
         with reading(path):
@@ -142,15 +140,13 @@ def _read_lists(files: ExportFiles, stems: Container[str]
                 ) -> dict[str, str] | None:
     """Return the splits of lists by name; None without lists.
 
-    Lists are those in ImageSets/Main, and those of PaddlePaddle, which have an
-    image and its annotation in each line. The lists of one class, which have
-    -1, 0 or 1 after each name, are skipped.
+    The lists of one class, which have -1, 0 or 1 after each name, are
+    skipped.
     """
     splits = None
     for path in files.find_texts():
         split = split_named(osp.basename(path))
-        in_folder = re.search(r'/ImageSets(/Main)?/[^/]+$', path)
-        if not (in_folder or split and _has_pairs(files.lines(path))):
+        if not _is_list(path, split, files, stems):
             continue
         splits = {} if splits is None else splits
         for line in files.lines(path):
@@ -166,23 +162,34 @@ def _read_lists(files: ExportFiles, stems: Container[str]
     return splits
 
 
+def _is_list(path: str, split: str, files: ExportFiles,
+             stems: Container[str]) -> bool:
+    """Whether a text is in ImageSets/Main, or names a split and an image."""
+    if 'ImageSets' in files.below(path):
+        return bool(re.search(r'/ImageSets(/Main)?/[^/]+$', path))
+    if split:
+        for line in files.lines(path):
+            if _listed_name(line, stems) in stems:
+                return True
+    return False
+
+
 def _listed_name(line: str, stems: Container[str]) -> str:
-    """The name of an image in a line of a list, without its extension."""
-    pair = _PAIR.fullmatch(line)
-    if pair:
-        return pair[1]
-    return line if line in stems else _stem(line)
+    """The longest end of a line that names an image, without its extension.
 
-
-def _has_pairs(lines: Sequence[str]) -> bool:
-    """Whether each line has an image and its annotation."""
-    return bool(lines) and all(_PAIR.fullmatch(line) for line in lines)
+    Lines of PaddlePaddle end with the path of the annotation.
+    """
+    name = line if line in stems else _stem(line)
+    while name not in stems and '/' in name:
+        name = name.partition('/')[2]
+    return name
 
 
 def _stem(name: str) -> str:
-    """A name without the extension of an image."""
-    stem, extension = osp.splitext(name.replace('\\', '/'))
-    return stem if extension.lower() in EXTENSIONS else name
+    """A name without the extension of an image or its annotation."""
+    name = name.replace('\\', '/')
+    stem, extension = osp.splitext(name)
+    return stem if extension.lower() in (*EXTENSIONS, '.xml') else name
 
 
 def _stems(image: ListedImage) -> list[str]:

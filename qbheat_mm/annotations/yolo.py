@@ -3,8 +3,8 @@
 
 A label file belongs to the image of the same name, without extension, in the
 same folder or in ``images`` instead of ``labels``. Lists and folders in the
-YAML file give the splits, else the folders of the images. Only Label Studio's
-label files may have a hash in front of the name.
+YAML file give the splits, else lists beside it, else the folders of the
+images. Only Label Studio's label files may have a hash in front of the name.
 """
 import os.path as osp
 from collections import defaultdict
@@ -44,6 +44,7 @@ def read_yolo(contents: Mapping[str, Classes], lookup: ImageLookup
             image.boxes = list(read_boxes(text, classes.names, poses, files))
         else:
             account.note(Kind.UNLABELED, 'have no objects', image.name)
+    labels.require_any(path)
     labels.require_one_image(images)
     reject_ids_from_1(images, classes.names, path)
     if not poses:
@@ -106,6 +107,17 @@ class _LabelFiles:
                 'image names that differ from the files',
                 f'{text} is of {image}')
         return text
+
+    def require_any(self, path: str) -> None:
+        """Raise UserError if no image of this list of classes has a file."""
+        if not any(self._found.values()):
+            self.count_unused()
+            account = self.files.account
+            reasons = f' ({account})' if account else ''
+            raise UserError(
+                f"no image of '{path}' has a label file in "
+                f"'{self.files.image_root}'{reasons}: give the data set's "
+                'folder with --images')
 
     def require_one_image(self, images: Iterable[ListedImage]) -> None:
         """Raise UserError if a label file is of two images."""
@@ -182,12 +194,38 @@ def _beside(image: ListedImage) -> str:
     return osp.normpath(osp.join(osp.dirname(image.source), image.name))
 
 
+def _split_places(path: str, settings: Mapping, lookup: ImageLookup
+                  ) -> dict[str, str | list[str]]:
+    """The folders and lists that settings name by split, or lists beside."""
+    places, named = {}, set()
+    for key in ('train', 'val', 'valid', 'test'):
+        if settings.get(key):
+            places[key] = settings[key]
+            named.add(split_named(key))
+    for text in lookup.files.find_texts():
+        split = split_named(osp.basename(text))
+        beside = osp.dirname(text) in (osp.dirname(path), lookup.files.root)
+        if (split and split not in named and beside
+                and _lists_images(text, lookup)):
+            places.setdefault(split, []).append(text)
+    return places
+
+
+def _lists_images(text: str, lookup: ImageLookup) -> bool:
+    """Whether a text names an image; label files may be named like splits."""
+    lines = lookup.files.lines(text)
+    if not are_boxes(lines):
+        for line in lines:
+            if lookup.candidates(line, text):
+                return True
+    return False
+
+
 def _listed_images(path: str, settings: Mapping, lookup: ImageLookup
                    ) -> list[ListedImage]:
-    """List the images of the folders and lists that settings name."""
+    """List the images of the folders and lists of each split."""
     images, account = [], lookup.files.account
-    for key in ('train', 'val', 'valid', 'test'):
-        values = settings.get(key) or []
+    for key, values in _split_places(path, settings, lookup).items():
         if not isinstance(values, list):
             values = [values]
         for value in values:

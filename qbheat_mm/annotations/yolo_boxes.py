@@ -11,7 +11,9 @@ from .files import ExportFiles, reading
 from .records import Box, ListedImage
 from .yolo_classes import yaml_beside
 
-#: Polygons may reach beyond their image, in fractions of its sides.
+#: What label files have after the class.
+COORDINATES = 'center x, center y, width and height as fractions of the image'
+#: Boxes and polygons may reach beyond their image, in fractions of its sides.
 _MAX_COORDINATE = 1.5
 # Of polygons, to find out what they are.
 _SAMPLE = 200
@@ -37,17 +39,21 @@ def read_boxes(path: str, names: Mapping[int, str], poses: bool,
             label = names.get(index, unlisted(index))
             if len(points) == 4 or poses and len(points) > 4:
                 x, y, w, h = points[:4]
+                _require_fractions([x, y, w, h], f'write {COORDINATES}')
                 yield Box(label=label, bbox=[x - w / 2, y - h / 2, w, h])
                 continue
             if len(points) < 6 or len(points) % 2:
                 raise ValueError('after the class, a box needs 4 numbers, and '
                                  'a polygon an even number of at least 6')
-            if max(points) > _MAX_COORDINATE:
-                raise ValueError(f'{max(points):g} is not normalized; '
-                                 'poses need kpt_shape in the YAML file')
+            _require_fractions(points, 'poses need kpt_shape in the YAML file')
             if _is_rotated_box(points):
                 files.account.correct(ROTATED, path)
             yield Box(label=label, mask=[points]).surround(points)
+
+
+def _require_fractions(points: Sequence[float], remedy: str) -> None:
+    if max(points) > _MAX_COORDINATE:
+        raise ValueError(f'{max(points):g} is not normalized; {remedy}')
 
 
 def reject_ids_from_1(images: Iterable[ListedImage], names: Mapping[int, str],

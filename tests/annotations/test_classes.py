@@ -323,6 +323,27 @@ def test_names_that_may_be_several_labels_are_told(tmp_path):
     assert 'class names may be several labels' in str(report)
 
 
+@pytest.mark.parametrize('joined', [
+    'mel nv', 'nv,mel', 'mel, nv', 'mel;nv', 'mel | nv', 'nv+mel',
+    'leaf rust,mel'])
+def test_names_that_join_other_classes_are_told(joined, tmp_path):
+    """Even if most images have one label."""
+    rows = ['name,label']
+    for number in range(12):
+        write_image(tmp_path / f'photos/{number}.jpg', number)
+        label = ('mel', 'nv', 'healthy', 'leaf rust', 'rust', joined)[
+            number % 6]
+        rows.append(f'{number}.jpg,"{label}"')
+    (tmp_path / 'photos/list.csv').write_text('\n'.join(rows))
+    report = prepare_classes(str(tmp_path / 'photos/list.csv'),
+                             str(tmp_path / 'out'))
+    notes = {reason: count for (kind, reason), count
+             in report.account.items() if kind == 'notes'}
+    count = notes['class names may be several labels, but each image is of '
+                  'one class']
+    assert (count.number, count.example) == (1, joined)
+
+
 def test_broken_images_are_skipped(tmp_path):
     path = write_list(tmp_path, lines('{}.jpg,{}'))
     (tmp_path / 'photos/3.jpg').write_bytes(b'no image')

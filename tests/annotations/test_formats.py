@@ -17,10 +17,19 @@ from ..helpers.exports import (
     BOXES,
     CASES,
     CLASSES,
+    NAMES,
     STEMS,
+    coco,
+    number_box,
+    words,
     write_coco,
+    write_each,
     write_image,
+    write_json,
+    write_labelme,
+    write_numbered,
 )
+from ..helpers.exports import prepare as prepare_pets
 from ..helpers.shipped import shrink
 from ..helpers.tools import run_tool
 
@@ -54,7 +63,7 @@ def test_every_image_and_box_is_accounted_for(name, tmp_path):
     lines = [line.split() for line in printed.splitlines()]
     for kind, number, lost in (('images', images, 0),
                                ('boxes', case.boxes, case.skipped)):
-        *_, row = (line for line in lines if line[:1] == [kind])
+        row = next(line for line in lines if line[:1] == [kind])
         assert row[1:3] == [str(number + lost), str(lost)]
         assert sum(map(int, row[3:])) == number
     for line in case.corrected:
@@ -206,11 +215,75 @@ def test_losses_are_counted_by_reason(tmp_path):
                  '2 boxes skipped thinner than a pixel',
                  '1 boxes skipped outside of their image',
                  '1 boxes skipped of images that are not listed',
-                 '1 images skipped whose file is missing gone.jpg',
+                 '1 images skipped whose file is missing, or one of several '
+                 'of this name gone.jpg',
                  '1 images skipped that cannot be read',
                  '4 boxes skipped of skipped images',
                  '1 corrected boxes that reached beyond their image'):
         assert line in printed, line
+
+
+@pytest.mark.parametrize('form', ['coco', 'voc', 'labelme', 'yolo'])
+def test_images_without_a_box_are_counted_by_split(form, tmp_path):
+    """Nobody may have annotated them yet."""
+    root = tmp_path / 'pets'
+    names = [f'{split}/{name}' for split in ('train', 'val')
+             for name in NAMES]
+    write_numbered(root, names)
+    labeled = [*names[:4], *names[6:9]]
+    if form == 'coco':
+        content = coco(names)
+        ids = [names.index(name) for name in labeled]
+        content['annotations'] = [
+            box for box in content['annotations'] if box['image_id'] in ids]
+        write_json(root / 'labels.json', content)
+    else:
+        write_each(form, root, labeled)
+    for name in {*names} - {*labeled}:
+        path = root / name
+        if form == 'voc':
+            path.with_suffix('.xml').write_text(
+                f'<annotation><filename>{path.name}</filename></annotation>')
+        elif form == 'labelme':
+            write_labelme(path.with_suffix('.json'), path.name, [])
+        elif form == 'yolo':
+            path.with_suffix('.txt').write_text('')
+    report, boxes = prepare_pets(tmp_path)
+    assert len(boxes) == 12
+    assert 'images without a box 5 2 3' in words(report)
+
+
+@pytest.mark.parametrize('form', ['coco', 'voc', 'labelme'])
+@pytest.mark.parametrize('names', [
+    {'classes.txt': 'cat\ndog\n'}, {'obj.names': 'cat\n'},
+    {'data.yaml': 'names: [cat]\n'},
+    {'classes.txt': 'cat\n', 'a.txt': '', 'train.txt': 'a\nb\nc\n',
+     'README.txt': 'Photographs of 6 cats 2024'}])
+def test_a_list_of_classes_beside_an_export_is_no_other(form, names,
+                                                        tmp_path):
+    root = tmp_path / 'pets'
+    write_numbered(root, NAMES)
+    if form == 'coco':
+        write_json(root / 'labels.json', coco(NAMES))
+    else:
+        write_each(form, root)
+    for name, text in names.items():
+        (root / name).write_text(text)
+    if 'train.txt' in names and form == 'voc':
+        (root / 'val.txt').write_text('d\ne\nf\n')
+    _, boxes = prepare_pets(tmp_path)
+    assert boxes == {name: [('cat', *number_box(i))]
+                     for i, name in enumerate(NAMES)}
+
+
+def test_label_files_beside_another_export_are_one(tmp_path):
+    root = tmp_path / 'pets'
+    write_numbered(root / 'images', NAMES)
+    write_each('voc', root / 'Annotations')
+    write_each('yolo', root / 'labels')
+    match = "such as '[^']*/a.xml' and '[^']*/classes.txt': move all but one"
+    with pytest.raises(UserError, match=match):
+        prepare_pets(tmp_path)
 
 
 @pytest.mark.parametrize('change, problem', [

@@ -10,9 +10,17 @@ import unicodedata
 import numpy as np
 import pytest
 
+from qbheat_mm.apis import prepare_boxes
 from qbheat_mm.errors import UserError
 
-from ..helpers.exports import CAT, DOG
+from ..helpers.exports import (
+    CAT,
+    DOG,
+    NAMES,
+    read_splits,
+    write_numbered,
+    write_yolo,
+)
 
 
 def test_two_images_and_one_label_file_of_their_old_name(export):
@@ -334,3 +342,70 @@ def test_names_that_macos_decomposed(form, export):
         export.yolo(f'labels/{stem}.txt', CAT)
     export.text('data.yaml', 'train: images\nnames: [cat, dog]\n')
     export.check()
+
+
+@pytest.mark.parametrize('root', ['{}/pets', '/elsewhere'])
+@pytest.mark.parametrize('splits', [
+    'train: images/train\nval: images/val\n', 'train: images/train\n',
+    'train: train.txt\nval: val.txt\n'])
+def test_a_yaml_file_outside_of_its_folder_needs_images(root, splits,
+                                                        tmp_path):
+    """Ultralytics reads the folder that its path names."""
+    data = tmp_path / 'pets'
+    for split in ('train', 'val'):
+        names = [f'images/{split}/{name}' for name in NAMES]
+        write_numbered(data, names)
+        write_yolo(data, {name.replace('images', 'labels').replace(
+            'jpg', 'txt'): i for i, name in enumerate(names)}, classes='')
+        (data / f'{split}.txt').write_text('\n'.join(names))
+    (tmp_path / 'cfg').mkdir()
+    file = tmp_path / 'cfg/mine.yaml'
+    file.write_text(f'path: {root.format(tmp_path)}\n{splits}names: [cat]\n')
+    for source in (file, file.parent):
+        with pytest.raises(UserError, match="no image of '[^']*mine.yaml' has "
+                           "a label file in '[^']*cfg'.*--images"):
+            prepare_boxes(str(source), str(tmp_path / 'out'))
+    prepare_boxes(str(file), str(tmp_path / 'out'), images=str(data))
+    assert {*read_splits(tmp_path / 'out').values()} == {'train', 'val'}
+
+
+@pytest.mark.parametrize('line', [
+    '0 48 32 30 20', '0 0.5 32 0.1 0.2', '0 1920 1080 12.5 8',
+    '0 0.4 0.4 0.5 2e1', '0 48 32 30 20 0.5 0.5 2 0.1 0.1 1'])
+def test_pixels_are_no_fractions(line, export):
+    export.pairs()
+    more = 'kpt_shape: [2, 3]\n' if len(line.split()) > 5 else ''
+    export.text('data.yaml', f'train: images\nnames: [cat, dog]\n{more}')
+    if more:
+        export.pairs(more=' 0.1 0.1 2 0.2 0.3 1')
+    export.text('labels/one.txt', line)
+    export.refuse(f"labels/one.txt: {line}': .* is not normalized; write "
+                  'center x, center y, width and height as fractions')
+
+
+def test_corners_as_fractions_are_told_from_boxes(export):
+    for stem in ('one', 'two', 'three', 'four'):
+        export.image(f'images/{stem}.jpg')
+        export.text(f'labels/{stem}.txt', '0 0.6 0.6 0.9 0.9\n')
+    export.text('data.yaml', 'train: images\nnames: [cat, dog]\n')
+    export.refuse("four.jpg'.* center x, center y, width and height as "
+                  'fractions of the image$')
+
+
+@pytest.mark.parametrize('split, labels', [
+    ('val', {}), ('val', {'valid/label/x.txt': '0 .5 .5 .2 .2'}),
+    ('val', {'valid/labels/x.txt': ''}), ('train', {})])
+def test_a_split_without_boxes_is_named(split, labels, export):
+    folders = {'train': 'train', 'val': 'valid'}
+    for name, folder in folders.items():
+        for stem in 'xyz':
+            box = [] if name == split else [CAT, DOG]
+            export.image(f'{folder}/images/{stem}.jpg', *box)
+            if box:
+                export.yolo(f'{folder}/labels/{stem}.txt', *box)
+    for name, text in labels.items():
+        export.text(name, text)
+    export.text('data.yaml', 'train: train/images\nval: valid/images\n'
+                'names: [cat, dog]\n')
+    export.refuse(f"none of the 3 images for {split} .e.g. '[^']*"
+                  f"{folders[split]}/images/x.jpg'. has a box: ")

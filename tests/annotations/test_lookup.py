@@ -43,7 +43,8 @@ def test_other_folders_do_not_replace_missing_images(tmp_path):
     report, boxes = prepare(tmp_path)
     assert boxes == {f'day/{name}': found for name, found in
                      [*numbered(NAMES).items()][1:]}
-    assert count(report, 'images skipped') == {'whose file is missing': 1}
+    assert count(report, 'images skipped') == {
+        'whose file is missing, or one of several of this name': 1}
     assert count(report, 'boxes skipped') == {
         'of skipped images': 1}
 
@@ -201,6 +202,20 @@ def test_folders_of_yolo_hold_images_of_the_export(tmp_path):
     assert splits == {**{f'train/images/{name}': 'train'
                          for name in NAMES[:4]},
                       **{f'valid/images/{name}': 'val' for name in NAMES[4:]}}
+
+
+@pytest.mark.parametrize('files', [
+    ['{}.jpg', '{}.png'], ['train/{}.jpg', 'test/{}.jpg']])
+def test_files_that_match_twice_are_not_called_missing_only(files, tmp_path):
+    root = tmp_path / 'pets'
+    names = [str(number) for number in range(6)]
+    for number, name in enumerate(names):
+        for place in files:
+            write_image(root / 'photos' / place.format(name), number)
+    write_json(root / 'labels.json', coco(names))
+    with pytest.raises(UserError, match='6 of 6 images are missing or not '
+                       "unique .e.g. '0' in .*, or write full names"):
+        prepare(tmp_path)
 
 
 @pytest.mark.parametrize('call', [prepare_boxes, prepare_classes])

@@ -89,6 +89,88 @@ def test_an_image_of_two_splits_is_trained_on(form, tmp_path):
     assert '1 corrected images in two splits' in words(report)
 
 
+def write_lists(root, pattern, line):
+    """List images by split, each with its name or stem in a line."""
+    for split, names in dict(train=NAMES[:3], val=NAMES[3:5],
+                             test=NAMES[5:]).items():
+        path = root / pattern.format(split)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text('\n'.join(
+            line.format(name=name, stem=name[0]) for name in names))
+
+
+def split_letters(out):
+    """The images of each split, by the first letter of their names."""
+    letters = dict.fromkeys(('train', 'val', 'test'), '')
+    for name, split in sorted(read_splits(out).items()):
+        letters[split] += os.path.basename(name)[0]
+    return letters
+
+
+SPLIT = dict(train='abc', val='de', test='f')
+
+
+@pytest.mark.parametrize('lists, line', [
+    ('{}.txt', 'obj/{name}'), ('{}.txt', './obj/{name}'),
+    ('{}.txt', '/content/darknet/data/obj/{name}'),
+    ('{}.txt', '{stem}')])
+@pytest.mark.parametrize('classes', [
+    'classes.txt', 'obj/classes.txt', 'obj.names', 'data.yaml'])
+def test_lists_beside_the_classes_of_yolo_decide(lists, line, classes,
+                                                 tmp_path):
+    root = tmp_path / 'pets'
+    names = [f'obj/{name}' for name in NAMES]
+    write_numbered(root, names)
+    write_each('yolo', root, names)
+    (root / 'classes.txt').unlink()
+    (root / classes).write_text(
+        'names: [cat]\n' if classes == 'data.yaml' else 'cat\n')
+    if classes == 'obj.names':
+        (root / 'obj.data').write_text('classes = 1\nvalid = data/val.txt\n')
+    write_lists(root, lists, line)
+    prepare_boxes(str(root), str(tmp_path / 'out'))
+    assert split_letters(tmp_path / 'out') == SPLIT
+
+
+def test_label_files_of_images_named_like_splits_are_no_lists(tmp_path):
+    """Nor are notes. A photograph of a train has train.txt."""
+    names = [*NAMES, 'train.jpg', 'test.jpg', 'val_1.jpg']
+    write_numbered(tmp_path / 'pets', names)
+    write_each('yolo', tmp_path / 'pets', names)
+    (tmp_path / 'pets/test.txt').write_text('')
+    (tmp_path / 'pets/val_notes.txt').write_text('Sunny, but windy.\n')
+    prepare_boxes(str(tmp_path / 'pets'), str(tmp_path / 'out'))
+    boxes = read_boxes(tmp_path / 'out')
+    assert boxes.pop('test.jpg') == [] and len(boxes) == 8
+    assert all(boxes.values())
+
+
+@pytest.mark.parametrize('lists, line', [
+    ('{}.txt', '{stem}'), ('{}.txt', '{name}'), ('splits/{}.txt', '{stem}'),
+    ('{}_list.txt', './JPEGImages/{name} ./Annotations/{stem}.xml'),
+    ('{}.txt', 'JPEGImages/{name}'), ('{}.txt', 'Annotations/{stem}.xml'),
+    ('{}.txt', 'C:\\pets\\JPEGImages\\{name}')])
+def test_lists_of_voc_outside_imagesets_decide(lists, line, tmp_path):
+    root = tmp_path / 'pets'
+    write_numbered(root / 'JPEGImages', NAMES)
+    write_each('voc', root / 'Annotations')
+    (root / 'test_notes.txt').write_text('Photographed by a and b.\n')
+    write_lists(root, lists, line)
+    prepare_boxes(str(root), str(tmp_path / 'out'))
+    assert split_letters(tmp_path / 'out') == SPLIT
+
+
+def test_lists_of_other_tasks_of_voc_do_not_decide(tmp_path):
+    root = tmp_path / 'pets'
+    write_numbered(root / 'JPEGImages', NAMES)
+    write_each('voc', root / 'Annotations')
+    write_lists(root, 'ImageSets/Main/{}.txt', '{stem}')
+    (root / 'ImageSets/Segmentation').mkdir()
+    (root / 'ImageSets/Segmentation/train.txt').write_text('e\nf\n')
+    prepare_boxes(str(root), str(tmp_path / 'out'))
+    assert split_letters(tmp_path / 'out') == SPLIT
+
+
 @pytest.mark.parametrize('parts', [('valid', 'test'), ('val', 'testing')])
 def test_training_images_are_required(parts, tmp_path):
     for i in range(8):
