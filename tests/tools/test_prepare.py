@@ -124,7 +124,8 @@ def test_a_table_may_have_splits_and_gaps(photos, tmp_path, capsys):
     printed = capsys.readouterr().out
     assert rows(printed)['a'] == ['6', '1', '2']
     words = ' '.join(printed.split())
-    assert '1 images skipped whose file is missing gone.png' in words
+    assert ('1 images skipped whose file is missing, or one of several of '
+            'this name gone.png') in words
     assert '1 images skipped without a class 1.png' in words
 
 
