@@ -18,12 +18,12 @@ class ImageError(UserError):
     """An image file cannot be used; the message names it."""
 
     def __init__(self, path: str, problem: str) -> None:
-        super().__init__(f'image {str(path)!r} {" ".join(problem.split())}')
+        super().__init__(f'image {str(path)!r} {one_line(problem)}')
 
 
-def one_line(error: Exception) -> str:
-    """Return an error's message without line breaks."""
-    return ' '.join(str(error).split())
+def one_line(message: object) -> str:
+    """Return a message, or that of an error, without line breaks."""
+    return ' '.join(str(message).split())
 
 
 def printable(name: str) -> str:

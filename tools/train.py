@@ -46,12 +46,12 @@ def apply_arguments(cfg: Config, args: argparse.Namespace) -> None:
         cfg.val_cfg = cfg.val_dataloader = cfg.val_evaluator = None
     if args.compile:
         cfg.compile = cfg.get('compile') or True
-    if args.resume == 'auto' and latest(cfg.work_dir) is None:
-        folder = osp.dirname(args.config) or '.'
-        if latest(folder):
-            raise UserError(
-                f"--resume: '{cfg.work_dir}' has no checkpoint, but the "
-                f"config's folder has: add --work-dir {folder}")
+    folder = osp.dirname(args.config) or '.'
+    if (args.resume == 'auto' and not args.work_dir
+            and latest(cfg.work_dir) is None and latest(folder)):
+        raise UserError(
+            f"--resume: '{cfg.work_dir}' has no checkpoint, but the config's "
+            f'folder has: add --work-dir {folder}')
     if args.resume is not None:
         # load_from is used until there is something to resume.
         starts = (args.resume == 'auto' and cfg.get('load_from')

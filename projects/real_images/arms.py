@@ -9,7 +9,7 @@ CONFIGS = Path(__file__).resolve().parent / 'configs'
 RECIPE = 'qbheat/qbheat_mf-285m_1xb64-amp-coslr-80e_own-images.py'
 #: ImageNet's EfficientNet-Lite0, as tools/published.py writes it.
 PUBLISHED = 'data/lite0.safetensors'
-#: A larger one, EfficientNet-Lite2, written like it.
+#: ImageNet's EfficientNet-Lite2, a larger teacher.
 LARGER = 'data/lite2.safetensors'
 #: Steps that take 600 CPU seconds.
 STEPS = dict(qbheat=720, copy=720, masking=330, barlow=165, mocov2=220)

@@ -41,9 +41,9 @@ class Teacher:
         out_indices (Sequence[int], optional): Its maps. Defaults to the last
             one.
         size (int | tuple[int, int], optional): Side, or height and width, of
-            its input. Defaults to that of its training, or 224. Rounded to a
-            multiple of the coarsest stride, so that the maps show the whole
-            image and nothing else.
+            its input. Defaults to that of its training, or 224. Rounded to
+            multiples of the coarsest stride, so that maps cover exactly the
+            image.
         multi_scale (bool): Take the deepest map of each stride, from which
             :meth:`select` chooses, instead of ``out_indices``. Principal
             components take the place of channels until the maps of an image
@@ -80,9 +80,9 @@ class Teacher:
         given = size or self.encoder.size or 224
         self._set_size(
             (given, given) if isinstance(given, int) else tuple(given))
-        if not self._shows_whole_images():
+        if not self._covers_images():
             self._set_size(fitting_size(self.size, max(self.strides)))
-            print_log(f"teacher '{path}' sees {self.size[0]} x "
+            print_log(f"teacher '{path}' takes {self.size[0]} x "
                       f'{self.size[1]} pixels, multiples of its stride',
                       'current')
         self._hash = self._fingerprint(out_indices)
@@ -105,8 +105,8 @@ class Teacher:
         self.strides = [2**round(math.log2(size[0] / shape[1]))
                         for shape in self.shapes]
 
-    def _shows_whole_images(self) -> bool:
-        """Whether no cell of a map is partly beyond the image."""
+    def _covers_images(self) -> bool:
+        """Whether the maps cover exactly the input."""
         for _, *cells in self.shapes:
             for side, number in zip(self.size, cells):
                 if number > 1 and side / number not in STRIDES:

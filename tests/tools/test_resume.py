@@ -81,5 +81,6 @@ def test_a_work_folder_that_was_moved_is_not_trained_anew(
     config.write_text(text.replace(str(trained_classifier), '/gone'))
     with pytest.raises(UserError, match=f'add --work-dir {moved}$'):
         apply(monkeypatch, config, '--resume')
-    cfg = apply(monkeypatch, config, '--resume', '--work-dir', moved)
-    assert cfg.resume and cfg.work_dir == str(moved)
+    for folder in (moved, tmp_path / 'new'):
+        cfg = apply(monkeypatch, config, '--resume', '--work-dir', folder)
+        assert cfg.resume and cfg.work_dir == str(folder)

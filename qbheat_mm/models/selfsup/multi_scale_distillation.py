@@ -166,6 +166,15 @@ def _require_strides(wanted: Collection[int], outputs: Outputs) -> None:
             f'{sorted({*outputs.strides})}, not {sorted(missing)}')
 
 
+def _require_last(wanted: Collection[int], outputs: Outputs) -> None:
+    """Raise UserError if an encoder's last map would stay random."""
+    last = outputs.strides[-1]
+    if last not in wanted:
+        raise UserError(
+            'model.pairs leave the last map of the encoder, of stride '
+            f'{last}, without a target: add a pair ({last}, ...)')
+
+
 def _with_maps(backbone: dict, strides: Collection[int]) -> dict:
     """Let a backbone return the deepest map of some strides.
 
@@ -175,11 +184,8 @@ def _with_maps(backbone: dict, strides: Collection[int]) -> dict:
     # Building draws random weights, which must not change the encoder's.
     with torch.random.fork_rng(devices=[]):
         given = MMPRETRAIN_MODELS.build(dict(settings))
-        last = Outputs.of(given).strides[-1]
-        if strides and last not in strides:
-            raise UserError(
-                f'model.pairs leave the last map of the encoder, of stride '
-                f'{last}, without a target: add a pair ({last}, ...)')
+        if strides:
+            _require_last(strides, Outputs.of(given))
         number = num_outputs(given)
         if number is None:
             return backbone
