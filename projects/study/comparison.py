@@ -34,6 +34,12 @@ class Comparison(NamedTuple):
             return 'no, worse'
         return 'no' if self.high < MATTERS else 'undecided'
 
+    @property
+    def is_constant(self) -> bool:
+        """Whether the seeds suffice for an interval, but nothing varies."""
+        return (len(self.differences) >= MIN_INTERVAL
+                and not np.ptp(self.differences))
+
     def __str__(self) -> str:
         """As '+3.0 [+1.4, +4.6]'."""
         text = f'{self.mean:+.1f}'
