@@ -5,7 +5,7 @@ import copy
 from mmengine.config import Config, ConfigDict
 
 from ..errors import UserError
-from ..utils.settings import dataset_settings, toolbox
+from ..utils.settings import dataset_settings, toolbox, type_name
 
 
 def draw_predictions(cfg: Config, folder: str | None, show: bool,
@@ -45,12 +45,17 @@ def augment_at_test_time(cfg: Config) -> None:
         model, scope = dict(type='DetTTAModel', tta_cfg=_merging(cfg)), 'mmdet'
     pipeline = cfg.get('tta_pipeline')
     if pipeline is None:
-        *steps, pack = copy.deepcopy(dataset.pipeline)
+        steps = copy.deepcopy(dataset.pipeline)
+        pack = steps[-1]
         if 'meta_keys' in pack:  # mmdet flips boxes back by these
             pack.meta_keys = (*pack.meta_keys, 'flip', 'flip_direction')
         flips = [dict(type=f'{scope}.RandomFlip', prob=p) for p in (0., 1.)]
-        pipeline = [*steps, dict(type='mmcv.TestTimeAug',
-                                 transforms=[flips, [pack]])]
+        # Images are flipped before they are padded, as in training.
+        kinds = list(map(type_name, steps))
+        end = kinds.index('PadToScale') if 'PadToScale' in kinds else -1
+        augmented = [flips, *([step] for step in steps[end:])]
+        pipeline = [*steps[:end],
+                    dict(type='mmcv.TestTimeAug', transforms=augmented)]
     cfg.model = ConfigDict(cfg.get('tta_model') or model, module=cfg.model)
     dataset.pipeline = pipeline
 

@@ -14,7 +14,8 @@ class PadToScale(BaseTransform):
 
     An image then has the same pixels in each batch, whatever the sizes of the
     others, which caches of features rely on. Upright images are padded to the
-    upright scale.
+    upright scale. ``img_shape`` stays that of the image, to which detectors
+    clip boxes.
     """
 
     def transform(self, results: dict) -> dict:
@@ -22,4 +23,5 @@ class PadToScale(BaseTransform):
         longer, shorter = max(results['scale']), min(results['scale'])
         height, width = results['img_shape']
         size = (longer, shorter) if width >= height else (shorter, longer)
-        return Pad(size=size, pad_val=_GRAY)(results)
+        padded = Pad(size=size, pad_val=_GRAY)(results)
+        return dict(padded, img_shape=(height, width))

@@ -3,8 +3,11 @@
 import numpy as np
 import pytest
 from mmdet.datasets.transforms import Resize
+from mmengine.config import Config
 
 from qbheat_mm.detection import PadToScale
+
+from ..helpers.tools import ROOT
 
 SCALE = 64, 48
 
@@ -18,3 +21,23 @@ def test_images_have_one_size(size, padded):
     results = PadToScale()(Resize(SCALE, keep_ratio=True)(results))
     assert results['img'].shape[:2] == padded[::-1]
     assert (results['img'][0, 0] == 9).all()
+    height, width = results['img_shape']  # boxes end where the image does
+    assert (results['img'][height:] == 127).all()
+    assert (results['img'][:, width:] == 127).all()
+    assert (results['img'][:height, :width] == 9).all()
+
+
+@pytest.mark.parametrize('detector', ['gfl', 'retinanet', 'mask-rcnn'])
+def test_test_images_are_prepared_as_training_images(detector):
+    """But for flips, and alone: others in a batch add padding."""
+    cfg = Config.fromfile(
+        ROOT / f'configs/qbheat/coco/{detector}_mf-285m_own-data.py')
+    for loader in (cfg.val_dataloader, cfg.test_dataloader):
+        assert loader.batch_size == 1
+        assert geometry(loader) == geometry(cfg.train_dataloader)
+
+
+def geometry(loader):
+    """Transforms between loading and packing, without flips."""
+    return [step for step in loader.dataset.pipeline[1:-1]
+            if step.type not in ('LoadAnnotations', 'RandomFlip')]

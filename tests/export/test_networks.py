@@ -217,13 +217,15 @@ def test_a_classifier_as_the_page_shows(classifier, tmp_path, monkeypatch):
 
 @needs_mmdet
 @pytest.mark.mmdet
-@pytest.mark.parametrize('size', [None, (96, 160)])
-def test_images_are_prepared_as_in_tests(gfl, tmp_path, size):
+@pytest.mark.parametrize('size, padding, shape', [
+    (None, [], (96, 128)), ((96, 160), [], (96, 160)),
+    (None, [dict(type='PadToScale')], (96, 160))])
+def test_images_are_prepared_as_in_tests(gfl, tmp_path, size, padding, shape):
     """By the page's code from the file's facts, and by the test pipeline."""
     cfg = gfl[0].copy()
     cfg.test_dataloader = dict(dataset=dict(pipeline=[
         dict(type='LoadImageFromFile'),
-        dict(type='Resize', scale=(144, 96), keep_ratio=True),
+        dict(type='Resize', scale=(144, 96), keep_ratio=True), *padding,
         dict(type='LoadAnnotations'), dict(type='PackDetInputs')]))
     cfg.model.data_preprocessor.pad_size_divisor = 32
     model = load_model(cfg, gfl[2])
@@ -234,7 +236,7 @@ def test_images_are_prepared_as_in_tests(gfl, tmp_path, size):
     Image.fromarray(pixels).save(tmp_path / 'a.png')
     found, (height, width), ratio = namespace_of_docs('def prepare(')[
         'prepare'](tmp_path / 'a.png', facts)
-    assert found.shape[1:3] == (size or (96, 128))
+    assert found.shape[1:3] == shape
     resized = mmcv.imrescale(pixels, (144, 96))
     assert (height, width) == resized.shape[:2]
     assert ratio == pytest.approx(height / 200, rel=0.01)
@@ -245,8 +247,9 @@ def test_images_are_prepared_as_in_tests(gfl, tmp_path, size):
 def test_other_photographs_are_prepared_too(tmp_path):
     """Of 16 bits, upright ones on a wide canvas, and for one of the heads."""
     prepare = namespace_of_docs('def prepare(')['prepare']
+    resize = dict(type='Resize', scale=(144, 96))
     facts = dict(size=(96, 160), heads=dict(boxes=dict(
-        transforms=[dict(scale=(144, 96))], pad_size_divisor=32)))
+        transforms=[resize], pad_size_divisor=32)))
     gray = np.tile(np.linspace(0, 65535, 200).astype(np.uint16), (300, 1))
     Image.fromarray(gray).save(tmp_path / 'a.png')
     found, (height, width), ratio = prepare(

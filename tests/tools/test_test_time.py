@@ -7,9 +7,12 @@ import sys
 
 import mmcv
 import mmengine
+import numpy as np
 import pytest
 import torch
 from mmengine.config import Config
+from mmengine.dataset import Compose
+from mmengine.registry import DefaultScope
 
 from qbheat_mm.cli import augment_at_test_time
 
@@ -85,6 +88,29 @@ def test_boxes_of_an_image_and_its_mirror_image_are_merged(
     assert 'coco/bbox_mAP' in json.loads(
         (tmp_path / 'metrics.json').read_text())
     assert len(mmengine.load(tmp_path / 'boxes.pkl')) == 4
+
+
+def test_images_are_flipped_before_they_are_padded(tmp_path):
+    pytest.importorskip('mmdet')
+    import qbheat_mm.detection  # noqa: F401
+    random = np.random.default_rng(0)
+    mmcv.imwrite(random.integers(0, 255, (40, 20, 3), np.uint8),
+                 str(tmp_path / 'a.png'))
+    cfg = Config(dict(
+        default_scope='mmdet', model=dict(type='A'),
+        test_dataloader=dict(dataset=dict(pipeline=[
+            dict(type='LoadImageFromFile'),
+            dict(type='Resize', scale=(40, 30), keep_ratio=True),
+            dict(type='PadToScale'),
+            dict(type='PackDetInputs', meta_keys=('img_shape', ))]))))
+    augment_at_test_time(cfg)
+    with DefaultScope.overwrite_default_scope('mmdet'):
+        prepare = Compose(cfg.test_dataloader.dataset.pipeline)
+        plain, mirrored = prepare(dict(
+            img_path=str(tmp_path / 'a.png')))['inputs']
+    assert plain.shape[1:] == (40, 30)
+    assert (mirrored[..., :20] == plain[..., :20].flip(2)).all()
+    assert (mirrored[..., 20:] == 127).all()
 
 
 def test_augmentation_of_the_config_takes_precedence():

@@ -10,7 +10,7 @@ train_pipeline = [
     _base_.train_pipeline[0], load_masks, *_base_.train_pipeline[2:]
 ]
 test_pipeline = [
-    *_base_.test_pipeline[:2], load_masks, *_base_.test_pipeline[3:]
+    *_base_.test_pipeline[:-2], load_masks, _base_.test_pipeline[-1]
 ]
 train_dataloader = dict(dataset=dict(pipeline=train_pipeline))
 val_dataloader = dict(dataset=dict(pipeline=test_pipeline))
