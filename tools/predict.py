@@ -4,8 +4,8 @@
     python tools/predict.py --head NAME=RUN --head ... IMAGES --out FOLDER
 
 Writes an annotated copy of each image, and all predictions to
-FOLDER/predictions.json. Images are preprocessed once, by the test pipeline of
-the first detector or else of the first head.
+FOLDER/predictions.json. Images are prepared by each head's test pipeline;
+heads with equal ones share a pass of the encoder.
 """
 import argparse
 import json
@@ -22,7 +22,7 @@ from qbheat_mm.cli.head_option import heads_of
 from qbheat_mm.cli.predictions import (
     SCORE,
     draw,
-    image_pipeline,
+    group_by_pipeline,
     prediction_to_json,
 )
 from qbheat_mm.cli.reporting import report_user_errors
@@ -50,7 +50,7 @@ def parse_args() -> argparse.Namespace:
     parser.add_argument(
         '--size', type=count, nargs=2, metavar=('SHORT', 'LONG'),
         help='scale images so that their sides are at most these, as 800 '
-        "1333; defaults to the config's test pipeline")
+        "1333, for all heads; defaults to each head's test pipeline")
     parser.add_argument(
         '--score', type=float,
         help='minimum score of objects; defaults to that of the best F1 in '
@@ -107,8 +107,8 @@ def main() -> None:
     pictures = name_pictures(files, args.out)
     heads = heads_of(args.heads, args.device)
     scores = choose_scores(heads, args.score)
-    prepare = image_pipeline(heads, args.size)
-    load = prepare.transforms[0]
+    groups = group_by_pipeline(heads, args.size)
+    load = groups[0][0].transforms[0]
     rows, problems = [], []
     for file in track_iter_progress(files):
         try:
@@ -116,12 +116,14 @@ def main() -> None:
         except ImageError as error:
             problems.append(str(error))
             continue
-        batch = pseudo_collate([prepare(dict(img=image, img_path=file))])
         samples, described = {}, {}
-        for name, (sample, ) in heads.test_step(batch).items():
-            samples[name] = sample.cpu()
+        for prepare, group in groups:
+            batch = pseudo_collate([prepare(dict(img=image, img_path=file))])
+            for name, (sample, ) in group.test_step(batch).items():
+                samples[name] = sample.cpu()
+        for name, head in heads.trained.items():
             described[name] = prediction_to_json(
-                samples[name], heads.trained[name].classes, scores[name])
+                samples[name], head.classes, scores[name])
         drawn = draw(image[..., ::-1], samples, heads, scores)
         with atomic_write(osp.join(args.out, pictures[file])) as part:
             Image.fromarray(drawn).save(part)

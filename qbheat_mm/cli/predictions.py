@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
+from mmengine.config import Config
 from mmengine.dataset import Compose
 from mmengine.registry import DefaultScope
 from mmengine.structures import BaseDataElement
@@ -14,6 +15,7 @@ from ..utils.settings import (
     dataset_settings,
     prediction_transforms,
     toolbox,
+    type_name,
 )
 
 if TYPE_CHECKING:
@@ -25,23 +27,43 @@ SCORE = 0.3
 TOP = 5
 
 
-def image_pipeline(heads: 'Heads', size: Sequence[int] | None = None
-                   ) -> Compose:
-    """Build the test pipeline without annotations.
+def group_by_pipeline(heads: 'Heads', size: Sequence[int] | None = None
+                      ) -> list[tuple[Compose, 'Heads']]:
+    """Group heads that prepare images alike, so that they share a pass.
 
     Args:
-        heads (Heads): Their first detector, or else the first head,
-            gives the pipeline: detectors map boxes back to the original
-            image.
+        heads (Heads): The heads.
         size (Sequence[int], optional): Shorter and longer side to scale
-            images to, instead of the pipeline's own transforms.
+            images to, instead of the transforms of the test pipelines. All
+            heads then share a pass.
+
+    Returns:
+        list[tuple[Compose, Heads]]: Test pipelines without annotations, and
+        their heads, detectors first.
 
     Raises:
-        UserError: If the config has no test pipeline.
+        UserError: If a config has no test pipeline.
     """
-    configs = list(heads.configs.values())
-    detectors = [cfg for cfg in configs if toolbox(cfg) == 'mmdet']
-    cfg = (detectors or configs)[0]
+    detectors, classifiers = [], []
+    for name, cfg in heads.configs.items():
+        if toolbox(cfg) == 'mmdet':
+            detectors.append(name)
+        else:
+            classifiers.append(name)
+    groups = {}
+    for name in [*detectors, *classifiers]:
+        steps = '' if size else str(prediction_transforms(heads.configs[name]))
+        groups.setdefault(steps, []).append(name)
+    found = []
+    for names in groups.values():
+        # Detectors map boxes back to the original image.
+        pipeline = _image_pipeline(heads.configs[names[0]], size)
+        found.append((pipeline, heads.select(names)))
+    return found
+
+
+def _image_pipeline(cfg: Config, size: Sequence[int] | None) -> Compose:
+    """Build a test pipeline without annotations."""
     pipeline = dataset_settings(cfg.get('test_dataloader') or cfg.get(
         'val_dataloader')).get('pipeline')
     if not pipeline:
@@ -52,7 +74,9 @@ def image_pipeline(heads: 'Heads', size: Sequence[int] | None = None
                 color_type=pipeline[0].get('color_type', 'color'))
     steps = prediction_transforms(cfg)
     if size:
-        steps = [dict(type='Resize', scale=tuple(size), keep_ratio=True)]
+        padding = [step for step in steps if type_name(step) == 'PadToScale']
+        steps = [dict(type='Resize', scale=tuple(size), keep_ratio=True),
+                 *padding]
     with DefaultScope.overwrite_default_scope(toolbox(cfg)):
         return Compose([load, *steps, pipeline[-1]])
 

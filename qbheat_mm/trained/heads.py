@@ -59,6 +59,15 @@ class Heads(BaseModel):
         self.configs = dict(configs)
         self.eval()
 
+    def select(self, names: Iterable[str]) -> 'Heads':
+        """Return some of the heads, on the same encoder."""
+        trained, outputs, configs = {}, {}, {}
+        for name in names:
+            trained[name] = self.trained[name]
+            outputs[name] = self.outputs[name]
+            configs[name] = self.configs[name]
+        return Heads(self.encoder, trained, outputs, configs)
+
     def forward(self, inputs: Tensor, data_samples: Sequence | None = None,
                 mode: str = 'predict') -> dict[str, list]:
         """See :meth:`predict`, for ``test_step``."""

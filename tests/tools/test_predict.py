@@ -122,6 +122,19 @@ def test_a_classifier_alone_prepares_as_in_its_tests(
     assert row['found']['lin'][0]['class'].startswith('class_')
 
 
+def test_a_detector_beside_it_changes_no_class(predict, photos, tmp_path):
+    """Unless a size for both is given."""
+    found = {}
+    for case, names, size in (
+            ('alone', ('lin', ), ()), ('both', ('lin', 'masks'), ()),
+            ('one size', ('lin', 'masks'), ('--size', 64, 96))):
+        predict(names, photos / 'a.jpg', '--out', tmp_path / case, *size)
+        row, = json.loads(
+            (tmp_path / case / 'predictions.json').read_text())['images']
+        found[case] = row['found']['lin']
+    assert found['both'] == found['alone'] != found['one size']
+
+
 def test_names_may_be_no_text(head_runs, photos, tmp_path, capsys, forget):
     """Of files, folders and classes, as of archives from Chinese Windows."""
     odd = os.fsdecode('\u7f3a\u9677'.encode('gbk'))
