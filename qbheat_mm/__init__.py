@@ -34,9 +34,12 @@ def _repairs_the_environment() -> bool:
     While it imports the module's parent package, ``sys.argv[0]`` is still
     ``'-m'`` and only ``sys.orig_argv`` has the module's name.
     """
-    return sys.argv[:1] == ['-m'] and any(
-        arg.endswith(('qbheat_mm.check_env', 'qbheat_mm.build_mmcv'))
-        for arg in sys.orig_argv)
+    if sys.argv[:1] != ['-m']:
+        return False
+    for arg in sys.orig_argv:
+        if arg.endswith(('qbheat_mm.check_env', 'qbheat_mm.build_mmcv')):
+            return True
+    return False
 
 
 def _require_toolboxes() -> None:

@@ -62,9 +62,11 @@ def report_run(work_dir: str) -> list[tuple[Report, list[bytes]]]:
     curves = read_curves(work_dir)
     if not curves:
         return []
-    values = Table('Last values', ['name', 'step', 'value', 'from'], [
-        [name, points[-1].step, float(points[-1].value),
-         float(points[0].value)] for name, points in curves.items()])
+    rows = []
+    for name, points in curves.items():
+        first, last = points[0], points[-1]
+        rows.append([name, last.step, float(last.value), float(first.value)])
+    values = Table('Last values', ['name', 'step', 'value', 'from'], rows)
     report = Report(
         'curves', 'Training curves',
         'Training over steps, validation over epochs.', [values],
@@ -104,8 +106,9 @@ def _merge(work_dir: str, file: str,
     merged = defaultdict(list)
     for path in sorted(Path(work_dir).glob(f'*/vis_data/{file}')):
         for name, points in read(path).items():
-            merged[name] = [point for point in merged[name]
-                            if point.step < points[0].step] + points
+            earlier = [point for point in merged[name]
+                       if point.step < points[0].step]
+            merged[name] = earlier + points
     return merged
 
 

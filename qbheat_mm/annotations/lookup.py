@@ -293,8 +293,11 @@ class ImageLookup:
 def _winners(file: str, paths: set[str]) -> set[str]:
     """Of listed paths that claim a file, those with its exact name."""
     own = osp.basename(file)
-    exact = {path for path in paths if own in (
-        osp.basename(path), strip_hash(osp.basename(path)))}
+    exact = set()
+    for path in paths:
+        name = osp.basename(path)
+        if own in (name, strip_hash(name)):
+            exact.add(path)
     return exact or paths
 
 

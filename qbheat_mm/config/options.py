@@ -100,14 +100,17 @@ def check_values(cfg: Config) -> None:
                                 f'{_did_you_mean(unknown, SILENT[name])}')
         if path == 'auto_scale_lr.enable' and not isinstance(value, bool):
             raise UserError(f'{path}={value!r} must be True or False')
-        numbers = value if isinstance(value, list | tuple) else [value]
         for words, holds, names in RANGES:
-            if name in names and not all(
-                    holds(number) for number in numbers
-                    if _kind(number) == 'number'):
+            if name in names and not all(map(holds, _numbers(value))):
                 raise UserError(f'{path}={value!r} must be {words}')
         if path.endswith('_dataloader.dataset.pipeline') and value == []:
             raise UserError(f'{path} is empty: nothing loads the images')
+
+
+def _numbers(value: Any) -> list[float]:
+    """Return the numbers of a setting, or of its list."""
+    values = value if isinstance(value, list | tuple) else [value]
+    return [each for each in values if _kind(each) == 'number']
 
 
 def _check_new(cfg: Config, node: Mapping, path: str, name: str) -> None:

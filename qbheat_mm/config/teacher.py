@@ -48,9 +48,11 @@ def use_teacher(cfg: Config) -> None:
         raise UserError(f'model.pairs needs teacher_method={MULTI_SCALE}, '
                         'and no out_indices of the teacher')
     if method in WHOLE:
-        kept = {name: value for name, value in cfg.model.items()
-                if name in _KEPT[method]}
-        cfg.model = ConfigDict(kept, type=method)
+        model = ConfigDict(type=method)
+        for name in _KEPT[method]:
+            if name in cfg.model:
+                model[name] = cfg.model[name]
+        cfg.model = model
         if 'distillation' in cfg and 'max_epochs' in cfg.train_cfg:
             cfg.train_cfg.update(type='DistillationLoop', **cfg.distillation)
     else:

@@ -18,12 +18,13 @@ from .pillow_image import (
     to_rgb,
 )
 
-#: Extensions of image files, lower case; the last four if Pillow has them.
+#: Extensions of image files, lower case.
 EXTENSIONS = ('.jpg', '.jpeg', '.jpe', '.jfif', '.png', '.bmp', '.dib',
               '.gif', '.webp', '.tif', '.tiff', '.ppm', '.pgm', '.pbm',
-              '.pnm', *(extension for extension in
-                        ('.avif', '.heic', '.heif', '.jp2')
-                        if extension in Image.registered_extensions()))
+              '.pnm')
+for _extension in ('.avif', '.heic', '.heif', '.jp2'):
+    if _extension in Image.registered_extensions():
+        EXTENSIONS += (_extension, )
 #: Factors by which the sides of JPEG files can be reduced while decoding.
 REDUCTIONS = (1, 2, 4, 8)
 # Warnings of libjpeg before it continues with wrong pixels.

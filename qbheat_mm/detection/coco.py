@@ -93,9 +93,10 @@ class MatchedCocoDataset(CocoDataset):
         if metainfo and 'palette' not in metainfo:
             # COCO's palette has 80 colors.
             colors = get_palette('random', len(metainfo.get('classes', ())))
-            kwargs['metainfo'] = dict(metainfo, palette=[
-                (int(red), int(green), int(blue))
-                for red, green, blue in colors])
+            palette = []
+            for red, green, blue in colors:
+                palette.append((int(red), int(green), int(blue)))
+            kwargs['metainfo'] = dict(metainfo, palette=palette)
         super().__init__(*args, **kwargs)
 
     def COCOAPI(self, annotation_file: str) -> COCO:  # noqa: N802
@@ -234,9 +235,11 @@ class MatchedCocoMetric(CocoMetric):
             ids = [ids_by_name[name] for name in self.dataset_meta['classes']]
             self.cat_ids = sorted(ids)
             ranks = np.argsort(np.argsort(ids))
-            results = [
-                (truth, dict(predicted, labels=ranks[predicted['labels']]))
-                for truth, predicted in results]
+            relabeled = []
+            for truth, predicted in results:
+                labels = ranks[predicted['labels']]
+                relabeled.append((truth, dict(predicted, labels=labels)))
+            results = relabeled
         with contextlib.redirect_stdout(io.StringIO()) as printed:
             metrics = super().compute_metrics(results)
         # Without those on its progress

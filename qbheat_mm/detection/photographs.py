@@ -47,9 +47,9 @@ class Photographs:
         """
         size = sample['width'], sample['height']
         target = rescale_size(size, self.scale)
-        if size[0] < _LARGE * target[0] or any(
-                isinstance(one.get('mask'), dict)
-                for one in sample['instances']):
+        encoded = [one for one in sample['instances']
+                   if isinstance(one.get('mask'), dict)]
+        if encoded or size[0] < _LARGE * target[0]:
             return sample
         image = self._load(sample, target, load)
         ratio = np.divide(target, size)

@@ -89,10 +89,13 @@ def _require_state(path: str, checkpoint: Mapping) -> None:
     """Raise unless a checkpoint contains the state of a run."""
     meta = checkpoint.get('meta')
     meta = meta if isinstance(meta, Mapping) else {}
-    missing = [name for name in ('optimizer', 'message_hub')
-               if not isinstance(checkpoint.get(name), Mapping)]
-    missing += [f'meta.{name}' for name in ('epoch', 'iter')
-                if not isinstance(meta.get(name), int)]
+    missing = []
+    for name in ('optimizer', 'message_hub'):
+        if not isinstance(checkpoint.get(name), Mapping):
+            missing.append(name)
+    for name in ('epoch', 'iter'):
+        if not isinstance(meta.get(name), int):
+            missing.append(f'meta.{name}')
     if missing:
         raise UserError(
             f"checkpoint '{path}' cannot be resumed: it lacks "

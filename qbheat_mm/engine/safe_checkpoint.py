@@ -109,12 +109,13 @@ class StopOnNonFiniteLossHook(Hook):
         """Raise UserError if ``outputs['loss']`` is not finite."""
         loss = (outputs or {}).get('loss')
         if loss is not None and not math.isfinite(float(loss.detach())):
-            parts = ', '.join(
-                f'{name} {float(value.detach()):.4g}' for name, value
-                in outputs.items() if isinstance(value, Tensor))
+            parts = []
+            for name, value in outputs.items():
+                if isinstance(value, Tensor):
+                    parts.append(f'{name} {float(value.detach()):.4g}')
             raise UserError(
                 f'the loss is not finite in iteration {runner.iter + 1} of '
-                f'epoch {runner.epoch + 1} ({parts}): '
+                f'epoch {runner.epoch + 1} ({", ".join(parts)}): '
                 f'{how_to_continue(runner.work_dir)}')
 
 

@@ -35,9 +35,10 @@ def make_network(model: Encoder | Heads | TrainedModel,
     if isinstance(model, Encoder):
         network = EncoderNetwork(model)
     elif isinstance(model, Heads):
-        network = HeadsNetwork(model, {
-            name: _network_of_head(name, head)
-            for name, head in model.trained.items()}, embedding)
+        heads = {}
+        for name, head in model.trained.items():
+            heads[name] = _network_of_head(name, head)
+        network = HeadsNetwork(model, heads, embedding)
         model = model.encoder
     elif isinstance(model.model, ImageClassifier):
         network = ClassifierNetwork(model.model)

@@ -107,8 +107,9 @@ def backbone_settings(cfg: Mapping) -> dict:
         of types outside the root registry.
     """
     given = cfg['model']['backbone']
-    alone = {key: value for key, value in given.items() if key not in (
-        'init_cfg', 'frozen_stages', 'norm_eval', '_scope_')}
+    alone = dict(given)
+    for name in ('init_cfg', 'frozen_stages', 'norm_eval', '_scope_'):
+        alone.pop(name, None)
     kind = alone.get('type')
     if not isinstance(kind, str) or kind in MODELS.module_dict:
         return alone

@@ -245,9 +245,8 @@ class MobileFormer(BaseModule):
         if (tokens_asked and self.final_bridge is None
                 and asked.isdisjoint(last_maps)):
             unused += self._behind_the_tokens()
-        if not tokens_asked and not any(
-                isinstance(block, MobileFormerBlock)
-                for block in used_stages.modules()):
+        used_layers = set(map(type, used_stages.modules()))
+        if not tokens_asked and MobileFormerBlock not in used_layers:
             unused.append(self.tokens)
         return unused
 
