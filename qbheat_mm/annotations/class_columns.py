@@ -252,7 +252,7 @@ def _choose_label(table: Table, image: int, matches: dict[int, Match]) -> int:
         f"'{table.path}' has the columns "
         f'{list(table.header or table.rows[0])}; images are in '
         f'{table.describe([image])}, and {problem}: keep one of image names '
-        'and one of classes')
+        'and one of class names')
 
 
 def _identifies(table: Table, column: int, match: Match) -> bool:
