@@ -107,9 +107,10 @@ def summarize(answers: Sequence[Answer]) -> str:
             continue
         verdict, text = found.verdict.partition(' (')[0], found.second
         if not verdict:
+            verdict = 'too few seeds'
+            if any(each.is_constant for each in found.differences.values()):
+                verdict = 'no interval, since all seeds agree'
             primary = next(iter(found.differences.values()))
-            verdict = ('the same in all seeds' if primary.is_constant
-                       else 'too few seeds')
             text = f'{text} ({primary.mean:+.1f})'
         by_arm[found.first][verdict][found.images].append(text)
     sentences = []

@@ -36,9 +36,9 @@ class Comparison(NamedTuple):
 
     @property
     def is_constant(self) -> bool:
-        """Whether the seeds suffice for an interval, but nothing varies."""
+        """Whether there is no interval since all seeds agree."""
         return (len(self.differences) >= MIN_INTERVAL
-                and not np.ptp(self.differences))
+                and math.isnan(self.low))
 
     def __str__(self) -> str:
         """As '+3.0 [+1.4, +4.6]'."""

@@ -51,10 +51,14 @@ def augment_at_test_time(cfg: Config) -> None:
             pack.meta_keys = (*pack.meta_keys, 'flip', 'flip_direction')
         flips = [dict(type=f'{scope}.RandomFlip', prob=p) for p in (0., 1.)]
         # Images are flipped before they are padded, as in training.
-        kinds = list(map(type_name, steps))
-        end = kinds.index('PadToScale') if 'PadToScale' in kinds else -1
-        augmented = [flips, *([step] for step in steps[end:])]
-        pipeline = [*steps[:end],
+        first = steps.index(pack)
+        for step in steps:
+            if type_name(step) == 'PadToScale':
+                first = steps.index(step)
+        augmented = [flips]
+        for step in steps[first:]:
+            augmented.append([step])
+        pipeline = [*steps[:first],
                     dict(type='mmcv.TestTimeAug', transforms=augmented)]
     cfg.model = ConfigDict(cfg.get('tta_model') or model, module=cfg.model)
     dataset.pipeline = pipeline

@@ -28,7 +28,13 @@ from projects.study import (
     speed,
     tables,
 )
-from projects.study.answers import Answer, answer, fill_numbers, number
+from projects.study.answers import (
+    Answer,
+    answer,
+    fill_numbers,
+    number,
+    summarize,
+)
 from projects.study.comparison import compare, joint_verdict
 from projects.study.results import (
     Row,
@@ -470,6 +476,18 @@ def test_equal_answers_are_equal_figures(tmp_path):
     assert '>Classes<' in text and '>steel: ours against theirs<' in text
     assert forest.describe([found]) == (
         'Forest plot of a difference of +3.3 points')
+
+
+@pytest.mark.parametrize('tran, words', [
+    ({0: 3., 1: 4., 2: 6.}, 'no interval, since all seeds agree'),
+    ({0: 3.}, 'too few seeds')])
+def test_seeds_that_agree_are_not_too_few(tran, words):
+    baseline = dict.fromkeys(range(3), 1.)
+    ridge = dict.fromkeys(tran, 2.0)
+    found = Answer('steel', 'ours', 'theirs', {
+        'tran-1': compare(tran, baseline), 'ridge': compare(ridge, baseline)},
+        '', '')
+    assert words in summarize([found])
 
 
 def test_minutes_are_values_of_a_run():
