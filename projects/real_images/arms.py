@@ -204,7 +204,8 @@ def _plain(name: str) -> str:
     return name.replace(',', '').replace(' ', '-')
 
 
-#: Settings of several maps: steps that take equal time, and options.
+#: Settings of several maps: steps that take equal time, and options. The last
+#: three vary the length.
 MAP_TRIALS = {
     'base': (305, ()),
     'only 16 and 32': (305, ('model.pairs=[(16,16),(16,32)]', )),
@@ -219,6 +220,8 @@ MAP_TRIALS = {
     'crop 0.5': (305, (f'{CROP}.crop_ratio_range=(0.5,1.0)', )),
     '192 pixels': (150, (f'{CROP}.scale=192', )),
     '3 times': (915, ()),
+    '800 steps': (800, ()),
+    '1,600 steps': (1600, ()),
 }
 
 
