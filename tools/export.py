@@ -129,15 +129,21 @@ def load(args: argparse.Namespace) -> nn.Module:
 
 def report_transforms(facts: dict) -> None:
     """Say how images are prepared for the file, which does not do so."""
-    for part in facts.get('heads', {'': facts}).values():
+    pipelines = []
+    for name, part in facts.get('heads', {'': facts}).items():
         steps = []
         for step in part.get('transforms', ()):
             options = [f'{key}={value}' for key, value in step.items()
                        if key != 'type']
             steps.append(f'{step["type"]}({", ".join(options)})')
-        if steps:
-            print('prepare images first, as the test pipeline does: '
+        if steps and steps not in pipelines:
+            pipelines.append(steps)
+            owner = f" of head '{name}'" if name else ''
+            print(f'prepare images first, as the test pipeline{owner} does: '
                   f'{", ".join(steps)}')
+    if len(pipelines) > 1:
+        print('these differ, but the file takes one batch for all heads: a '
+              'head that was tested on other images is less accurate')
 
 
 def main() -> None:

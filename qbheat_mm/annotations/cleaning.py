@@ -72,14 +72,16 @@ def _refuse(labels: Sequence[str], images: Sequence[ListedImage]) -> None:
 
 
 def note_similar_names(classes: Sequence[str], account: Account) -> None:
-    """Warn of classes whose names differ in case or spaces only."""
+    """Warn of classes whose names differ in case, spaces or zeros only."""
     spellings = defaultdict(list)
     for name in classes:
-        spellings[re.sub(r'[\s_-]+', ' ', normalized(name))].append(name)
+        words = re.sub(r'[\s_-]+', ' ', normalized(name))
+        # Spreadsheets turn 01 into 1, and pandas 1 into 1.0.
+        spellings[re.sub(r'(?<![\d.])0+(?=\d)|\.0+$', '', words)].append(name)
     for names in spellings.values():
         if len(names) > 1:
-            account.note(Kind.WARNING, 'class names that differ in case or '
-                         'spaces only', ', '.join(map(repr, names)))
+            account.note(Kind.WARNING, 'class names that differ in case, '
+                         'spaces or zeros only', ', '.join(map(repr, names)))
 
 
 def check_crowds(export: ListedExport, keep: bool | None, account: Account

@@ -280,5 +280,23 @@ def test_one_class_in_several_spellings(export):
     account = prepare_classes(str(export.root), str(export.out)).account
     assert sorted(path.name for path in (export.out / 'train').iterdir()
                   ) == ['Hard Hat', 'caf\u00e9', 'hard  hat']
-    assert account['warnings', 'class names that differ in case or spaces '
-                   'only'].example == "'Hard Hat', 'hard  hat'"
+    assert _warned(account) == ["'Hard Hat', 'hard  hat'"]
+
+
+def _warned(account):
+    """Class names that a warning calls similar."""
+    return [count.example for (kind, reason), count in account.items()
+            if kind == 'warnings' and reason.startswith('class names')]
+
+
+@pytest.mark.parametrize('labels, similar', [
+    (('1', '1.0', '2'), ["'1', '1.0'"]),
+    (('class 01', 'class 1', 'class 10'), ["'class 01', 'class 1'"]),
+    (('1.05', '1.5', '10', '100'), []),
+])
+def test_numbers_in_several_spellings(export, labels, similar):
+    for label in labels:
+        for number in range(4):
+            export.unlisted(f'{label}/{number}.jpg')
+    account = prepare_classes(str(export.root), str(export.out)).account
+    assert _warned(account) == similar

@@ -1,5 +1,7 @@
 # Copyright (c) QB-Heat MM authors. All rights reserved.
 """Heads in one file: what each computes alone, with one encoder."""
+from pathlib import Path
+
 import pytest
 import torch
 
@@ -80,6 +82,24 @@ def test_one_file_computes_what_each_head_computes_alone(
     facts = exported.facts['heads']
     assert facts['classes']['classes'] == [*'abcde']
     assert facts[name]['source_sha256'] != facts['classes']['source_sha256']
+
+
+def test_says_that_heads_were_tested_on_different_images(
+        tool, tmp_path, runs):
+    heads = []
+    for name, scale in (('classes', 96), ('queries', (64, 64))):
+        _, config, checkpoint, _ = runs[name]
+        copy = tmp_path / f'{name}.py'
+        copy.write_text(Path(config).read_text() + (
+            '\ntest_dataloader = dict(dataset=dict(pipeline=['
+            "dict(type='LoadImageFromFile'), "
+            f"dict(type='Resize', scale={scale}), dict(type='PackInputs')]))"))
+        heads += ['--head', f'{name}={copy}:{checkpoint}']
+    printed = tool(*heads, '--format', 'pt2', '--size', '64', '64', '--out',
+                   'a.pt2')
+    assert "test pipeline of head 'classes' does: Resize(scale=96)" in printed
+    assert "test pipeline of head 'queries' does: Resize(scale=" in printed
+    assert 'these differ' in printed
 
 
 @torch.no_grad()
