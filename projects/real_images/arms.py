@@ -27,6 +27,8 @@ RATE = 'optim_wrapper.optimizer.lr'
 MAX_ITERS = 'train_cfg.max_iters'
 TRAIN = 'train_dataloader'
 CROP = f'{TRAIN}.dataset.pipeline.0'
+SMALL_CROPS = f'{CROP}.crop_ratio_range=(0.05,0.5)'
+FINER_TEACHER = 'model.target_generator.size=448'
 #: torch's initialization: of batch norm, this is the same.
 TORCH_INIT = ("model.backbone.init_cfg={'type':'Constant',"
               "'layer':'_BatchNorm','val':1}")
@@ -96,8 +98,7 @@ def targets(data: str) -> list[Arm]:
         taught('distilled', 'distillation (crop 0.5)', 'Distillation',
                f'{CROP}.crop_ratio_range=(0.5,1.0)', trial='-0.5'),
         taught('distilled', 'distillation (teacher at 448 pixels)',
-               'Distillation', 'model.target_generator.size=448',
-               trial='-448'),
+               'Distillation', FINER_TEACHER, trial='-448'),
     ]
 
 
@@ -219,6 +220,9 @@ MAP_TRIALS = {
     'batch 32': (610, (f'{TRAIN}.batch_size=32', )),
     'crop 0.5': (305, (f'{CROP}.crop_ratio_range=(0.5,1.0)', )),
     '192 pixels': (150, (f'{CROP}.scale=192', )),
+    'teacher at 448': (305, (FINER_TEACHER, )),
+    'small crops': (305, (SMALL_CROPS, )),
+    'small crops, teacher at 448': (305, (SMALL_CROPS, FINER_TEACHER)),
     '3 times': (915, ()),
     '800 steps': (800, ()),
     '1,600 steps': (1600, ()),
