@@ -12,9 +12,9 @@ _base_ = './qbheat_mf-285m_1xb256-amp-coslr-400e_own-images.py'
 teacher = None
 teacher_method = 'MultiScaleDistillation'
 # Distillation stops after 40 epochs, since its steps, on whole images, take
-# more than twice as long. With few images, it goes on until step 800, or
+# more than twice as long. With few images, it goes on until step 1,600, or
 # `train_cfg.max_epochs`.
-distillation = dict(epochs=40, steps=800)
+distillation = dict(epochs=40, steps=1600)
 
 model = dict(
     predictor=dict(embed_dims=128),

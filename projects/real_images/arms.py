@@ -21,6 +21,8 @@ TARGET_STEPS['several-maps'] = TARGET_STEPS['distilled']
 STEPS['several-maps-qbheat'] = 214
 #: Steps of ResNet-18 with a teacher.
 RESNET_TAUGHT = 185
+#: Smallest number of steps of arms "(40 epochs)".
+LENGTH = 'distillation.steps=800'
 #: Where the teacher's maps are kept for all arms.
 MAPS = 'model.target_generator.folder=work_dirs/teacher'
 RATE = 'optim_wrapper.optimizer.lr'
@@ -80,7 +82,7 @@ def targets(data: str) -> list[Arm]:
         Arm(f'{data}-distilled-recipe', 'distillation (40 epochs)',
             RECIPE, (f'{TRAIN}.dataset.data_root=data/{data}/train',
                      f'teacher={PUBLISHED}',
-                     'teacher_method=Distillation', MAPS)),
+                     'teacher_method=Distillation', MAPS, LENGTH)),
         taught('several-maps', 'several maps',
                'MultiScaleDistillation'),
         taught('several-maps', 'several maps of EfficientNet-Lite2',
@@ -89,7 +91,7 @@ def targets(data: str) -> list[Arm]:
             'several maps (40 epochs)', RECIPE,
             (f'{TRAIN}.dataset.data_root=data/{data}/train',
              f'teacher={PUBLISHED}',
-             'teacher_method=MultiScaleDistillation', MAPS)),
+             'teacher_method=MultiScaleDistillation', MAPS, LENGTH)),
         pretrained(data, 'several-maps-qbheat', 'several maps and QB-Heat',
                    'multi_scale_qbheat', STEPS['several-maps-qbheat']),
         # Written by lightly_rival.py
