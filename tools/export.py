@@ -142,8 +142,8 @@ def report_transforms(facts: dict) -> None:
             print(f'prepare images first, as the test pipeline{owner} does: '
                   f'{", ".join(steps)}')
     if len(pipelines) > 1:
-        print('these differ, but the file takes one batch for all heads: a '
-              'head that was tested on other images is less accurate')
+        print('these differ, but all heads see the same images: expect lower '
+              'accuracy from heads that were tested at another size')
 
 
 def main() -> None:

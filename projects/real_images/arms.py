@@ -22,14 +22,13 @@ STEPS['several-maps-qbheat'] = 214
 #: Steps of ResNet-18 with a teacher.
 RESNET_TAUGHT = 185
 #: Smallest number of steps of arms "(40 epochs)".
-LENGTH = 'distillation.steps=800'
+LEAST_STEPS = 'distillation.steps=800'
 #: Where the teacher's maps are kept for all arms.
 MAPS = 'model.target_generator.folder=work_dirs/teacher'
 RATE = 'optim_wrapper.optimizer.lr'
 MAX_ITERS = 'train_cfg.max_iters'
 TRAIN = 'train_dataloader'
 CROP = f'{TRAIN}.dataset.pipeline.0'
-SMALL_CROPS = f'{CROP}.crop_ratio_range=(0.05,0.5)'
 FINER_TEACHER = 'model.target_generator.size=448'
 #: torch's initialization: of batch norm, this is the same.
 TORCH_INIT = ("model.backbone.init_cfg={'type':'Constant',"
@@ -82,7 +81,7 @@ def targets(data: str) -> list[Arm]:
         Arm(f'{data}-distilled-recipe', 'distillation (40 epochs)',
             RECIPE, (f'{TRAIN}.dataset.data_root=data/{data}/train',
                      f'teacher={PUBLISHED}',
-                     'teacher_method=Distillation', MAPS, LENGTH)),
+                     'teacher_method=Distillation', MAPS, LEAST_STEPS)),
         taught('several-maps', 'several maps',
                'MultiScaleDistillation'),
         taught('several-maps', 'several maps of EfficientNet-Lite2',
@@ -91,7 +90,7 @@ def targets(data: str) -> list[Arm]:
             'several maps (40 epochs)', RECIPE,
             (f'{TRAIN}.dataset.data_root=data/{data}/train',
              f'teacher={PUBLISHED}',
-             'teacher_method=MultiScaleDistillation', MAPS, LENGTH)),
+             'teacher_method=MultiScaleDistillation', MAPS, LEAST_STEPS)),
         pretrained(data, 'several-maps-qbheat', 'several maps and QB-Heat',
                    'multi_scale_qbheat', STEPS['several-maps-qbheat']),
         # Written by lightly_rival.py
@@ -222,9 +221,8 @@ MAP_TRIALS = {
     'batch 32': (610, (f'{TRAIN}.batch_size=32', )),
     'crop 0.5': (305, (f'{CROP}.crop_ratio_range=(0.5,1.0)', )),
     '192 pixels': (150, (f'{CROP}.scale=192', )),
-    'teacher at 448': (305, (FINER_TEACHER, )),
-    'small crops': (305, (SMALL_CROPS, )),
-    'small crops, teacher at 448': (305, (SMALL_CROPS, FINER_TEACHER)),
+    'small crops, teacher at 448': (305, (
+        f'{CROP}.crop_ratio_range=(0.05,0.5)', FINER_TEACHER)),
     '3 times': (915, ()),
     '800 steps': (800, ()),
     '1,600 steps': (1600, ()),
