@@ -91,6 +91,9 @@ def targets(data: str) -> list[Arm]:
             (f'{TRAIN}.dataset.data_root=data/{data}/train',
              f'teacher={PUBLISHED}',
              'teacher_method=MultiScaleDistillation', MAPS, LEAST_STEPS)),
+        Arm(f'{data}-several-maps-shipped', 'several maps (as shipped)',
+            RECIPE, (f'{TRAIN}.dataset.data_root=data/{data}/train',
+                     f'teacher={PUBLISHED}', MAPS)),
         pretrained(data, 'several-maps-qbheat', 'several maps and QB-Heat',
                    'multi_scale_qbheat', STEPS['several-maps-qbheat']),
         # Written by lightly_rival.py

@@ -159,6 +159,10 @@ QUESTIONS = [
         'in 40 epochs', dict.fromkeys(BOXES, against(
             'several-maps-recipe', 'distilled-recipe', 'published')),
         'RetinaNet-{}', ('AP', )),
+    ask('several-maps-shipped-boxes', 'Does a longer recipe of several maps '
+        'help a frozen detector', dict.fromkeys(('steel', 'pcb'), against(
+            'several-maps-shipped', 'several-maps-recipe', 'published')),
+        'RetinaNet-{}', ('AP', )),
     tabulate('several-maps-tuning', 'Which settings of several maps', [],
              MAPS_TRIED, FEW, (TUNING, ), 'classes_tuning-{}'),
     tabulate('several-maps-tuning-boxes', 'Which settings of several maps, '
