@@ -210,7 +210,7 @@ def _plain(name: str) -> str:
 
 
 #: Settings of several maps: steps that take equal time, and options. The last
-#: three vary the length.
+#: four vary the length.
 MAP_TRIALS = {
     'base': (305, ()),
     'only 16 and 32': (305, ('model.pairs=[(16,16),(16,32)]', )),
@@ -228,6 +228,7 @@ MAP_TRIALS = {
         f'{CROP}.crop_ratio_range=(0.05,0.5)', FINER_TEACHER)),
     '3 times': (915, ()),
     '800 steps': (800, ()),
+    '390 steps, 192 pixels': (390, (f'{CROP}.scale=192', )),
     '1,600 steps': (1600, ()),
 }
 
