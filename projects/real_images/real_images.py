@@ -219,8 +219,7 @@ several maps), and five 8 to 10; the recipes took 11 to 95.
 and names the images.
 
 *40 epochs* of distillation are more if images are few: until step 800 (boards)
-or epoch 80 (blood). The shipped config now goes on until step 1,600
-or epoch 80.
+or epoch 80 (blood); *as shipped*, until step 1,600 or epoch 80 (boards).
 
 Top-1 of frozen classifiers is that of ridge regression (primary) and of
 `tran-1`, a transformer block; a verdict needs both. *Probe seed 0*: in these
