@@ -78,22 +78,10 @@ def targets(data: str) -> list[Arm]:
                'model.predictor.prediction=copy'),
         taught('masked', 'teacher (random masking)', 'RandomMasking'),
         taught('distilled', 'distillation', 'Distillation'),
-        Arm(f'{data}-distilled-recipe', 'distillation (40 epochs)',
-            RECIPE, (f'{TRAIN}.dataset.data_root=data/{data}/train',
-                     f'teacher={PUBLISHED}',
-                     'teacher_method=Distillation', MAPS, LEAST_STEPS)),
         taught('several-maps', 'several maps',
                'MultiScaleDistillation'),
         taught('several-maps', 'several maps of EfficientNet-Lite2',
                'MultiScaleDistillation', trial='-lite2', teacher=LARGER),
-        Arm(f'{data}-several-maps-recipe',
-            'several maps (40 epochs)', RECIPE,
-            (f'{TRAIN}.dataset.data_root=data/{data}/train',
-             f'teacher={PUBLISHED}',
-             'teacher_method=MultiScaleDistillation', MAPS, LEAST_STEPS)),
-        Arm(f'{data}-several-maps-shipped', 'several maps (as shipped)',
-            RECIPE, (f'{TRAIN}.dataset.data_root=data/{data}/train',
-                     f'teacher={PUBLISHED}', MAPS)),
         pretrained(data, 'several-maps-qbheat', 'several maps and QB-Heat',
                    'multi_scale_qbheat', STEPS['several-maps-qbheat']),
         # Written by lightly_rival.py
@@ -104,6 +92,20 @@ def targets(data: str) -> list[Arm]:
         taught('distilled', 'distillation (teacher at 448 pixels)',
                'Distillation', FINER_TEACHER, trial='-448'),
     ]
+
+
+def taught_recipes(data: str) -> list[Arm]:
+    """The recipe with a teacher, stopped earlier, and as shipped."""
+    common = (f'{TRAIN}.dataset.data_root=data/{data}/train',
+              f'teacher={PUBLISHED}')
+    return [
+        Arm(f'{data}-distilled-recipe', 'distillation (40 epochs)', RECIPE,
+            (*common, 'teacher_method=Distillation', MAPS, LEAST_STEPS)),
+        Arm(f'{data}-several-maps-recipe', 'several maps (40 epochs)',
+            RECIPE, (*common, 'teacher_method=MultiScaleDistillation', MAPS,
+                     LEAST_STEPS)),
+        Arm(f'{data}-several-maps-shipped', 'several maps (as shipped)',
+            RECIPE, (*common, MAPS))]
 
 
 def own_networks_and_few_images(data: str) -> list[Arm]:
@@ -154,6 +156,7 @@ def arms(data: str) -> list[Arm]:
                    'barlowtwins', STEPS['barlow'] // 2, f'{RATE}=6e-5',
                    start=published),
         *targets(data),
+        *taught_recipes(data),
         *own_networks_and_few_images(data),
     ]
 
