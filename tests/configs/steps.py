@@ -1,12 +1,7 @@
 # Copyright (c) QB-Heat MM authors. All rights reserved.
 """Steps of the shipped configs on tiny data."""
-import os
-from datetime import timedelta
-
 import pytest
 import torch
-import torch.distributed as dist
-import torch.multiprocessing as mp
 from mmengine.hooks import Hook
 from mmengine.runner import Runner
 
@@ -15,6 +10,7 @@ from qbheat_mm.config.encoder import use_encoder
 from qbheat_mm.errors import UserError
 from qbheat_mm.utils.modules import unwrap
 
+from ..helpers.processes import run_in_two_processes
 from ..helpers.shipped import load, shrink
 
 QBHEAT = 'qbheat/qbheat_mf-285m_1xb64-amp-coslr-80e_own-images.py'
@@ -88,15 +84,10 @@ def config_of(name, frozen, file, data, folder):
 
 
 def train_on_two_processes(cfg, folder):
-    mp.start_processes(process, (folder, cfg), 2, start_method='fork')
+    run_in_two_processes(take_two_steps, folder, cfg)
 
 
-def process(rank, folder, cfg):
-    """Train for two steps as one of two processes."""
-    os.environ.update(RANK=str(rank), WORLD_SIZE='2', LOCAL_RANK=str(rank))
-    dist.init_process_group(
-        'gloo', init_method=f'file://{folder}/store', rank=rank, world_size=2,
-        timeout=timedelta(seconds=120))
+def take_two_steps(rank, folder, cfg):
     cfg.launcher = 'pytorch'
     init_processes(cfg)
     take_steps(cfg, 2)

@@ -1,16 +1,13 @@
 # Copyright (c) QB-Heat MM authors. All rights reserved.
 """Two processes, with the hooks of the shipped configs."""
-import os
 import shutil
 import uuid
-from datetime import timedelta
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
 import torch.distributed as dist
-import torch.multiprocessing as mp
 from mmengine.config import Config
 from mmengine.dataset import BaseDataset
 from mmengine.evaluator import BaseMetric, Evaluator
@@ -20,6 +17,7 @@ from qbheat_mm.engine import RandomStateHook  # noqa: F401
 from qbheat_mm.errors import UserError
 from qbheat_mm.trained.safe_load import safe_load
 
+from ..helpers.processes import run_in_two_processes
 from ..helpers.runs import QuickRunner
 
 HOOKS = Config.fromfile(Path(__file__).parents[2] / (
@@ -145,20 +143,11 @@ def run_all(rank, folder):
     torch.save(found, folder / f'{rank}.pt')
 
 
-def process(rank, folder):
-    os.environ.update(RANK=str(rank), WORLD_SIZE='2', LOCAL_RANK=str(rank))
-    dist.init_process_group(
-        'gloo', init_method=f'file://{folder}/store', rank=rank, world_size=2,
-        timeout=timedelta(seconds=120))
-    run_all(rank, folder)
-
-
 @pytest.fixture(scope='module')
 def run(tmp_path_factory):
     """The folder, and what each process found."""
     folder = tmp_path_factory.mktemp('processes')
-    # Forked, since importing everything anew takes most of the time.
-    mp.start_processes(process, (folder, ), 2, start_method='fork')
+    run_in_two_processes(run_all, folder)
     return folder, [torch.load(folder / f'{rank}.pt') for rank in range(2)]
 
 

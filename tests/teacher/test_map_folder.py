@@ -13,6 +13,7 @@ import qbheat_mm
 from qbheat_mm.errors import UserError
 from qbheat_mm.teacher import EncoderTarget, MapFolder, Teacher, map_folder
 
+from ..helpers.processes import run_in_two_processes
 from ..helpers.teachers import (
     FLIPS,
     IDENTITY,
@@ -107,24 +108,19 @@ def test_a_moved_teacher_keeps_its_maps(teacher, images, tmp_path):
 
 # ------------------------------------- several processes, runs and machines
 
-def encode_in_one_of_two_processes(rank, teacher, images, folder):
+def encode_maps(rank, folder, teacher, images):
     """Encode a block of the maps, and save what this process reads."""
     os.getpid = lambda: 7  # as in two containers
     copied = shutil.copytree(images, f'{folder}/images-{rank}')
     for number, file in enumerate(sorted(Path(copied).iterdir())):
         os.utime(file, (rank, number + rank))  # as on two machines
-    torch.distributed.init_process_group(
-        'gloo', f'file://{folder}/meeting', rank=rank, world_size=2)
     maps = MapFolder(Teacher(teacher), dataset_of(copied, *FLIPS),
                      f'{folder}/maps')
     np.save(f'{folder}/{rank}.npy', read(maps))
-    torch.distributed.destroy_process_group()
 
 
 def test_processes_share_the_work_and_the_folder(teacher, images, tmp_path):
-    torch.multiprocessing.start_processes(
-        encode_in_one_of_two_processes, (teacher, images, str(tmp_path)), 2,
-        start_method='fork')
+    run_in_two_processes(encode_maps, tmp_path, teacher, images)
     alone = read(MapFolder(Teacher(teacher), dataset_of(images, *FLIPS),
                            str(tmp_path / 'alone')))
     for rank in (0, 1):

@@ -15,6 +15,7 @@ from qbheat_mm.teacher import EncoderTarget, MapFolder, Teacher
 from qbheat_mm.teacher.reduction import find_reductions, limit_channels
 from qbheat_mm.trained import Checkpoint
 
+from ..helpers.processes import run_in_two_processes
 from ..helpers.teachers import (
     FLIPS,
     IDENTITY,
@@ -225,19 +226,14 @@ def test_similar_images_have_similar_components():
     assert similarity.mean() > 0.95
 
 
-def reduce_in_one_of_two_processes(rank, teacher, images, folder):
-    torch.distributed.init_process_group(
-        'gloo', f'file://{folder}/meeting', rank=rank, world_size=2)
+def reduce_maps(rank, folder, teacher, images):
     several = Teacher(teacher, multi_scale=True)
     maps = MapFolder(several, dataset_of(images, *FLIPS), f'{folder}/maps')
     np.save(f'{folder}/{rank}.npy', read(maps))
-    torch.distributed.destroy_process_group()
 
 
 def test_two_processes_find_the_same_components(pyramid, images, tmp_path):
-    torch.multiprocessing.start_processes(
-        reduce_in_one_of_two_processes, (pyramid, images, str(tmp_path)), 2,
-        start_method='fork')
+    run_in_two_processes(reduce_maps, tmp_path, pyramid, images)
     alone = read(MapFolder(Teacher(pyramid, multi_scale=True),
                            dataset_of(images, *FLIPS),
                            str(tmp_path / 'alone')))
