@@ -440,11 +440,11 @@ def test_published_networks_have_maps(backbone, shape, tmp_path):
 @pytest.mark.parametrize('name, unused', [
     ('mobilenetv3_small_050', 'network.conv_head'),
     ('hgnetv2_b0', 'network.head'), ('test_convnext', 'network.head.norm'),
-    ('test_efficientnet', None)])
+    ('test_efficientnet', None), ('coat_lite_tiny', 'network.norm4')])
 def test_layers_behind_the_map_are_not_trained(name, unused):
     """Or two processes would wait for gradients that never come."""
     encoder = TimmEncoder(name)
-    sum(out.sum() for out in encoder(torch.randn(2, 3, 64, 64))).backward()
+    sum(out.sum() for out in encoder(torch.randn(2, 3, 224, 224))).backward()
     for key, weight in encoder.named_parameters():
         assert (weight.grad is not None) == weight.requires_grad, key
         assert weight.requires_grad != key.startswith(unused or '-'), key

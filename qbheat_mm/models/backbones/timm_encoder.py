@@ -1,13 +1,13 @@
 # Copyright (c) QB-Heat MM authors. All rights reserved.
 """CNNs of timm as backbones of mmpretrain and mmdet."""
 from collections.abc import Sequence
+from copy import deepcopy
 
 import torch
 from mmengine.model import BaseModule
 from mmengine.registry import MODELS
 from torch import Tensor, nn
 from torch.autograd.graph import Node
-from torch.func import functional_call
 from torch.nn.modules.batchnorm import _BatchNorm
 
 from ...errors import UserError
@@ -98,24 +98,19 @@ def unused_parameters(module: nn.Module, side: int) -> list[nn.Parameter]:
         side (int): Height and width of images that it accepts.
     """
     # The device "meta" builds the graph, but computes no values.
-    images = torch.zeros(2, 3, side, side, device='meta')
-    shadows, buffers = {}, {}
-    for name, parameter in module.named_parameters():
-        shadows[name] = torch.zeros_like(
-            parameter, device='meta', requires_grad=True)
-    for name, buffer in module.named_buffers():
-        buffers[name] = buffer.to('meta')
+    shadow = deepcopy(module).to('meta').requires_grad_()
     with torch.enable_grad():
-        outs = functional_call(module, {**shadows, **buffers}, images)
+        outs = shadow(torch.zeros(2, 3, side, side, device='meta'))
     used = _leaves([out.grad_fn for out in outs])
-    return [parameter for name, parameter in module.named_parameters()
-            if id(shadows[name]) not in used]
+    return [parameter for parameter, twin
+            in zip(module.parameters(), shadow.parameters())
+            if id(twin) not in used]
 
 
 def _leaves(nodes: list[Node]) -> set[int]:
     """Ids of the tensors that a graph begins with.
 
-    Running it backward would start threads, which forked processes lack.
+    A backward pass would start threads, which a forked process lacks.
     """
     leaves, seen = set(), set()
     while nodes:
