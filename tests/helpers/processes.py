@@ -7,15 +7,15 @@ from datetime import timedelta
 import torch.distributed as dist
 import torch.multiprocessing as mp
 
-# A server imports everything once and forks them. Forked from pytest itself,
-# they could not train after a test with a GPU, be it that of a fake tensor:
+# A server imports everything once, then forks the processes. Forked from
+# pytest, they could not train once a test has used a GPU or pretended to:
 # autograd's threads do not survive a fork.
 multiprocessing.set_forkserver_preload(
     ['tests.conftest', 'mmpretrain.apis', 'qbheat_mm', 'mmdet.apis'])
 
 
 def run_in_two_processes(function, folder, *args):
-    """Call ``function(rank, folder, *args)`` in each."""
+    """Call ``function(rank, folder, *args)`` in both processes of a group."""
     mp.start_processes(call_in_group, (function, folder, args), 2,
                        start_method='forkserver')
 
